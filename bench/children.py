@@ -15,7 +15,7 @@ import time
 
 from holdfast import Context, Engine, flow, step
 from holdfast.core.facts.events import StepStarted
-from holdfast.machine import collect_rarely, run_quickly
+from holdfast.platform.machine import collect_rarely, run_quickly
 
 
 @step

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Engine, Workflow, task
-from holdfast.machine import collect_rarely, run_quickly
+from holdfast.platform.machine import collect_rarely, run_quickly
 from holdfast.ports import Append, Observation, StepBegan
 from holdfast.settings import Settings
 from holdfast.testing.postgres_server import PostgresServer

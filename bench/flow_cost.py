@@ -25,7 +25,7 @@ from types import FrameType
 from typing import Any
 
 from holdfast import Context, Engine, Workflow, flow, step
-from holdfast.machine import collect_rarely, run_quickly
+from holdfast.platform.machine import collect_rarely, run_quickly
 
 HOUR_S = 3600
 

@@ -29,7 +29,7 @@ from typing import Any
 import grpc
 
 from holdfast import Workflow, remote_task
-from holdfast.machine import collect_rarely
+from holdfast.platform.machine import collect_rarely
 from holdfast.testing.postgres_server import PostgresServer
 from holdfast.wire import Client, Job, Tasks, Worker
 from holdfast.wire.offer import Offer

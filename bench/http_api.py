@@ -30,8 +30,8 @@ import httpx2
 from fastapi import FastAPI, Request, Response
 
 from holdfast import Workflow, flow, task
-from holdfast.machine import run_quickly
 from holdfast.observe.listening import listening
+from holdfast.platform.machine import run_quickly
 from holdfast.testing.postgres_server import PostgresServer
 
 _START_S = 30.0

@@ -23,7 +23,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from holdfast import Context, Engine, Workflow, flow, llm_node, step, task
-from holdfast.machine import collect_rarely, run_quickly
+from holdfast.platform.machine import collect_rarely, run_quickly
 from holdfast.ports import Append, ModelReply, ModelRequest, Usage
 from holdfast.settings import DeclaredModel, Settings
 

@@ -22,7 +22,7 @@ from holdfast.core.values.ids import RunId, Seq, SessionId, step_id
 from holdfast.core.values.payload import NULL, inline
 from holdfast.core.views.projection import Changes, RunRow
 from holdfast.engine.runs.flush import Flush
-from holdfast.machine import MachineClock, RandomIds
+from holdfast.platform.machine import MachineClock, RandomIds
 from holdfast.ports import Append, Store
 
 OUTPUT = inline({"text": "x" * 900})

@@ -34,7 +34,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from holdfast import Context, Engine, flow
-from holdfast.machine import collect_rarely, run_quickly
+from holdfast.platform.machine import collect_rarely, run_quickly
 from holdfast.ports import ModelReply, ModelRequest, TextDelta, Usage
 from holdfast.settings import DeclaredModel, Settings
 

@@ -25,7 +25,7 @@ import httpx2
 import holdfast
 from holdfast import Engine, Workflow, human_gate, task
 from holdfast.compose.api import HttpPort, answering
-from holdfast.service.identity import Identity
+from holdfast.service.access.identity import Identity
 from holdfast.service.service import Service
 
 _PACKAGE: Final = f"{Path(holdfast.__file__).parent}/"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.encryption import AesCodec, KeyFile
 from holdfast.errors import CorruptHistory, KeyMissing, UsageError
 from holdfast.settings import Settings, load
 from holdfast.storage import sealing_of
+from holdfast.stores.encryption import AesCodec, KeyFile
 
 
 def key(byte: int) -> str:

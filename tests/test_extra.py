@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import task
 from holdfast.errors import MissingExtra, UsageError
-from holdfast.extra import needs
+from holdfast.platform.extra import needs
 
 ROOT = Path(__file__).parents[1]
 WORDS = "import sys; from holdfast.cli.app import invoke; sys.exit(invoke(sys.argv[1:]))"

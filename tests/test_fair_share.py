@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import TooMuch
-from holdfast.fair_share import FairShare, Holder
+from holdfast.platform.fair_share import FairShare, Holder
 
 ANN, BOB, CARL = ("acme", "ann"), ("acme", "bob"), ("globex", "carl")
 

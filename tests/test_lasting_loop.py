@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from holdfast import Context, flow, step, sync
-from holdfast.lasting_loop import LastingAsyncioLoop, LastingLoop, fastest
-from holdfast.machine import run_quickly
-from holdfast.own_loop import OwnLoop
+from holdfast.platform.lasting_loop import LastingAsyncioLoop, LastingLoop, fastest
+from holdfast.platform.machine import run_quickly
+from holdfast.platform.own_loop import OwnLoop
 
 MAKES = pytest.mark.parametrize("make", [LastingAsyncioLoop, fastest()], ids=["asyncio", "fastest"])
 
@@ -83,7 +83,7 @@ def test_an_engine_is_called_also_at_the_moment_when_a_callback_has_exited(
             threads.append(thread)
             thread.join(0.2)  # it is sent now, and answered when the loop goes on
 
-        monkeypatch.setattr("holdfast.lasting_loop.log.error", calls)
+        monkeypatch.setattr("holdfast.platform.lasting_loop.log.error", calls)
         asyncio.get_running_loop().call_soon(sys.exit)
         while not came:
             await asyncio.sleep(0.001)

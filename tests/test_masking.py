@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.cli.app import invoke
-from holdfast.masking import Mask, Masking, MaskingOfTexts, forms, passwords, without_passwords
+from holdfast.platform.masking import Mask, Masking, MaskingOfTexts, forms, passwords, without_passwords
 
 SECRET = 'p@ss/wörd <"it\'s"> &100%+\\$x`y` 鍵=='
 

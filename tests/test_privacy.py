@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Engine, Workflow, privacy, task
+from holdfast import Engine, Workflow, task
 from holdfast.errors import UsageError
-from holdfast.service.identity import Identity, read_token
+from holdfast.platform import privacy
+from holdfast.service.access.identity import Identity, read_token
 from holdfast.settings import Secrets, Settings
 from holdfast.testing.journal_file import JournalFile
 from holdfast.wire import credential

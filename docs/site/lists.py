@@ -22,7 +22,7 @@ from reference import cell, sentence, texts_below
 import holdfast
 from holdfast import errors
 from holdfast.authoring import tool
-from holdfast.cli import exit_code
+from holdfast.cli.page import exit_code
 from holdfast.core.evolve import FOLDS
 from holdfast.core.facts import events, graph, state
 from holdfast.core.nouns import client_tools

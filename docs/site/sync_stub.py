@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import holdfast
 from holdfast.compose.engine import Engine
-from holdfast.control.control import Control
-from holdfast.control.handle import Run
-from holdfast.control.supervisor import Supervisor
+from holdfast.service.control.control import Control
+from holdfast.service.control.handle import Run
+from holdfast.service.control.supervisor import Supervisor
 from holdfast.sync.facade import public
 
 PLACE: Final = Path(holdfast.__file__).parent / "sync" / "__init__.pyi"
@@ -45,7 +45,7 @@ def text() -> str:
         "from types import TracebackType",
         "from typing import Self",
         *names.imports(),
-        "from holdfast.own_loop import timeout",
+        "from holdfast.platform.own_loop import timeout",
         f"__all__ = {sorted([*_OWN, 'open', 'timeout'])}",
         *map(ast.unparse, [*classes, opening]),
     ]

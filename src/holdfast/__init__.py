@@ -12,30 +12,27 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from holdfast import sync as sync
-    from holdfast.authoring.cache import SemanticCache
-    from holdfast.authoring.chat import Chat
+    from holdfast.authoring.agents.cache import SemanticCache
+    from holdfast.authoring.agents.chat import Chat
+    from holdfast.authoring.agents.embedder import LocalEmbedder, ModelEmbedder
+    from holdfast.authoring.agents.memory import memory_tools
+    from holdfast.authoring.agents.offer import Handoff
+    from holdfast.authoring.agents.router import Router
     from holdfast.authoring.child import ChildHandle, ChildOutcome
-    from holdfast.authoring.content import Audio, Document, Image
     from holdfast.authoring.context import Answer, Context
-    from holdfast.authoring.embedder import LocalEmbedder, ModelEmbedder
     from holdfast.authoring.flow import Flow, flow
     from holdfast.authoring.guards import require_approval_for_high_risk, require_evidence
     from holdfast.authoring.mapping import map_node
-    from holdfast.authoring.memory import memory_tools
     from holdfast.authoring.node import branch, check, child, human_gate, llm_node, remote_task, task, tool_node
-    from holdfast.authoring.offer import Handoff
     from holdfast.authoring.parts import ApprovalState, EvidenceRef, NodeResult, WorkflowBudget, WorkflowError
-    from holdfast.authoring.router import Router
-    from holdfast.authoring.sensitive import Sensitive
     from holdfast.authoring.signal import Signal
     from holdfast.authoring.step import step
     from holdfast.authoring.tool import Tool, tool
-    from holdfast.authoring.view import Fields, NodeView, StateView
+    from holdfast.authoring.values.content import Audio, Document, Image
+    from holdfast.authoring.values.sensitive import Sensitive
+    from holdfast.authoring.values.view import Fields, NodeView, StateView
     from holdfast.authoring.workflow import Workflow
     from holdfast.compose import Engine
-    from holdfast.control.command import GateDecision
-    from holdfast.control.handle import Run
-    from holdfast.control.supervisor import Supervisor, TaskResult, WorkerAgent
     from holdfast.core.facts.graph import Join
     from holdfast.core.nouns.routing import Complexity, RoutedModel
     from holdfast.core.nouns.supervision import Accepted, Rejected
@@ -53,6 +50,9 @@ if TYPE_CHECKING:
         ToolFailed,
         TransitionDenied,
     )
+    from holdfast.service.control.command import GateDecision
+    from holdfast.service.control.handle import Run
+    from holdfast.service.control.supervisor import Supervisor, TaskResult, WorkerAgent
     from holdfast.tools.http import http_lookup, http_tool, secret
 
 __version__ = "0.2.0.dev0"
@@ -130,30 +130,30 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "authoring.cache": ("SemanticCache",),
-    "authoring.chat": ("Chat",),
+    "authoring.agents.cache": ("SemanticCache",),
+    "authoring.agents.chat": ("Chat",),
     "authoring.child": ("ChildHandle", "ChildOutcome"),
-    "authoring.content": ("Audio", "Document", "Image"),
+    "authoring.values.content": ("Audio", "Document", "Image"),
     "authoring.context": ("Answer", "Context"),
-    "authoring.embedder": ("LocalEmbedder", "ModelEmbedder"),
+    "authoring.agents.embedder": ("LocalEmbedder", "ModelEmbedder"),
     "authoring.flow": ("Flow", "flow"),
     "authoring.guards": ("require_approval_for_high_risk", "require_evidence"),
     "authoring.mapping": ("map_node",),
-    "authoring.memory": ("memory_tools",),
+    "authoring.agents.memory": ("memory_tools",),
     "authoring.node": ("branch", "check", "child", "human_gate", "llm_node", "remote_task", "task", "tool_node"),
-    "authoring.offer": ("Handoff",),
+    "authoring.agents.offer": ("Handoff",),
     "authoring.parts": ("ApprovalState", "EvidenceRef", "NodeResult", "WorkflowBudget", "WorkflowError"),
-    "authoring.router": ("Router",),
-    "authoring.sensitive": ("Sensitive",),
+    "authoring.agents.router": ("Router",),
+    "authoring.values.sensitive": ("Sensitive",),
     "authoring.signal": ("Signal",),
     "authoring.step": ("step",),
     "authoring.tool": ("Tool", "tool"),
-    "authoring.view": ("Fields", "NodeView", "StateView"),
+    "authoring.values.view": ("Fields", "NodeView", "StateView"),
     "authoring.workflow": ("Workflow",),
     "compose": ("Engine",),
-    "control.command": ("GateDecision",),
-    "control.handle": ("Run",),
-    "control.supervisor": ("Supervisor", "TaskResult", "WorkerAgent"),
+    "service.control.command": ("GateDecision",),
+    "service.control.handle": ("Run",),
+    "service.control.supervisor": ("Supervisor", "TaskResult", "WorkerAgent"),
     "core.values.demand": ("Demand",),
     "core.facts.graph": ("Join",),
     "core.values.policies": ("ErrorRecord", "RetryPolicy"),

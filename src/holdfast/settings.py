@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 
-from holdfast import privacy
 from holdfast.errors import MissingSecret, UsageError
-from holdfast.masking import SHORTEST, Mask, Masking, MaskingOfTexts, passwords, without_inputs
+from holdfast.platform import privacy
+from holdfast.platform.masking import SHORTEST, Mask, Masking, MaskingOfTexts, passwords, without_inputs
 
 LEASE_S: Final = 10.0
 _NUL_SHOWN: Final = "\u2400"

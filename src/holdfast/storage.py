@@ -15,8 +15,8 @@ from urllib.parse import unquote
 from holdfast import settings as settings_
 from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.errors import UsageError
-from holdfast.extra import needs
-from holdfast.masking import without_passwords
+from holdfast.platform.extra import needs
+from holdfast.platform.masking import without_passwords
 
 if TYPE_CHECKING:
     from holdfast.ports import Administration, BlobPlace, Store
@@ -78,7 +78,7 @@ def sealing_of(known: settings_.Settings) -> Sealing:
     if known.key_file is None:
         return PLAIN
     with needs("encryption", "Encrypting what is stored"):
-        from holdfast.encryption import AesCodec, KeyFile
+        from holdfast.stores.encryption import AesCodec, KeyFile
 
     return Sealing(AesCodec(KeyFile(known.key_file)), seals=None if known.encrypt is None else known.encrypt == "payloads")
 
@@ -117,7 +117,7 @@ def open_blobs(where: str, secrets: Secrets) -> BlobPlace | None:
     if where == "store":
         return None
     if (folder := _FOLDER.match(where)) is not None:
-        from holdfast.blobs.folder import Folder
+        from holdfast.stores.blobs.folder import Folder
 
         return Folder.open(Path(unquote(folder["path"])))
     bucket = _BUCKET.match(where)
@@ -127,7 +127,7 @@ def open_blobs(where: str, secrets: Secrets) -> BlobPlace | None:
             f"{without_passwords(where)!r} is no place for large payloads; HOLDFAST_BLOBS is store, file:///FOLDER or s3://BUCKET/PREFIX."
             " Nothing was started."
         )
-    from holdfast.blobs.bucket import CREDENTIALS, Bucket
+    from holdfast.stores.blobs.bucket import CREDENTIALS, Bucket
 
     credentials = {name: secrets.get(name) for name in CREDENTIALS if secrets.has(name)}
     return Bucket.open(bucket["bucket"], "/".join(parts), credentials)

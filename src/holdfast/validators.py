@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
-from holdfast.authoring.arguments import describe
 from holdfast.authoring.node import NodeDefinition, check
-from holdfast.authoring.view import StateView
+from holdfast.authoring.values.arguments import describe
+from holdfast.authoring.values.view import StateView
 from holdfast.core.values import schema as schemas
 from holdfast.errors import InvalidInput, UsageError
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from holdfast import Context, Engine, Workflow, flow, llm_node, tool
-from holdfast.authoring import skill as skills
-from holdfast.authoring.skill import Skill, introduced, tools_of
+from holdfast.authoring.agents import skill as skills
+from holdfast.authoring.agents.skill import Skill, introduced, tools_of
 from holdfast.core.facts.events import EffectCompleted, EffectIntended
 from holdfast.errors import UsageError
 from holdfast.models.providers import Providers

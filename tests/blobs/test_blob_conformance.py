@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.blobs.bucket import Bucket
-from holdfast.blobs.folder import Folder
-from holdfast.blobs.moved import Moved
 from holdfast.ports import Blobs
+from holdfast.stores.blobs.bucket import Bucket
+from holdfast.stores.blobs.folder import Folder
+from holdfast.stores.blobs.moved import Moved
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.object_server import ObjectServer

@@ -16,13 +16,13 @@ import apsw
 import pytest
 
 from holdfast import Engine, Workflow, task
-from holdfast.blobs.bucket import Bucket
-from holdfast.blobs.folder import Folder
-from holdfast.blobs.layout import part
 from holdfast.core.facts.state import FOLD_VERSION
 from holdfast.core.values.ids import RunId
 from holdfast.errors import BlobLost, NotFound, RunFailed, StoreError, StoreUnreadable, UsageError
 from holdfast.settings import Settings
+from holdfast.stores.blobs.bucket import Bucket
+from holdfast.stores.blobs.folder import Folder
+from holdfast.stores.blobs.layout import part
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.database import MIGRATIONS
 from holdfast.testing.object_server import ACCESS_KEY, SECRET_KEY, ObjectRule, ObjectServer
@@ -149,7 +149,7 @@ async def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 FILL = """
 import asyncio, resource, signal, sys
 from pathlib import Path
-from holdfast.blobs.folder import Folder
+from holdfast.stores.blobs.folder import Folder
 from holdfast.errors import StoreFull
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
@@ -191,7 +191,7 @@ async def test_a_payload_is_on_the_disk_before_its_name_is_and_its_name_before_a
 async def test_a_process_killed_while_it_writes_leaves_nothing_that_counts(tmp_path: Path) -> None:
     """The name appears with the whole content, or not at all."""
     code = (
-        "import asyncio, sys\nfrom pathlib import Path\nfrom holdfast.blobs.folder import Folder\n"
+        "import asyncio, sys\nfrom pathlib import Path\nfrom holdfast.stores.blobs.folder import Folder\n"
         "place = Folder.open(Path(sys.argv[1]))\nprint('on', flush=True)\nn = 0\n"
         "while True:\n    asyncio.run(place.put('acme', '2026-11', n.to_bytes(4, 'big') * 500_000)); n += 1\n"
     )

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.reply import Replies
+from holdfast.cli.runs.reply import Replies
 from holdfast.engine.background.dialogue import Dialogues
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall
 from tests import media
@@ -126,11 +126,11 @@ def test_another_agent_is_heard_as_it_speaks_and_named_in_what_was_said(
     (said,) = typed("hello", agent="host")
     assert (said["reply"], said["agent"]) == ("I can help.", "helper")
     assert "\n  helper: I can help." in shell("conversations", "show", "c").out
-    monkeypatch.setattr("holdfast.cli.terminal.is_live", lambda: True)
+    monkeypatch.setattr("holdfast.cli.page.terminal.is_live", lambda: True)
     monkeypatch.setattr("sys.stdin", io.StringIO("hello\n"))
     told: list[str] = []
-    monkeypatch.setattr("holdfast.cli.terminal.show_part", told.append)
-    monkeypatch.setattr("holdfast.cli.terminal.show_text", lambda text: told.append(f"all: {text}"))
+    monkeypatch.setattr("holdfast.cli.page.terminal.show_part", told.append)
+    monkeypatch.setattr("holdfast.cli.page.terminal.show_text", lambda text: told.append(f"all: {text}"))
     assert shell("chat", "agents.py:host", "--conversation", "other").code == 0
     assert "".join(told) == "I can help.\n"
 
@@ -307,8 +307,8 @@ def test_a_reply_is_stopped_also_before_what_answers_has_begun(
 
     monkeypatch.setattr(Dialogues, "_start", late)
     monkeypatch.setattr(Replies, "talk", look)
-    monkeypatch.setattr("holdfast.cli.terminal.say", say)
-    monkeypatch.setattr("holdfast.cli.terminal.is_typed", lambda: True)
+    monkeypatch.setattr("holdfast.cli.page.terminal.say", say)
+    monkeypatch.setattr("holdfast.cli.page.terminal.is_typed", lambda: True)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(readline=readline))
     assert shell("chat", "agents.py:waiter", "--conversation", "c").code == 0
     assert any("Stopping the reply" in each for each in said)

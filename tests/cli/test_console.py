@@ -16,8 +16,9 @@ import pytest
 import typer
 
 from holdfast import __version__
-from holdfast.cli import opening, sample
+from holdfast.cli import opening
 from holdfast.cli.app import app
+from holdfast.cli.page import sample
 from holdfast.testing.model_server import ModelServer
 from tests.cli.conftest import Shell
 from tests.cli.test_runs import started

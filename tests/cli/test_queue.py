@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from holdfast import Demand, Engine
-from holdfast.cli import progress
 from holdfast.cli.app import invoke
 from holdfast.cli.backend import Here
-from holdfast.cli.exit_code import OK
-from holdfast.cli.given import who
+from holdfast.cli.page.exit_code import OK
+from holdfast.cli.page.given import who
+from holdfast.cli.runs import progress
 from holdfast.core.values.demand import Resources
 from holdfast.service.service import Service
 from tests.engine.test_placing import Stage, played

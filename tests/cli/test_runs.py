@@ -65,7 +65,7 @@ def test_the_history_of_a_map_is_printed(shell: Shell) -> None:
 def test_a_long_history_is_printed_page_by_page(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     run = shell("run", "flow:greet", "-i", '{"customer": "Ann"}', "--json").data["run_id"]
     whole = shell("runs", "events", run).out
-    monkeypatch.setattr("holdfast.cli.history._PAGE", 3)
+    monkeypatch.setattr("holdfast.cli.runs.history._PAGE", 3)
     assert shell("runs", "events", run).out == whole
     assert len(whole.splitlines()) == 4
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.exit_code import NOT_FOUND
+from holdfast.cli.page.exit_code import NOT_FOUND
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall
 from holdfast.testing.server_process import free_port
 from tests.cli.conftest import FLOWS, Shell
@@ -309,7 +309,7 @@ def test_an_agent_is_talked_with_at_a_server_as_at_a_store(
     agents = [f"{home / 'agents.py'}:{name}" for name in ("parrot", "helper", "host")]
     server.script.add(Rule(system="greet", tool_calls=(ToolCall("transfer_to_helper", {}),)), Rule(text="I can help."))
     heard: list[str] = []
-    monkeypatch.setattr("holdfast.cli.terminal.show_part", heard.append)
+    monkeypatch.setattr("holdfast.cli.page.terminal.show_part", heard.append)
 
     def talked() -> list[tuple[int, str, str]]:
         said = []
@@ -326,7 +326,7 @@ def test_an_agent_is_talked_with_at_a_server_as_at_a_store(
             found = shell(*line.split())
             said.append((found.code, plain(found.out), plain(found.err)))
         with monkeypatch.context() as screen:
-            screen.setattr("holdfast.cli.terminal.is_live", lambda: True)
+            screen.setattr("holdfast.cli.page.terminal.is_live", lambda: True)
             screen.setattr("sys.stdin", io.StringIO("hello\n"))
             assert shell("chat", "host", "--conversation", "other").code == 0
         return said

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.cli import stream, terminal
+from holdfast.cli.page import terminal
+from holdfast.cli.runs import stream
 from holdfast.core.facts.streams import Told
 from holdfast.core.values.ids import RunId
 from holdfast.service import view

@@ -13,8 +13,8 @@ import pytest
 from rich.cells import cell_len
 
 import holdfast.cli
-from holdfast.cli import moment, table, terminal
-from holdfast.cli.table import ID, Column
+from holdfast.cli.page import moment, table, terminal
+from holdfast.cli.page.table import ID, Column
 from holdfast.errors import UsageError
 from tests.cli.conftest import Shell
 from tests.cli.test_runs import started
@@ -84,8 +84,8 @@ LONG = {  # what stands in a column whose width is bounded by what it means; any
 
 
 def tables() -> Iterator[tuple[str, Sequence[Column]]]:
-    for module in pkgutil.iter_modules(holdfast.cli.__path__):
-        for name, value in vars(importlib.import_module(f"holdfast.cli.{module.name}")).items():
+    for module in pkgutil.walk_packages(holdfast.cli.__path__, "holdfast.cli."):
+        for name, value in vars(importlib.import_module(module.name)).items():
             if isinstance(value, tuple) and value and all(isinstance(each, Column) for each in value):
                 yield f"{module.name}.{name}", value
 
@@ -106,7 +106,7 @@ def test_every_table_fits_80_columns_whatever_stands_in_it(
 
 def test_no_table_hides_from_that_test() -> None:
     known = {name.rpartition(".")[2] for name, _ in tables()}
-    for path in Path(holdfast.cli.__path__[0]).glob("*.py"):
+    for path in Path(holdfast.cli.__path__[0]).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "table.show":
                 assert ast.unparse(node.args[0]) in known | {"columns"}, (path.name, node.lineno)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import holdfast.cli
-from holdfast.cli import terminal
+from holdfast.cli.page import terminal
 from tests.cli.conftest import Shell
 
 ODD = "\x1b[31m \r \x07 \x7f \x9b2J \u202e \u2066 \u200b \ufeff \u2028 \u2029 \x85 \xad \U000e0041"
@@ -109,7 +109,7 @@ def test_only_one_module_of_the_command_line_touches_a_stream() -> None:
     """A command that forgot would be found here, not at somebody's terminal."""
     root = Path(holdfast.cli.__file__).parent
     found = []
-    for file in sorted(root.glob("*.py")):
+    for file in sorted(root.rglob("*.py")):
         if file.name == "terminal.py":
             continue
         for node in ast.walk(ast.parse(file.read_text())):

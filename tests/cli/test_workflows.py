@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.run import Following
+from holdfast.cli.runs.run import Following
 from tests.actions.jobs.kit import workflow
 from tests.cli.conftest import Shell
 from tests.cli.flows import Order, greet, letter

@@ -29,9 +29,9 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.http.route import ROUTES
-from holdfast.service import command as cmd
-from holdfast.service import query as asked
-from holdfast.service.identity import Holder
+from holdfast.service.access.identity import Holder
+from holdfast.service.declarations import command as cmd
+from holdfast.service.declarations import query as asked
 from holdfast.testing.server_process import free_port
 from tests.http.kit import known, served
 

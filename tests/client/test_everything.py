@@ -17,8 +17,8 @@ from holdfast.core.nouns.evaluations import Judged
 from holdfast.core.nouns.team_budgets import TeamAgent
 from holdfast.core.nouns.tool_policy import When
 from holdfast.errors import Conflict, DecisionRefused, InvalidInput, NotFound
-from holdfast.service import command, query
-from holdfast.service.query import Page, View
+from holdfast.service.declarations import command, query
+from holdfast.service.declarations.query import Page, View
 from tests import media
 from tests.http.kit import Port, served
 from tests.wire import flows

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.authoring.view import StateView
+from holdfast.authoring.values.view import StateView
 from holdfast.core.facts.state import State
 from holdfast.core.values.payload import inline
 from tests.core.game import Game, edge, graph, loop, node

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.authoring.view import StateView
+from holdfast.authoring.values.view import StateView
 from holdfast.core.decide import decide
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.graph import Graph, Join

@@ -335,7 +335,10 @@ def known_events() -> set[str]:
 def test_every_event_that_a_page_names_exists() -> None:
     """A name in two or more words, in code, is an event, an exception, a command or query, or a public name."""
     faces = [importlib.import_module(name).__all__ for name in ("holdfast", "holdfast.client", "holdfast.evaluation")]
-    told = [importlib.import_module(f"holdfast.{name}") for name in ("ports", "service.command", "service.query")]
+    told = [
+        importlib.import_module(f"holdfast.{name}")
+        for name in ("ports", "service.declarations.command", "service.declarations.query")
+    ]
     used = {*vars(asyncio), *pydantic.__all__}  # what users name in their own code
     allowed = {"AnyEvent", *known_events(), *vars(errors), *vars(builtins), *used}.union(*faces, *map(vars, told))
     for page in PAGES:

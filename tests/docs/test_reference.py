@@ -119,7 +119,7 @@ def _names(assignment: ast.Assign) -> set[str]:
 @cache
 def codes() -> dict[str, set[str]]:
     """What there is of each kind, as the code has it."""
-    exit_code = importlib.import_module("holdfast.cli.exit_code")
+    exit_code = importlib.import_module("holdfast.cli.page.exit_code")
     asked = {gates.APPROVAL, gates.QUESTION, state.TOOL_APPROVAL, client_tools.CLIENT_TOOL}
     return {
         "Statuses of a run": set(get_args(status.Status)),

@@ -12,7 +12,7 @@ from holdfast.compose import open_store
 from holdfast.core.capacity.lending import Grant
 from holdfast.core.values.ids import SessionId
 from holdfast.engine.capacity.shares import Need, PoolShares
-from holdfast.machine import MachineClock, RandomIds
+from holdfast.platform.machine import MachineClock, RandomIds
 
 LEASE_S = 3.0
 

@@ -18,7 +18,7 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Engine, RetryPolicy, RunFailed, Workflow, llm_node, task, tool
-from holdfast.authoring.plain import encode
+from holdfast.authoring.values.plain import encode
 from holdfast.core.facts.events import ModelCallHeld, ModelCallInDoubt
 from holdfast.engine.fleet import sweep
 from holdfast.engine.runs import payloads

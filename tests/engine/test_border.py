@@ -16,9 +16,9 @@ import pytest
 from pydantic import BaseModel, model_serializer
 
 from holdfast import Context, Engine, RunFailed, Workflow, check, flow, map_node, step, task, tool, tool_node
-from holdfast.border import Escaped, leaves, text_of
 from holdfast.core.facts import events as ev
 from holdfast.core.views.status import status, waiting_for
+from holdfast.platform.border import Escaped, leaves, text_of
 from tests.engine.history import events_of
 from tests.engine.kit import bounded, opened
 

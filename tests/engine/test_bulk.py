@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import StateView, Workflow, task
 from holdfast.errors import InvalidInput, NotPermitted
-from holdfast.service import command as cmd
+from holdfast.service.declarations import command as cmd
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from tests.engine.kit import opened

@@ -12,7 +12,7 @@ import pytest
 from holdfast.compose import open_store
 from holdfast.core.capacity.lending import DeclaredPool
 from holdfast.engine.capacity.call_pools import CallPools, Reservation
-from holdfast.machine import MachineClock, RandomIds
+from holdfast.platform.machine import MachineClock, RandomIds
 from holdfast.ports import Store
 
 SOON_S = 20.0

@@ -6,8 +6,8 @@ from itertools import count
 
 import pytest
 
-from holdfast.control.change import TRIES, changed
 from holdfast.errors import Conflict
+from holdfast.service.control.change import TRIES, changed
 
 
 async def test_a_change_is_decided_anew_until_nobody_came_before() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Chat, Context, Handoff, RunFailed, StateView, Tool, Workflow, flow, llm_node, tool
-from holdfast.authoring.compaction import Compaction, cut
+from holdfast.authoring.agents.compaction import Compaction, cut
 from holdfast.errors import UsageError
 from holdfast.models.bounds import input_tokens_at_most
 from holdfast.models.providers import Providers

@@ -12,9 +12,9 @@ from holdfast import Context, Engine, RetryPolicy, StateView, Workflow, flow, st
 from holdfast.core.facts import events as ev
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.ports import DeadLettered
-from holdfast.service import command as cmd
+from holdfast.service.declarations import command as cmd
+from holdfast.service.declarations.query import DeadLetter, DeadLetters, DeadLetterSummary
 from holdfast.service.principal import Principal
-from holdfast.service.query import DeadLetter, DeadLetters, DeadLetterSummary
 from holdfast.service.service import Service
 from tests.engine.history import events_of
 from tests.engine.kit import Time, engine_at, gate_of, opened

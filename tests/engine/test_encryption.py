@@ -16,7 +16,7 @@ from holdfast.core.values.access import Access
 from holdfast.engine.runs.payloads import INLINE_BYTES
 from holdfast.errors import Conflict, KeyMissing, NotFound, StoreError
 from holdfast.models.providers import Providers
-from holdfast.service.command import DeleteConversation
+from holdfast.service.declarations.command import DeleteConversation
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.settings import Settings

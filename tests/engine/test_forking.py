@@ -14,9 +14,9 @@ from holdfast.core.values.ids import RunId
 from holdfast.core.values.scopes import tree_of
 from holdfast.errors import Conflict, InvalidDecision, InvalidInput, KeyReused, NotFound
 from holdfast.models.providers import Providers
-from holdfast.service import command as cmd
+from holdfast.service.declarations import command as cmd
+from holdfast.service.declarations.query import ForkQuote
 from holdfast.service.principal import Principal
-from holdfast.service.query import ForkQuote
 from holdfast.service.service import Service
 from holdfast.testing.model_server import ModelServer
 from tests.engine.history import events_of

@@ -9,7 +9,7 @@ import pytest
 from holdfast.core.values.ids import RunId
 from holdfast.engine.runs.hindrance import Hindrances
 from holdfast.errors import StoreError
-from holdfast.machine import MachineClock
+from holdfast.platform.machine import MachineClock
 
 RUN = RunId("run")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from holdfast.core.values.ids import RunId
 from holdfast.engine.runs.job_log import HEAD_BYTES, TAIL_BYTES, JobLogWriter
 from holdfast.errors import StoreGone
-from holdfast.machine import MachineClock
+from holdfast.platform.machine import MachineClock
 from holdfast.stores.nouns.beside_runs import JobLogs
 from holdfast.stores.sqlite.store import SqliteStore
 

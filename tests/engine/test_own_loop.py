@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import pytest
 
 from holdfast import Context, Engine, Run, Supervisor, WorkerAgent, control, flow, step
-from holdfast.control.inquiry import Inquiries
 from holdfast.errors import KeyReused, NotFound, UsageError
-from holdfast.own_loop import OfLoop, OwnLoop
+from holdfast.platform.own_loop import OfLoop, OwnLoop
+from holdfast.service.control.inquiry import Inquiries
 from tests.engine.kit import eventually, opened
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ def is_async(method: Any) -> bool:
 
 
 def test_no_public_async_method_of_an_engine_can_be_forgotten() -> None:
-    for module in pkgutil.iter_modules(control.__path__, "holdfast.control."):
+    for module in pkgutil.iter_modules(control.__path__, "holdfast.service.control."):
         importlib.import_module(module.name)
     kinds = {*everything_of(OfLoop)} - {OfLoop}
     assert {Engine, Run, Supervisor, Inquiries} < kinds
@@ -76,7 +76,7 @@ def test_no_public_async_method_of_an_engine_can_be_forgotten() -> None:
     assert [name for name, method in methods.items() if not is_async(method)] == sorted_plain(methods)
     others = [
         each
-        for module in pkgutil.iter_modules(control.__path__, "holdfast.control.")
+        for module in pkgutil.iter_modules(control.__path__, "holdfast.service.control.")
         for each in vars(importlib.import_module(module.name)).values()
         if inspect.isclass(each) and each.__module__ == module.name and not issubclass(each, OfLoop)
     ]
@@ -265,7 +265,7 @@ def test_an_engine_whose_loop_does_not_run_is_told_how_to_be_opened(tmp_path: An
 
 
 def test_a_loop_that_is_closed_completes_no_call_and_keeps_no_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.own_loop._LOOK_S", 0.01)
+    monkeypatch.setattr("holdfast.platform.own_loop._LOOK_S", 0.01)
     loop = asyncio.new_event_loop()
 
     async def made() -> OwnLoop:

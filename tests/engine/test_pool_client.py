@@ -19,7 +19,7 @@ from holdfast.engine.capacity import learning, pool_client
 from holdfast.engine.capacity.pool_client import PoolClient
 from holdfast.engine.capacity.shares import Need
 from holdfast.errors import StoreBusy
-from holdfast.machine import MachineClock, RandomIds
+from holdfast.platform.machine import MachineClock, RandomIds
 from holdfast.ports import Lending, PlacedStep, Store
 from holdfast.scheduling.job import Capacity
 from holdfast.scheduling.lane_workers import job_of

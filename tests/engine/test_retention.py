@@ -13,7 +13,7 @@ import pytest
 from holdfast.compose import open_administration, open_store
 from holdfast.compose.fleet import archiving, leading
 from holdfast.engine.runs.retention import Retention
-from holdfast.machine import MachineClock
+from holdfast.platform.machine import MachineClock
 from holdfast.ports import Administration
 from holdfast.settings import RetentionRules, Settings
 from tests.stores.story import BORN_MS, Story, put

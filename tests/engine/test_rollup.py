@@ -9,8 +9,8 @@ from holdfast import Engine
 from holdfast.compose import Environment
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.costs import Cost
-from holdfast.machine import MachineClock
 from holdfast.models.providers import Providers
+from holdfast.platform.machine import MachineClock
 from holdfast.testing.model_server import Fault, ModelServer, Rule, Usage
 from tests.engine.history import events_of
 from tests.engine.kit import Time, bounded, engine_at

@@ -15,14 +15,14 @@ from pydantic import BaseModel
 
 from holdfast import Engine, RunFailed, Workflow, flow, human_gate
 from holdfast.authoring.flow import Flow
-from holdfast.control.schedule import MOST_MADE_UP_FOR
 from holdfast.core.facts.contribution import contributors
 from holdfast.core.nouns.schedules import Schedule, stamp
 from holdfast.core.values.claim import Claim
 from holdfast.core.views.status import status
 from holdfast.engine.background.firing import Firing
 from holdfast.errors import InvalidInput, NotFound, NotPermitted, StoreError
-from holdfast.service import command, query
+from holdfast.service.control.schedule import MOST_MADE_UP_FOR
+from holdfast.service.declarations import command, query
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from tests.engine.kit import Time, engine_at, gate_of, opened

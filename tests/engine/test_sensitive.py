@@ -12,20 +12,20 @@ import pytest
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from holdfast import Context, RunFailed, Sensitive, Signal, Workflow, flow, task, tool
-from holdfast.authoring.arguments import DataArguments
-from holdfast.authoring.plain import encode
-from holdfast.authoring.sensitive import SensitiveText, sealed_by, sealed_for
+from holdfast.authoring.values.arguments import DataArguments
+from holdfast.authoring.values.plain import encode
+from holdfast.authoring.values.sensitive import SensitiveText, sealed_by, sealed_for
 from holdfast.core.values import schema as schemas
 from holdfast.core.values.payload import SEALED
 from holdfast.core.views.sealing import Sealing
-from holdfast.encryption import AesCodec, KeyFile
 from holdfast.errors import InvalidDecision, InvalidInput
-from holdfast.masking import without_inputs
 from holdfast.models.tool_schema import bare, closed
-from holdfast.service import query
+from holdfast.platform.masking import without_inputs
+from holdfast.service.declarations import query
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.settings import Settings
+from holdfast.stores.encryption import AesCodec, KeyFile
 from tests.engine.kit import die, gate_of, opened
 from tests.engine.test_encryption import TENANTS, written
 

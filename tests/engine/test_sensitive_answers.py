@@ -11,9 +11,9 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Context, Engine, Sensitive, Workflow, flow, map_node, step, task, tool
-from holdfast.control.command import GateDecision
 from holdfast.core.values.payload import SEALED
 from holdfast.errors import InvalidInput, OutcomeUnknown
+from holdfast.service.control.command import GateDecision
 from holdfast.settings import Settings
 from tests.engine.test_encryption import written
 

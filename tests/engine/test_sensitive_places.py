@@ -32,8 +32,8 @@ from holdfast import (
 from holdfast.core.values.payload import SEALED
 from holdfast.errors import NotFound
 from holdfast.models.providers import Providers
-from holdfast.service import query
-from holdfast.service.declaration import Query, declared
+from holdfast.service.declarations import query
+from holdfast.service.declarations.declaration import Query, declared
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.settings import Settings

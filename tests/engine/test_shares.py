@@ -17,7 +17,7 @@ from holdfast.core.capacity.lending import DeclaredPool, Grant, Visit, Visitor
 from holdfast.core.values.ids import SessionId
 from holdfast.engine.capacity.shares import EVERY_S, Need, PoolShares
 from holdfast.errors import StoreBusy
-from holdfast.machine import MachineClock, RandomIds
+from holdfast.platform.machine import MachineClock, RandomIds
 from holdfast.ports import Lending, Store
 from holdfast.stores.postgres.connection import IDLE_S
 from tests.engine.placer import LEASE_S

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel
 from pydantic.alias_generators import to_camel
 
 from holdfast import Engine, Workflow
-from holdfast.authoring.plain import encode
+from holdfast.authoring.values.plain import encode
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.errors import InvalidInput, KeyReused, NotFound, UsageError
 from holdfast.ports import WorkflowRecord

@@ -14,7 +14,7 @@ from holdfast.core.values.ids import RunId
 from holdfast.engine.operations.stream import MOST_BYTES
 from holdfast.engine.runs.stream_writer import StreamWriter
 from holdfast.errors import InvalidInput, NotFound
-from holdfast.machine import MachineClock
+from holdfast.platform.machine import MachineClock
 from holdfast.ports import Piece, StreamName, StreamNews, Streams
 from tests.engine.kit import bounded, die, opened
 

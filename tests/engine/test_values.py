@@ -27,8 +27,8 @@ import typing_extensions
 from pydantic import BaseModel, ConfigDict, Field, SecretBytes, SecretStr, computed_field, field_serializer, field_validator
 
 from holdfast import Context, Demand, Fields, OperationFailed, RunFailed, Workflow, flow, map_node, step, task, tool
-from holdfast.authoring.hint import label
-from holdfast.authoring.plain import encode
+from holdfast.authoring.values.hint import label
+from holdfast.authoring.values.plain import encode
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.state import FUNCTION
 from holdfast.core.values.payload import digest

@@ -16,9 +16,9 @@ from examples.negotiation.workflow import Item, Purchase, begin, days, hours, wf
 from holdfast import Engine
 from holdfast.compose.api import HttpPort, answering
 from holdfast.models.providers import Providers
-from holdfast.service.identity import Identity
+from holdfast.service.access.identity import Identity
+from holdfast.service.access.signed_token import SignedTokens
 from holdfast.service.service import Service
-from holdfast.service.signed_token import SignedTokens
 from holdfast.settings import SignedTokenRules
 from holdfast.testing import VirtualTime
 from tests.examples.test_negotiation import World, world

@@ -21,11 +21,11 @@ from pydantic import BaseModel, ConfigDict
 
 from holdfast import Engine, Workflow, human_gate, remote_task
 from holdfast.actions import shell
-from holdfast.authoring.json_schema import SchemaArguments
+from holdfast.authoring.values.json_schema import SchemaArguments
 from holdfast.core.views.status import status
 from holdfast.models.providers import Providers
 from holdfast.ports import ModelRequest, UserTurn
-from holdfast.service.identity import Identity
+from holdfast.service.access.identity import Identity
 from holdfast.service.service import Service
 from holdfast.tools.address import EVERYWHERE
 from holdfast.tools.http_exchange import Bounds, Request, exchange

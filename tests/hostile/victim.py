@@ -12,7 +12,7 @@ import tempfile
 
 import msgspec
 
-from holdfast.machine import collect_rarely
+from holdfast.platform.machine import collect_rarely
 from tests.hostile.cases import CASES, HARMLESS, HOLDING
 from tests.hostile.trial import measured
 

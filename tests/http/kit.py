@@ -14,7 +14,7 @@ import httpx2
 
 from holdfast import Engine, Workflow
 from holdfast.compose.api import HttpPort, answering
-from holdfast.service.identity import Holder, Identity, hashed
+from holdfast.service.access.identity import Holder, Identity, hashed
 from holdfast.service.service import Service
 from holdfast.service.turn import Turns
 from holdfast.settings import PortBounds

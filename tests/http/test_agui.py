@@ -20,7 +20,7 @@ from holdfast import Chat, Context, Engine, Handoff, flow, tool
 from holdfast.compose.api import HttpPort, answering
 from holdfast.core.values.access import Access
 from holdfast.models.providers import Providers
-from holdfast.service.identity import Holder
+from holdfast.service.access.identity import Holder
 from holdfast.service.service import Service
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
 from tests.http.kit import MOST_S, NO_TLS, Asked, Port, known

@@ -11,9 +11,9 @@ import pytest
 
 from holdfast.http.openapi import document
 from holdfast.http.route import ROUTES
-from holdfast.service import command, query
-from holdfast.service.declaration import Command, Query, declared
-from holdfast.service.identity import Holder
+from holdfast.service.access.identity import Holder
+from holdfast.service.declarations import command, query
+from holdfast.service.declarations.declaration import Command, Query, declared
 from holdfast.stores.sqlite.tail import Watch
 from holdfast.testing.server_process import free_port
 from tests.http.kit import Asked, known, served

@@ -14,7 +14,7 @@ from holdfast import Context, Engine, flow, tool
 from holdfast.compose.api import HttpPort, answering
 from holdfast.core.values.access import Access
 from holdfast.core.values.payload import digest
-from holdfast.service.identity import Holder
+from holdfast.service.access.identity import Holder
 from holdfast.service.service import Service
 from tests.http.kit import Asked, Port, known
 

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.core.values.access import Access
 from holdfast.errors import TooMuch
-from holdfast.service.identity import Holder
+from holdfast.service.access.identity import Holder
 from holdfast.service.turn import Turns
 from holdfast.settings import PortBounds
 from tests.http.kit import MOST_S, Asked, Port, known, served

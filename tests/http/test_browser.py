@@ -13,7 +13,7 @@ import pytest
 from holdfast import Engine
 from holdfast.compose.api import CODE, SESSION, HttpPort, answering
 from holdfast.errors import UsageError
-from holdfast.service.identity import Identity
+from holdfast.service.access.identity import Identity
 from holdfast.service.service import Service
 from tests.http import flows
 from tests.http.kit import NO_TLS

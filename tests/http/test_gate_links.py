@@ -17,8 +17,8 @@ from holdfast.compose.api import HttpPort, answering
 from holdfast.core.values.access import Access, Grant
 from holdfast.http import api, once
 from holdfast.ports import ToDecide
-from holdfast.service.identity import Holder
-from holdfast.service.key import ApiKeys
+from holdfast.service.access.identity import Holder
+from holdfast.service.access.key import ApiKeys
 from holdfast.service.service import Service
 from tests.engine.kit import Time, engine_at
 from tests.http import flows

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.errors import NotFound, StoreError, StoreUnreadable, TooMuch, UsageError
 from holdfast.http.route import ROUTES
-from holdfast.service.identity import Holder
+from holdfast.service.access.identity import Holder
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.stores.postgres import PostgresAdministration, PostgresStore, connection

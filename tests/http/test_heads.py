@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from holdfast.service.identity import Holder
+from holdfast.service.access.identity import Holder
 from tests.http.kit import NO_TLS, Port, known, served
 from tests.http.test_bounds import lines
 

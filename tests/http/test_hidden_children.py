@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import Chat, Context, flow
 from holdfast.core.values.access import Access
-from holdfast.service.identity import Holder
+from holdfast.service.access.identity import Holder
 from tests.http.kit import MOST_S, Asked, Port, known, served
 
 IDENTITY = known(

@@ -25,9 +25,10 @@ from holdfast.core.values.access import Access
 from holdfast.core.values.audit import Verification
 from holdfast.errors import UsageError
 from holdfast.observe.listening import listening
-from holdfast.service import signed_token, subscription
-from holdfast.service.identity import Holder, Identity, hashed, read_tokens
-from holdfast.service.signed_token import SignedTokens
+from holdfast.service import subscription
+from holdfast.service.access import signed_token
+from holdfast.service.access.identity import Holder, Identity, hashed, read_tokens
+from holdfast.service.access.signed_token import SignedTokens
 from holdfast.service.view import link_of
 from holdfast.settings import SignedTokenRules
 from tests.http.kit import Asked, known, served

@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast import Context, Engine, flow
 from holdfast.client import AsyncClient
-from holdfast.service.query import View
+from holdfast.service.declarations.query import View
 from holdfast.testing.model_server import ModelServer, Rule
 from tests.http.test_commands import serve
 from tests.wire.kit import MOST_S, Process, ended, holdfast

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.values.access import Access
-from holdfast.service.identity import Holder
+from holdfast.service.access.identity import Holder
 from tests.http.kit import Asked, known, served
 
 IDENTITY = known(

@@ -14,7 +14,7 @@ import pytest
 from holdfast import Chat, Context, Engine, ToolRule, Workflow, flow, human_gate, tool, tool_node
 from holdfast.compose.api import HttpPort, answering
 from holdfast.core.values.access import Access, Grant
-from holdfast.service.identity import Holder
+from holdfast.service.access.identity import Holder
 from holdfast.service.service import Service
 from tests.http.kit import Asked, Port, known
 

@@ -11,8 +11,8 @@ import pytest
 from holdfast.core.values.access import Access
 from holdfast.errors import Unstorable
 from holdfast.http.route import ROUTES, Route
-from holdfast.service.command import Say
-from holdfast.service.identity import Holder
+from holdfast.service.access.identity import Holder
+from holdfast.service.declarations.command import Say
 from tests.http.kit import Asked, Port, known, served
 from tests.http.test_tenants import said_of
 

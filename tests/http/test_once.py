@@ -15,8 +15,8 @@ from fastapi import Response
 from holdfast.core.values.access import Access
 from holdfast.errors import AlreadyDecided, StoreUnreadable
 from holdfast.http import once
-from holdfast.service import command
-from holdfast.service.identity import Holder
+from holdfast.service.access.identity import Holder
+from holdfast.service.declarations import command
 from holdfast.service.service import Service
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.postgres_server import FAST, PostgresServer

@@ -16,7 +16,7 @@ from holdfast.compose.api import HttpPort, answering
 from holdfast.core.values.access import Access
 from holdfast.evaluation import replay
 from holdfast.evaluation.recording import exported, read
-from holdfast.service.identity import Holder
+from holdfast.service.access.identity import Holder
 from holdfast.service.service import Service
 from holdfast.settings import Settings
 from tests.http import flows

@@ -23,8 +23,8 @@ from holdfast.http.route import ROUTES
 from holdfast.models.providers import Providers
 from holdfast.ports import LogPlace
 from holdfast.service import view
-from holdfast.service.declaration import Answer
-from holdfast.service.identity import Holder
+from holdfast.service.access.identity import Holder
+from holdfast.service.declarations.declaration import Answer
 from holdfast.service.service import Service
 from holdfast.testing.model_server import Fault, ModelServer, Rule
 from tests import media

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import WorkerAgent
 from holdfast.core.values.access import Access
-from holdfast.service.identity import Holder
+from holdfast.service.access.identity import Holder
 from tests.http import flows
 from tests.http.kit import Port, known, served
 

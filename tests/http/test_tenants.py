@@ -17,7 +17,7 @@ from holdfast.core.capacity.estimates import Use
 from holdfast.core.nouns.evaluations import Judged
 from holdfast.core.values.access import Access
 from holdfast.http.route import ROUTES, Route
-from holdfast.service.identity import Holder
+from holdfast.service.access.identity import Holder
 from tests.http import flows
 from tests.http.kit import Asked, Port, known, served
 

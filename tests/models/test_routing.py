@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast import RoutedModel, Router
-from holdfast.authoring.router import Route
+from holdfast.authoring.agents.router import Route
 from holdfast.core.nouns.model_estimates import NOTHING_SEEN, Experience, ModelUse, by_place, learned
 from holdfast.core.nouns.routing import Needs, Quote
 from holdfast.models.prices import Prices

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from holdfast import Context, Engine, flow, tool
 from holdfast.core.values.access import Access
 from holdfast.errors import HoldfastError, InvalidInput
-from holdfast.service import query
-from holdfast.service.command import GrantApproval, MakeKey
 from holdfast.service.cursor import open_, seal
+from holdfast.service.declarations import query
+from holdfast.service.declarations.command import GrantApproval, MakeKey
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 

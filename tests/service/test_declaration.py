@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from holdfast.service import service  # noqa: F401 - declares all of them
-from holdfast.service.declaration import declared
+from holdfast.service.declarations.declaration import declared
 
 MOST_CHARACTERS = 200
 

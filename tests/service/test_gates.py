@@ -14,8 +14,8 @@ from holdfast.core.values.access import Access
 from holdfast.core.values.ids import GateId
 from holdfast.core.values.payload import digest, inline
 from holdfast.errors import AlreadyDecided, Conflict, InvalidDecision
-from holdfast.service import query
-from holdfast.service.command import Decide, DecideTogether, Resolve
+from holdfast.service.declarations import query
+from holdfast.service.declarations.command import Decide, DecideTogether, Resolve
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from holdfast.service import handler, service
-from holdfast.service.command import Pause
-from holdfast.service.declaration import declared
+from holdfast.service.declarations.command import Pause
+from holdfast.service.declarations.declaration import declared
 from holdfast.service.handler import Request, handlers, handles
 
 

@@ -12,8 +12,16 @@ import pytest
 from holdfast import Context, Engine, flow, tool
 from holdfast.core.values.access import Access
 from holdfast.errors import NotPermitted
-from holdfast.service import query
-from holdfast.service.command import Bulk, BulkDeadLetters, Decide, EditDeadLetter, ReplayDeadLetter, ResolveDeadLetter, Retry
+from holdfast.service.declarations import query
+from holdfast.service.declarations.command import (
+    Bulk,
+    BulkDeadLetters,
+    Decide,
+    EditDeadLetter,
+    ReplayDeadLetter,
+    ResolveDeadLetter,
+    Retry,
+)
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.service.log_in import MOST, PERIOD_MS, FailedLogIns
+from holdfast.service.access.log_in import MOST, PERIOD_MS, FailedLogIns
 
 
 class Record:

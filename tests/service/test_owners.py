@@ -14,8 +14,9 @@ from holdfast import Context, Engine, flow
 from holdfast.core.values.access import Access
 from holdfast.errors import Conflict, InvalidInput, KeyMissing, KeyReused, NotFound, NotPermitted
 from holdfast.ports import ToDecide
-from holdfast.service import query
-from holdfast.service.command import (
+from holdfast.service.access.identity import Identity, read_tokens
+from holdfast.service.declarations import query
+from holdfast.service.declarations.command import (
     Backfill,
     DeleteConversation,
     Fork,
@@ -31,7 +32,6 @@ from holdfast.service.command import (
     SetSchedule,
     Start,
 )
-from holdfast.service.identity import Identity, read_tokens
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.wire.submission import Submissions

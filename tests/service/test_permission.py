@@ -19,13 +19,13 @@ from holdfast.http import agui, route
 from holdfast.http.api import Api
 from holdfast.http.browser import Browser
 from holdfast.http.route import BASE
-from holdfast.service import command as cmd
-from holdfast.service import query as ask
-from holdfast.service.command import MakeKey
-from holdfast.service.declaration import Thing, command, declaration_of, declared
-from holdfast.service.identity import Identity
-from holdfast.service.key import told_by
-from holdfast.service.permission import Permission
+from holdfast.service.access.identity import Identity
+from holdfast.service.access.key import told_by
+from holdfast.service.access.permission import Permission
+from holdfast.service.declarations import command as cmd
+from holdfast.service.declarations import query as ask
+from holdfast.service.declarations.command import MakeKey
+from holdfast.service.declarations.declaration import Thing, command, declaration_of, declared
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.wire import workflows as wire

@@ -15,9 +15,9 @@ from typing import Any, Final
 from holdfast.authoring.context import Context
 from holdfast.authoring.flow import flow
 from holdfast.compose import Engine
-from holdfast.control.supervisor import WorkerAgent
 from holdfast.core.nouns.supervision import KEPT_MS, Accepted, Change, Rejected, Task
 from holdfast.core.values.ids import RunId
+from holdfast.service.control.supervisor import WorkerAgent
 from tests.simulation.books import Books
 from tests.simulation.chance import spread_s
 

@@ -16,8 +16,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from holdfast.compose import Engine
-from holdfast.control.base import NOT_GIVEN
-from holdfast.control.command import GateDecision
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.graph import EXPIRED
 from holdfast.core.facts.state import TOOL_APPROVAL
@@ -36,6 +34,8 @@ from holdfast.errors import (
     NotFound,
     StoreError,
 )
+from holdfast.service.control.base import NOT_GIVEN
+from holdfast.service.control.command import GateDecision
 from tests.simulation.auditor import Auditor
 from tests.simulation.chance import Chance, spread_s
 from tests.simulation.desk import Desk

@@ -14,16 +14,16 @@ from typing import Any, Final, TypeVar
 
 from holdfast.actions.jobs.runner import Shell
 from holdfast.authoring.workflow import Workflow
-from holdfast.border import contained
 from holdfast.compose import Engine, Environment
 from holdfast.core.values.demand import Resources
 from holdfast.core.values.ids import AppendId, RunId, SessionId
 from holdfast.errors import StoreError
-from holdfast.isolation import isolated
 from holdfast.models.prices import DeclaredPrice, Prices
+from holdfast.platform.border import contained
+from holdfast.platform.isolation import isolated
+from holdfast.platform.threads import awaited, outcome
 from holdfast.ports import Model, Observer
 from holdfast.settings import Settings
-from holdfast.threads import awaited, outcome
 from tests.simulation.chance import Chance, spread_s
 from tests.simulation.fault import Faults
 from tests.simulation.loop import Lane, SimulatedLoop, current_lane

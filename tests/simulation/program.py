@@ -18,11 +18,11 @@ from pydantic import BaseModel
 from holdfast.actions.jobs.workflow import workflow_of
 from holdfast.actions.syntax.load import load
 from holdfast.authoring import node as kinds
-from holdfast.authoring.cache import SemanticCache
-from holdfast.authoring.chat import Chat, Message
-from holdfast.authoring.embedder import Embedder, LocalEmbedder, ModelEmbedder
+from holdfast.authoring.agents.cache import SemanticCache
+from holdfast.authoring.agents.chat import Chat, Message
+from holdfast.authoring.agents.embedder import Embedder, LocalEmbedder, ModelEmbedder
+from holdfast.authoring.agents.router import Router
 from holdfast.authoring.mapping import map_node
-from holdfast.authoring.router import Router
 from holdfast.authoring.step import step
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow

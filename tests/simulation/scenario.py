@@ -14,7 +14,7 @@ import msgspec
 from holdfast.actions.jobs.workflow import workflow_of
 from holdfast.actions.syntax.load import load
 from holdfast.authoring import node as kinds
-from holdfast.authoring.chat import Chat
+from holdfast.authoring.agents.chat import Chat
 from holdfast.authoring.workflow import Workflow
 from tests.simulation import script
 from tests.simulation.approval import Rule

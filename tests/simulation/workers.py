@@ -16,7 +16,7 @@ from holdfast.actions.jobs.remote import Done, Order
 from holdfast.actions.jobs.runner import Shell
 from holdfast.core.values.demand import SHELL
 from holdfast.errors import OutcomeUnknown, PlaceLost, ToolFailed
-from holdfast.machine import MachineClock
+from holdfast.platform.machine import MachineClock
 from holdfast.ports import Calls, Work
 from holdfast.scheduling.job import Capacity
 from holdfast.scheduling.lane_workers import able_to

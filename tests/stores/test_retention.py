@@ -23,7 +23,6 @@ import msgspec
 import pytest
 
 from holdfast import Engine
-from holdfast.blobs.folder import Folder
 from holdfast.compose import open_administration, open_store
 from holdfast.core.evolve import evolve
 from holdfast.core.facts import commands as cmd
@@ -38,6 +37,7 @@ from holdfast.errors import Conflict, CorruptHistory, MonthHeld, NotFound, Store
 from holdfast.ports import Administration, Append, BlobPlace, LogPlace, Piece, Store, StreamName, WorkflowRecord
 from holdfast.stores import retention
 from holdfast.stores.archive import EventLine, pack, unpack
+from holdfast.stores.blobs.folder import Folder
 from holdfast.stores.month import Month
 from holdfast.stores.nouns.tables import Tables
 from holdfast.stores.postgres.address import Address

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.views.sealing import Sealing
-from holdfast.encryption import AesCodec
 from holdfast.errors import KeyMissing
 from holdfast.ports import Store, TenantKey
+from holdfast.stores.encryption import AesCodec
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
 from tests.simulation.store import Disk, Mount, SimulatedStore

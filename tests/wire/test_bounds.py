@@ -14,7 +14,7 @@ import pytest
 from holdfast.core.values.ids import RunId, StepId
 from holdfast.errors import InvalidInput, PlaceLost, RemoteFailed
 from holdfast.ports import Work
-from holdfast.service.identity import Holder, Identity, Scope
+from holdfast.service.access.identity import Holder, Identity, Scope
 from holdfast.service.turn import Turns
 from holdfast.settings import PortBounds
 from holdfast.wire import CallFailed, Job, Tasks, worker

@@ -13,7 +13,7 @@ import pytest
 from grpc_tools import protoc
 
 import holdfast
-from holdfast.service.declaration import declaration_of
+from holdfast.service.declarations.declaration import declaration_of
 from holdfast.wire import credential
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import SERVICES

@@ -14,8 +14,8 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
-from holdfast.service import command
-from holdfast.service.key import ApiKeys
+from holdfast.service.access.key import ApiKeys
+from holdfast.service.declarations import command
 from holdfast.service.principal import Principal
 from holdfast.wire import credential, reflection
 from holdfast.wire import wire_pb2 as wire

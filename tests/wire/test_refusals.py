@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.cli.app import invoke
 from holdfast.errors import UsageError
-from holdfast.service.identity import ANYBODY, Holder, Identity, Scope, read_token, read_tokens
+from holdfast.service.access.identity import ANYBODY, Holder, Identity, Scope, read_token, read_tokens
 from holdfast.wire import credential
 from holdfast.wire.credential import Tls, Trust
 from tests.wire.kit import FLOWS, TASKS

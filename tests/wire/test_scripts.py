@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from holdfast import Engine
-from holdfast.service import query
+from holdfast.service.declarations import query
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.testing.tcp_proxy import TcpProxy

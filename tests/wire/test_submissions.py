@@ -7,7 +7,7 @@ from pathlib import Path
 from holdfast import Engine
 from holdfast.actions.jobs.restoration import restored
 from holdfast.engine.background.adoption import Adoption
-from holdfast.service.command import Start
+from holdfast.service.declarations.command import Start
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.wire.submission import Submissions

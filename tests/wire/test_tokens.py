@@ -15,9 +15,10 @@ from holdfast import Engine, Workflow, remote_task, task
 from holdfast.core.facts.events import RunCancelling
 from holdfast.core.values.claim import Claim
 from holdfast.errors import NotFound, NotPermitted, TooMuch, UsageError
-from holdfast.service import command, subscription
-from holdfast.service.identity import Identity, read_tokens
-from holdfast.service.key import ApiKeys
+from holdfast.service import subscription
+from holdfast.service.access.identity import Identity, read_tokens
+from holdfast.service.access.key import ApiKeys
+from holdfast.service.declarations import command
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.service.turn import Turns

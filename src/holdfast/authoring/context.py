@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, Self, TypeA
 from pydantic import BaseModel
 from typing_extensions import TypeVar
 
+from holdfast.authoring.agents.embedder import Embedder
+from holdfast.authoring.agents.memory import AgentMemory
+from holdfast.authoring.agents.router import Router
 from holdfast.authoring.child import ChildHandle, ChildOutcome
-from holdfast.authoring.embedder import Embedder
-from holdfast.authoring.memory import AgentMemory
 from holdfast.authoring.options import AgentOptions, ChildOptions, MapOptions, ModelOptions
-from holdfast.authoring.router import Router
 from holdfast.authoring.signal import Signal
 from holdfast.authoring.tool import Tool
-from holdfast.authoring.view import StartedBy
+from holdfast.authoring.values.view import StartedBy
 from holdfast.core.facts.graph import Join
 from holdfast.core.nouns.memory import MOST_ENTRIES
 from holdfast.core.nouns.shared_values import LOCK_LEASE_S, LOCK_WAIT_S, SharedValue, Strategy

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, Protocol, Ty
 from pydantic import ValidationError
 from typing_extensions import TypeVar
 
-from holdfast.authoring.adapter import Adapter
-from holdfast.authoring.arguments import describe, misfits
 from holdfast.authoring.flow_input import FlowInput
 from holdfast.authoring.node import NodeDefinition
-from holdfast.authoring.signature import Signature
 from holdfast.authoring.step import Step
 from holdfast.authoring.tool import Tool, find
+from holdfast.authoring.values.adapter import Adapter
+from holdfast.authoring.values.arguments import describe, misfits
+from holdfast.authoring.values.signature import Signature
 from holdfast.authoring.workflow import Input, Output_co, Workflow
 from holdfast.core.facts.graph import CLEANUP_S, FLOW
 from holdfast.core.values.demand import NOTHING, Demand

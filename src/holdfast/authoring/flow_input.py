@@ -16,10 +16,10 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, RootModel, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
-from holdfast.authoring.adapter import Adapter, TypedAdapter, adapter_of
-from holdfast.authoring.hint import is_plain, label, rewritten
-from holdfast.authoring.round_trip import expect_kept
-from holdfast.authoring.signature import Signature
+from holdfast.authoring.values.adapter import Adapter, TypedAdapter, adapter_of
+from holdfast.authoring.values.hint import is_plain, label, rewritten
+from holdfast.authoring.values.round_trip import expect_kept
+from holdfast.authoring.values.signature import Signature
 from holdfast.errors import SchemaMismatch, UsageError
 
 _PLAIN: Final = (dict, list, str, int, float, bool, type(None))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.authoring.view import StateView
+from holdfast.authoring.values.view import StateView
 from holdfast.errors import TransitionDenied, UsageError
 
 _HARMLESS: Final = ("low", "medium")

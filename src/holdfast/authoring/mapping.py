@@ -12,11 +12,11 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from holdfast.authoring.adapter import PLAIN
 from holdfast.authoring.node import Handler, NodeDefinition, join_of, task
-from holdfast.authoring.signature import Signature, signature_of
 from holdfast.authoring.step import EffectStep, Step
 from holdfast.authoring.tool import Tool, variables
+from holdfast.authoring.values.adapter import PLAIN
+from holdfast.authoring.values.signature import Signature, signature_of
 from holdfast.core.facts.graph import MAPPABLE, MOST_ITEMS, MOST_PARALLEL, Join
 from holdfast.core.values.demand import Demand
 from holdfast.core.values.policies import DEFAULT_RETRY, RetryPolicy

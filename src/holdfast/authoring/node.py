@@ -15,17 +15,17 @@ from typing import Any, Concatenate, Final, Literal, ParamSpec, Protocol, overlo
 import msgspec
 from pydantic import BaseModel
 
-from holdfast.authoring import compaction
-from holdfast.authoring.adapter import PLAIN, Adapter
-from holdfast.authoring.arguments import describe
-from holdfast.authoring.cache import SemanticCache, expect_cache
-from holdfast.authoring.memory import MemoryTool
-from holdfast.authoring.offer import Named, Offer
-from holdfast.authoring.offer import check as check_offers
-from holdfast.authoring.router import Router, expect_complexity, expect_latency
-from holdfast.authoring.signature import Signature
-from holdfast.authoring.skill import Given, Skill, skills_of, tools_of
+from holdfast.authoring.agents import compaction
+from holdfast.authoring.agents.cache import SemanticCache, expect_cache
+from holdfast.authoring.agents.memory import MemoryTool
+from holdfast.authoring.agents.offer import Named, Offer
+from holdfast.authoring.agents.offer import check as check_offers
+from holdfast.authoring.agents.router import Router, expect_complexity, expect_latency
+from holdfast.authoring.agents.skill import Given, Skill, skills_of, tools_of
 from holdfast.authoring.tool import Tool, find
+from holdfast.authoring.values.adapter import PLAIN, Adapter
+from holdfast.authoring.values.arguments import describe
+from holdfast.authoring.values.signature import Signature
 from holdfast.core.facts.graph import EXPIRED, GATE_DECISIONS, MOST_OF_DECISION, Join, JoinMode, Kind
 from holdfast.core.nouns.routing import Complexity
 from holdfast.core.values import proposal

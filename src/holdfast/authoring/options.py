@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from holdfast.authoring.cache import SemanticCache
-from holdfast.authoring.offer import Offer
-from holdfast.authoring.skill import Given
+from holdfast.authoring.agents.cache import SemanticCache
+from holdfast.authoring.agents.offer import Offer
+from holdfast.authoring.agents.skill import Given
 from holdfast.core.nouns.routing import Complexity
 from holdfast.core.values.policies import RetryPolicy
 

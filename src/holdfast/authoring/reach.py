@@ -28,9 +28,9 @@ from types import (
 from typing import Any, Final, TypeAlias
 
 from holdfast.authoring import trace
+from holdfast.authoring.agents.offer import Handoff
 from holdfast.authoring.flow import FlowMethod
 from holdfast.authoring.node import CODE, OFFERED, NodeDefinition
-from holdfast.authoring.offer import Handoff
 from holdfast.authoring.step import Step
 from holdfast.authoring.tool import Tool, find
 from holdfast.authoring.workflow import Workflow

@@ -11,9 +11,9 @@ from typing import Any, Final, Generic, overload
 from pydantic import PydanticUserError, ValidationError
 from typing_extensions import TypeVar
 
-from holdfast.authoring.adapter import TypedAdapter, adapter_of, reader
-from holdfast.authoring.arguments import describe
-from holdfast.authoring.hint import label
+from holdfast.authoring.values.adapter import TypedAdapter, adapter_of, reader
+from holdfast.authoring.values.arguments import describe
+from holdfast.authoring.values.hint import label
 from holdfast.errors import HoldfastError, InvalidInput, SchemaMismatch, UsageError
 
 T = TypeVar("T", default=Any)

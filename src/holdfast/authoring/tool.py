@@ -15,10 +15,10 @@ from typing import Any, Final, Literal, overload
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from holdfast.authoring.arguments import Arguments, ObjectArguments
-from holdfast.authoring.hint import rewritten
-from holdfast.authoring.round_trip import expect_kept
-from holdfast.authoring.signature import Signature
+from holdfast.authoring.values.arguments import Arguments, ObjectArguments
+from holdfast.authoring.values.hint import rewritten
+from holdfast.authoring.values.round_trip import expect_kept
+from holdfast.authoring.values.signature import Signature
 from holdfast.core.values.money import nanousd
 from holdfast.errors import SchemaMismatch, UsageError
 

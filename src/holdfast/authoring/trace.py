@@ -21,8 +21,8 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from holdfast.authoring.arguments import describe
-from holdfast.border import joined, leaves, text_of
+from holdfast.authoring.values.arguments import describe
+from holdfast.platform.border import joined, leaves, text_of
 
 MOST_TRACE: Final = 3000
 """Characters that are kept: they are part of the run's history. What is cut is the way there; the end says where."""

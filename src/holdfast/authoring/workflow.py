@@ -15,15 +15,15 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 from typing_extensions import ParamSpec, TypeVar
 
-from holdfast.authoring.adapter import PLAIN, Adapter, adapter_of
-from holdfast.authoring.arguments import describe, misfits
+from holdfast.authoring.agents.offer import Handoff
 from holdfast.authoring.child import mentioned
-from holdfast.authoring.input_schema import schema_of
 from holdfast.authoring.mapping import MapDefinition, item_definition
 from holdfast.authoring.node import CODE, OFFERED, Guard, NodeDefinition, task
-from holdfast.authoring.offer import Handoff
 from holdfast.authoring.signal import Signal
 from holdfast.authoring.tool import Tool
+from holdfast.authoring.values.adapter import PLAIN, Adapter, adapter_of
+from holdfast.authoring.values.arguments import describe, misfits
+from holdfast.authoring.values.input_schema import schema_of
 from holdfast.core.facts.graph import (
     CHECK_DECISIONS,
     FIELD_STRATEGIES,

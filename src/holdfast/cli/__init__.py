@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Final, NoReturn
 
-from holdfast.cli.parent import WITH_PARENT, end_with_parent
+from holdfast.cli.process.parent import WITH_PARENT, end_with_parent
 
 _COLLECT_AFTER: Final = 200_000
 """Objects before garbage is looked for: loading makes a hundred thousand that stay, and to look once takes 0.02 s."""

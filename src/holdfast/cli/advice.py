@@ -13,10 +13,10 @@ from urllib.parse import unquote
 from msgspec import convert
 
 from holdfast import settings
-from holdfast.cli import sample
-from holdfast.cli.given import who
-from holdfast.cli.moment import around, clock
 from holdfast.cli.opening import typed
+from holdfast.cli.page import sample
+from holdfast.cli.page.given import who
+from holdfast.cli.page.moment import around, clock
 from holdfast.core.facts.graph import GATE_DECISIONS
 from holdfast.core.facts.state import TOOL_APPROVAL
 from holdfast.core.people.divergence import RESTART
@@ -26,8 +26,8 @@ from holdfast.core.values.scopes import AGENT, CONVERSATION, FLEET_RUNS, TREE, i
 from holdfast.core.views import status
 from holdfast.core.views.status import Wait
 from holdfast.errors import NotFound
-from holdfast.service import query
-from holdfast.service.query import View
+from holdfast.service.declarations import query
+from holdfast.service.declarations.query import View
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking
@@ -83,7 +83,7 @@ async def of_run(asking: Asking, run: View, store: str | None) -> list[str]:
 
 async def _of_pools(asking: Asking, run: str, wait: Wait, store: str | None) -> list[str]:
     """Return why a step that asks for pools is not placed, as `queue why` says it."""
-    from holdfast.cli.queue import words
+    from holdfast.cli.page.waiting import words
 
     rows = [each for each in await asking.rows(query.Queue(run)) if wait.step in (each["step"], f"{each['step']}#1")]
     return [words(each, asking.now_ms(), {}) for each in rows] or _other(run, wait, store)

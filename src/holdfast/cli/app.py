@@ -21,65 +21,72 @@ import typer.core
 import typer.main
 
 from holdfast import __version__
-from holdfast.cli import failure, terminal
+from holdfast.cli import failure
+from holdfast.cli.page import terminal
 from holdfast.errors import UsageError
 
 _STRAGGLER_S: Final = 0.2
 """How long the thread of a finished step may take to notice that it is no longer needed."""
 
 _COMMANDS: Final = {
-    "run": ("run", "Start a run and follow it until it ends or waits for somebody. In a fleet the workers run it."),
+    "run": ("runs.run", "Start a run and follow it until it ends or waits for somebody. In a fleet the workers run it."),
     "worker": (
-        "worker",
+        "fleet.worker",
         "Drive every run of these workflows in the store, but for those that ask for labels which it has not.",
     ),
-    "serve": ("serve", "Lead a fleet: find what is due and hand it to the workers. Start two; one leads, the other stands by."),
-    "dev": ("dev", "Serve workflows over HTTP on this machine while they are written."),
+    "serve": (
+        "fleet.serve",
+        "Lead a fleet: find what is due and hand it to the workers. Start two; one leads, the other stands by.",
+    ),
+    "dev": ("fleet.dev", "Serve workflows over HTTP on this machine while they are written."),
     "up": (
-        "up",
+        "fleet.up",
         "Start a fleet on this machine: PostgreSQL and Redis, a leader and workers, until Ctrl-C. Its runs stay in --data.",
     ),
     "logs": (
-        "logs",
+        "runs.logs",
         "Print what the jobs of a run have printed, also when their workers are gone; of each try the beginning and the end.",
     ),
-    "workflows": ("workflows", "See which workflows the store knows, and what each is started with."),
-    "validate": ("graph", "Say everything that is wrong with a workflow, and what should be thought about."),
+    "workflows": ("nouns.workflows", "See which workflows the store knows, and what each is started with."),
+    "validate": ("develop.graph", "Say everything that is wrong with a workflow, and what should be thought about."),
     "eval": (
-        "evaluation",
+        "develop.evaluation",
         "Play scenarios, each on a throwaway store, or replay recorded runs, and say what their paths miss. Models and tools"
         " are really called where a scenario is played, and never where a run is replayed.",
     ),
-    "evals": ("evals", "See what suites of scenarios came to, as `eval --keep` kept it."),
+    "evals": ("nouns.evals", "See what suites of scenarios came to, as `eval --keep` kept it."),
     "replay": (
-        "replay",
+        "develop.replay",
         "Replay recorded runs with the workflows as they are now, and say which go another way. Models, tools and tasks are"
         " answered from the records; nobody is called, unless it is with --live.",
     ),
-    "graph": ("graph", "Print a workflow as a Mermaid flowchart."),
-    "runs": ("runs", "See what runs there are, and pause, cancel, retry, extend, signal or score one."),
-    "gates": ("gates", "See what people are asked, and answer."),
-    "approvals": ("approvals", "Say beforehand which calls of tools need not be asked about."),
-    "budget": ("budget", "See what a run, a tenant or a team has spent and set aside, and say what it may spend."),
-    "team-budgets": ("team_budgets", "See and say what agents may spend together, and how they stand."),
-    "admission": ("admission", "See and say how many runs may be active at once."),
-    "pools": ("pools", "See and say how much there is of what steps ask for before they are placed."),
-    "chat": ("chat", "Talk with an agent, a line a message; what was said goes on on any machine."),
-    "conversations": ("conversations", "See what was said to agents, and say something."),
-    "schedules": ("schedules", "Start runs by the calendar, and see what comes next."),
-    "shared": ("shared", "See what runs and agents know together, and write it."),
-    "supervisors": ("supervisors", "See how much supervisors have to do, and how their workers stand."),
-    "queue": ("queue", "See which steps wait for a worker or a pool, and why."),
-    "costs": ("costs", "See what models have cost."),
-    "effects": ("effects", "See what the tools did to the world, and resolve a call of unknown outcome."),
-    "scores": ("score", "Show what runs were said to be worth, by version of their workflow, as the mean of what counts."),
+    "graph": ("develop.graph", "Print a workflow as a Mermaid flowchart."),
+    "runs": ("runs.runs", "See what runs there are, and pause, cancel, retry, extend, signal or score one."),
+    "gates": ("nouns.gates", "See what people are asked, and answer."),
+    "approvals": ("nouns.approvals", "Say beforehand which calls of tools need not be asked about."),
+    "budget": ("nouns.budget", "See what a run, a tenant or a team has spent and set aside, and say what it may spend."),
+    "team-budgets": ("nouns.team_budgets", "See and say what agents may spend together, and how they stand."),
+    "admission": ("nouns.admission", "See and say how many runs may be active at once."),
+    "pools": ("nouns.pools", "See and say how much there is of what steps ask for before they are placed."),
+    "chat": ("runs.chat", "Talk with an agent, a line a message; what was said goes on on any machine."),
+    "conversations": ("nouns.conversations", "See what was said to agents, and say something."),
+    "schedules": ("nouns.schedules", "Start runs by the calendar, and see what comes next."),
+    "shared": ("nouns.shared", "See what runs and agents know together, and write it."),
+    "supervisors": ("nouns.supervisors", "See how much supervisors have to do, and how their workers stand."),
+    "queue": ("nouns.queue", "See which steps wait for a worker or a pool, and why."),
+    "costs": ("nouns.costs", "See what models have cost."),
+    "effects": ("nouns.effects", "See what the tools did to the world, and resolve a call of unknown outcome."),
+    "scores": (
+        "nouns.score",
+        "Show what runs were said to be worth, by version of their workflow, as the mean of what counts.",
+    ),
     "dead-letters": (
-        "dead_letters",
+        "nouns.dead_letters",
         "See what has failed for good, and have it tried again, perhaps with another input, or be done with it.",
     ),
-    "keys": ("keys", "Make keys with which services call this store's ports, and take them back."),
-    "audit": ("audit", "See who did what from outside, and check that nothing of it was changed."),
-    "store": ("store", "See how the store stands, migrate its tables, and archive or remove months."),
+    "keys": ("nouns.keys", "Make keys with which services call this store's ports, and take them back."),
+    "audit": ("nouns.audit", "See who did what from outside, and check that nothing of it was changed."),
+    "store": ("nouns.store", "See how the store stands, migrate its tables, and archive or remove months."),
 }
 """Every command and group: the module that has it (as its name, a group as `app`), and what it says of itself in a list.
 Said here too, because a list of them must not load them all; a test compares."""

@@ -16,13 +16,13 @@ import msgspec
 
 from holdfast.errors import Unreachable
 from holdfast.service import listing, view
-from holdfast.service import query as asked
-from holdfast.service.query import MOST, Page, View
+from holdfast.service.declarations import query as asked
+from holdfast.service.declarations.query import MOST, Page, View
 
 if TYPE_CHECKING:
     from holdfast.client import AsyncClient
-    from holdfast.control.inquiry import Inquiries
-    from holdfast.service.declaration import Command, Query
+    from holdfast.service.control.inquiry import Inquiries
+    from holdfast.service.declarations.declaration import Command, Query
     from holdfast.service.principal import Principal
     from holdfast.service.service import Service
 

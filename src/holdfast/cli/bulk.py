@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import msgspec
 import typer
 
-from holdfast.cli import reference, terminal
-from holdfast.cli.exit_code import CONFLICT, OK
+from holdfast.cli import reference
 from holdfast.cli.opening import backend
+from holdfast.cli.page import terminal
+from holdfast.cli.page.exit_code import CONFLICT, OK
 from holdfast.errors import HoldfastError, StoreError, Unauthorized, Unreachable, UsageError
-from holdfast.service import query
+from holdfast.service.declarations import query
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking, Backend
     from holdfast.cli.filter import Asked
-    from holdfast.service.declaration import Command
+    from holdfast.service.declarations.declaration import Command
+    from holdfast.service.declarations.query import View
     from holdfast.service.principal import Principal
-    from holdfast.service.query import View
 
 MOST: Final = 1000
 """Runs of one command, unless said: each is a commit of its own, so a thousand take some seconds."""

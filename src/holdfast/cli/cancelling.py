@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli import terminal
-from holdfast.cli.exit_code import OK
-from holdfast.service.query import CancelQuote
+from holdfast.cli.page import terminal
+from holdfast.cli.page.exit_code import OK
+from holdfast.service.declarations.query import CancelQuote
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking

@@ -10,8 +10,8 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Final
 
-from holdfast.service import query
-from holdfast.service.query import MOST
+from holdfast.service.declarations import query
+from holdfast.service.declarations.query import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -43,10 +43,10 @@ def gates(incomplete: str) -> list[str]:
 
 
 def _ask(question: Callable[[Asking], Awaitable[list[str]]]) -> list[str]:
-    import holdfast.control.inquiry
+    import holdfast.service.control.inquiry
     import holdfast.stores.sqlite  # noqa: F401 - loaded first: the patience is for the store
-    from holdfast.cli.given import who
     from holdfast.cli.opening import listing
+    from holdfast.cli.page.given import who
 
     async def ask() -> list[str]:
         async with asyncio.timeout(_PATIENCE_S), listing(None, who(None)) as asking:

@@ -10,10 +10,10 @@ from typing import Final
 
 import typer
 
-from holdfast.cli import terminal
-from holdfast.cli.exit_code import FAILED, USAGE, of_error
+from holdfast.cli.page import terminal
+from holdfast.cli.page.exit_code import FAILED, USAGE, of_error
 from holdfast.errors import HoldfastError
-from holdfast.masking import without_inputs, without_passwords
+from holdfast.platform.masking import without_inputs, without_passwords
 
 _HINT = (
     "This is nothing that Holdfast expected. Runs are safe: what was committed stays, and a worker takes the rest up"
@@ -40,7 +40,7 @@ def tell(problem: Exception, *, as_json: bool) -> int:
     elif isinstance(problem, typer.TyperException):
         code, message = USAGE, _usage(problem)
     else:
-        from holdfast.border import text_of
+        from holdfast.platform.border import text_of
 
         code, message = FAILED, text_of(problem)
         trace = f"{without_inputs(''.join(traceback.format_exception(problem)), problem)}{_HINT}\n"

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, get_args
 
 import typer
 
-from holdfast.cli import moment
+from holdfast.cli.page import moment
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
-    from holdfast.service.query import Runs
+    from holdfast.service.declarations.query import Runs
 
 Workflow = Annotated[str | None, typer.Option("--workflow", metavar="NAME", help="Only this workflow's, by its name.")]
 Statuses = Annotated[
@@ -60,7 +60,7 @@ class Asked(NamedTuple):
     def query(self, now_ms: int, usual: Sequence[str] = ()) -> Runs:
         """What is asked; of the statuses that are `usual`, where none is said. Raises UsageError."""
         from holdfast.core.views.status import Status
-        from holdfast.service.query import Runs
+        from holdfast.service.declarations.query import Runs
 
         return Runs(
             tenant=self.tenant,

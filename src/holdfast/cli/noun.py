@@ -32,17 +32,18 @@ from typing import (
 import msgspec
 import typer
 
-from holdfast.cli import completion, moment, option, reference, table, terminal
-from holdfast.cli.given import json_value, who
+from holdfast.cli import completion, option, reference
 from holdfast.cli.opening import backend, listing, typed
-from holdfast.cli.table import Column
-from holdfast.service import field
-from holdfast.service.declaration import Answer, declaration_of
+from holdfast.cli.page import moment, table, terminal
+from holdfast.cli.page.given import json_value, who
+from holdfast.cli.page.table import Column
+from holdfast.service.declarations import field
+from holdfast.service.declarations.declaration import Answer, declaration_of
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking
+    from holdfast.service.declarations.query import View
     from holdfast.service.principal import Principal
-    from holdfast.service.query import View
 
 _SHARED: Final[Mapping[Any, Any]] = {
     field.Tenant: option.Tenant,

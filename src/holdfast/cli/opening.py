@@ -12,18 +12,18 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from holdfast.cli import terminal
+from holdfast.cli.page import terminal
 from holdfast.errors import NotFound, StoreError, UsageError
-from holdfast.masking import without_passwords
+from holdfast.platform.masking import without_passwords
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking, Backend
     from holdfast.client import AsyncClient
     from holdfast.compose import Engine
-    from holdfast.control.inquiry import Inquiries
     from holdfast.core.views.sealing import Sealing
     from holdfast.ports import Administration, BlobPlace
     from holdfast.ports import Store as StorePort
+    from holdfast.service.control.inquiry import Inquiries
     from holdfast.service.principal import Principal
     from holdfast.service.service import Service
     from holdfast.settings import Settings
@@ -87,7 +87,7 @@ def _client(address: str, who: Principal) -> AsyncClient:
 def own_token(file: Path | None = None) -> str | None:
     """Return the token in a file, or that of the environment: HOLDFAST_TOKEN, or the file HOLDFAST_TOKEN_FILE. No option takes
     one, as other users of the machine could read it. Raises UsageError for a file that cannot be read."""
-    from holdfast import privacy
+    from holdfast.platform import privacy
 
     token, named = os.environ.get("HOLDFAST_TOKEN"), os.environ.get("HOLDFAST_TOKEN_FILE")
     if file is None and (token or not named):
@@ -143,7 +143,7 @@ async def acting(store: str | None, *, make: bool = False) -> AsyncIterator[Serv
 @asynccontextmanager
 async def looking(store: str | None) -> AsyncIterator[Inquiries]:
     """Questions that need no engine, to a store that is there. Raises NotFound, StoreError."""
-    from holdfast.control.inquiry import Inquiries
+    from holdfast.service.control.inquiry import Inquiries
 
     async with opened(store) as found:
         yield Inquiries(found)

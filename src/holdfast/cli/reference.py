@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from holdfast.errors import NotFound, UsageError
-from holdfast.service import query
+from holdfast.service.declarations import query
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking
-    from holdfast.service.query import View
+    from holdfast.service.declarations.query import View
 
 _MOST_NAMED: Final = 5
 MOST_OF_A_RUN: Final = 10_000

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from holdfast.cli import yaml_file
-from holdfast.cli.terminal import aside
+from holdfast.cli.page.terminal import aside
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:

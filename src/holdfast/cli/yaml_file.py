@@ -9,13 +9,17 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli import terminal
-from holdfast.cli.exit_code import OK, USAGE
-from holdfast.errors import InvalidFile, UsageError
+from holdfast.cli.opening import is_there, located, opened, server, typed
+from holdfast.cli.page import terminal
+from holdfast.cli.page.exit_code import OK, USAGE
+from holdfast.errors import InvalidFile, StoreError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from holdfast.actions.syntax.document import Document, Job
     from holdfast.authoring.workflow import Workflow
+    from holdfast.settings import Settings
 
 
 def is_meant(target: str) -> bool:
@@ -44,7 +48,6 @@ def workflow(target: str, *, to_run: bool) -> Workflow:
 def validate(target: str, *, as_json: bool, strict: bool, store: str | None) -> int:
     """Report every error of the file, or its jobs and the pools that are not declared."""
     from holdfast import settings
-    from holdfast.cli.pools import undeclared
 
     try:
         document = _loaded(target)
@@ -125,3 +128,24 @@ def _summary(job: Job) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+async def undeclared(pools: Collection[str], known: Settings, store: str | None) -> list[str]:
+    """A warning for each of these pools that neither holdfast.toml nor the store, where there is one, declares. What a server's
+    store declares is not known here: then none."""
+    from holdfast.compose.from_settings import pools_of
+
+    if not pools or server(store) is not None:
+        return []
+    declared = {pool.name for pool in pools_of(known)}
+    if is_there(located(store)[0]):
+        try:
+            async with opened(store) as found:
+                declared |= {pool.name for pool in await found.lending.pools()}
+        except StoreError:  # a store that is away may have declared any pool
+            return []
+    declared |= {name.partition("@")[0] for name in declared}  # a tenant's own
+    return [
+        f"No pool {name} is declared here: {typed('pools', 'set', name, '--slots', 'N', store=store)}"
+        for name in sorted({*pools} - declared)
+    ]

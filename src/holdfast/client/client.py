@@ -20,10 +20,10 @@ from holdfast.client.exchange import Made, Reply, Request, Talk
 from holdfast.client.listener import AFTER_ALL, Listener
 from holdfast.client.server import Server, acting
 from holdfast.errors import Unreachable
-from holdfast.service import command as cmd
-from holdfast.service import query as asked
-from holdfast.service.declaration import Command, Query
-from holdfast.service.query import Page, View
+from holdfast.service.declarations import command as cmd
+from holdfast.service.declarations import query as asked
+from holdfast.service.declarations.declaration import Command, Query
+from holdfast.service.declarations.query import Page, View
 
 
 class Client:
@@ -107,7 +107,7 @@ class Client:
         **more: Any,
     ) -> View:
         """Start a run; how it stands, see `tell`. The same `key` again is the same run. `more` are the other fields of
-        holdfast.service.command.Start."""
+        holdfast.service.declarations.command.Start."""
         run = self.tell(cmd.Start(workflow=workflow, input=input, key=key, **more), wait_s=wait_s)
         assert run is not None
         return run

@@ -18,8 +18,8 @@ import msgspec
 from holdfast.errors import HoldfastError, RunFailed, Unreachable, UsageError
 from holdfast.http.code import error_of
 from holdfast.http.route import ROUTES, Route
-from holdfast.service.declaration import Answer, Command, Query, declaration_of
-from holdfast.service.query import Page, View
+from holdfast.service.declarations.declaration import Answer, Command, Query, declaration_of
+from holdfast.service.declarations.query import Page, View
 
 _PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0)
 """Between tries; at least half of each, so that not all come back at once."""

@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.client.exchange import Reply, Request, pause_s, problem_of, refusal, request_of
 from holdfast.errors import HoldfastError, StoreError, Unreachable
-from holdfast.service.query import Events, Streams, View
+from holdfast.service.declarations.query import Events, Streams, View
 
 MOST_TRIES: Final = 30
 """One after another in which nothing was heard: about a minute."""

@@ -16,7 +16,7 @@ import httpx2
 from holdfast.core.values import trace
 from holdfast.errors import Unreachable, UsageError
 from holdfast.http.route import BASE
-from holdfast.service.identity import HEADER, SCHEME, is_loopback
+from holdfast.service.access.identity import HEADER, SCHEME, is_loopback
 
 _CONNECT_S: Final = 5.0
 _READ_S: Final = 60.0

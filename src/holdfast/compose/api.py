@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from holdfast.errors import UsageError
-from holdfast.extra import needs
-from holdfast.machine import new_trace
-from holdfast.service.identity import Identity, is_loopback, read_token, split
+from holdfast.platform.extra import needs
+from holdfast.platform.machine import new_trace
+from holdfast.service.access.identity import Identity, is_loopback, read_token, split
 from holdfast.service.service import Service
 
 SESSION: Final = "session"

@@ -28,7 +28,6 @@ from holdfast.compose.from_settings import (
     seed_pools,
 )
 from holdfast.compose.opening import opening
-from holdfast.control.control import Control
 from holdfast.core.capacity.lanes import DEFAULT
 from holdfast.core.facts.graph import Definition
 from holdfast.core.values.demand import Resources
@@ -59,12 +58,13 @@ from holdfast.engine.runs.runtime import Runtime
 from holdfast.engine.runs.stream_writer import StreamWriter
 from holdfast.engine.steps.executor import Executor
 from holdfast.errors import UsageError
-from holdfast.machine import MachineClock, RandomIds
-from holdfast.machine import resources as resources_of_machine
 from holdfast.models.gateway import Gateway
 from holdfast.models.prices import Prices
 from holdfast.models.providers import Providers
 from holdfast.models.quota import Quotas
+from holdfast.platform.machine import MachineClock, RandomIds
+from holdfast.platform.machine import resources as resources_of_machine
+from holdfast.platform.threads import Threads
 from holdfast.ports import (
     Blobs,
     Clock,
@@ -83,9 +83,9 @@ from holdfast.ports import Threads as ThreadsPort
 from holdfast.queues.none import NoQueue
 from holdfast.scheduling.job import Strategy
 from holdfast.scheduling.placement import Scheduler
+from holdfast.service.control.control import Control
 from holdfast.settings import RedactedLog, Secrets, Settings
 from holdfast.storage import open_blobs, open_store, sealing_of
-from holdfast.threads import Threads
 from holdfast.tools.executor import ToolExecutor
 
 if TYPE_CHECKING:

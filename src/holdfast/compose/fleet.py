@@ -25,12 +25,12 @@ from holdfast.engine.runs.catalog import Catalog
 from holdfast.engine.runs.retention import Retention
 from holdfast.engine.runs.runtime import Runtime
 from holdfast.errors import UsageError
-from holdfast.extra import needs
-from holdfast.machine import MachineClock, RandomIds
-from holdfast.masking import without_passwords
 from holdfast.observe.readiness import Readiness
+from holdfast.platform.extra import needs
+from holdfast.platform.machine import MachineClock, RandomIds
+from holdfast.platform.masking import without_passwords
 from holdfast.ports import Administration
-from holdfast.service.identity import Identity
+from holdfast.service.access.identity import Identity
 from holdfast.service.records import Recorder
 from holdfast.service.service import Service
 from holdfast.service.turn import Turns

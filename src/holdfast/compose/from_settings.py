@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import Final, cast
 
 from holdfast import settings as settings_
-from holdfast.blobs.moved import Moved
 from holdfast.core.capacity.lanes import DEFAULT, Lanes, Rule
 from holdfast.core.capacity.lending import PERIODS_S, Counted, DeclaredPool, declared_pool
 from holdfast.core.views.sealing import Sealing
 from holdfast.engine.background.doubt import DoubtRule
 from holdfast.engine.runs.payloads import Payloads
 from holdfast.errors import UsageError
-from holdfast.extra import needs
-from holdfast.masking import IN_A_URL, without_passwords
 from holdfast.models.prices import DeclaredPrice, Prices
+from holdfast.platform.extra import needs
+from holdfast.platform.masking import IN_A_URL, without_passwords
 from holdfast.ports import Blobs, Lending, Queue, Store
 from holdfast.queues.none import NoQueue
-from holdfast.service.identity import Identity, read_token, read_tokens
+from holdfast.service.access.identity import Identity, read_token, read_tokens
 from holdfast.settings import PoolRules, Secrets, Settings
+from holdfast.stores.blobs.moved import Moved
 
 log = logging.getLogger("holdfast")
 
@@ -56,7 +56,7 @@ def identity_of(settings: Settings, token_file: Path | None, tokens: Path | None
     issuer = None
     if settings.identity is not None and token_file is None:
         with needs("fleet", "A port that takes signed tokens"):
-            from holdfast.service.signed_token import SignedTokens
+            from holdfast.service.access.signed_token import SignedTokens
         issuer = SignedTokens(settings.identity)
     return Identity(read_token(token_file), read_tokens(tokens), issuer, takes_keys=keys)
 

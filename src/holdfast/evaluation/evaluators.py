@@ -17,7 +17,7 @@ from holdfast.errors import InvalidInput
 from holdfast.evaluation import checks
 from holdfast.evaluation.expectation import Expectation, evaluate
 from holdfast.evaluation.suite import Suite, given
-from holdfast.extra import needs
+from holdfast.platform.extra import needs
 
 with needs("evals", "Judging paths with Pydantic Evals"):
     from pydantic_evals import Case, Dataset

@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from holdfast.control.control import Control
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.events import Recorded
 from holdfast.core.facts.graph import Definition
@@ -22,7 +21,8 @@ from holdfast.errors import NotPermitted, UsageError
 from holdfast.evaluation.record import RunRecord
 from holdfast.evaluation.redaction import Redaction
 from holdfast.evaluation.rewriting import rewritten
-from holdfast.service.command import ExportRun
+from holdfast.service.control.control import Control
+from holdfast.service.declarations.command import ExportRun
 from holdfast.settings import Settings
 
 FORMAT: Final = 1

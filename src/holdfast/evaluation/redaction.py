@@ -13,7 +13,7 @@ from typing import Any, Final
 from holdfast.core.facts import events as ev
 from holdfast.core.values.payload import Payload, inline
 from holdfast.evaluation.rewriting import rewritten
-from holdfast.machine import salt
+from holdfast.platform.machine import salt
 
 _EMAIL: Final = re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})+")
 _IBAN: Final = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b")

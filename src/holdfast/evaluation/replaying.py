@@ -18,7 +18,6 @@ import msgspec
 from holdfast.authoring.workflow import Workflow
 from holdfast.compose import Engine
 from holdfast.compose.engine import Environment
-from holdfast.control.handle import Run
 from holdfast.core.capacity.lending import MOST_LIMIT
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts import events as ev
@@ -33,8 +32,9 @@ from holdfast.errors import HoldfastError, InvalidInput, NotRecorded, UsageError
 from holdfast.evaluation.comparison import Comparison, compare
 from holdfast.evaluation.offline import offline
 from holdfast.evaluation.record import Decided, RunRecord, Told, costs, jobs
-from holdfast.machine import LeapingTime, RandomIds
+from holdfast.platform.machine import LeapingTime, RandomIds
 from holdfast.ports import Asked, Ended, Made, Model, Recall
+from holdfast.service.control.handle import Run
 from holdfast.settings import Settings
 from holdfast.stores.sqlite import SqliteStore
 

@@ -37,7 +37,6 @@ from ag_ui.core import (
 from fastapi.sse import format_sse_event
 from pydantic import ValidationError
 
-from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.core.facts.state import TOOL_APPROVAL
 from holdfast.core.facts.streams import THINKING, Told
 from holdfast.core.nouns import client_tools
@@ -48,7 +47,8 @@ from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.http import problem
 from holdfast.http.agui_words import OUR, Words, messages_of
 from holdfast.http.problem import Problem
-from holdfast.service import command, query
+from holdfast.service.control.naming import DEFAULT_TENANT
+from holdfast.service.declarations import command, query
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.service.speech import Speech

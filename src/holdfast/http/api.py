@@ -27,11 +27,11 @@ from holdfast.http.request import Caller
 from holdfast.http.route import BASE, ROUTES, Route, methods_for, methods_of
 from holdfast.http.single_flight import SingleFlight
 from holdfast.ports import ApiKey
-from holdfast.service import query
-from holdfast.service.command import Decide, Signal
-from holdfast.service.declaration import Answer, Declaration, Query
-from holdfast.service.identity import SCHEME, Identity
-from holdfast.service.key import told_by
+from holdfast.service.access.identity import SCHEME, Identity
+from holdfast.service.access.key import told_by
+from holdfast.service.declarations import query
+from holdfast.service.declarations.command import Decide, Signal
+from holdfast.service.declarations.declaration import Answer, Declaration, Query
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.service.view import of_caller

@@ -15,7 +15,7 @@ from fastapi import Request, Response
 
 from holdfast.http.problem import Problem
 from holdfast.http.route import BASE
-from holdfast.service.identity import hashed
+from holdfast.service.access.identity import hashed
 
 _SAFE: Final = frozenset({"GET", "HEAD"})
 _SITE: Final = "sec-fetch-site"

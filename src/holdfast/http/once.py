@@ -18,7 +18,7 @@ from fastapi import Response
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.http.problem import Problem
 from holdfast.ports import OF_NONE, Pending, Replies, Reply
-from holdfast.service.declaration import declaration_of
+from holdfast.service.declarations.declaration import declaration_of
 
 HEADER: Final = "idempotency-key"
 KEPT_MS: Final = 24 * 3_600_000

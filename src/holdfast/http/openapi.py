@@ -17,8 +17,8 @@ import msgspec
 from holdfast import __version__
 from holdfast.http import enumeration, problem, sse
 from holdfast.http.route import BASE, ROUTES, Route
-from holdfast.service import query
-from holdfast.service.declaration import Answer, declaration_of
+from holdfast.service.declarations import query
+from holdfast.service.declarations.declaration import Answer, declaration_of
 from holdfast.service.handler import rows_of
 from holdfast.service.view import CallerRow, EventRow, LinkUsedRow, TailRow
 

@@ -20,7 +20,7 @@ from holdfast.core.values import trace
 from holdfast.errors import InvalidInput
 from holdfast.http.problem import Problem, pointer
 from holdfast.http.route import Route
-from holdfast.service.identity import Holder, Identity
+from holdfast.service.access.identity import Holder, Identity
 from holdfast.service.json_text import decoded
 from holdfast.service.principal import Principal
 

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from holdfast.service import command, query
-from holdfast.service.declaration import Declaration, declaration_of, declared
+from holdfast.service.declarations import command, query
+from holdfast.service.declarations.declaration import Declaration, declaration_of, declared
 
 BASE: Final = "/api/v1"
 ROOMS: Final = (command, query)

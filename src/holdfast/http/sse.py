@@ -22,8 +22,9 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.http import problem
 from holdfast.http.single_flight import SingleFlight
-from holdfast.service import query, view
+from holdfast.service import view
 from holdfast.service.cursor import no_cursor
+from holdfast.service.declarations import query
 from holdfast.service.listing import seq_of
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from holdfast.border import text_of
 from holdfast.core.values import policies
 from holdfast.errors import ModelError, ModelRateLimited, ModelRefused, ModelUncertain
+from holdfast.platform.border import text_of
 from holdfast.ports import Usage
 
 _REFUSALS: Final[Mapping[int, tuple[str, bool]]] = {

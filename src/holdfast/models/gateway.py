@@ -16,8 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from holdfast.authoring.router import Route
-from holdfast.border import is_cut_off, is_ours, text_of
+from holdfast.authoring.agents.router import Route
 from holdfast.core.capacity.lending import DeclaredPool
 from holdfast.core.facts.commands import Offer
 from holdfast.core.nouns.model_estimates import Experience
@@ -45,6 +44,7 @@ from holdfast.models.hearing import Hearing
 from holdfast.models.prices import Price, Prices
 from holdfast.models.quota import Lent, Quotas
 from holdfast.models.routing import quotes, routed
+from holdfast.platform.border import is_cut_off, is_ours, text_of
 from holdfast.ports import EmbeddingReply, EmbeddingRequest, Journal, Model, ModelReply, ModelRequest, Recall, Usage
 
 log = logging.getLogger("holdfast")

@@ -14,10 +14,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeVar
 
-from holdfast.border import text_of
 from holdfast.core.values import policies
 from holdfast.errors import ModelRefused
 from holdfast.models.family import ProviderName, provider_of
+from holdfast.platform.border import text_of
 from holdfast.ports import EmbeddingReply, EmbeddingRequest, ModelDelta, ModelReply, ModelRequest
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.authoring.router import Route
+from holdfast.authoring.agents.router import Route
 from holdfast.core.nouns.model_estimates import Experience
 from holdfast.core.nouns.routing import Needs, Quote, RoutedModel, ranked, refusal
 from holdfast.errors import UnboundableRequest, UnknownPrice

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from holdfast.fair_share import FairShare, Holder
+from holdfast.platform.fair_share import FairShare, Holder
 from holdfast.settings import PortBounds
 
 _FULL: Final = b"503 Service Unavailable", b"Too many connections are open from this address, or in all. Try again.\n"

@@ -10,8 +10,6 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from holdfast.control.command import AskedTogether
-from holdfast.control.control import Control
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.contribution import assigned, contributors, edited, is_asked, shown_now
 from holdfast.core.facts.events import GateDecided, GateOpened, Recorded
@@ -26,6 +24,8 @@ from holdfast.core.views.projection import GateState, RunRow
 from holdfast.engine.background.kin import contributors_of_kin
 from holdfast.errors import InvalidDecision, NotFound
 from holdfast.ports import ToDecide
+from holdfast.service.control.command import AskedTogether
+from holdfast.service.control.control import Control
 from holdfast.service.view import (
     AskedCallRow,
     AskedTogetherRow,

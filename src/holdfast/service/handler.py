@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, ge
 
 import msgspec
 
-from holdfast.control.base import NOT_GIVEN
-from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.core.values.claim import Claim
-from holdfast.service.declaration import Answer, declaration_of, declared
+from holdfast.service.control.base import NOT_GIVEN
+from holdfast.service.control.naming import DEFAULT_TENANT
+from holdfast.service.declarations.declaration import Answer, declaration_of, declared
 from holdfast.service.principal import Principal
 from holdfast.service.view import RunStatusRow
 
 if TYPE_CHECKING:
-    from holdfast.control.control import Control
-    from holdfast.service.key import ApiKeys
-    from holdfast.service.permission import Permission
+    from holdfast.service.access.key import ApiKeys
+    from holdfast.service.access.permission import Permission
+    from holdfast.service.access.startable import Startable
+    from holdfast.service.control.control import Control
     from holdfast.service.records import Records
-    from holdfast.service.startable import Startable
 
 
 class Request(NamedTuple):

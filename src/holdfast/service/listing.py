@@ -14,15 +14,15 @@ from holdfast.core.values.ids import RunId
 from holdfast.core.values.money import Usd, nanousd
 from holdfast.core.views.status import Status
 from holdfast.errors import InvalidInput
-from holdfast.service import query as asked
 from holdfast.service import view
 from holdfast.service.cursor import no_cursor
-from holdfast.service.query import NOW, START, Page, View
+from holdfast.service.declarations import query as asked
+from holdfast.service.declarations.query import NOW, START, Page, View
 
 if TYPE_CHECKING:
-    from holdfast.control.inquiry import Inquiries
     from holdfast.ports import RunFilter
-    from holdfast.service.command import Bulk
+    from holdfast.service.control.inquiry import Inquiries
+    from holdfast.service.declarations.command import Bulk
 
 _Key = TypeVar("_Key")
 OF_TENANTS: Final = msgspec.json.Decoder(tuple[str, str])

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from holdfast.control.control import Control
 from holdfast.errors import UsageError
-from holdfast.service.command import ExportRun
+from holdfast.service.control.control import Control
+from holdfast.service.declarations.command import ExportRun
 
 Recorder: TypeAlias = Callable[[Control, ExportRun], Awaitable[Callable[[], bytes]]]
 """Reads a run; what comes of it makes the record, as JSON, and takes a while. Raises NotPermitted, and UsageError for a run

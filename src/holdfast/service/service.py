@@ -13,18 +13,23 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.authoring.workflow import Workflow
-from holdfast.control.control import Control
 from holdfast.core.facts.state import State
 from holdfast.core.values.access import Access
 from holdfast.core.values.audit import DONE, Entry
 from holdfast.core.values.claim import is_among
 from holdfast.errors import CursorLost, HoldfastError, InvalidInput, NotFound, StoreError, UsageError, code_of
 from holdfast.ports import ApiKey, ToDecide
-from holdfast.service import command as cmd
-from holdfast.service import query as ask
 from holdfast.service import view
+from holdfast.service.access.key import ApiKeys
+from holdfast.service.access.log_in import LOG_IN, FailedLogIns
+from holdfast.service.access.permission import Permission
+from holdfast.service.access.startable import Startable
+from holdfast.service.control.control import Control
 from holdfast.service.cursor import is_sealed, open_, problem_of_cursor, seal
-from holdfast.service.declaration import Answer, Command, Query, declaration_of
+from holdfast.service.declarations import command as cmd
+from holdfast.service.declarations import query as ask
+from holdfast.service.declarations.declaration import Answer, Command, Query, declaration_of
+from holdfast.service.declarations.query import MOST, Page, Runs, View
 from holdfast.service.handler import Request, handlers
 from holdfast.service.handlers import (
     capacity,
@@ -38,13 +43,8 @@ from holdfast.service.handlers import (
     shared_values,
     starting,
 )
-from holdfast.service.key import ApiKeys
-from holdfast.service.log_in import LOG_IN, FailedLogIns
-from holdfast.service.permission import Permission
 from holdfast.service.principal import Principal
-from holdfast.service.query import MOST, Page, Runs, View
 from holdfast.service.records import Recorder, Records
-from holdfast.service.startable import Startable
 from holdfast.service.text import expect_storable
 from holdfast.service.turn import Turns
 

@@ -10,12 +10,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import aclosing
 from typing import Any, Final
 
-from holdfast.control.control import Control
-from holdfast.control.handle import Run
-from holdfast.control.stream import START
 from holdfast.core.facts.state import State
 from holdfast.core.facts.streams import Told
 from holdfast.core.values.ids import GateId, RunId
+from holdfast.service.control.control import Control
+from holdfast.service.control.handle import Run
+from holdfast.service.control.stream import START
 
 _BEGUN_S: Final = 0.25
 """A run to which the conversation was handed over may wait in line."""

@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.errors import InvalidInput
-from holdfast.service.command import Say
-from holdfast.service.declaration import Command, Query
+from holdfast.service.declarations.command import Say
+from holdfast.service.declarations.declaration import Command, Query
 from holdfast.service.principal import Principal
 
 

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, Asyn
 from typing import Final, TypeVar
 
 from holdfast.errors import TooMuch
-from holdfast.fair_share import FairShare, Holder
+from holdfast.platform.fair_share import FairShare, Holder
 from holdfast.settings import PortBounds
 
 _FORGOTTEN: Final = 10_000

@@ -6,7 +6,7 @@
 Never here: a method of its own, a choice between blocking and awaiting.
 """
 
-from holdfast.own_loop import timeout
+from holdfast.platform.own_loop import timeout
 from holdfast.sync.facade import Control, Engine, Run, Supervisor
 from holdfast.sync.facade import open_engine as open  # noqa: A004 - what it does, under the name of its module
 

@@ -7,19 +7,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, Unpack, overload
 
-from holdfast.authoring.router import Router
+from holdfast.authoring.agents.router import Router
 from holdfast.authoring.signal import Signal
 from holdfast.authoring.workflow import Output_co, Workflow
 from holdfast.compose.engine import Environment
-from holdfast.control.bulk import BulkOutcome, Deed, LetterDeed
-from holdfast.control.command import AskedTogether, GateDecision, Input, OpenGate, Output
-from holdfast.control.conversation import Said, Talk
-from holdfast.control.handle import ItemPage
-from holdfast.control.routing import RoutingReport
-from holdfast.control.schedule import Backfilled
-from holdfast.control.start_options import StartOptions, WithoutInput
-from holdfast.control.supervisor import TaskResult, WorkerAgent
-from holdfast.control.tree import Tree
 from holdfast.core.capacity.estimates import Estimate
 from holdfast.core.capacity.lending import Counted, DeclaredPool, Share
 from holdfast.core.facts.costs import Cost, CostKey
@@ -53,7 +44,7 @@ from holdfast.engine.background.stuck import StuckRun
 from holdfast.engine.capacity.diagnosis import WaitReason
 from holdfast.engine.fleet.idleness import Left
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
-from holdfast.own_loop import timeout
+from holdfast.platform.own_loop import timeout
 from holdfast.ports import (
     DeadLettered,
     Hindered,
@@ -74,6 +65,15 @@ from holdfast.ports import (
     WorkflowRecord,
 )
 from holdfast.scheduling.job import Strategy
+from holdfast.service.control.bulk import BulkOutcome, Deed, LetterDeed
+from holdfast.service.control.command import AskedTogether, GateDecision, Input, OpenGate, Output
+from holdfast.service.control.conversation import Said, Talk
+from holdfast.service.control.handle import ItemPage
+from holdfast.service.control.routing import RoutingReport
+from holdfast.service.control.schedule import Backfilled
+from holdfast.service.control.start_options import StartOptions, WithoutInput
+from holdfast.service.control.supervisor import TaskResult, WorkerAgent
+from holdfast.service.control.tree import Tree
 from holdfast.settings import Settings
 
 __all__ = ["Control", "Engine", "Run", "Supervisor", "open", "timeout"]

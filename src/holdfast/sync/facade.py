@@ -18,12 +18,12 @@ from typing import Any, Final, NoReturn, Self
 from weakref import WeakSet
 
 from holdfast.compose.engine import Engine as AsyncEngine
-from holdfast.control.control import Control as AsyncControl
-from holdfast.control.handle import Run as AsyncRun
-from holdfast.control.supervisor import Supervisor as AsyncSupervisor
 from holdfast.errors import UsageError
-from holdfast.lasting_loop import LastingAsyncioLoop
-from holdfast.own_loop import Call, Entry, Stream
+from holdfast.platform.lasting_loop import LastingAsyncioLoop
+from holdfast.platform.own_loop import Call, Entry, Stream
+from holdfast.service.control.control import Control as AsyncControl
+from holdfast.service.control.handle import Run as AsyncRun
+from holdfast.service.control.supervisor import Supervisor as AsyncSupervisor
 
 
 class Facade:

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from abc import abstractmethod
 
-from holdfast.extra import needs
+from holdfast.platform.extra import needs
 from holdfast.testing.loopback_server import LoopbackServer
 
 with needs("testing", "A server of holdfast.testing"):

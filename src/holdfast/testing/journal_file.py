@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from holdfast import privacy
+from holdfast.platform import privacy
 
 
 class JournalFile:

@@ -26,7 +26,7 @@ from weakref import WeakSet
 import msgspec
 from msgspec import Struct
 
-from holdfast.extra import needs
+from holdfast.platform.extra import needs
 from holdfast.testing.journal_file import JournalFile, read_journal
 from holdfast.testing.loopback_server import LOOPBACK, LoopbackServer, arguments, serve_until_signalled
 from holdfast.testing.script import Script, load_rules

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from holdfast.extra import needs
+from holdfast.platform.extra import needs
 from holdfast.testing.journal_file import JournalFile, read_journal
 from holdfast.testing.loopback_server import LOOPBACK, arguments, serve_until_signalled
 from holdfast.testing.model_rule import Fault, FaultKind, Rule, ToolCall

@@ -23,10 +23,9 @@ from holdfast.authoring.flow import FlowDefinition
 from holdfast.authoring.mapping import MapDefinition
 from holdfast.authoring.node import NodeDefinition, branch, human_gate, task
 from holdfast.authoring.tool import GIVEN, Tool, find
-from holdfast.authoring.view import StateView, fields
+from holdfast.authoring.values.view import StateView, fields
 from holdfast.authoring.workflow import Workflow
 from holdfast.compose import Engine
-from holdfast.control.handle import Run
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.graph import Edge, Join
 from holdfast.core.facts.state import State
@@ -35,8 +34,9 @@ from holdfast.core.values.ids import GateId, NodeName, node_of
 from holdfast.core.values.policies import ErrorRecord
 from holdfast.core.views.status import waiting_for
 from holdfast.errors import ModelRefused, UsageError
-from holdfast.machine import LeapingTime
+from holdfast.platform.machine import LeapingTime
 from holdfast.ports import EmbeddingReply, EmbeddingRequest, ModelDelta, ModelReply, ModelRequest, ToolRequest, Usage
+from holdfast.service.control.handle import Run
 from holdfast.settings import Settings
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.pieces import streamed

@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from typing import Any, Final
 
-from holdfast.authoring.plain import shown
 from holdfast.authoring.tool import Tool
-from holdfast.border import is_cut_off, is_ours
+from holdfast.authoring.values.plain import shown
 from holdfast.core.facts.state import REPEATABLE
 from holdfast.core.nouns.tool_policy import ToolRule, ruling
 from holdfast.core.values.ids import CallId, Path, Unique
@@ -32,6 +31,7 @@ from holdfast.core.values.policies import (
     ErrorRecord,
 )
 from holdfast.errors import HoldfastError, InvalidInput, OperationFailed, SchemaMismatch
+from holdfast.platform.border import is_cut_off, is_ours
 from holdfast.ports import Journal, Made, Recall, Threads
 from holdfast.settings import Secrets
 from holdfast.tools.outcome import describe, error_class, knowledge, retry_after_s

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import msgspec
 from pydantic import BaseModel, ConfigDict, create_model
 
-from holdfast.authoring.arguments import Arguments, DataArguments
 from holdfast.authoring.tool import GIVEN, POLICIES, Approval, EffectPolicy, Tool, Verify
+from holdfast.authoring.values.arguments import Arguments, DataArguments
 from holdfast.core.values.policies import AUTHORIZATION
 from holdfast.errors import ToolFailed, UsageError
 from holdfast.tools.address import networks
@@ -276,7 +276,7 @@ def _look_up(lookup: HttpLookup, endpoint: _Endpoint, declared: Collection[str])
 
 def _arguments(name: str, parameters: type[BaseModel] | Mapping[str, Any] | None, endpoint: _Endpoint) -> Arguments:
     if isinstance(parameters, Mapping):
-        from holdfast.authoring.json_schema import SchemaArguments  # noqa: PLC0415 - 30 ms that others need not pay
+        from holdfast.authoring.values.json_schema import SchemaArguments  # noqa: PLC0415 - 30 ms that others need not pay
 
         return SchemaArguments(parameters)
     if isinstance(parameters, type) and issubclass(parameters, BaseModel):

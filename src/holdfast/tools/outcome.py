@@ -16,9 +16,9 @@ from typing import Final, Literal
 from pydantic import ValidationError
 
 from holdfast.authoring import trace
-from holdfast.border import fact, leaves, name_of
 from holdfast.core.values.policies import AUTHORIZATION, NETWORK, SCHEMA, TIMEOUT, TOOL, VALIDATION, gravest
 from holdfast.errors import HoldfastError, MissingSecret, OutcomeUnknown, SchemaMismatch, StepError, ToolFailed
+from holdfast.platform.border import fact, leaves, name_of
 
 Knowledge = Literal["failed", "not_sent", "unknown"]
 

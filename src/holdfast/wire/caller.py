@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import grpc
 
 from holdfast.errors import InvalidInput
-from holdfast.service.identity import Holder, Identity
+from holdfast.service.access.identity import Holder, Identity
 from holdfast.service.turn import Turns
 from holdfast.wire import credential
 

@@ -15,7 +15,7 @@ from holdfast.errors import StepError
 from holdfast.ports import Work
 from holdfast.scheduling.job import Capacity
 from holdfast.scheduling.lane_workers import able_to
-from holdfast.service.identity import ANYBODY, Holder, Scope
+from holdfast.service.access.identity import ANYBODY, Holder, Scope
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.outbox import Outbox
 

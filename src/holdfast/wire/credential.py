@@ -1,6 +1,6 @@
 """What a gRPC port and its clients show each other: certificates, and tokens as metadata. Where a server may listen without.
 
-Never here: whose a token is (service.identity), what is said.
+Never here: whose a token is (service.access), what is said.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 
 import grpc
 
-from holdfast import privacy
 from holdfast.errors import UsageError
-from holdfast.service.identity import HEADER, SCHEME, Holder, Identity, is_loopback, split
+from holdfast.platform import privacy
+from holdfast.service.access.identity import HEADER, SCHEME, Holder, Identity, is_loopback, split
 
 
 class Tls(NamedTuple):

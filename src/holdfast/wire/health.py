@@ -17,7 +17,7 @@ from grpc_health.v1 import health_pb2
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse, HealthListResponse
 
 from holdfast.errors import InvalidInput
-from holdfast.fair_share import FairShare
+from holdfast.platform.fair_share import FairShare
 from holdfast.wire import shape
 from holdfast.wire.caller import origin_of, received_alone
 

@@ -18,9 +18,9 @@ import msgspec
 
 from holdfast.core.values.policies import ERROR, MODEL, NEVER_RETRIED, TOOL, TRANSIENT, VALIDATION
 from holdfast.errors import InvalidInput, PlaceLost, RemoteFailed, StepError
-from holdfast.fair_share import FairShare
+from holdfast.platform.fair_share import FairShare
 from holdfast.ports import Calls, Work
-from holdfast.service.identity import ANYBODY, Holder
+from holdfast.service.access.identity import ANYBODY, Holder
 from holdfast.service.json_text import decoded
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES

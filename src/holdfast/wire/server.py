@@ -16,8 +16,8 @@ import grpc
 from holdfast.core.values import trace
 from holdfast.errors import InvalidInput, UsageError
 from holdfast.observe.readiness import Readiness
-from holdfast.service import query
-from holdfast.service.identity import Holder, Identity
+from holdfast.service.access.identity import Holder, Identity
+from holdfast.service.declarations import query
 from holdfast.service.service import Service
 from holdfast.service.subscription import while_permitted
 from holdfast.service.turn import Turns

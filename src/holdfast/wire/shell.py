@@ -15,7 +15,7 @@ from holdfast.actions.jobs.remote import Done, Order
 from holdfast.actions.jobs.runner import LocalRunner, local_runner
 from holdfast.core.values.demand import SHELL
 from holdfast.errors import InvalidInput, OutcomeUnknown, ToolFailed
-from holdfast.machine import MachineClock
+from holdfast.platform.machine import MachineClock
 from holdfast.wire.binding import MESSAGE_BYTES
 from holdfast.wire.task import Job, Tasks
 

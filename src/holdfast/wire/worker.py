@@ -15,12 +15,12 @@ from typing import Any, Final
 import grpc
 import msgspec
 
-from holdfast.border import bare, fact, leaves, text_of
 from holdfast.core.values.policies import ERROR, NETWORK, TIMEOUT, VALIDATION, gravest
 from holdfast.errors import HoldfastError, StepError, UsageError
-from holdfast.machine import RandomIds
-from holdfast.service.identity import split
-from holdfast.threads import Threads
+from holdfast.platform.border import bare, fact, leaves, text_of
+from holdfast.platform.machine import RandomIds
+from holdfast.platform.threads import Threads
+from holdfast.service.access.identity import split
 from holdfast.wire import credential
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, Stub

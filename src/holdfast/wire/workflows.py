@@ -16,9 +16,9 @@ from holdfast.core.facts import events
 from holdfast.core.facts.state import State
 from holdfast.core.views.status import describe, status, waiting_for
 from holdfast.errors import InvalidInput
-from holdfast.service import command, query
-from holdfast.service.declaration import Query
-from holdfast.service.identity import ANYBODY, Holder
+from holdfast.service.access.identity import ANYBODY, Holder
+from holdfast.service.declarations import command, query
+from holdfast.service.declarations.declaration import Query
 from holdfast.service.json_text import decoded
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service

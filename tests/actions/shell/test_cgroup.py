@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.actions.shell import Ending, Limits, Script, cgroup, run
-from holdfast.machine import MachineClock
+from holdfast.platform.machine import MachineClock
 
 ONE_TREE = [Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line]
 

@@ -21,7 +21,7 @@ import holdfast
 from holdfast.actions.shell import Ending, Limits, LogBounds, Script, run, runner
 from holdfast.actions.shell.environment import MOST_VARIABLE_BYTES
 from holdfast.errors import InvalidInput, OutcomeUnknown, ToolFailed
-from holdfast.machine import MachineClock
+from holdfast.platform.machine import MachineClock
 
 OF_THE_C_LIBRARY = 0b11 << 31
 """Signals 32 and 33, which nobody can send or reset: they are as whoever started the tests has them."""
@@ -517,7 +517,7 @@ async def test_cancelling_while_it_starts_leaves_nothing(after_s: float) -> None
 
 WORKER = """
 import asyncio, sys, tempfile
-from holdfast.machine import MachineClock
+from holdfast.platform.machine import MachineClock
 from holdfast.actions.shell import Limits, Script, run
 tempfile.tempdir = sys.argv[1]
 facts = dict(run="r", job="j", step="s", idempotency_key="k", folder="/")

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeVar
 
 from holdfast.authoring.tool import Tool
-from holdfast.authoring.view import StateView
+from holdfast.authoring.values.view import StateView
 from holdfast.core.capacity.estimates import Report
 from holdfast.core.rules.caps import LimitsLeft
 from holdfast.core.values.demand import Demand

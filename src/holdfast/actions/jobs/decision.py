@@ -15,7 +15,7 @@ from holdfast.actions.expressions import ExpressionError
 from holdfast.actions.jobs import context
 from holdfast.actions.jobs.evaluation import Evaluation
 from holdfast.actions.syntax.document import Job
-from holdfast.authoring.view import StateView
+from holdfast.authoring.values.view import StateView
 
 RUN: Final = "run"
 SKIP: Final = "skip"

@@ -23,8 +23,8 @@ from holdfast.actions.jobs.placement import MOST_AT_ONCE, at_once
 from holdfast.actions.jobs.progress import Combination, Ended, Result, kept, of_kept
 from holdfast.actions.syntax import matrix
 from holdfast.actions.syntax.document import Job, Strategy
-from holdfast.authoring import plain
-from holdfast.authoring.view import StateView
+from holdfast.authoring.values import plain
+from holdfast.authoring.values.view import StateView
 from holdfast.errors import StepError
 
 _MOST_PARALLEL: Final = 1000

@@ -18,7 +18,7 @@ from holdfast.actions.jobs.matrix_job import Given, MatrixJob
 from holdfast.actions.jobs.progress import Combination, Ended, kept, of_kept
 from holdfast.actions.syntax import matrix
 from holdfast.actions.syntax.document import Job
-from holdfast.authoring.view import StateView
+from holdfast.authoring.values.view import StateView
 from holdfast.core.values.demand import Demand
 from holdfast.core.values.policies import RetryPolicy
 from holdfast.errors import OperationFailed, StepError

@@ -26,7 +26,7 @@ from holdfast.actions.syntax import dependency
 from holdfast.actions.syntax.document import Document, Job, Retry
 from holdfast.actions.syntax.keys import MOST_JOBS
 from holdfast.authoring.node import NodeDefinition
-from holdfast.authoring.view import StateView
+from holdfast.authoring.values.view import StateView
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.facts.graph import Kind
 from holdfast.core.values.demand import NOTHING, SHELL

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from holdfast.authoring.node import NodeDefinition
 from holdfast.authoring.tool import Tool
-from holdfast.authoring.view import StateView, started_by
+from holdfast.authoring.values.view import StateView, started_by
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.capacity.estimates import Report
 from holdfast.core.facts import commands as cmd

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
-from holdfast.authoring.content import Audio, Document, Image
 from holdfast.authoring.tool import Tool
-from holdfast.authoring.view import StartedBy, StateView
+from holdfast.authoring.values.content import Audio, Document, Image
+from holdfast.authoring.values.view import StartedBy, StateView
 from holdfast.core.capacity.estimates import Report
 from holdfast.core.values.content import ContentPart
 from holdfast.core.values.ids import RunId, StepId

@@ -15,13 +15,13 @@ from contextvars import Context, ContextVar, copy_context
 from typing import Any, Final, Protocol, TypeVar
 from weakref import ref
 
-from holdfast.border import Leaving, fact, is_ours, ordinary, words_of
 from holdfast.core.facts.commands import Timer
 from holdfast.core.facts.state import Operation
 from holdfast.core.values.ids import ROW_SIGN, Path
 from holdfast.core.values.policies import SCHEMA, VALIDATION, ErrorRecord
 from holdfast.engine.attempts.operation_calls import OperationCalls
 from holdfast.errors import InvalidInput, NonDeterministicStep
+from holdfast.platform.border import Leaving, fact, is_ours, ordinary, words_of
 
 T = TypeVar("T")
 

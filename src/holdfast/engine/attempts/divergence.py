@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from holdfast.authoring.plain import encode
+from holdfast.authoring.values.plain import encode
 from holdfast.core.facts import events as ev
 from holdfast.core.values.ids import Path
 from holdfast.core.values.payload import Payload

@@ -15,7 +15,7 @@ from holdfast.core.values.policies import ErrorRecord
 from holdfast.engine.attempts.attempt import Attempt
 from holdfast.engine.attempts.cursor import Suspension
 from holdfast.engine.attempts.utterance import Utterances
-from holdfast.masking import MaskingOfTexts
+from holdfast.platform.masking import MaskingOfTexts
 
 
 class Outcomes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.authoring.plain import encode
+from holdfast.authoring.values.plain import encode
 from holdfast.engine.attempts.attempt import Attempt
 from holdfast.engine.capacity.placing import HERE
 from holdfast.ports import Calls, Work, WorkerGateway

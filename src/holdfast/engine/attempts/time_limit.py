@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from holdfast.border import text_of
 from holdfast.errors import HoldfastError
+from holdfast.platform.border import text_of
 
 
 @asynccontextmanager

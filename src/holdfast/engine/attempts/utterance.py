@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.core.facts.streams import source_of
 from holdfast.core.values.ids import CallId, RunId
 from holdfast.engine.attempts.step_services import StepServices
-from holdfast.masking import Masking
+from holdfast.platform.masking import Masking
 from holdfast.ports import StreamName
 
 

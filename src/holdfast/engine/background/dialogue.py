@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.authoring.plain import encode
+from holdfast.authoring.values.plain import encode
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.contribution import authors

@@ -15,7 +15,6 @@ from collections.abc import Coroutine
 from heapq import heappop
 from typing import Any, Final
 
-from holdfast.border import is_cut_off
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.state import Step
 from holdfast.core.values.ids import Path
@@ -29,6 +28,7 @@ from holdfast.engine.flow.loop import FlowLoop
 from holdfast.engine.flow.operations import FlowOperations, is_open
 from holdfast.engine.flow.outcomes import CLOSING, WRITE_AFTER_S
 from holdfast.errors import StepError
+from holdfast.platform.border import is_cut_off
 
 NEAR_S: Final = 1.0
 """A flow that waits for nothing but a timer keeps its slot so long: to leave and to go on takes commits and a replay."""

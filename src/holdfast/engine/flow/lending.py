@@ -18,8 +18,8 @@ from contextvars import Context, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-from holdfast.border import is_ours, text_of
 from holdfast.engine.attempts.cursor import Refusal, Suspension
+from holdfast.platform.border import is_ours, text_of
 
 log = logging.getLogger("holdfast")
 

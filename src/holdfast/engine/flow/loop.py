@@ -20,11 +20,11 @@ from inspect import CORO_CREATED, getcoroutinestate
 from types import CodeType, CoroutineType, FrameType, NoneType, coroutine
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from holdfast.border import fact, is_ours, is_signal
 from holdfast.engine.attempts import cursor as places
 from holdfast.engine.attempts.cursor import Cursor, Refusal, Suspension
 from holdfast.engine.flow.lending import NO_CONTEXT, FlowFuture, LendingLoop
 from holdfast.engine.runs import user_lines
+from holdfast.platform.border import fact, is_ours, is_signal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

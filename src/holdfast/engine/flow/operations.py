@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from contextvars import Context
 from typing import Any, Final
 
-from holdfast.border import fact, is_ours, ordinary
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.state import LOOKED_AT, SLEEP, TIMER, State, Step
 from holdfast.core.rules.fence import hindrance
@@ -25,7 +24,8 @@ from holdfast.engine.attempts.journal import GATHER, StepJournal, has_noted, loo
 from holdfast.engine.flow.loop import FlowLoop, Outcome
 from holdfast.engine.flow.outcomes import TIMER_HASH, FlowOutcomes
 from holdfast.errors import OperationFailed, RunEnded, SeqConflict, StaleAttempt, StoreError
-from holdfast.isolation import isolated
+from holdfast.platform.border import fact, is_ours, ordinary
+from holdfast.platform.isolation import isolated
 
 MOST_AT_ONCE: Final = 200
 """Operations of a flow that are under way at a time: two appends' worth, one on its way to the disk and one gathering.

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context, ContextVar
 from typing import Any, Final, Self, TypeVar
 
-from holdfast.border import Escaped, is_signal
+from holdfast.platform.border import Escaped, is_signal
 
 T = TypeVar("T")
 

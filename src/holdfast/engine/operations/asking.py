@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 from pydantic import BaseModel
 
-from holdfast.authoring.form import form_of
 from holdfast.authoring.given import decisions_of, reviewers_of
-from holdfast.authoring.plain import encode
+from holdfast.authoring.values.form import form_of
+from holdfast.authoring.values.plain import encode
 from holdfast.core.people.gates import QUESTION
 from holdfast.core.values.ids import Path
 from holdfast.core.values.payload import digest

@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from holdfast.authoring import reach
-from holdfast.authoring.adapter import PLAIN, Adapter
+from holdfast.authoring.agents.offer import Handoff
 from holdfast.authoring.child import ChildOutcome
-from holdfast.authoring.offer import Handoff
+from holdfast.authoring.values.adapter import PLAIN, Adapter
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.state import AWAITED, BACKGROUND, CHILD, UNDONE

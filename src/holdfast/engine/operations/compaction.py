@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from holdfast.authoring.compaction import Compaction, cut, told
+from holdfast.authoring.agents.compaction import Compaction, cut, told
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.state import CONVERSATION, SUMMARY
 from holdfast.core.values.ids import Path, summary_at

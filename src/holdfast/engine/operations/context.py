@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack
 
 from pydantic import BaseModel
 
-from holdfast.authoring.adapter import adapter_of
-from holdfast.authoring.cache import SemanticCache
-from holdfast.authoring.chat import Chat
-from holdfast.authoring.embedder import Embedder
+from holdfast.authoring.agents.cache import SemanticCache
+from holdfast.authoring.agents.chat import Chat
+from holdfast.authoring.agents.embedder import Embedder
+from holdfast.authoring.agents.offer import Handoff
+from holdfast.authoring.agents.router import Route, Router
 from holdfast.authoring.mapping import PARALLEL, Demanded, MapDefinition, Mapped, terms
-from holdfast.authoring.offer import Handoff
 from holdfast.authoring.options import AgentOptions, ModelOptions
-from holdfast.authoring.router import Route, Router
 from holdfast.authoring.signal import Signal
 from holdfast.authoring.step import EffectStep, Step, outside_of_flows, step_of
 from holdfast.authoring.tool import Tool, returned
-from holdfast.authoring.view import fields
+from holdfast.authoring.values.adapter import adapter_of
+from holdfast.authoring.values.view import fields
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.graph import Join

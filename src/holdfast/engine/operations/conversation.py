@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from pydantic import BaseModel, ValidationError
 
-from holdfast.authoring.adapter import adapter_of
-from holdfast.authoring.arguments import describe
-from holdfast.authoring.compaction import Compaction
-from holdfast.authoring.content import Audio, Document, Image
+from holdfast.authoring.agents.compaction import Compaction
+from holdfast.authoring.agents.offer import ANSWER
 from holdfast.authoring.node import DEFAULT_MAX_TOKENS
-from holdfast.authoring.offer import ANSWER
-from holdfast.authoring.plain import encode
+from holdfast.authoring.values.adapter import adapter_of
+from holdfast.authoring.values.arguments import describe
+from holdfast.authoring.values.content import Audio, Document, Image
+from holdfast.authoring.values.plain import encode
 from holdfast.core.values.content import ContentPart
 from holdfast.core.values.policies import LIMIT
 from holdfast.engine.operations import budget, compaction, steering

@@ -11,8 +11,8 @@ from typing import Final, cast
 
 import msgspec
 
-from holdfast.authoring.embedder import Embedder, FunctionEmbedder, ModelEmbedder, expected
-from holdfast.authoring.sensitive import as_kept
+from holdfast.authoring.agents.embedder import Embedder, FunctionEmbedder, ModelEmbedder, expected
+from holdfast.authoring.values.sensitive import as_kept
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.state import EMBEDDING
 from holdfast.core.nouns.shared_values import unpacked

@@ -10,17 +10,17 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic import BaseModel
 
-from holdfast.authoring import compaction
-from holdfast.authoring.cache import SemanticCache, expect_cache
-from holdfast.authoring.chat import Chat
-from holdfast.authoring.compaction import Compaction
-from holdfast.authoring.memory import MemoryTool
+from holdfast.authoring.agents import compaction
+from holdfast.authoring.agents.cache import SemanticCache, expect_cache
+from holdfast.authoring.agents.chat import Chat
+from holdfast.authoring.agents.compaction import Compaction
+from holdfast.authoring.agents.memory import MemoryTool
+from holdfast.authoring.agents.offer import ANSWER, Handoff, Offer
+from holdfast.authoring.agents.offer import check as check_offers
+from holdfast.authoring.agents.router import Route, Router, expect_complexity, expect_latency
+from holdfast.authoring.agents.skill import introduced, skills_of, tools_of
 from holdfast.authoring.node import DEFAULT_MAX_TOKENS, DEFAULT_MAX_TURNS, check_turns
-from holdfast.authoring.offer import ANSWER, Handoff, Offer
-from holdfast.authoring.offer import check as check_offers
 from holdfast.authoring.options import AgentOptions, ModelOptions
-from holdfast.authoring.router import Route, Router, expect_complexity, expect_latency
-from holdfast.authoring.skill import introduced, skills_of, tools_of
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.nouns import client_tools

@@ -15,7 +15,6 @@ import msgspec
 
 from holdfast.authoring import trace
 from holdfast.authoring.step import Step, enter
-from holdfast.border import is_cut_off
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.state import FUNCTION
@@ -29,8 +28,9 @@ from holdfast.engine.attempts.cursor import Suspension
 from holdfast.engine.attempts.journal import StepJournal, error_of, keep_place
 from holdfast.engine.attempts.time_limit import within
 from holdfast.errors import InvalidInput, OperationFailed, Suspended, Unstorable
+from holdfast.platform.border import is_cut_off
+from holdfast.platform.threads import is_async
 from holdfast.ports import Recall
-from holdfast.threads import is_async
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _UNCHANGING: Final = frozenset({str, int, float, bool, bytes, type(None)})

@@ -26,9 +26,9 @@ from holdfast.authoring.mapping import (
     retry_of,
 )
 from holdfast.authoring.node import retry_policy
-from holdfast.authoring.signature import signature_of
 from holdfast.authoring.step import EffectStep, Step
 from holdfast.authoring.tool import Tool
+from holdfast.authoring.values.signature import signature_of
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.state import MAP, Map

@@ -12,10 +12,10 @@ from typing import Any, Final
 import msgspec
 from pydantic import ValidationError
 
-from holdfast.authoring.arguments import describe
-from holdfast.authoring.embedder import Embedder
-from holdfast.authoring.memory import By, MemoryTool, memory_tools
-from holdfast.authoring.sensitive import as_kept
+from holdfast.authoring.agents.embedder import Embedder
+from holdfast.authoring.agents.memory import By, MemoryTool, memory_tools
+from holdfast.authoring.values.arguments import describe
+from holdfast.authoring.values.sensitive import as_kept
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.state import SHARED_USE
 from holdfast.core.nouns import memory as rule

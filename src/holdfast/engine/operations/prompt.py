@@ -12,12 +12,12 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from pydantic import ValidationError
 
-from holdfast.authoring.arguments import describe
-from holdfast.authoring.chat import Chat, Message
-from holdfast.authoring.compaction import told
-from holdfast.authoring.content import Audio, Document, Image, is_part, part_of
-from holdfast.authoring.plain import encode
-from holdfast.authoring.sensitive import as_kept
+from holdfast.authoring.agents.chat import Chat, Message
+from holdfast.authoring.agents.compaction import told
+from holdfast.authoring.values.arguments import describe
+from holdfast.authoring.values.content import Audio, Document, Image, is_part, part_of
+from holdfast.authoring.values.plain import encode
+from holdfast.authoring.values.sensitive import as_kept
 from holdfast.core.values.content import MOST_PARTS
 from holdfast.errors import InvalidInput
 from holdfast.models.turn import in_words

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.authoring.cache import SemanticCache
+from holdfast.authoring.agents.cache import SemanticCache
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.state import SHARED_USE
 from holdfast.core.nouns.shared_values import CACHE, SharedIndex, SharedValue

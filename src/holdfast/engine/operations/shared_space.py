@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from holdfast.authoring.adapter import PLAIN, adapter_of, reader
-from holdfast.authoring.plain import encode
-from holdfast.authoring.view import fields
+from holdfast.authoring.values.adapter import PLAIN, adapter_of, reader
+from holdfast.authoring.values.plain import encode
+from holdfast.authoring.values.view import fields
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.contribution import authors
 from holdfast.core.facts.state import SHARED, SHARED_READ, SHARED_WAIT

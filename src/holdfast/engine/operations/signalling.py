@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.authoring.adapter import reader
-from holdfast.authoring.sensitive import sealed_by, sealed_for
 from holdfast.authoring.signal import Signal, schema_of
 from holdfast.authoring.step import EffectStep, outside_of_flows
+from holdfast.authoring.values.adapter import reader
+from holdfast.authoring.values.sensitive import sealed_by, sealed_for
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.contribution import contributors
 from holdfast.core.rules.waits import schema_of_wait

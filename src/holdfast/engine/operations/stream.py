@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
-from holdfast.authoring.sensitive import as_kept
+from holdfast.authoring.values.sensitive import as_kept
 from holdfast.core.facts.streams import MODEL, TOOLS, result_of
 from holdfast.core.values.ids import CallId
 from holdfast.engine.attempts.cursor import Suspension, cursor, note_calls

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from holdfast.authoring.chat import Chat, Message
-from holdfast.authoring.chat import ClientTool as ClientOffer
-from holdfast.authoring.content import part_of
+from holdfast.authoring.agents.chat import Chat, Message
+from holdfast.authoring.agents.chat import ClientTool as ClientOffer
+from holdfast.authoring.agents.memory import MemoryTool
+from holdfast.authoring.agents.offer import Handoff
 from holdfast.authoring.flow import Flow
-from holdfast.authoring.memory import MemoryTool
-from holdfast.authoring.offer import Handoff
 from holdfast.authoring.step import EffectStep
 from holdfast.authoring.tool import Tool
+from holdfast.authoring.values.content import part_of
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.nouns.client_tools import ClientTool
 from holdfast.core.values.content import parts_of

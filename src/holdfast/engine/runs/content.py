@@ -13,15 +13,15 @@ from typing import Any, Final
 import msgspec
 from pydantic import ValidationError
 
-from holdfast.authoring.arguments import describe
-from holdfast.authoring.content import Audio, Document, Image, part_of
 from holdfast.authoring.tool import Tool
-from holdfast.border import fact
+from holdfast.authoring.values.arguments import describe
+from holdfast.authoring.values.content import Audio, Document, Image, part_of
 from holdfast.core.values.content import MOST_BYTES, ContentPart
 from holdfast.core.values.payload import Payload
 from holdfast.core.values.policies import DENIED, NETWORK, VALIDATION
 from holdfast.engine.runs.payloads import Payloads
 from holdfast.errors import BlobLost, InvalidInput, ToolFailed, UsageError
+from holdfast.platform.border import fact
 from holdfast.settings import FetchRules
 from holdfast.tools.address import is_number, networks
 from holdfast.tools.http_exchange import Bounds, Reply, Request, exchange

@@ -10,8 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from holdfast.authoring import trace
-from holdfast.authoring.arguments import describe
-from holdfast.border import bare, fact, joined, leaves, members, text_of
+from holdfast.authoring.values.arguments import describe
 from holdfast.core.values.ids import Path
 from holdfast.core.values.policies import (
     AUTHORIZATION,
@@ -38,6 +37,7 @@ from holdfast.errors import (
     StepError,
     TransitionDenied,
 )
+from holdfast.platform.border import bare, fact, joined, leaves, members, text_of
 
 MOST_MESSAGE: Final = 4000
 

@@ -9,12 +9,12 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from holdfast.border import is_ours
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.events import Event
 from holdfast.core.facts.state import State
 from holdfast.core.values.ids import step_of
 from holdfast.core.values.policies import EXPIRED, REJECTED, ErrorRecord
+from holdfast.platform.border import is_ours
 from holdfast.ports.observer import (
     CallBegan,
     CallEnded,

@@ -14,12 +14,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from holdfast.authoring.plain import encode
-from holdfast.authoring.sensitive import as_kept
+from holdfast.authoring.values.plain import encode
+from holdfast.authoring.values.sensitive import as_kept
 from holdfast.core.values.payload import INLINE_BYTES, Payload
 from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.errors import BlobLost, InvalidInput, NotFound
-from holdfast.masking import Masking, MaskingOfTexts
+from holdfast.platform.masking import Masking, MaskingOfTexts
 from holdfast.ports import Blobs
 from holdfast.settings import Secrets
 

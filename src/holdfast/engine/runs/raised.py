@@ -20,11 +20,11 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.authoring.trace import recorded_module
-from holdfast.border import bare, fact
 from holdfast.core.values.ids import Path
 from holdfast.core.values.payload import Payload
 from holdfast.core.values.policies import ErrorRecord, Raised
 from holdfast.errors import HoldfastError, ModelError, NonDeterministicStep, OperationFailed, StepError
+from holdfast.platform.border import bare, fact
 
 MOST_DATA_BYTES: Final = 4096
 """Of an exception's arguments and attributes: an error is in several events of its run."""

@@ -12,7 +12,7 @@ from holdfast.engine.runs.catalog import Catalog
 from holdfast.engine.runs.membership import Membership
 from holdfast.engine.runs.observing import NOBODY, Observers
 from holdfast.engine.runs.runs import Runs
-from holdfast.own_loop import OwnLoop
+from holdfast.platform.own_loop import OwnLoop
 from holdfast.ports import Clock, Ids, Report, Store
 
 

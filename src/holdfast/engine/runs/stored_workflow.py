@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple, Self
 import msgspec
 from pydantic import BaseModel
 
-from holdfast.authoring.arguments import in_one_line
-from holdfast.authoring.input_schema import KEPT_AS
-from holdfast.authoring.sensitive import sealed_by
+from holdfast.authoring.values.arguments import in_one_line
+from holdfast.authoring.values.input_schema import KEPT_AS
+from holdfast.authoring.values.sensitive import sealed_by
 from holdfast.core.facts.graph import Graph
 from holdfast.errors import InvalidInput
 from holdfast.ports import WorkflowRecord

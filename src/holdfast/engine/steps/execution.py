@@ -13,10 +13,9 @@ from contextvars import copy_context
 
 import msgspec
 
-from holdfast.authoring.sensitive import seal_for
 from holdfast.authoring.step import enter
-from holdfast.authoring.view import typed_state
-from holdfast.border import fact, is_cut_off, is_ours
+from holdfast.authoring.values.sensitive import seal_for
+from holdfast.authoring.values.view import typed_state
 from holdfast.core.capacity.estimates import Use, reported
 from holdfast.core.capacity.lending import DeclaredPool
 from holdfast.core.facts import commands as cmd
@@ -47,8 +46,9 @@ from holdfast.errors import (
     StoreError,
     Unstorable,
 )
-from holdfast.isolation import isolated
 from holdfast.models.pace import Pace
+from holdfast.platform.border import fact, is_cut_off, is_ours
+from holdfast.platform.isolation import isolated
 
 log = logging.getLogger("holdfast")
 

@@ -13,10 +13,9 @@ from typing import Any
 
 import msgspec
 
-from holdfast.authoring.sensitive import seal_for
-from holdfast.authoring.view import StateView
+from holdfast.authoring.values.sensitive import seal_for
+from holdfast.authoring.values.view import StateView
 from holdfast.authoring.workflow import Workflow
-from holdfast.border import is_ours, text_of, words_of
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.commands import Verdict
 from holdfast.core.facts.state import Question, State
@@ -27,6 +26,7 @@ from holdfast.core.values.remainder import ScopeLeft
 from holdfast.engine.runs.mailbox import Mailbox
 from holdfast.engine.runs.payloads import Payloads, read
 from holdfast.errors import BlobLost, Conflict, NotFound, StoreError, TransitionDenied
+from holdfast.platform.border import is_ours, text_of, words_of
 
 log = logging.getLogger("holdfast")
 

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.authoring.mapping import ItemDefinition
 from holdfast.authoring.step import EffectStep, Step, enter
 from holdfast.authoring.tool import Tool
-from holdfast.authoring.view import fields
+from holdfast.authoring.values.view import fields
 from holdfast.core.values.payload import INLINE_BYTES
 from holdfast.engine.attempts import cursor
 from holdfast.engine.attempts.attempt import Attempt

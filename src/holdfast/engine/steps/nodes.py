@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 from pydantic import BaseModel
 
-from holdfast.authoring import compaction
-from holdfast.authoring.form import form_of
+from holdfast.authoring.agents import compaction
+from holdfast.authoring.agents.offer import ANSWER
+from holdfast.authoring.agents.router import expect_complexity
+from holdfast.authoring.agents.skill import introduced
 from holdfast.authoring.immediate import is_immediate
 from holdfast.authoring.mapping import ItemDefinition, MapDefinition
 from holdfast.authoring.node import CODE, OFFERED, NodeDefinition
-from holdfast.authoring.offer import ANSWER
 from holdfast.authoring.parts import NodeResult
-from holdfast.authoring.plain import encode
-from holdfast.authoring.router import expect_complexity
-from holdfast.authoring.skill import introduced
-from holdfast.authoring.view import Fields
+from holdfast.authoring.values.form import form_of
+from holdfast.authoring.values.plain import encode
+from holdfast.authoring.values.view import Fields
 from holdfast.core.facts.graph import COMPENSATE
 from holdfast.core.nouns.routing import Complexity
 from holdfast.core.values.ids import NodeName
@@ -37,8 +37,8 @@ from holdfast.engine.operations.child import Request
 from holdfast.engine.operations.exchange import Exchange
 from holdfast.engine.steps import item, remote_task
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch, StepError, UsageError
+from holdfast.platform.threads import is_async
 from holdfast.ports import AnswerSpec, Ended, Turn
-from holdfast.threads import is_async
 
 if TYPE_CHECKING:
     from holdfast.core.facts.state import State

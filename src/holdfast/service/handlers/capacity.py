@@ -6,11 +6,11 @@ from functools import partial
 
 import msgspec
 
-from holdfast.service import command as cmd
-from holdfast.service import query as ask
 from holdfast.service import view
+from holdfast.service.declarations import command as cmd
+from holdfast.service.declarations import query as ask
+from holdfast.service.declarations.query import Rows
 from holdfast.service.handler import Request, handles
-from holdfast.service.query import Rows
 from holdfast.service.view import AdmissionRow, PoolRow, PoolWhole, QueueReasonRow, QueueRow, WorkerCountRow, WorkerRow
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.control.base import word
-from holdfast.control.command import GateDecision
-from holdfast.control.standing_approval import no_approval
 from holdfast.core.values.claim import folded
 from holdfast.core.values.ids import CallId, GateId, RunId, run_of
 from holdfast.errors import InvalidInput, NotPermitted
 from holdfast.ports import ToDecide
-from holdfast.service import command as cmd
 from holdfast.service import listing, view
-from holdfast.service import query as ask
+from holdfast.service.access.key import expect_roles
+from holdfast.service.control.base import word
+from holdfast.service.control.command import GateDecision
+from holdfast.service.control.standing_approval import no_approval
+from holdfast.service.declarations import command as cmd
+from holdfast.service.declarations import query as ask
+from holdfast.service.declarations.query import Rows
 from holdfast.service.gate import decidable, expect_hash, story_of, whole
 from holdfast.service.handler import Request, given, handles
-from holdfast.service.key import expect_roles
-from holdfast.service.query import Rows
 from holdfast.service.view import ApprovalRow, EffectRow, GateRow, GateWhole, NewLinkRow
 
 

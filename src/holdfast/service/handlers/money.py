@@ -9,12 +9,12 @@ import msgspec
 from holdfast.core.facts.costs import CostKey
 from holdfast.core.values.ids import CallId, RunId, run_of
 from holdfast.errors import InvalidInput
-from holdfast.service import command as cmd
 from holdfast.service import listing, view
-from holdfast.service import query as ask
+from holdfast.service.declarations import command as cmd
+from holdfast.service.declarations import query as ask
+from holdfast.service.declarations.query import Rows
 from holdfast.service.handler import Request, handles
 from holdfast.service.listing import key_of, keyed_page
-from holdfast.service.query import Rows
 from holdfast.service.view import BudgetRow, CostRow, CostsCountedRow, DoubtRow, TeamBudgetRow, TeamBudgetWhole
 
 COUNT_S: Final = 20.0

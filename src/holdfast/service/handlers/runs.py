@@ -11,12 +11,12 @@ import msgspec
 from holdfast.core.facts.streams import Told
 from holdfast.core.values.ids import RunId
 from holdfast.errors import InvalidInput
-from holdfast.service import command as cmd
 from holdfast.service import listing, view
-from holdfast.service import query as ask
+from holdfast.service.declarations import command as cmd
+from holdfast.service.declarations import query as ask
+from holdfast.service.declarations.query import Rows
 from holdfast.service.handler import Request, handles
 from holdfast.service.listing import seq_of, since_of
-from holdfast.service.query import Rows
 from holdfast.service.view import (
     CancelQuoteRow,
     DrawingRow,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.service import command as cmd
-from holdfast.service import query as ask
 from holdfast.service import view
+from holdfast.service.declarations import command as cmd
+from holdfast.service.declarations import query as ask
+from holdfast.service.declarations.query import Rows
 from holdfast.service.handler import Request, handles
 from holdfast.service.listing import OF_TENANTS, key_of, keyed_page
-from holdfast.service.query import Rows
 from holdfast.service.view import BackfilledRow, ScheduleRow, SupervisorRow, SupervisorWhole
 
 

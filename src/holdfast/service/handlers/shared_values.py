@@ -6,12 +6,12 @@ from typing import Final
 
 import msgspec
 
-from holdfast.service import command as cmd
-from holdfast.service import query as ask
 from holdfast.service import view
+from holdfast.service.declarations import command as cmd
+from holdfast.service.declarations import query as ask
+from holdfast.service.declarations.query import Rows
 from holdfast.service.handler import Request, handles
 from holdfast.service.listing import key_of, keyed_page
-from holdfast.service.query import Rows
 from holdfast.service.view import MemoryRow, SharedValueRow
 
 _BY_KEY: Final = msgspec.json.Decoder(tuple[str, str, str])

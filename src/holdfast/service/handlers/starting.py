@@ -10,12 +10,12 @@ import msgspec
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.values.ids import RunId
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
-from holdfast.service import command as cmd
-from holdfast.service import query as ask
 from holdfast.service import view
+from holdfast.service.declarations import command as cmd
+from holdfast.service.declarations import query as ask
+from holdfast.service.declarations.query import Rows
 from holdfast.service.handler import Request, given, handles
 from holdfast.service.listing import key_of, keyed_page
-from holdfast.service.query import Rows
 from holdfast.service.view import ForkQuoteRow, WorkflowRow, WorkflowWhole
 
 _BY_VERSION: Final = msgspec.json.Decoder(tuple[str, Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]])

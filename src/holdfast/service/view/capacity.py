@@ -13,12 +13,12 @@ from holdfast.core.values.scopes import in_words
 from holdfast.service.view.plain import Time, iso
 
 if TYPE_CHECKING:
-    from holdfast.control.control import Control
     from holdfast.core.capacity.estimates import Estimate
     from holdfast.core.capacity.lending import DeclaredPool, Share
     from holdfast.core.values.demand import Demand
     from holdfast.engine.capacity.diagnosis import WaitReason
     from holdfast.ports import PlacedStep, Report
+    from holdfast.service.control.control import Control
 
 
 class AdmissionRow(TypedDict):

@@ -13,8 +13,8 @@ from holdfast.core.values.money import usd
 from holdfast.service.view.plain import Dollars, Time, iso, maybe_usd
 
 if TYPE_CHECKING:
-    from holdfast.control.conversation import Talk
     from holdfast.core.nouns.conversations import Conversation, Exchange
+    from holdfast.service.control.conversation import Talk
 
 
 class ConversationRow(TypedDict):

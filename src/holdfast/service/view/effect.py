@@ -10,8 +10,8 @@ from holdfast.core.views.projection import EffectState
 from holdfast.service.view.plain import Time, iso
 
 if TYPE_CHECKING:
-    from holdfast.control.control import Control
     from holdfast.core.views import projection
+    from holdfast.service.control.control import Control
 
 
 MOST_EFFECTS: Final = 1000

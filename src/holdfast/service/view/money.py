@@ -11,11 +11,11 @@ from holdfast.core.values.scopes import Period, in_words
 from holdfast.service.view.plain import Dollars, Time, iso, maybe_usd
 
 if TYPE_CHECKING:
-    from holdfast.control.control import Control
     from holdfast.core.facts.costs import Cost
     from holdfast.core.facts.state import State
     from holdfast.core.nouns.team_budgets import AgentBooks, Books, Dashboard
     from holdfast.engine.background.doubt import Doubt
+    from holdfast.service.control.control import Control
 
 
 class BudgetWaiterRow(TypedDict):

@@ -15,11 +15,11 @@ from holdfast.service.view.effect import MOST_EFFECTS
 from holdfast.service.view.plain import Dollars, ErrorRow, Time, error_of, iso, maybe_usd
 
 if TYPE_CHECKING:
-    from holdfast.control.bulk import BulkOutcome
-    from holdfast.control.control import Control
     from holdfast.core.facts.state import State
     from holdfast.core.rules.forking import Done, Fork
     from holdfast.ports import Letter, LetterCount
+    from holdfast.service.control.bulk import BulkOutcome
+    from holdfast.service.control.control import Control
 
 
 class ForkedOperationRow(TypedDict):

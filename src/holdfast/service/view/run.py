@@ -23,12 +23,12 @@ from holdfast.service.view.plain import Dollars, ErrorRow, Time, error_of, iso, 
 from holdfast.service.view.score import ScoreRow, of_score
 
 if TYPE_CHECKING:
-    from holdfast.control.control import Control
-    from holdfast.control.tree import Member, Tree
     from holdfast.core.facts.events import Recorded
     from holdfast.core.facts.state import Map, State, Step
     from holdfast.core.values.ids import SessionId
     from holdfast.core.views import projection
+    from holdfast.service.control.control import Control
+    from holdfast.service.control.tree import Member, Tree
 
 
 class WaitRow(TypedDict):

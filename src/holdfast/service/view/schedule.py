@@ -13,9 +13,9 @@ from holdfast.core.views.status import Status
 from holdfast.service.view.plain import Dollars, Time, iso, maybe_usd
 
 if TYPE_CHECKING:
-    from holdfast.control.control import Control
-    from holdfast.control.schedule import Backfilled
     from holdfast.core.nouns.schedules import Schedule
+    from holdfast.service.control.control import Control
+    from holdfast.service.control.schedule import Backfilled
 
 
 _NEXT_TIMES: Final = 5

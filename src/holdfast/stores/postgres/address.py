@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from holdfast.errors import UsageError
-from holdfast.masking import IN_A_URL, without_passwords
+from holdfast.platform.masking import IN_A_URL, without_passwords
 
 SCHEMES: Final = ("postgresql", "postgres")
 DEFAULT_SCHEMA: Final = "holdfast"

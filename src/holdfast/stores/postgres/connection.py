@@ -17,7 +17,7 @@ from asyncpg import exceptions as pg
 
 from holdfast.core.values.scopes import in_scopes
 from holdfast.errors import StoreBusy, StoreError, StoreFull, StoreUnreadable, UnknownCommit, Unstorable, UsageError
-from holdfast.fair_share import FairShare
+from holdfast.platform.fair_share import FairShare
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.reading import MOST_WAITING, READ_S, READS, too_long
 

@@ -15,11 +15,11 @@ from typing import Any, Final, Self
 
 import apsw
 
-from holdfast import privacy
 from holdfast.core.values.ids import SessionId
 from holdfast.core.views.projection import RunRow
 from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.errors import StoreError, StoreUnreadable, UsageError
+from holdfast.platform import privacy
 from holdfast.ports import BlobPlace, Freed, MonthStanding, SessionStanding, StoreStanding
 from holdfast.stores.canary import Canary, expect_at_rest, sealed_of, without_keys
 from holdfast.stores.month import Month, state

@@ -17,8 +17,8 @@ from urllib.parse import quote
 
 import apsw
 
-from holdfast import privacy
 from holdfast.errors import NotAStore, StoreBusy, StoreTooNew, StoreUnreadable, UsageError
+from holdfast.platform import privacy
 from holdfast.stores.sqlite.connection import connect, explain, keep_log
 from holdfast.stores.sqlite.lock import Presence
 from holdfast.stores.sqlite.log_reach import LogReach, Reach

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
-from holdfast import privacy
+from holdfast.platform import privacy
 
 _open: Final[set[int]] = set()
 

@@ -22,8 +22,8 @@ from typing import Final, NamedTuple
 
 import apsw
 
-from holdfast import privacy
 from holdfast.errors import StoreUnreadable
+from holdfast.platform import privacy
 
 _NOTE: Final = "reached"
 _EVERY_S: Final = 0.5

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import apsw
 
 from holdfast.errors import StoreError
-from holdfast.fair_share import FairShare
+from holdfast.platform.fair_share import FairShare
 from holdfast.stores.reading import MOST_WAITING, READ_S, READS, too_long
 from holdfast.stores.sqlite.connection import Place, connect, keep_log
 from holdfast.stores.sqlite.thread import Job, StoreThread, Work

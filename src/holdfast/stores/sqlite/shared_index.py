@@ -13,7 +13,7 @@ import apsw
 
 from holdfast.core.nouns.shared_values import SharedIndex, query_words, words_of
 from holdfast.core.views.projection import SharedChange, SharedUse
-from holdfast.extra import needs
+from holdfast.platform.extra import needs
 from holdfast.stores.sqlite.context import rows, value
 
 _HALF: Final = 32

@@ -1,0 +1,32 @@
+"""The form of a question to a person: its schema, and what is filled in before anybody has answered.
+
+Never here: who is asked, and what an answer comes to (core.people.gates).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+from holdfast.authoring.values.sensitive import sealed_by
+
+
+class Form(NamedTuple):
+    """The JSON Schema of a model, what is filled in, and what is shown, with the model's sensitive fields sealed in both."""
+
+    schema: dict[str, Any]
+    filled: dict[str, Any]
+    shown: Any
+
+
+def form_of(model: type[BaseModel], shown: Any) -> Form:
+    """Return the form that asks for a model beside what is `shown`, JSON data. Filled in are its fields that are shown under
+    the same name, and those with a default."""
+    schema = model.model_json_schema()
+    fields = schema.get("properties", {})
+    defaults = {name: shape["default"] for name, shape in fields.items() if "default" in shape}
+    if not isinstance(shown, dict):
+        return Form(schema, sealed_by(schema, defaults), shown)
+    given = sealed_by(schema, {name: shown[name] for name in fields if name in shown})
+    return Form(schema, sealed_by(schema, {**defaults, **given}), {**shown, **given})

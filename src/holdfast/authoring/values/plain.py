@@ -1,0 +1,282 @@
+"""A user's value as JSON, or why it is none: the one rule for whatever a history keeps.
+
+A value is kept where it reads back as it was given. What JSON has no kind for is refused, with its place and the way out,
+instead of quietly becoming something else. What has declared fields (a Pydantic model, a dataclass, a msgspec Struct) says
+by these what it is in JSON, and is kept as that.
+
+Never here: where it is kept, redaction.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import inspect
+import ipaddress
+import math
+import re
+import uuid
+from collections.abc import Awaitable, Generator, Iterable, Iterator, Mapping
+from pathlib import PurePath
+from typing import Any, Final
+
+import msgspec
+from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError, to_json
+
+from holdfast.authoring.values.round_trip import lost_secret
+from holdfast.authoring.values.sensitive import SensitiveText, sealed
+from holdfast.errors import InvalidInput
+from holdfast.platform.border import is_ours, name_of
+
+_MOST_DEPTH: Final = 200
+"""Arrays and objects inside one another that can be stored. How deep a process can read depends on its stack and on its
+version of Python (3.11 reads fewer than 1,000 levels), and a history that a process cannot read is lost."""
+
+_WAYS_OUT: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
+    ((set, frozenset), "it has no order; give sorted(...) or list(...)"),
+    ((bytes, bytearray, memoryview), "give text, with .decode() or base64"),
+    (decimal.Decimal, "give str(...)"),
+    ((datetime.datetime, datetime.date, datetime.time), "give .isoformat()"),
+    (datetime.timedelta, "give .total_seconds()"),
+    (uuid.UUID, "give str(...)"),
+    (enum.Enum, "give its .value"),
+)
+"""The types whose values would read back as something else, and what to give instead."""
+_BYTES_REMEDY: Final = (
+    "Say model_config = ConfigDict(ser_json_bytes='base64', val_json_bytes='base64') in the model that has bytes"
+)
+_FIELD: Final = "or a field of a Pydantic model or a dataclass, or name the type in the function's hint"
+_OF_LIBRARIES: Final[Mapping[tuple[str, str], str]] = {
+    ("numpy", "ndarray"): "give .tolist()",
+    ("numpy", "generic"): "give .item()",
+    ("pandas", "DataFrame"): 'give .to_dict("records"), with None for what is missing',
+    ("pandas", "Series"): "give .tolist()",
+    ("pandas", "Index"): "give .tolist()",
+    ("pandas", "NaTType"): "give None",
+    ("pandas", "NAType"): "give None",
+    ("sqlalchemy", "Row"): "give dict(row._mapping)",
+    ("sqlalchemy", "RowMapping"): "give dict(...)",
+    ("sqlalchemy", "DeclarativeBase"): "give the columns that are needed, as in {'id': row.id}",
+    ("polars", "DataFrame"): "give .to_dicts()",
+    ("polars", "Series"): "give .to_list()",
+}
+"""By the package and the name of a class or of one that it is made of: what to give instead. Nothing of them is imported."""
+_OTHERS: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
+    (PurePath, "give os.fspath(...)"),
+    ((fractions.Fraction, ipaddress._IPAddressBase), "give str(...)"),
+    ((collections.deque, range), "give list(...)"),
+    ((Generator, Iterator), "give list(...)"),
+    (complex, "give [z.real, z.imag]"),
+    (re.Pattern, "give its .pattern"),
+    (BaseException, "give str(...)"),
+    (Awaitable, "write `await` before the call that made it"),
+    (type, "give its name"),
+)
+
+
+def encode(value: Any, *, is_kept: bool = False) -> bytes:
+    """`value` as JSON. Pydantic models, dataclasses and msgspec Structs become what their fields are in JSON, and a tuple is
+    an array.
+
+    Raises InvalidInput for what JSON cannot hold or would read back as something else, saying where: functions and other
+    objects, NaN and infinity, lone surrogates, cycles; sets, bytes, dates, numbers as names. What `is_kept` to be read back
+    may have no secrets either, of which only asterisks would be left.
+    """
+    try:
+        encoded = msgspec.json.encode(value, enc_hook=_whole if is_kept else _plain)
+    except (UnicodeDecodeError, PydanticSerializationError) as problem:
+        raise InvalidInput(_undumped(problem)) from None
+    except (TypeError, NotImplementedError, UnicodeEncodeError, RecursionError, ValueError, OverflowError) as problem:
+        raise _unstorable(_culprit(value) or str(problem).rstrip(".")) from None
+    # msgspec writes more than reads back the same: NaN as null, a set as an array.
+    if not _is_plain(value):
+        if (where := _culprit(value)) is not None:
+            raise _unstorable(where)
+        if (named := _with_sealed_names(value)) is not value:
+            return msgspec.json.encode(named, enc_hook=_whole if is_kept else _plain)
+    return encoded
+
+
+def unstorable(value: Any) -> str | None:
+    """Why `value` cannot be kept, in words that name the place; None if it can."""
+    try:
+        encode(value)
+    except InvalidInput as problem:
+        return problem.message
+    return None
+
+
+_NO_WAY: Final = "; give a dict, a Pydantic model or a dataclass of what is needed"
+_HARMLESS: Final = frozenset({str, int, bool, type(None)})
+
+
+def _unstorable(where: str) -> InvalidInput:
+    return InvalidInput(f"This value cannot be stored: {where}. Only plain JSON data can.")
+
+
+def _undumped(problem: Exception) -> str:
+    """Say why Pydantic has no JSON of a model."""
+    if "utf" in str(problem):
+        return f"{_BYTES_REMEDY}; it keeps bytes as text, and these are not UTF-8."
+    return f"This value cannot be stored: {problem}."
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, BaseModel) and (remedy := lost_secret(value)) is not None:
+        raise InvalidInput(f"{remedy[0].upper()}{remedy[1:]}.")
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if type(value) is SensitiveText:
+        return sealed(value)
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    raise NotImplementedError(f"a {type(value).__name__} is not JSON data")
+
+
+def _with_sealed_names(value: Any) -> Any:
+    """Return what can be kept with the names sealed that are sensitive texts; the value itself where none is."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        return value if (named := _with_sealed_names(fields)) is fields else named
+    if isinstance(value, dict):
+        inner = {name: _with_sealed_names(each) for name, each in value.items()}
+        if any(type(name) is SensitiveText for name in inner):
+            return {sealed(name) if type(name) is SensitiveText else name: each for name, each in inner.items()}
+        return value if all(inner[name] is each for name, each in value.items()) else inner
+    if isinstance(value, list | tuple):
+        items = [_with_sealed_names(each) for each in value]
+        return value if all(one is each for one, each in zip(items, value, strict=True)) else items
+    return value
+
+
+def _is_plain(value: Any) -> bool:
+    """Return True if `value` is made of nothing but plain JSON types, without NaN or infinity, and is not too deep: the quick
+    answer for nearly all."""
+    level = [value]
+    for _ in range(_MOST_DEPTH + 1):
+        below: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is dict:
+                for name in item:
+                    if type(name) is not str:
+                        return False
+                below += item.values()
+            elif kind is list or kind is tuple:
+                below += item
+            elif kind is float:
+                if not math.isfinite(item):
+                    return False
+            elif kind not in _HARMLESS:
+                return False
+        if not below:
+            return True
+        level = below
+    return False
+
+
+def _culprit(value: Any, where: str = "the value", depth: int = 0) -> str | None:
+    """Name what JSON cannot hold in `value`, and where it is."""
+    if (remedy := _of_library(value)) is not None:
+        return f"{where} is of the type {type(value).__name__}, which is not JSON data: {remedy}"
+    if isinstance(value, float):
+        return None if math.isfinite(value) else f"{where} is {value}, which is not a number in JSON: give None"
+    if isinstance(value, str):
+        return f"{where} holds half a surrogate pair" if not _utf8(value) else None
+    if depth == _MOST_DEPTH and _holds_itself(value):
+        return f"{where[:30]}… holds itself: give it without the way back"
+    if depth > _MOST_DEPTH or (depth == _MOST_DEPTH and isinstance(value, dict | list | tuple | set | frozenset)):
+        return f"{where[:80]}… is nested more than {_MOST_DEPTH} levels deep, or holds itself"
+    if isinstance(value, dict):
+        return next((found for found in _culprits_of_object(value, where, depth) if found is not None), None)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return f"{where} is a {type(value).__name__}, whose names an array would lose: give ._asdict(), {_FIELD}"
+    if isinstance(value, list | tuple):
+        found_in = (_culprit(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value))
+        return next((found for found in found_in if found is not None), None)
+    if isinstance(value, BaseModel):
+        return _culprit(value.model_dump(mode="json"), where, depth + 1)
+    for kinds, way_out in _WAYS_OUT:
+        if isinstance(value, kinds) and not isinstance(value, int):  # an IntEnum is a number
+            return f"{where} is a {type(value).__name__}, which JSON has not: {way_out}, {_FIELD}"
+    return _culprit_of_other(value, where, depth)
+
+
+def shown(value: Any) -> str:
+    """Return a value as text for a person, also where it cannot be kept: as JSON, without what its model leaves out, and else
+    its class. Raises nothing of the value's own code."""
+    try:
+        return to_json(value, bytes_mode="base64", inf_nan_mode="strings", serialize_unknown=True).decode()
+    except BaseException as problem:
+        if is_ours(problem):
+            raise
+        return f"a {name_of(type(value))}"
+
+
+def _culprits_of_object(value: dict[Any, Any], where: str, depth: int) -> Iterator[str | None]:
+    for name in value:
+        if not isinstance(name, str):
+            yield f"{where} has the name {name!r:.80}, a {type(name).__name__}: names are text in JSON; give str(...)"
+        yield _culprit(name, f"the name {name!r} in {where}", depth + 1)
+    for name, item in value.items():
+        yield _culprit(item, f"{where}[{name!r}]", depth + 1)
+
+
+def _culprit_of_other(value: Any, where: str, depth: int) -> str | None:
+    """The same for what is none of JSON's own kinds: a dataclass has fields, most are nothing."""
+    try:
+        plain = msgspec.to_builtins(value, enc_hook=_plain, str_keys=True)
+        msgspec.json.encode(plain)
+    except (TypeError, NotImplementedError):
+        other = next((f": {remedy}" for kinds, remedy in _OTHERS if isinstance(value, kinds)), "")
+        if not other and (inspect.isroutine(value) or isinstance(value, functools.partial)):
+            other = ": give its name"
+        return f"{where} is of the type {type(value).__name__}, which is not JSON data{other or _NO_WAY}"
+    except (ValueError, OverflowError, RecursionError) as problem:
+        return f"{where}: {problem}" if not isinstance(value, int) else f"{where} is a number of too many digits"
+    return _culprit(plain, where, depth) if isinstance(plain, dict | list) else None
+
+
+def _of_library(value: Any) -> str | None:
+    """Return the remedy for a value of numpy, pandas, SQLAlchemy or polars; None for all others."""
+    for kind in type(value).__mro__:
+        package = kind.__module__.partition(".")[0]
+        if package == "builtins" or (remedy := _OF_LIBRARIES.get((package, kind.__name__))) is None:
+            continue
+        return remedy
+    if hasattr(type(value), "__mapper__") and hasattr(type(value), "__table__"):
+        return _OF_LIBRARIES["sqlalchemy", "DeclarativeBase"]
+    return None
+
+
+def _holds_itself(value: Any) -> bool:
+    """Return True if a list or an object contains itself."""
+    seen, left = {id(value)}, [*_inside(value)]
+    while left:
+        item = left.pop()
+        if item is value:
+            return True
+        if isinstance(item, list | tuple | dict) and id(item) not in seen:
+            seen.add(id(item))
+            left += _inside(item)
+    return False
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+
+
+def _utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

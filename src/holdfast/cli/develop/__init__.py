@@ -1,0 +1,1 @@
+"""The commands for those who write workflows: checked, drawn, evaluated, replayed."""

@@ -1,0 +1,107 @@
+"""`holdfast eval`: scenarios are played, recorded runs replayed, and the path of each is held against what was expected of it.
+
+Never here: what a path misses (holdfast.evaluation), reports that were kept (evals).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from holdfast.cli import yaml_file
+from holdfast.cli.opening import asking, typed
+from holdfast.cli.option import AsJson, Store, Who
+from holdfast.cli.page import terminal
+from holdfast.cli.page.exit_code import FAILED, OK
+from holdfast.cli.page.given import who
+from holdfast.cli.target import load, load_suite
+from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from holdfast.authoring.workflow import Workflow
+    from holdfast.evaluation import WorkflowTrajectoryEval
+    from holdfast.evaluation.suite import Suite
+
+
+class Keeping(NamedTuple):
+    """Where the report is kept, as whose and by whom."""
+
+    file: str
+    tenant: str
+    by: str | None
+    store: str | None
+
+
+def eval(  # noqa: A001 - as it is typed
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Scenarios in FILE.yaml, or FILE.py:SUITE for a suite made in Python.")
+    ],
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the report in the store, for `holdfast evals`.")] = False,
+    tenant: Annotated[str, typer.Option("--tenant", metavar="NAME", help="With --keep: whose report it is.")] = "default",
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> int:
+    """Play scenarios, each on a throwaway store, or replay recorded runs, and say what their paths miss. Models and tools are
+    really called where a scenario is played, and never where a run is replayed.
+
+    Exits with 1 where fewer pass than the suite asks for.
+    """
+    suite = suite_of(file)
+    keeping = Keeping(file, tenant, by, store) if keep else None
+    found = asyncio.run(_evaluated(suite, load(suite.workflow, to_run=True), keeping))
+    passed = sum(each.passed for each in found)
+    is_enough = suite.is_met_by(passed, len(found))
+    if as_json:
+        from msgspec import to_builtins
+
+        scenarios = [{**to_builtins(each), "passed": each.passed, "notes": each.notes} for each in found]
+        terminal.emit({"passed": is_enough, "scenarios_passed": passed, "scenarios": scenarios})
+    else:
+        terminal.show(f"{passed} of {len(found)} scenarios passed")
+    return OK if is_enough else FAILED
+
+
+def suite_of(file: str) -> Suite:
+    from holdfast.evaluation.suite import MOST_BYTES, read
+
+    if not yaml_file.is_meant(file):
+        return load_suite(file)
+    try:
+        with Path(file).open("rb") as opened:
+            return read(opened.read(MOST_BYTES + 1).decode(), file)
+    except OSError as problem:
+        raise UsageError(f"{file} cannot be read: {problem.strerror}. Nothing was run.") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is no UTF-8 text. Nothing was run.") from None
+
+
+async def _evaluated(suite: Suite, workflow: Workflow, keep: Keeping | None) -> list[WorkflowTrajectoryEval]:
+    """One after the other, each told as it ends; then they are kept. A store that cannot be had is told before anything runs,
+    and is let go meanwhile: as long as runs are replayed nobody is called."""
+    from holdfast import settings
+    from holdfast.evaluation import judge
+
+    if keep is not None:
+        async with asking(keep.store, make=True):
+            pass
+    found: list[WorkflowTrajectoryEval] = []
+    async for each in judge(suite, workflow, settings.load()):
+        found.append(each)
+        which = f"{each.scenario_id} ({each.run_id})" if each.replayed else each.scenario_id
+        terminal.say("\n  ".join((f"{'ok' if each.passed else 'missed'}: {which}", *each.misses)))
+    if keep is not None:
+        async with asking(keep.store) as engine:
+            kept = await engine.keep_evaluation(
+                keep.file,
+                workflow,
+                [each.judged for each in found],
+                min_passed=suite.min_passed,
+                by=who(keep.by).claim,
+                tenant=keep.tenant,
+            )
+        terminal.say(f"Kept as evaluation {kept.id}: {typed('evals', 'show', kept.id, store=keep.store)}")
+    return found

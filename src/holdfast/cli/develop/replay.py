@@ -1,0 +1,112 @@
+"""`holdfast replay`: recorded runs go through the workflow as it is now. Never here: what answers them (evaluation)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from holdfast.cli.bulk import Yes, expect_agreed
+from holdfast.cli.option import AsJson
+from holdfast.cli.page import terminal
+from holdfast.cli.page.exit_code import FAILED, OK
+from holdfast.cli.runs import comparison
+from holdfast.cli.target import load
+from holdfast.core.values.money import usd
+
+if TYPE_CHECKING:
+    from holdfast.authoring.workflow import Workflow
+    from holdfast.evaluation.record import RunRecord
+    from holdfast.evaluation.replaying import Live, Quote, Replayed
+
+_MOST_TOLD: Final = 20
+"""Runs whose differences are printed."""
+_TELL_EVERY: Final = 100
+
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="Records, as `holdfast runs export` writes them.")]
+Targets = Annotated[
+    list[str], typer.Argument(metavar="FILE.py:WORKFLOW...", help="The workflows of these runs, as they are now.")
+]
+LiveUsd = Annotated[
+    str | None, typer.Option("--live", metavar="USD", help="Make the model calls that are new, for so much in all.")
+]
+QuoteOnly = Annotated[bool, typer.Option("--quote", help="Only say what --live would have to pay for.")]
+
+
+def replay(
+    file: File, targets: Targets, live: LiveUsd = None, quote: QuoteOnly = False, yes: Yes = False, as_json: AsJson = False
+) -> int:
+    """Replay recorded runs with the workflows as they are now, and say which go another way. Models, tools and tasks are
+    answered from the records; nobody is called, unless it is with --live.
+
+    Exits with 1 where a run goes another way, or asks for what its record does not have.
+    """
+    from holdfast.evaluation.recording import load_records
+    from holdfast.evaluation.replaying import Live
+
+    within = None if live is None else Live(live)
+    records, workflows = load_records(file), [load(target, to_run=True) for target in targets]
+    if live is not None or quote:
+        quoted = asyncio.run(_quote(records, workflows))
+        said = _told(quoted)
+        if quote:
+            terminal.emit(_plain(quoted)) if as_json else terminal.show(said)
+            return OK
+        expect_agreed("replay", f"{said}; at most ${live} is spent", yes or quoted.changed == 0)
+    found = asyncio.run(_replay(records, workflows, within))
+    return _tell(found, as_json)
+
+
+async def _quote(records: list[RunRecord], workflows: list[Workflow]) -> Quote:
+    from holdfast import settings
+    from holdfast.evaluation.replaying import quote
+
+    return await quote(records, workflows, settings.load())
+
+
+def _told(quoted: Quote) -> str:
+    return (
+        f"{quoted.changed} of {quoted.runs} runs ask models something new: their first such calls cost"
+        f" ${usd(quoted.first_calls_nanousd)} at most, and what was recorded from there on had cost"
+        f" ${usd(quoted.recorded_nanousd)}"
+    )
+
+
+async def _replay(records: list[RunRecord], workflows: list[Workflow], live: Live | None) -> list[Replayed]:
+    from holdfast import settings
+    from holdfast.evaluation.replaying import replay
+
+    found: list[Replayed] = []
+    async for each in replay(records, workflows, live=live, settings=settings.load()):
+        found.append(each)
+        if len(found) % _TELL_EVERY == 0:
+            terminal.say(f"{len(found)} of {len(records)} replayed")
+    return found
+
+
+def _tell(found: list[Replayed], as_json: bool) -> int:
+    passed = sum(each.passed for each in found)
+    spent_nanousd = sum(each.live_nanousd for each in found)
+    if as_json:
+        runs = [{**_plain(each), "passed": each.passed} for each in found]
+        terminal.emit({"passed": passed == len(found), "live_cost_usd": usd(spent_nanousd), "runs": runs})
+        return OK if passed == len(found) else FAILED
+    different = [each for each in found if not each.passed]
+    for each in different[:_MOST_TOLD]:
+        terminal.show(f"{each.run} goes another way")
+        for missing in each.missing:
+            terminal.show(f"  not in its record: {missing}")
+        comparison.tell(each.comparison)
+    if len(different) > _MOST_TOLD:
+        terminal.show(f"and {len(different) - _MOST_TOLD} more; --json has them all")
+    paid = f"; {sum(each.live_calls for each in found)} live calls cost ${usd(spent_nanousd)}" if spent_nanousd else ""
+    terminal.show(f"{passed} of {len(found)} runs go the way that they went{paid}")
+    return OK if passed == len(found) else FAILED
+
+
+def _plain(value: Any) -> Any:
+    from msgspec import to_builtins
+
+    return to_builtins(value)

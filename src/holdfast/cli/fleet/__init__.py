@@ -1,0 +1,1 @@
+"""The commands that stay: workers, servers, and whole fleets on one machine."""

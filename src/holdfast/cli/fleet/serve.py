@@ -1,0 +1,215 @@
+"""`holdfast serve`: leads the fleet's lane while nobody else does, takes clients and workers over gRPC and answers over HTTP if
+it is to, and tells on a port how it goes.
+
+Never here: leading, the ports (compose puts them together).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from holdfast.cli.opening import WAIT_S, located, patiently
+from holdfast.cli.option import (
+    DEFAULT,
+    THIS_MACHINE,
+    AsJson,
+    CpuM,
+    Gpus,
+    HealthHost,
+    HealthPort,
+    Labels,
+    Lane,
+    MemoryMb,
+    Store,
+    Tags,
+    WaitS,
+)
+from holdfast.cli.page import terminal
+from holdfast.cli.page.label import resources_of
+from holdfast.cli.process.stopping import stopped
+from holdfast.errors import UsageError
+from holdfast.platform.extra import needs
+
+if TYPE_CHECKING:
+    from holdfast.authoring.workflow import Workflow
+    from holdfast.compose.api import HttpPort
+    from holdfast.compose.fleet import Port
+
+DEFAULT_PORT: Final = 8484
+_LOOK_EVERY_S: Final = 0.2
+
+
+def serve(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE.py:WORKFLOW", help="With --grpc or --http: the workflows to execute, also FILE.yaml."),
+    ] = None,
+    host: HealthHost = THIS_MACHINE,
+    port: HealthPort = DEFAULT_PORT,
+    grpc: Annotated[
+        str | None, typer.Option("--grpc", metavar="HOST:PORT", help="Take clients and workers here; execute workflows.")
+    ] = None,
+    http: Annotated[str | None, typer.Option("--http", metavar="HOST:PORT", help="Answer over HTTP here: the API.")] = None,
+    behind_proxy: Annotated[
+        bool, typer.Option("--behind-proxy", help="With --http: TLS ends at a proxy in front of this machine's port.")
+    ] = False,
+    proxies: Annotated[
+        int,
+        typer.Option(
+            "--proxies",
+            metavar="N",
+            min=1,
+            max=16,
+            help="With --behind-proxy: how many proxies stand in a row; the client is Nth from the right in X-Forwarded-For.",
+        ),
+    ] = 1,
+    browser: Annotated[
+        Path | None, typer.Option("--browser", metavar="FOLDER", hidden=True, help="A browser's session, of `dev`.")
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option("--token-file", metavar="FILE", help="One token that clients and workers must know; on 127.0.0.1 only."),
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            "--tokens",
+            metavar="FILE",
+            help="A TOML file of tokens: which are clients', which workers', and for whom those work.",
+        ),
+    ] = None,
+    keys: Annotated[bool, typer.Option("--keys", help="Take keys of services that `holdfast keys create` has made.")] = False,
+    tls_cert: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="The server's certificate, PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, PEM.")] = None,
+    client_ca: Annotated[
+        Path | None,
+        typer.Option("--client-ca", metavar="FILE", help="Take only those whose certificate this authority signed."),
+    ] = None,
+    yaml: Annotated[
+        bool, typer.Option("--yaml", help="With --grpc: take workflow files too, and execute all of them in the store.")
+    ] = False,
+    shell: Annotated[
+        bool,
+        typer.Option(
+            "--shell/--no-shell",
+            help="With --grpc: whether jobs of workflow files run here too, or with connected workers that have --shell only.",
+        ),
+    ] = True,
+    worker_lease_s: Annotated[
+        float,
+        typer.Option(
+            "--worker-lease-s", metavar="SECONDS", min=0.3, max=3600, help="How long a connected worker may be silent."
+        ),
+    ] = 6.0,
+    slots: Annotated[
+        int, typer.Option("--slots", metavar="N", min=1, help="With --grpc: how many steps may run here at once.")
+    ] = 100,
+    label: Labels = None,
+    tag: Tags = None,
+    cpu_m: CpuM = None,
+    memory_mb: MemoryMb = None,
+    gpus: Gpus = 0,
+    lane: Lane = DEFAULT,
+    grace_s: Annotated[
+        float,
+        typer.Option(
+            "--grace-s", metavar="SECONDS", min=0, max=3600, help="With --grpc: what steps get to finish when it is stopped."
+        ),
+    ] = 10.0,
+    wait_s: WaitS = WAIT_S,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Lead a fleet: find what is due and hand it to the workers. Start two; one leads, the other stands by.
+
+    With --grpc, on any store, it also executes workflows, which clients submit and whose remote tasks connected workers do.
+    With --http it answers the HTTP API, for everything in the store, and executes the workflows that are named.
+    """
+    from holdfast import settings
+    from holdfast.cli.target import load
+    from holdfast.compose.from_settings import identity_of
+    from holdfast.platform.machine import collect_rarely, run_quickly
+
+    if grpc is None and http is None and targets:
+        raise UsageError(
+            "Without --grpc or --http HOST:PORT `holdfast serve` leads and executes nothing, so it takes no workflows;"
+            " `holdfast worker` executes them. Nothing was started."
+        )
+    workflows = [load(target, to_run=True) for target in targets or ()]
+    how = web = None
+    identity = identity_of(settings.load(), token_file, tokens, keys=keys)
+    if grpc is not None:
+        from holdfast.compose.fleet import Port
+
+        collect_rarely()
+        how = Port(
+            grpc,
+            identity,
+            tls_cert,
+            tls_key,
+            client_ca,
+            yaml,
+            shell,
+            worker_lease_s,
+            slots,
+            grace_s,
+            tuple(label or ()),
+            resources_of(tag or (), cpu_m, memory_mb, gpus),
+        )
+    if http is not None:
+        from holdfast.compose.api import HttpPort
+
+        collect_rarely()
+        web = HttpPort(http, identity, tls_cert, tls_key, proxies if behind_proxy else 0, browser)
+    with terminal.aside():
+        run_quickly(_serve(workflows, host, port, how, web, store, lane, wait_s, as_json))
+
+
+async def _serve(
+    workflows: Sequence[Workflow],
+    host: str,
+    port: int,
+    how: Port | None,
+    web: HttpPort | None,
+    store: str | None,
+    lane: str,
+    wait_s: float,
+    as_json: bool,
+) -> None:
+    from holdfast.cli.process import job_log
+    from holdfast.compose.fleet import serving
+    from holdfast.evaluation.recording import exported
+
+    with needs("fleet", "`holdfast serve`"):
+        from holdfast.observe.health import Health
+    where, known = located(store)
+    async with AsyncExitStack() as stack:
+        opening = partial(serving, where, known, workflows, how, web, lane, terminal.say, partial(exported, known))
+        served = await stack.enter_async_context(patiently(opening, wait_s))
+        health = Health(served.readiness, lambda: served.gauges)
+        listening = await stack.enter_async_context(health.listening(host, port))
+        what = f"Serving lane {lane}; health" if served.leader is not None else "Health"
+        terminal.say(f"{what} and metrics on http://{host}:{listening}. Ctrl-C stops it.")
+        if as_json:  # what a program that started it has to know, on one line, once it is there
+            grpc = served.taking.address if served.taking is not None else None
+            led_lane = lane if served.leader is not None else None
+            terminal.emit({"health": f"http://{host}:{listening}", "grpc": grpc, "http": served.http, "lane": led_lane})
+            terminal.hand_over()
+        if how is not None:
+            stack.enter_context(job_log.shown(with_run=True))
+        stop = stopped("another process leads from now on" if how is None and web is None else "nothing new is taken")
+        led = False
+        while not stop.done():
+            if served.readiness.broken is not None:
+                raise served.readiness.broken
+            if served.leads != led:
+                led = served.leads
+                terminal.say("This process leads." if led else "This process stands by.")
+            await asyncio.wait([stop], timeout=_LOOK_EVERY_S)

@@ -1,0 +1,180 @@
+"""`holdfast up`: a whole fleet on this machine, to try things out. What it has recorded stays, until that is told to go.
+
+Never here: anything that a real fleet needs. It starts the same commands that one would start by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from holdfast.cli.option import AsJson, Yaml
+from holdfast.cli.page import terminal
+from holdfast.cli.page.label import needed
+from holdfast.cli.process import child
+from holdfast.cli.process.stopping import stopped
+from holdfast.errors import HoldfastError, UsageError
+
+if TYPE_CHECKING:
+    from holdfast.testing.postgres_server import PostgresServer
+
+DATA: Final = Path(".holdfast/up")
+_PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Before each restart of a process that ended by itself. One that has used them up within a minute ends whatever it does."""
+_FORGIVEN_S: Final = 60.0
+
+
+def up(
+    targets: Annotated[
+        list[str] | None, typer.Argument(metavar="FILE.py:WORKFLOW", help="The workflows of the workers.", show_default=False)
+    ] = None,
+    yaml: Yaml = False,
+    workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, max=64, help="How many workers.")] = 2,
+    slots: Annotated[int, typer.Option("--slots", metavar="N", min=1, help="How many steps each may run at once.")] = 100,
+    grpc: Annotated[
+        str | None, typer.Option("--grpc", metavar="HOST:PORT", help="Also take clients and workers here, over gRPC.")
+    ] = None,
+    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Where what it records stays.")] = DATA,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew: remove what is recorded there, for good.")] = False,
+    throwaway: Annotated[
+        bool, typer.Option("--throwaway", help="Keep nothing: what it records goes when it is stopped.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Start a fleet on this machine: PostgreSQL and Redis, a leader and workers, until Ctrl-C. Its runs stay in --data.
+
+    A process that ends by itself is started again.
+    """
+    from holdfast.cli.target import load
+    from holdfast.testing.redis_server import RedisServer
+
+    # A mistake in one of them is told once, before anything is started; this machine has whatever they ask for.
+    targets = targets or []
+    if not targets and not yaml:
+        raise UsageError("Its workers would take nothing: name a workflow, or say --yaml for all that are written in YAML.")
+    has = [word for target in targets for word in needed(load(target, to_run=True))]
+    place = None if throwaway else data.resolve()
+    if place is not None and fresh:
+        _remove(place)
+    terminal.say("Starting PostgreSQL and Redis ...")
+    was_there = False
+    try:
+        with _postgres(place) as postgres, RedisServer() as redis:
+            how = ["--slots", str(slots), *has, *["--yaml"] * yaml]
+            commands = {"serve": ["serve", "--port", "0", *([*targets, *how, "--grpc", grpc] if grpc is not None else [])]}
+            commands |= {f"worker {n}": ["worker", *targets, *how] for n in range(1, workers + 1)}
+            was_there = True
+            where = {"HOLDFAST_STORE": postgres.url, "HOLDFAST_QUEUE": redis.url}
+            asyncio.run(Fleet(where, commands).run(place, [*targets, "FILE.yaml"][0], as_json=as_json))
+    finally:
+        if was_there:
+            terminal.say(
+                "The fleet is gone, and all that was in it."
+                if place is None
+                else f"The fleet is gone; its runs are in {place}, and are there again with the next `holdfast up`."
+            )
+
+
+def _postgres(place: Path | None) -> PostgresServer:
+    """The database: a throwaway one, or that of `place`, on the port that it had if that is free."""
+    from holdfast.testing.postgres_server import PostgresServer
+    from holdfast.testing.server_process import free_port
+
+    if place is None:
+        return PostgresServer()
+    place.mkdir(parents=True, exist_ok=True)
+    said = place / _PORT
+    port = int(said.read_text()) if said.exists() else free_port()
+    if not _is_free(port):
+        port = free_port()
+    said.write_text(f"{port}\n")
+    return PostgresServer(kept=place / _DATABASE, port=port)
+
+
+_PORT: Final = "port"
+_DATABASE: Final = "postgres"
+
+
+def _is_free(port: int) -> bool:
+    import socket
+
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
+def _remove(place: Path) -> None:
+    """Remove what `up` has kept in this folder, and nothing else that may be there."""
+    if (place / _DATABASE / "postmaster.pid").exists():
+        raise UsageError(
+            f"{place} is in use, or its fleet was killed: stop that, or start `holdfast up` once without --fresh."
+            " Nothing was removed."
+        )
+    shutil.rmtree(place / _DATABASE, ignore_errors=True)
+    (place / _PORT).unlink(missing_ok=True)
+
+
+class Fleet:
+    """The processes of a fleet, each of them kept running."""
+
+    def __init__(self, where: Mapping[str, str], commands: Mapping[str, Sequence[str]]) -> None:
+        self._where = where
+        self._commands = commands
+        self._stopping = asyncio.Event()
+
+    async def run(self, place: Path | None, example: str, *, as_json: bool) -> None:
+        """Until told to stop. Raises HoldfastError where one of the processes cannot be kept running."""
+        stop = stopped("the processes hand over what they cannot finish")
+        async with contextlib.AsyncExitStack() as undo:
+            keeping = [asyncio.create_task(self._keep(name, undo)) for name in self._commands]
+            undo.push_async_callback(asyncio.wait, keeping)  # last: they relay what the processes say until these end
+            told = "\n".join(f"  export {name}={value}" for name, value in self._where.items())
+            kept = "nowhere: all goes with Ctrl-C" if place is None else str(place)
+            terminal.say(
+                f"The fleet is up; it keeps its runs in {kept}. In another terminal:\n{told}\n  holdfast run {example}"
+            )
+            if as_json:
+                terminal.emit(
+                    {
+                        "store": self._where["HOLDFAST_STORE"],
+                        "queue": self._where["HOLDFAST_QUEUE"],
+                        "data": None if place is None else str(place),
+                    }
+                )
+                terminal.hand_over()
+            await asyncio.wait([stop, *keeping], return_when=asyncio.FIRST_COMPLETED)
+            self._stopping.set()
+        for task in keeping:
+            task.result()
+
+    async def _keep(self, name: str, undo: contextlib.AsyncExitStack) -> None:
+        """Start a process, and again when it ends by itself."""
+        ended: deque[float] = deque(maxlen=len(_PAUSES_S))
+        now_s = asyncio.get_running_loop().time
+        while not self._stopping.is_set():
+            process = await child.start(self._commands[name], self._where)
+            undo.push_async_callback(child.end, process)
+            await child.relay(name, process)
+            if self._stopping.is_set():
+                return
+            if len(ended) == len(_PAUSES_S) and now_s() - ended[0] < _FORGIVEN_S:
+                raise HoldfastError(
+                    f"The {name} {child.how(process)} for the {len(ended) + 1}th time in a minute; what it said is above. The"
+                    " fleet is stopped."
+                )
+            recent = sum(now_s() - each < _FORGIVEN_S for each in ended)
+            ended.append(now_s())
+            pause_s = _PAUSES_S[min(recent, len(_PAUSES_S) - 1)]
+            terminal.say(f"The {name} {child.how(process)} by itself. It is started again in {pause_s:g} s; no run is lost.")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._stopping.wait()

@@ -1,0 +1,340 @@
+"""`holdfast worker`: drives every run of some workflows until it is told to stop, or nothing is left to do.
+
+Never here: driving (the engine does that).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import typer
+
+from holdfast.cli.opening import WAIT_S, located, patiently, shown, typed
+from holdfast.cli.option import (
+    DEFAULT,
+    THIS_MACHINE,
+    AsJson,
+    CpuM,
+    Gpus,
+    HealthHost,
+    Labels,
+    Lane,
+    MaybeHealthPort,
+    MemoryMb,
+    Store,
+    Tags,
+    WaitS,
+    Yaml,
+)
+from holdfast.cli.page import terminal
+from holdfast.cli.page.exit_code import OK, WAITING
+from holdfast.cli.page.label import asked, lacking, options, resources_of
+from holdfast.cli.process.stopping import stopped
+from holdfast.errors import UsageError
+from holdfast.platform.extra import needs
+from holdfast.service import view
+
+if TYPE_CHECKING:
+    from holdfast.authoring.workflow import Workflow
+    from holdfast.compose import Engine
+    from holdfast.core.values.demand import Resources
+    from holdfast.engine.fleet.idleness import Left
+    from holdfast.ports import Observation
+
+_GRACE_S: Final = 10.0
+_LOOK_EVERY_S: Final = 0.5
+_MOST_SHOWN: Final = 10
+
+
+def worker(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE.py:WORKFLOW",
+            help="The workflows to drive, also FILE.yaml. With --connect: FILE.py:TASKS.",
+            show_default=False,
+        ),
+    ] = None,
+    yaml: Yaml = False,
+    until_idle: Annotated[
+        bool,
+        typer.Option(
+            "--until-idle", help="Stop when all their runs, wherever they run, have ended or wait; 8 if some are left."
+        ),
+    ] = False,
+    slots: Annotated[int, typer.Option("--slots", metavar="N", min=1, help="How many steps may run at once.")] = 100,
+    label: Labels = None,
+    tag: Tags = None,
+    cpu_m: CpuM = None,
+    memory_mb: MemoryMb = None,
+    gpus: Gpus = 0,
+    lane: Lane = DEFAULT,
+    grace_s: Annotated[
+        float,
+        typer.Option(
+            "--grace-s",
+            metavar="SECONDS",
+            min=0,
+            max=3600,
+            help="What steps get to finish when it is told to stop; then others go on.",
+        ),
+    ] = _GRACE_S,
+    connect: Annotated[
+        str | None,
+        typer.Option("--connect", metavar="HOST:PORT[,HOST:PORT]", help="Do the tasks that this server gives; no store."),
+    ] = None,
+    shell: Annotated[
+        bool, typer.Option("--shell", help="With --connect: also run jobs of workflow files, which the server gives.")
+    ] = False,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="What it is called there; by default host:pid.")
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", metavar="FILE", help="The token that the server asks for.")
+    ] = None,
+    ca: Annotated[
+        Path | None, typer.Option("--ca", metavar="FILE", help="Speak TLS; the authority of the server's certificate.")
+    ] = None,
+    cert: Annotated[Path | None, typer.Option("--cert", metavar="FILE", help="A certificate to show the server.")] = None,
+    key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Its key.")] = None,
+    host: HealthHost = THIS_MACHINE,
+    port: MaybeHealthPort = None,
+    wait_s: WaitS = WAIT_S,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> int:
+    """Drive every run of these workflows in the store, but for those that ask for labels which it has not.
+
+    With --connect it has no store: it does the tasks that a `holdfast serve --grpc` gives it.
+    """
+    own = resources_of(tag or (), cpu_m, memory_mb, gpus)
+    if connect is not None:
+        if store is not None or until_idle or as_json or port is not None:
+            raise UsageError(
+                "A worker with --connect has no store: --store, --until-idle, --port and --json are for one that has."
+            )
+        from holdfast.cli.fleet import connected
+        from holdfast.wire.offer import Offer
+
+        known_as = name or f"{socket.gethostname()}:{os.getpid()}"
+        offer = Offer(known_as, label or (), own.tags, slots, own.cpu_m, own.memory_mb, own.gpus)
+        how = connected.Connection(connect.split(","), token_file, ca, cert, key, offer)
+        connected.work(targets or (), how, shell=shell)
+        return OK
+    if shell:
+        raise UsageError("--shell is for a worker with --connect: one that has a store runs what its workflows say.")
+    how_much = How(slots, grace_s, label or (), own, yaml, lane, wait_s, host, port)
+    return _drive(targets or (), how_much, store, until_idle=until_idle, as_json=as_json)
+
+
+def _drive(targets: Sequence[str], how: How, store: str | None, *, until_idle: bool, as_json: bool) -> int:
+    """Work on a store, and tell what came of it."""
+    from holdfast.cli.target import load
+    from holdfast.platform.machine import collect_rarely, run_quickly
+
+    workflows = [load(target, to_run=True) for target in targets]
+    if not workflows and not how.yaml:
+        raise UsageError("This worker would take nothing: name a workflow, or say --yaml for all that are written in YAML.")
+    collect_rarely()
+    tally = Tally()
+    began_s = time.monotonic()
+    with terminal.aside():
+        left = run_quickly(_work(workflows, tally, until_idle, how, store))
+    took_s = time.monotonic() - began_s
+    terminal.say(f"Worked for {took_s:.1f} s: {tally}.")
+    if as_json:
+        terminal.emit({"seconds": round(took_s, 3), **tally.counts, "left": [each._asdict() for each in left]})
+    _tell_of(left, store)
+    return WAITING if left else OK
+
+
+def _tell_of(left: Sequence[Left], store: str | None) -> None:
+    """The runs that are left behind, by what can be done about them."""
+    from itertools import groupby
+
+    for (why, name, version, graph_hash), found in groupby(sorted(left, key=_likeness), key=_likeness):
+        runs = [each.run for each in found]
+        shown_runs = "\n".join([f"  {run}" for run in runs[:_MOST_SHOWN]] + ["  ..."] * (len(runs) > _MOST_SHOWN))
+        what = f"{len(runs)} run{'s' * (len(runs) > 1)} of {name} {version}"
+        if why == "damaged":
+            terminal.say(
+                f"Left behind: {what}, of which the history cannot be read, or what follows not be stored:\n{shown_runs}"
+            )
+            continue
+        if why == "stuck":
+            terminal.say(f"Left behind: {what} that wait for nothing, which is a fault of Holdfast:\n{shown_runs}")
+            continue
+        terminal.say(
+            f"Left behind: {what}, started with another definition of it ({graph_hash:.12}), which no process that lives"
+            f" has:\n{shown_runs}\nStart a worker with the code that they were started with, or move each to this one:\n"
+            f"  {typed('runs', 'migrate', runs[0], 'FILE.py:WORKFLOW', store=store)}"
+        )
+
+
+def _likeness(left: Left) -> tuple[str, str, int, str]:
+    return (left.why, left.workflow, left.version, left.graph_hash)
+
+
+class Tally:
+    """What this worker saw happen."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = dict.fromkeys(("steps", "completed", "failed", "cancelled", "handed_over"), 0)
+
+    def __str__(self) -> str:
+        ended = ", ".join(f"{self.counts[how]} {how}" for how in ("completed", "failed", "cancelled"))
+        handed = self.counts["handed_over"]
+        return f"steps: {self.counts['steps']}; runs: {ended}" + (f"; steps handed over: {handed}" if handed else "")
+
+    def __call__(self, observation: Observation) -> None:
+        """Count what a commit did, and say what somebody should know."""
+        from holdfast.cli.advice import about
+        from holdfast.cli.page.telling import failure
+        from holdfast.core.facts import events as ev
+        from holdfast.ports import Committed
+
+        if not isinstance(observation, Committed):
+            return
+        state = observation.state
+        for event in observation.events:
+            match event:
+                case ev.StepCompleted():
+                    self.counts["steps"] += 1
+                case ev.StepSuspended(yields=True):
+                    self.counts["handed_over"] += 1
+                case ev.RunCompleted():
+                    self.counts["completed"] += 1
+                case ev.RunCancelled():
+                    self.counts["cancelled"] += 1
+                case ev.RunFailed():
+                    self.counts["failed"] += 1
+                    terminal.say(f"{state.run} failed: {failure(event.error)}")
+                case ev.GateOpened():
+                    asked = ", ".join(event.reviewers) or "somebody"
+                    terminal.say(f"{state.run} asks {asked}: {about(view.facts(event))}")
+                case _:
+                    pass
+
+
+class How(NamedTuple):
+    """How much a worker takes, and of what."""
+
+    slots: int
+    grace_s: float
+    labels: Sequence[str]
+    resources: Resources
+    yaml: bool
+    lane: str
+    wait_s: float
+    host: str
+    port: int | None
+    """Where it answers about its health; None: nowhere."""
+
+
+async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, how: How, store: str | None) -> Sequence[Left]:
+    """The runs that are left behind, where it was to work until it is idle."""
+    from holdfast.cli.process import job_log
+    from holdfast.compose import Engine
+
+    where, known = located(store)
+    slots, grace_s, labels, own, yaml, lane, wait_s, *_ = how
+    _check_labels(workflows, how)
+    opening = partial(
+        Engine.open,
+        where,
+        workflows=workflows,
+        slots=slots,
+        labels=labels,
+        resources=own,
+        yaml=yaml,
+        lane=lane,
+        settings=known,
+        grace_s=grace_s,
+        observers=[tally],
+    )
+    async with patiently(opening, wait_s) as engine, _health(engine, how):
+        _greet(where, workflows, how)
+        stop = stopped(f"nothing new is taken. Steps that run get {grace_s:g} s to finish; then they are handed over")
+        waits: list[asyncio.Future[Any]] = [stop]
+        idle = asyncio.ensure_future(engine.idle()) if until_idle else None
+        if idle is not None:
+            waits.append(idle)
+        with _glance() as glance, job_log.shown(with_run=True):
+            while not any(wait.done() for wait in waits):
+                if engine.broken is not None:
+                    raise engine.broken
+                glance(f"running: {engine.working}; {tally}")
+                await asyncio.wait(waits, timeout=_LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            if wait.done():
+                wait.result()
+            wait.cancel()
+        await asyncio.wait(waits)
+        return idle.result() if idle is not None and not idle.cancelled() else ()
+
+
+@asynccontextmanager
+async def _health(engine: Engine, how: How) -> AsyncIterator[None]:
+    """Answer meanwhile on the port that was asked for. Raises UsageError for one that is taken."""
+    if how.port is None:
+        yield
+        return
+    with needs("fleet", "`holdfast worker --port`"):
+        from holdfast.observe.health import Health
+        from holdfast.observe.readiness import Readiness
+
+    health = Health(
+        Readiness(lambda: engine.broken, lambda: engine.runs(limit=1)),
+        lambda: {
+            "holdfast_worker_slots": ("Steps that this worker may be at.", how.slots),
+            "holdfast_worker_steps": ("Steps that it is at.", engine.working),
+        },
+    )
+    async with health.listening(how.host, how.port) as port:
+        terminal.say(f"Health and metrics on http://{how.host}:{port}.")
+        yield
+
+
+def _check_labels(workflows: Sequence[Workflow], how: How) -> None:
+    """Raises UsageError where each workflow asks for a label that this worker lacks."""
+    if how.yaml or any(not lacking(workflow.runs_on, how.labels) for workflow in workflows):
+        return
+    words = " ".join(options(label for workflow in workflows for label in lacking(workflow.runs_on, how.labels)))
+    raise UsageError(
+        f"This worker would take nothing: its workflows ask for labels that it lacks. If it has them, say {words}."
+    )
+
+
+def _greet(where: str, workflows: Sequence[Workflow], how: How) -> None:
+    """Say what it takes, and what it leaves to others."""
+    taken, left = list[str](), list[str]()
+    for workflow in workflows:
+        name = f"{workflow.name} {workflow.version}"
+        if missing := lacking(workflow.runs_on, how.labels):
+            left.append(f"{name} is left to workers with {', '.join(missing)}.")
+            continue
+        taken.append(name)
+        if missing := lacking(asked(workflow), how.labels):
+            left.append(f"{name}: steps that ask for {', '.join(missing)} are left to other workers.")
+    names = ", ".join([*taken, *["workflows in YAML"] * how.yaml])
+    terminal.say(f"Worker on {shown(where)}: {names}; {how.slots} slots. Ctrl-C or SIGTERM stops it.")
+    for line in left:
+        terminal.say(line)
+
+
+@contextmanager
+def _glance() -> Iterator[Any]:
+    """A line that says how it goes, at a terminal."""
+    if not terminal.is_live():
+        yield lambda words: None
+        return
+    with terminal.messages().status("") as line:
+        yield line.update

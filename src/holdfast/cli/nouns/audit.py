@@ -1,0 +1,166 @@
+"""`holdfast audit`: what was done from outside, by whom, and whether the log is as it was written.
+
+Never here: how entries are chained (core.values.audit).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+
+import typer
+
+from holdfast.cli.noun import Noun
+from holdfast.cli.opening import backend
+from holdfast.cli.option import AsJson, Store
+from holdfast.cli.page import moment, terminal
+from holdfast.cli.page.given import who
+from holdfast.cli.page.table import Column
+from holdfast.errors import Conflict, UsageError
+from holdfast.service.declarations import query
+
+if TYPE_CHECKING:
+    from holdfast.core.values.audit import Verification
+
+
+def _who(row: dict[str, Any]) -> str:
+    name = row["name"] or row["os_user"] or "somebody unnamed"
+    return name if row["verified"] else f"{name} (unverified)"
+
+
+COLUMNS: Final = (
+    Column("number", 6),
+    Column("at", goes=1, of=lambda row: moment.second(row["at"])),
+    Column("who", 10, of=_who),
+    Column("deed", 8),
+    Column("about", 12, goes=3, of=lambda row: row["about"] or ""),
+    Column("outcome", 8),
+    Column("from", goes=2, of=lambda row: row["origin"] or row["os_user"] or ""),
+)
+
+AUDIT: Final = Noun("audit", "See who did what from outside, and check that nothing of it was changed.")
+app = AUDIT.app
+AUDIT.list(query.Audit, *COLUMNS)
+
+
+@app.command()
+def verify(
+    known: Annotated[
+        str | None,
+        typer.Option("--hash", metavar="HASH", help="A hash that was noted before: it must still be that of an entry."),
+    ] = None,
+    signed_from: Annotated[
+        int, typer.Option("--signed-from", metavar="NUMBER", min=1, help="Where signatures begin, if not with the first.")
+    ] = 1,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="Verify what `audit export --json` wrote, not the log of the store."),
+    ] = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Verify the log from its first entry to its last; exit with 4 where it is not as it was written.
+
+    With HOLDFAST_AUDIT_KEY, the key with which the servers sign it, nothing can have been written by others. A log that was
+    put back as it once stood shows only against a hash that was noted later: say it with --hash.
+    """
+    from holdfast import settings
+    from holdfast.core.values.audit import Verification
+
+    keys = settings.Secrets(settings.load().secrets_file).audit_keys()
+    reading = Verification(keys, signed_from)
+    asyncio.run(_verify(reading, _stored(store) if file is None else _exported(file), known))
+    last = reading.last
+    if as_json:
+        terminal.emit({"entries": last.number, "hash": last.hash, "signed": bool(keys)})
+        return
+    how = ", signed with the key" if keys else ""
+    terminal.say(f"{last.number} entries, each as it was written{how}; the last hash is {last.hash}.")
+    if not keys:
+        terminal.say("Signatures were not compared: HOLDFAST_AUDIT_KEY is not set.")
+
+
+@app.command()
+def export(as_json: AsJson = False, store: Store = None) -> None:
+    """Print all entries, one a line, each with its hash, and which is the last."""
+    asyncio.run(_export(as_json, store))
+
+
+_Part: TypeAlias = "tuple[list[dict[str, Any]], dict[str, Any] | None]"
+"""Entries, and which one is the last of all; None before the end, and where it is not known."""
+
+
+async def _verify(reading: Verification, parts: AsyncGenerator[_Part, None], known: str | None) -> None:
+    """Raise Conflict where something is not as it was written. The store behind `parts` is closed before."""
+    from holdfast.service.view import audit_head_of, link_of
+
+    last, seen = None, known is None
+    async with aclosing(parts):
+        async for rows, head in parts:
+            last = head
+            for link in map(link_of, rows):
+                if (wrong := reading.problem(link)) is not None:
+                    raise Conflict(wrong)
+                seen = seen or link.hash == known
+    if (wrong := reading.problem_at_end(None if last is None else audit_head_of(last))) is not None:
+        raise Conflict(wrong)
+    if not seen:
+        raise Conflict(f"No entry has the hash {known}: the audit log was put back or written again, or it is another store's.")
+
+
+async def _export(as_json: bool, store: str | None) -> None:
+    last = None
+    async with aclosing(_stored(store)) as parts:
+        async for rows, head in parts:
+            last = head
+            for row in rows:
+                if as_json:
+                    terminal.emit_line(row)
+                else:
+                    terminal.show(terminal.line("  ".join((*(each.cell(row) for each in COLUMNS), row["hash"]))))
+    if last is not None and as_json:
+        terminal.emit_line({"head": last})
+    elif last is not None:
+        terminal.show(terminal.line(f"head  {last['number']}  {last['hash']}  {last['signature'] or 'not signed'}"))
+
+
+async def _stored(store: str | None) -> AsyncGenerator[_Part, None]:
+    """All entries of the store's log, page by page, and the head as it is after the last."""
+    asked = query.Audit(limit=query.MOST)
+    async with backend(store, who(None)) as service:
+        while True:
+            page = await service.ask(asked)
+            if page.cursor is not None:
+                yield page.rows, None
+                asked = query.Audit(limit=query.MOST, cursor=page.cursor)
+                continue
+            head = next(iter((await service.ask(query.AuditHead())).rows), None)
+            yield page.rows, head
+            if head is None or not page.rows or head["number"] <= page.rows[-1]["number"]:
+                return
+            asked = query.Audit(limit=query.MOST, cursor=str(page.rows[-1]["number"]))  # some were added since
+
+
+async def _exported(file: Path) -> AsyncGenerator[_Part, None]:
+    """The same of a file. Raises UsageError for one that is no export."""
+    from holdfast.service.view import audit_head_of, link_of
+
+    rows, head = [], None
+    try:
+        with file.open(encoding="utf-8") as lines:
+            for row in map(json.loads, lines):
+                if "head" in row:
+                    head = row["head"]
+                    audit_head_of(head)
+                else:
+                    rows.append(row)
+                    link_of(row)
+        yield rows, head
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise UsageError(
+            f"{file} is no export of an audit log ({problem}): `holdfast audit export --json` writes one."
+        ) from None

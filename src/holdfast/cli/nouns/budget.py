@@ -1,0 +1,343 @@
+"""`holdfast budget`: the books of a run, of a tenant and of its teams, and what each may spend.
+
+Never here: a price.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from holdfast.cli import reference
+from holdfast.cli.opening import backend
+from holdfast.cli.option import AsJson, OfTenant, RunArgument, Store, Who
+from holdfast.cli.page import table, terminal
+from holdfast.cli.page.given import who
+from holdfast.cli.page.moment import age, given, ms, second
+from holdfast.cli.page.table import ID, Column
+from holdfast.cli.page.telling import tell_run
+from holdfast.errors import NotFound, UsageError
+from holdfast.service.declarations import query
+from holdfast.service.declarations.query import View
+
+if TYPE_CHECKING:
+    from holdfast.cli.backend import Asking
+    from holdfast.service.principal import Principal
+
+app = typer.Typer(
+    help="See what a run, a tenant or a team has spent and set aside, and say what it may spend.", no_args_is_help=True
+)
+
+BOOKS: Final = (
+    Column("scope", 16),
+    Column("limit"),
+    Column("settled"),
+    Column("held", goes=2),
+    Column("in doubt", goes=1),
+    Column("left"),
+)
+WAITING: Final = (Column("in", 12), Column("run", ID), Column("wants"))
+IN_DOUBT: Final = (Column("call", ID), Column("model", 12), Column("hold"), Column("at", goes=1))
+
+DOUBTS: Final = (
+    Column("call", ID),
+    Column("model", 12),
+    Column("hold", of=lambda row: f"${row['hold_usd']}"),
+    Column("sent", goes=2, of=lambda row: second(row["sent_at"])),
+    Column("in doubt", goes=3, of=lambda row: age(row["in_doubt_since"])),
+    Column("why", 12, goes=1, of=lambda row: row["error"] or row["error_class"]),
+)
+_MOST_NAMED: Final = 5
+
+Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="A tenant: all its runs together.")]
+Team = Annotated[str | None, typer.Option("--team", metavar="NAME", help="Only one team of the tenant.")]
+
+
+@app.command()
+def show(
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run's id.")] = None,
+    tenant: Tenant = None,
+    team: Team = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Show limits, what is settled, held and in doubt: of a run, or of a tenant's or team's day and month (UTC)."""
+    _expect_tenant(tenant, team)
+    if (run is None) == (tenant is None):
+        raise UsageError("Name either a run (holdfast budget show RUN) or a tenant (holdfast budget show --tenant NAME).")
+    if run is not None:
+        asyncio.run(_show(run, as_json, store))
+    elif tenant is not None:
+        _tell_owner(asyncio.run(_owner(tenant, team, store)), as_json)
+
+
+@app.command("set")
+def set_(
+    tenant: Tenant = None,
+    team: Team = None,
+    day: Annotated[
+        str | None, typer.Option("--day-usd", metavar="USD", help="For each day (UTC); `none` for no limit.")
+    ] = None,
+    month: Annotated[
+        str | None, typer.Option("--month-usd", metavar="USD", help="For each month (UTC); `none` for no limit.")
+    ] = None,
+    day_tokens: Annotated[
+        str | None, typer.Option("--day-tokens", metavar="N", help="Tokens for each day, in and out; or `none`.")
+    ] = None,
+    month_tokens: Annotated[
+        str | None, typer.Option("--month-tokens", metavar="N", help="Tokens for each month, in and out; or `none`.")
+    ] = None,
+    none: Annotated[bool, typer.Option("--none", help="No limit, neither for the day nor for the month.")] = False,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Limit what all runs of a tenant, or of one of its teams, may spend and use in each day and month. It holds at once.
+
+    Calls that do not fit wait, until others have settled, the limit is raised, or the next day or month begins.
+    """
+    _expect_tenant(tenant, team)
+    if tenant is None:
+        raise UsageError("Say whose budget it is: --tenant NAME. A run's own limit is raised with holdfast budget raise.")
+    money, tokens = {"day": day, "month": month}, {"day": day_tokens, "month": month_tokens}
+    if none == any(each is not None for each in (*money.values(), *tokens.values())):
+        raise UsageError("Give what it may spend, --day-usd or --month-usd, --day-tokens or --month-tokens, or --none.")
+    if none:
+        money = tokens = {"day": "none", "month": "none"}
+    found = asyncio.run(_set(tenant, team, money, tokens, store))
+    _tell_owner(found, as_json)
+
+
+def _expect_tenant(tenant: str | None, team: str | None) -> None:
+    if team is not None and tenant is None:
+        raise UsageError(f"A team belongs to a tenant: add --tenant NAME to --team {team}.")
+
+
+async def _set(
+    tenant: str, team: str | None, money: dict[str, str | None], tokens: dict[str, str | None], store: str | None
+) -> dict[str, Any]:
+    from holdfast.core.rules.limits import whole_tokens
+    from holdfast.core.values.money import nanousd
+    from holdfast.core.values.scopes import PERIODS
+    from holdfast.service.declarations.command import SetBudget
+
+    wishes: list[SetBudget] = []
+    try:
+        for period in PERIODS:
+            if (amount := money[period]) is not None:
+                given = None if amount.lower() == "none" else amount
+                nanousd(given or 0)
+                wishes.append(SetBudget(tenant, period, given, team))
+            if (amount := tokens[period]) is not None:
+                most = None if amount.lower() == "none" else whole_tokens(int(amount) if amount.isdecimal() else amount)
+                wishes.append(SetBudget(tenant, period, None, team, in_tokens=True, max_tokens=most))
+    except ValueError as problem:
+        raise UsageError(f"{problem}; or `none` for no limit. Nothing was changed.") from None
+    async with backend(store, who(None), make=True) as service:  # limits come before runs
+        for wish in wishes:
+            await service.tell(wish)
+        return await service.row(query.Budget(tenant, team))
+
+
+async def _owner(tenant: str, team: str | None, store: str | None) -> dict[str, Any]:
+    async with backend(store, who(None)) as service:
+        return await service.row(query.Budget(tenant, team))
+
+
+def _tell_owner(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        terminal.emit(found)
+        return
+    columns = ("limit_usd", "settled_usd", "held_usd", "in_doubt_usd", "left_usd")
+    of_tokens = ("max_tokens", "settled_tokens", "held_tokens", "in_doubt_tokens", "left_tokens")
+    lines = [
+        (each["scope"], *(f"${each[name]}" if each[name] is not None else "none" for name in columns))
+        for each in found["books"]
+    ]
+    lines += [
+        (f"tokens of {each['scope']}", *(str(each[name]) if each[name] is not None else "none" for name in of_tokens))
+        for each in found["books"]
+    ]
+    table.show(BOOKS, lines)
+    waiting = [
+        (each["scope"], who["run_id"], f"${who['wanted_usd']}" if "wanted_usd" in who else f"{who['wanted_tokens']} tokens")
+        for each in found["books"]
+        for who in each["waiting"]
+    ]
+    if waiting:
+        terminal.show("\nRuns that wait for room, longest first")
+        table.show(WAITING, waiting)
+
+
+async def _show(run: str, as_json: bool, store: str | None) -> None:
+    async with backend(store, who(None)) as service:
+        found = await service.row(query.RunBudget(await reference.run_id(service, run)))
+    if as_json:
+        terminal.emit(found)
+        return
+    limit, available = found["limit_usd"], found["available_usd"]
+    terminal.sheet(
+        [
+            ("Limit", f"${limit}" if limit is not None else "none"),
+            ("Settled", f"${found['settled_usd']}"),
+            ("Held", f"${found['held_usd']}"),
+            ("In doubt", f"${found['in_doubt_usd']}"),
+            ("Available", f"${available}" if available is not None else "no limit"),
+        ]
+    )
+    if found["in_doubt"]:
+        terminal.show("\nCalls in doubt: they count as spent until somebody knows better")
+        lines = [(call["call"], call["model"], f"${call['hold_usd']}", call["at"]) for call in found["in_doubt"]]
+        table.show(IN_DOUBT, lines)
+
+
+@app.command("raise")
+def raise_(
+    run: RunArgument,
+    limit: Annotated[str | None, typer.Argument(metavar="USD", help="The new limit.")] = None,
+    more: Annotated[str | None, typer.Option("--by", metavar="USD", help="How much more, instead.")] = None,
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Raise what a run may spend; one that is blocked goes on from the same place."""
+    if (limit is None) == (more is None):
+        raise UsageError("Give either the new limit (holdfast budget raise RUN 2.00) or how much more (--by 0.50).")
+    tell_run(asyncio.run(_raise(run, limit, more, who(by), store)), as_json)
+
+
+async def _raise(run: str, limit: str | None, more: str | None, by: Principal, store: str | None) -> dict[str, Any]:
+    from holdfast.service.declarations.command import RaiseBudget
+
+    async with backend(store, by) as service:
+        row = await reference.run(service, run)
+        found = await service.tell(RaiseBudget(row["run_id"], str(limit if limit is not None else _sum(row, more or ""))))
+        assert found is not None
+        return found
+
+
+def _sum(run: View, more: str) -> Decimal:
+    """The run's limit and so much more."""
+    if run["limit_usd"] is None:
+        raise UsageError(f"Run {run['run_id']} has no limit, so there is nothing to raise.")
+    try:
+        added = Decimal(more)
+    except InvalidOperation:
+        raise UsageError(f"{more!r} is not an amount of dollars; write it like 0.50.") from None
+    return Decimal(run["limit_usd"]) + added
+
+
+# --- Money in doubt ---------------------------------------------------------------------------------------------------
+
+OlderThan = Annotated[
+    str | None, typer.Option("--older-than", metavar="TIME", help="Only what is in doubt so long: 1h, 2d; or since when.")
+]
+OfRun = Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only of this run.")]
+
+
+@app.command("doubts")
+def doubts_(
+    tenant: OfTenant = None, run: OfRun = None, older_than: OlderThan = None, as_json: AsJson = False, store: Store = None
+) -> None:
+    """List the model calls of which nobody knows what they cost: their holds count as spent until somebody says.
+
+    A call is in doubt when its process died or no readable answer came. No provider tells afterwards what a single call
+    used; compare with its bill, for the model and the times that stand here.
+    """
+    found = asyncio.run(_doubts(tenant, run, older_than, store))
+    if as_json:
+        terminal.emit(found)
+        return
+    table.show_rows(DOUBTS, found)
+    terminal.say(_sum_of(found))
+
+
+@app.command()
+def reconcile(
+    call: Annotated[str | None, typer.Argument(metavar="CALL", help="A call in doubt, as `budget doubts` names it.")] = None,
+    cost: Annotated[str | None, typer.Option("--cost", metavar="USD", help="What it cost.")] = None,
+    unspent: Annotated[bool, typer.Option("--unspent", help="It cost nothing.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Every call in doubt that the other options leave.")] = False,
+    tenant: OfTenant = None,
+    run: OfRun = None,
+    older_than: OlderThan = None,
+    yes: Annotated[bool, typer.Option("--yes", help="With --all: yes, all of them.")] = False,
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Say what a model call in doubt cost, or all of them. What was set aside beyond that is free again at once."""
+    if (cost is None) == (not unspent):
+        raise UsageError("Say what it cost, --cost USD, or --unspent. Nothing was reconciled.")
+    if (call is None) != all_ or (call is not None and (tenant or run or older_than)):
+        raise UsageError(
+            "Name one call (holdfast budget doubts lists them), or --all with --run, --tenant or --older-than as you like."
+            " Nothing was reconciled."
+        )
+    amount = cost if cost is not None else "0"
+    done = asyncio.run(_reconcile(call, amount, tenant, run, older_than, yes, who(by), store))
+    if as_json:
+        terminal.emit({"reconciled": done, "cost_usd_each": amount})
+    else:
+        terminal.say(f"Reconciled: {', '.join(done) if len(done) <= _MOST_NAMED else f'{len(done)} calls'}.")
+
+
+async def _doubts(tenant: str | None, run: str | None, older_than: str | None, store: str | None) -> list[View]:
+    async with backend(store, who(None)) as service:
+        return await _found(service, tenant, run, older_than)
+
+
+async def _found(asking: Asking, tenant: str | None, run: str | None, older_than: str | None) -> list[View]:
+    until_ms = None if older_than is None else given(older_than, "--older-than", asking.now_ms())
+    named = None if run is None else await reference.run_id(asking, run)
+    found = await asking.rows(query.Doubts(tenant=tenant, run=named))
+    return [each for each in found if until_ms is None or ms(each["in_doubt_since"]) <= until_ms]
+
+
+async def _reconcile(
+    call: str | None,
+    cost: str,
+    tenant: str | None,
+    run: str | None,
+    older_than: str | None,
+    yes: bool,
+    by: Principal,
+    store: str | None,
+) -> list[str]:
+    from holdfast.service.declarations.command import Reconcile
+
+    async with backend(store, by) as service:
+        if call is not None:
+            start = call.rstrip("…")
+            known = [each["call"] for each in await service.rows(query.Doubts()) if each["call"].startswith(start)]
+            if len(known) > 1 and call not in known:
+                raise UsageError(
+                    f"{call!r} is the beginning of {len(known)} calls in doubt; write more of it. Nothing was done."
+                )
+            one = known[0] if len(known) == 1 else call
+            await service.tell(Reconcile(one, cost))
+            return [one]
+        found = await _found(service, tenant, run, older_than)
+        if not yes:
+            raise UsageError(
+                f"{_sum_of(found)} This says of each that it cost ${cost}. Nothing was done; say --yes if that is meant."
+            )
+        done = []
+        for each in found:
+            try:
+                await service.tell(Reconcile(each["call"], cost))
+            except NotFound:
+                continue  # somebody else was there first
+            done.append(each["call"])
+        return done
+
+
+def _sum_of(found: Sequence[View]) -> str:
+    from holdfast.core.values.money import nanousd, usd
+
+    runs = len({each["run_id"] for each in found})
+    held = usd(sum(nanousd(each["hold_usd"]) for each in found))
+    return f"{len(found)} calls of {runs} runs are in doubt, and hold ${held}."

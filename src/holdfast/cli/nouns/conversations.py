@@ -1,0 +1,94 @@
+"""`holdfast conversations`: what was said to agents, and what they answered.
+
+Never here: what becomes of a message.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.cli.noun import MANY, Noun, Word
+from holdfast.cli.page import moment, terminal
+from holdfast.cli.page.table import Column
+from holdfast.errors import UsageError
+from holdfast.service.declarations import command, query
+
+if TYPE_CHECKING:
+    from holdfast.authoring.values.content import Audio, Document, Image
+    from holdfast.service.declarations.query import View
+
+
+def attachment(given: str) -> Image | Audio | Document:
+    """A file as a part of a message. Raises UsageError."""
+    from pydantic import ValidationError
+
+    from holdfast.authoring.values.arguments import describe
+    from holdfast.authoring.values.content import attached
+
+    try:
+        return attached(Path(given))
+    except OSError as problem:
+        raise UsageError(f"{given} cannot be read: {problem.strerror}. Nothing was said.") from None
+    except ValidationError as problem:
+        raise UsageError(f"{given} cannot be attached: {describe(problem)}. Nothing was said.") from None
+
+
+def labels(exchange: dict[str, Any]) -> str:
+    """What is attached to a message, a line each."""
+    from holdfast.core.values.content import ContentPart
+
+    return "".join(f"\n  {ContentPart(**part)}" for part in exchange["parts"])
+
+
+def _sheet(found: View) -> None:
+    spent = f"${found['spent_usd']}" + (f" of ${found['limit_usd']}" if found["limit_usd"] is not None else "")
+    tokens = str(found["spent_tokens"]) + (f" of {found['max_tokens']}" if found["max_tokens"] is not None else "")
+    terminal.sheet(
+        [
+            ("Conversation", found["name"]),
+            ("Agent", found["agent"]),
+            ("While at work", found["on_busy"]),
+            ("Spent", spent),
+            ("Tokens", tokens),
+        ]
+    )
+    for each in found["exchanges"]:
+        branch = "" if each["after"] in (None, each["number"] - 1) else f", after {each['after']}"
+        branch = branch if each["steers"] is None else f", while the agent was at {each['steers']}"
+        left = ", left" if each["left"] else ""
+        terminal.show(f"\n{each['number']} ({each['status']}{branch}{left}) {each['by'] or ''}: {each['text']}{labels(each)}")
+        if each["reply"] is not None:
+            terminal.show(f"  {'' if each['agent'] is None else each['agent'] + ': '}{each['reply']}")
+        elif each["problem"]:
+            terminal.show(f"  {each['problem']}")
+        if each["summary"] is not None:
+            terminal.show("  (What comes after this is told a summary of what came before, not the words.)")
+
+
+CONVERSATIONS: Final = Noun("conversations", "See what was said to agents, and say something.", query.Conversation, _sheet)
+app = CONVERSATIONS.app
+
+CONVERSATIONS.list(
+    query.Conversations,
+    Column("conversation", 12, of="name"),
+    Column("agent", 8),
+    Column("messages", goes=2),
+    Column("at work", goes=1, of=lambda row: row["active"] or "-"),
+    Column("begun", goes=3, of=lambda row: moment.age(row["begun_at"])),
+    words={"limit": MANY},
+)
+CONVERSATIONS.show()
+CONVERSATIONS.verb(
+    "say",
+    command.Say,
+    words={
+        "conversation": "NAME",
+        "parts": Word("--attach FILE", read=attachment, help="Image, recording or document to send with the message."),
+        "after": Word("--after N", least=1),
+        "key": "--key KEY",
+    },
+    says=lambda found: terminal.show(f"{found['number']} {found['status']}"),
+    signed=True,
+)
+CONVERSATIONS.verb("delete", command.DeleteConversation, done="deleted", says="Deleted conversation {name}.")

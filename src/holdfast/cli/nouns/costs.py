@@ -1,0 +1,99 @@
+"""`holdfast costs`: what models have cost, by day, tenant, workflow, node and model.
+
+Never here: adding anything up but a total.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from holdfast.cli.opening import backend, typed
+from holdfast.cli.option import AsJson, OfTenant, Store
+from holdfast.cli.page import table, terminal
+from holdfast.cli.page.given import who
+from holdfast.cli.page.table import Column
+from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from holdfast.service.declarations.query import View
+
+app = typer.Typer(help="See what models have cost.", no_args_is_help=True)
+
+_ROLL_UP_S: Final = 5.0
+"""What somebody who asks for the costs may be kept waiting until they are up to date."""
+COLUMNS: Final = (
+    Column("day"),
+    Column("tenant", 6, goes=4),
+    Column("workflow", 8),
+    Column("node", 8, goes=5),
+    Column("model", 12),
+    Column("calls", goes=3),
+    Column("tokens in", goes=1, of="input_tokens"),
+    Column("tokens out", goes=2, of="output_tokens"),
+    Column("cost", of=lambda row: f"${row['cost_usd']}"),
+)
+
+
+@app.command()
+def rollup(as_json: AsJson = False, store: Store = None) -> None:
+    """Bring the costs up to date now. Workers do so once a day, and `costs show` as far as it takes no long time."""
+    asyncio.run(_roll_up(store))
+    terminal.say("The costs are up to date with every history.")
+    if as_json:
+        terminal.emit({"up_to_date": True})
+
+
+async def _roll_up(store: str | None) -> None:
+    from holdfast.service.declarations.command import RollUpCosts
+
+    async with backend(store, who(None)) as service:
+        while (found := await service.tell(RollUpCosts())) is not None and not found["up_to_date"]:
+            terminal.say("Still counting.")
+
+
+@app.command()
+def show(
+    day: Annotated[str | None, typer.Option("--day", metavar="2026-11-21", help="One day (UTC).")] = None,
+    month: Annotated[str | None, typer.Option("--month", metavar="2026-11", help="One month (UTC).")] = None,
+    tenant: OfTenant = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Show what calls have cost. A call counts on the day of its hold."""
+    from holdfast.core.values.money import nanousd, usd
+
+    first, last = _days(day, month)
+    found = asyncio.run(_costs(first, last, tenant, store))
+    if as_json:
+        terminal.emit(found)
+        return
+    table.show_rows(COLUMNS, found)
+    terminal.say(f"In all ${usd(sum(nanousd(each['cost_usd']) for each in found))}.")
+
+
+def _days(day: str | None, month: str | None) -> tuple[str, str]:
+    """The first and the last day meant; without any, all there are. Raises UsageError."""
+    if day is not None and month is not None:
+        raise UsageError("Give either a day or a month.")
+    if day is None and month is None:
+        return "0000-01-01", "9999-12-31"
+    try:
+        first = datetime.date.fromisoformat(day if day is not None else f"{month}-01")
+    except ValueError:
+        raise UsageError(f"{day or month!r} is no {'day' if day else 'month'}; write it like 2026-11-21 or 2026-11.") from None
+    return first.isoformat(), first.isoformat() if day is not None else f"{first.isoformat()[:7]}-31"
+
+
+async def _costs(first: str, last: str, tenant: str | None, store: str | None) -> list[View]:
+    from holdfast.cli.backend import Here
+    from holdfast.service.declarations import query
+
+    async with backend(store, who(None)) as service:
+        if isinstance(service, Here) and not await service.service.control.roll_up_costs(_ROLL_UP_S):
+            rollup = typed("costs", "rollup", store=store)
+            terminal.say(f"This is not all: counting the rest takes more than {_ROLL_UP_S:g} s. To count it:\n  {rollup}")
+        return await service.rows(query.Costs(first_day=first, last_day=last, tenant=tenant))

@@ -1,0 +1,268 @@
+"""`holdfast dead-letters`: what has failed for good, and what is to become of it.
+
+Never here: what a replay does (the engine), the bounds of a bulk (bulk).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+import typer
+
+from holdfast.cli import bulk, reference
+from holdfast.cli.bulk import MOST, DryRun, Limit, Yes
+from holdfast.cli.filter import Workflow
+from holdfast.cli.noun import MANY, Noun, Word
+from holdfast.cli.opening import backend
+from holdfast.cli.option import AsJson, OfTenant, Reason, Store, Who
+from holdfast.cli.page import moment, terminal
+from holdfast.cli.page.exit_code import OK
+from holdfast.cli.page.given import json_value, who
+from holdfast.cli.page.table import ID, Column
+from holdfast.cli.page.telling import tell_run
+from holdfast.errors import UsageError
+from holdfast.service.declarations import command, query
+
+if TYPE_CHECKING:
+    from holdfast.cli.backend import Asking, Backend
+    from holdfast.service.declarations.command import EditDeadLetter
+    from holdfast.service.declarations.declaration import Command
+    from holdfast.service.declarations.query import View
+    from holdfast.service.principal import Principal
+
+
+def _sheet(found: View) -> None:
+    error = found["error"] or {}
+    terminal.sheet(
+        [
+            ("Letter", f"{found['letter']} ({found['state']}{', edited' if found['edited'] else ''})"),
+            ("Workflow", found["workflow"]),
+            ("Run", f"{found['run_id']}: {found['status']}"),
+            ("Attempts", f"{found['attempts']}, from {found['first_at']} to {found['last_at']}"),
+            ("Error", f"{found['error_class']}: {error.get('message', found['message'])}"),
+            ("Input", terminal.as_json(found["input"])),
+            *_call(found),
+        ]
+    )
+    for op in found["operations"]:
+        terminal.show(f"  {op['path']}  {op['kind']} {op['name']}: {op['status']}")
+    if found["gate"]:
+        terminal.show(f"Asked: {found['gate']}")
+
+
+def _call(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """What failed in the end, where it was a call of a tool."""
+    named = {op["path"]: op["name"] for op in found["operations"] if op["kind"] == "tool"}
+    if (tool := named.get(found["failed_at"])) is None:
+        return []
+    lines = [("Failed call", f"{tool} at {found['failed_at']}, with {terminal.as_json(found['arguments'])}")]
+    edited = found["edited_arguments"]
+    return [*lines, *([("To be called with", terminal.as_json(edited))] if edited is not None else [])]
+
+
+def _oldest(row: View) -> str:
+    return "-" if row["oldest_open_s"] is None else moment.span(row["oldest_open_s"] * 1000)
+
+
+async def _edit(told: EditDeadLetter, by: Principal, store: str | None) -> View:
+    if told.input is msgspec.UNSET and told.arguments is msgspec.UNSET:
+        raise UsageError("Say what is to be otherwise: --input JSON or --arguments JSON. Nothing was changed.")
+    async with backend(store, by) as service:
+        letter = await reference.letter(service, told.letter)
+        return await service.tell(msgspec.structs.replace(told, letter=letter))
+
+
+LETTERS: Final = Noun(
+    "dead-letters",
+    "See what has failed for good, and have it tried again, perhaps with another input, or be done with it.",
+    query.DeadLetter,
+    _sheet,
+)
+app = LETTERS.app
+
+LETTERS.list(
+    query.DeadLetters,
+    Column("letter", ID),
+    Column("error", 8, of="error_class"),
+    Column("attempts", goes=2),
+    Column("last", of=lambda row: moment.age(row["last_at"])),
+    Column("first", goes=3, of=lambda row: moment.age(row["first_at"])),
+    Column("workflow", 8, goes=1),
+    Column("message", 12, goes=4),
+    words={
+        "run": "--run RUN",
+        "error_class": "--error CLASS",
+        "cursor": Word("--after LETTER", help="Only those after this one."),
+        "limit": MANY,
+    },
+)
+LETTERS.show()
+LETTERS.list(
+    query.DeadLetterSummary,
+    Column("workflow", 8),
+    Column("node", 8),
+    Column("error", 8, of="error_class"),
+    Column("open"),
+    Column("oldest", of=_oldest),
+    Column("resolved", goes=1),
+    name="summary",
+    every=True,
+)
+LETTERS.verb(
+    "edit", command.EditDeadLetter, words={"input": "--input/-i JSON"}, says="Run {run_id}: {status}.", signed=True, deed=_edit
+)
+
+
+# --- One letter, or all of some ---------------------------------------------------------------------------------------
+
+MaybeLetter = Annotated[
+    str | None, typer.Argument(metavar="LETTER", help="As `dead-letters list` shows it, RUN:STEP; RUN, where it has only one.")
+]
+Run = Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only this run's.")]
+NodeOption = Annotated[str | None, typer.Option("--node", metavar="NAME", help="Only this node's.")]
+ErrorClass = Annotated[
+    str | None, typer.Option("--error", metavar="CLASS", help="Only those that failed of this, as the list names it.")
+]
+Since = Annotated[str | None, typer.Option("--since", metavar="TIME", help="Only those that last failed since then.")]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only those that last failed before then.")]
+All = Annotated[bool, typer.Option("--all", help="All open letters that the options --run to --until find.")]
+
+
+def _sought(
+    asking: Asking,
+    tenant: str | None,
+    workflow: str | None,
+    node: str | None,
+    error: str | None,
+    since: str | None,
+    until: str | None,
+) -> dict[str, Any]:
+    now_ms = asking.now_ms()
+    return {
+        "tenant": tenant,
+        "workflow": workflow,
+        "node": node,
+        "error_class": error,
+        "since_ms": None if since is None else moment.given(since, "--since", now_ms),
+        "until_ms": None if until is None else moment.given(until, "--until", now_ms),
+    }
+
+
+@app.command()
+def replay(
+    letter: MaybeLetter = None,
+    every: All = False,
+    run: Run = None,
+    tenant: OfTenant = None,
+    workflow: Workflow = None,
+    node: NodeOption = None,
+    error: ErrorClass = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = MOST,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> int:
+    """Try one again, or all of some: what was done keeps its keys and is not done again."""
+    sought = (run, tenant, workflow, node, error, since, until)
+    return _do("replay", command.ReplayDeadLetter, letter, every, sought, limit, yes, dry_run, by, as_json, store)
+
+
+@app.command()
+def resolve(
+    letter: MaybeLetter = None,
+    every: All = False,
+    run: Run = None,
+    tenant: OfTenant = None,
+    workflow: Workflow = None,
+    node: NodeOption = None,
+    error: ErrorClass = None,
+    since: Since = None,
+    until: Until = None,
+    output: Annotated[
+        str | None, typer.Option("--output", metavar="JSON", help="What the step comes to, where its run waits for that.")
+    ] = None,
+    fail: Annotated[
+        bool, typer.Option("--fail", help="Have a run that waits for an answer fail. One that has failed just stays so.")
+    ] = False,
+    reason: Reason = None,
+    limit: Limit = MOST,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> int:
+    """Be done with one, or with all of some: with this output, or with the failure. It is listed for three days then."""
+    if (output is not None) == fail:
+        raise UsageError("Say what is to become of it: --output JSON or --fail. Nothing was done.")
+    given = {} if output is None else {"output": json_value(output, "--output")}
+
+    def told(id_: str) -> Command:
+        return command.ResolveDeadLetter(id_, reason=reason, **given)
+
+    sought = (run, tenant, workflow, node, error, since, until)
+    return _do("resolve", told, letter, every, sought, limit, yes, dry_run, by, as_json, store)
+
+
+def _tell(deed: Callable[[str], Command], letter: str, by: str | None, as_json: bool, store: str | None) -> None:
+    async def work() -> dict[str, Any]:
+        async with backend(store, who(by)) as service:
+            run = await service.tell(deed(await reference.letter(service, letter)))
+            assert run is not None
+            return run
+
+    tell_run(asyncio.run(work()), as_json)
+
+
+def _do(
+    name: str,
+    deed: Callable[[str], Command],
+    letter: str | None,
+    every: bool,
+    sought: Sequence[str | None],
+    limit: int,
+    yes: bool,
+    dry_run: bool,
+    by: str | None,
+    as_json: bool,
+    store: str | None,
+) -> int:
+    """Do something to one letter, or to all that are found; or only tell which those are."""
+    if (letter is None) != every:
+        raise UsageError("Name a letter, or say --all with what finds them (--workflow, --node, --error, ...).")
+    if letter is not None and not dry_run:
+        _tell(deed, letter, by, as_json, store)
+        return OK
+
+    async def work() -> int:
+        async with backend(store, who(by)) as service:
+            ids, more = await _found(service, letter, sought, limit)
+            if dry_run:
+                if as_json:
+                    terminal.emit(ids)
+                for id_ in () if as_json else ids:
+                    terminal.show(id_)
+                terminal.say(f"{name}: {len(ids)} would be told to. Nothing was done.")
+                return OK
+            if ids:
+                bulk.expect_agreed(name, f"{len(ids)} dead letter{'' if len(ids) == 1 else 's'}", yes)
+            return await bulk.tell_each(service, name, ids, deed, more, as_json)
+
+    return asyncio.run(work())
+
+
+async def _found(service: Backend, letter: str | None, sought: Sequence[str | None], limit: int) -> tuple[list[str], bool]:
+    if letter is not None:
+        return [(await service.row(query.DeadLetter(await reference.letter(service, letter))))["letter"]], False
+    run, *others = sought
+    named = None if run is None else await reference.run_id(service, run)
+    rows = await service.rows(query.DeadLetters(run=named, **_sought(service, *others)), limit + 1)
+    ids = [each["letter"] for each in rows]
+    return ids[:limit], len(ids) > limit

@@ -1,0 +1,123 @@
+"""`holdfast effects`: what the tools did to the world, and saying what became of a call that nobody knows about.
+
+Never here: calling a tool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from holdfast.cli import reference
+from holdfast.cli.noun import MANY, Noun, Word
+from holdfast.cli.nouns.gates import show_first
+from holdfast.cli.opening import backend
+from holdfast.cli.option import AsJson, Reason, Roles, Store, Who
+from holdfast.cli.page import moment, terminal
+from holdfast.cli.page.given import json_value, who
+from holdfast.cli.page.table import ID, Column
+from holdfast.cli.page.telling import tell_run
+from holdfast.core.rules.questions import EFFECT_UNKNOWN
+from holdfast.core.values.ids import CallId, run_of
+from holdfast.errors import UsageError
+from holdfast.service.declarations import query
+from holdfast.service.principal import Principal
+
+if TYPE_CHECKING:
+    from holdfast.cli.backend import Asking
+
+
+class EffectState(StrEnum):
+    """What is known of a call."""
+
+    INTENDED = "intended"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    RELEASED = "released"
+    IN_DOUBT = "in_doubt"
+    REPEATED = "repeated"
+    ORPHANED = "orphaned"
+
+
+EFFECTS: Final = Noun("effects", "See what the tools did to the world, and resolve a call of unknown outcome.")
+app = EFFECTS.app
+EFFECTS.list(
+    query.Effects,
+    Column("call", ID),
+    Column("tool", 8),
+    Column("state"),
+    Column("age", of=lambda row: moment.age(row["intended_at"])),
+    Column("policy", goes=1),
+    Column("by", 6, goes=2),
+    words={
+        "run": "--run RUN",
+        "tenant": "",
+        "state": Word("--state", kind=EffectState, read=str, help="Only calls in this state."),
+        "cursor": Word("--after CALL", help="Only calls intended after this one."),
+        "limit": MANY,
+    },
+)
+
+
+@app.command()
+def resolve(
+    call: Annotated[
+        str, typer.Argument(metavar="CALL", help="The call, as `effects list` shows it; also the beginning of its id.")
+    ],
+    happened: Annotated[
+        str | None, typer.Option("--happened", metavar="JSON", help="It happened, and this is its response (or @FILE).")
+    ] = None,
+    did_not: Annotated[bool, typer.Option("--did-not", help="It did not happen; its step fails.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Call it again, under the same key.")] = False,
+    reason: Reason = None,
+    shown: Annotated[
+        str | None, typer.Option("--shown", metavar="HASH", help="Decide only if the gate about it shows what has this hash.")
+    ] = None,
+    by: Who = None,
+    role: Roles = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Say what became of a call whose outcome nobody knows; its run goes on from there."""
+    if (happened is not None) + did_not + again != 1:
+        raise UsageError("Say one of: --happened JSON (its response), --did-not, --again.")
+    given = {"response": json_value(happened, "--happened")} if happened is not None else {}
+    decision: Literal["answer", "reject", "retry"] = "answer" if happened is not None else "reject" if did_not else "retry"
+    tell_run(asyncio.run(_resolve(call, decision, given, who(by, role), reason, shown, as_json, store)), as_json)
+
+
+async def _resolve(
+    call: str,
+    decision: Literal["answer", "reject", "retry"],
+    given: dict[str, Any],
+    by: Principal,
+    reason: str | None,
+    shown: str | None,
+    as_json: bool,
+    store: str | None,
+) -> dict[str, Any]:
+    from holdfast.cli.backend import Here
+    from holdfast.service.declarations.command import Resolve
+
+    async with backend(store, by) as service:
+        call = await reference.call(service, call)
+        gate = None if shown is not None else await _asking(service, call)
+        if gate is not None:
+            shown = await show_first(service, gate, as_json, store)
+        run = await service.tell(Resolve(call, decision, **given, reason=reason, shown_hash=shown))
+        assert run is not None
+        if given and isinstance(service, Here):
+            terminal.say(
+                "Check the response yourself: it was recorded unchecked, because the tool's code is not loaded here. A step"
+                " that reads a response which does not fit its tool fails."
+            )
+        return run
+
+
+async def _asking(asking: Asking, call: str) -> str | None:
+    """Return the open gate that asks what became of a call; None where none does."""
+    rows = await asking.rows(query.Gates(run=run_of(CallId(call))), reference.MOST_OF_A_RUN)
+    return next((row["gate_id"] for row in rows if (row["reason"], row["subject"]) == (EFFECT_UNKNOWN, call)), None)

@@ -1,0 +1,64 @@
+"""`holdfast evals`: what suites of scenarios came to, as `holdfast eval --keep` kept it.
+
+Never here: judging anything (evaluation).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.cli.noun import Noun
+from holdfast.cli.page import moment, table, terminal
+from holdfast.cli.page.table import ID, Column
+from holdfast.service.declarations import query
+
+if TYPE_CHECKING:
+    from holdfast.service.declarations.query import View
+
+RUNS: Final = (
+    Column("scenario", 12),
+    Column("run", ID, goes=1, of="run_id"),
+    Column("passed", of=lambda row: "yes" if row["passed"] else "no"),
+    Column("misses", 20, of=lambda row: " ".join(row["misses"])),
+)
+
+
+def _passed(row: View) -> str:
+    return f"{row['passed']} of {row['scenarios']}"
+
+
+def _by(row: View) -> str:
+    return row["by"] or row["by_os_user"] or "somebody unnamed"
+
+
+def _sheet(found: View) -> None:
+    terminal.sheet(
+        [
+            ("Evaluation", found["evaluation_id"]),
+            ("Suite", found["suite"]),
+            ("Workflow", f"{found['workflow']} {found['version']}"),
+            ("Passed", f"{_passed(found)}, {'enough' if found['met'] else 'too few'} for {found['min_passed']:.0%}"),
+            ("Replayed", str(found["replayed"])),
+            ("Cost", f"${found['cost_usd']}"),
+            ("Kept", f"{moment.second(found['at'])} by {_by(found)}, for tenant {found['tenant']}"),
+        ]
+    )
+    table.show_rows(RUNS, found["judged"])
+
+
+EVALS: Final = Noun("evals", "See what suites of scenarios came to, as `eval --keep` kept it.", query.Evaluation, _sheet)
+app = EVALS.app
+
+EVALS.list(
+    query.Evaluations,
+    Column("evaluation", ID, of="evaluation_id"),
+    Column("at", goes=2, of=lambda row: moment.second(row["at"])),
+    Column("suite", 12, goes=1),
+    Column("workflow", 8),
+    Column("version"),
+    Column("passed", of=_passed),
+    Column("met", of=lambda row: "yes" if row["met"] else "no"),
+    Column("cost", goes=3, of=lambda row: f"${row['cost_usd']}"),
+    Column("by", goes=4, of=_by),
+)
+EVALS.show()

@@ -1,0 +1,521 @@
+"""`holdfast gates`: what people are asked, and their answers.
+
+Never here: what follows from an answer (the engine decides that).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from holdfast.cli import completion, reference
+from holdfast.cli.noun import MANY, Noun, Word
+from holdfast.cli.opening import backend, typed
+from holdfast.cli.option import AsJson, Reason, Roles, Store, Who
+from holdfast.cli.page import form, moment, terminal
+from holdfast.cli.page.given import json_value, who
+from holdfast.cli.page.table import ID, Column
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.payload import digest
+from holdfast.core.values.proposal import RISK_LEVELS
+from holdfast.errors import AlreadyDecided, DecisionRefused, NotFound, UsageError
+from holdfast.service.declarations import query
+from holdfast.service.declarations.query import View
+
+if TYPE_CHECKING:
+    from holdfast.cli.backend import Asking
+    from holdfast.service.declarations.command import Delegate, GateAnswer, Reassign
+    from holdfast.service.principal import Principal
+
+TOOL_APPROVAL: Final = "tool_approval"
+_SHORT: Final = 80
+"""JSON up to this length is shown on one line."""
+_MOST_NAMED: Final = 10
+"""Gates of one run: a person who is to choose among more looks at the list."""
+
+GateArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="GATE",
+        help="A gate's id or its beginning, or that of a run that asked nothing else.",
+        autocompletion=completion.gates,
+    ),
+]
+Data = Annotated[str | None, typer.Option("--data", metavar="JSON", help="The form's fields: JSON, @FILE, or @- for stdin.")]
+Shown = Annotated[
+    str | None, typer.Option("--shown", metavar="HASH", help="Decide only if this is what is shown (`gates show` prints it).")
+]
+
+
+# --- Looking ----------------------------------------------------------------------------------------------------------
+
+
+def _level(given: str) -> str:
+    """Raise UsageError for a level that does not exist."""
+    if given not in RISK_LEVELS:
+        raise UsageError(f"--risk {given!r:.80} is none of {', '.join(RISK_LEVELS)}.")
+    return given
+
+
+def _about(gate: View) -> str:
+    from holdfast.cli import advice
+
+    return gate["proposed_action"] or advice.in_short(gate)
+
+
+def _deadline(gate: View) -> str:
+    return moment.due(moment.maybe_ms(gate["due_at"]), moment.now_ms())
+
+
+GATES: Final = Noun("gates", "See what people are asked, and answer.")
+app = GATES.app
+GATES.list(
+    query.Gates,
+    Column("gate", ID, of="gate_id"),
+    Column("state"),
+    Column("open for", of=lambda gate: moment.age(gate["opened_at"])),
+    Column("deadline", of=_deadline),
+    Column("risk", of=lambda gate: gate["risk_level"] or ""),
+    Column("reason", 8, goes=3),
+    Column("about", 10, goes=4, of=_about),
+    Column("asks", 6, goes=2, of=lambda gate: ", ".join(gate["reviewers"]) or "anybody"),
+    Column("approved", goes=5, of=lambda gate: _approved(gate) if gate["quorum"] > 1 else ""),
+    Column("reminders", goes=1),
+    words={
+        "run": "--run RUN",
+        "tenant": "",
+        "mine": "",
+        "risk_level": Word("--risk LEVEL", read=_level, help=f"Only gates of this risk: {', '.join(RISK_LEVELS)}."),
+        "cursor": Word("--after GATE", help="Only gates opened after this one."),
+        "limit": MANY,
+    },
+)
+
+
+@app.command()
+def show(gate: GateArgument, as_json: AsJson = False, store: Store = None) -> None:
+    """Show what a gate asks about, whom, its form, and the commands that answer it."""
+    asyncio.run(_show(gate, as_json, store))
+
+
+async def _show(given: str, as_json: bool, store: str | None) -> None:
+    from holdfast.cli import advice
+
+    async with backend(store, who(None)) as service:
+        gate = await service.row(query.Gate(await _found(service, given)))
+        run = await reference.run(service, gate["run_id"])
+        now_ms = service.now_ms()
+    commands = advice.commands(gate, store) if _is_open(gate) else []
+    if as_json:
+        terminal.emit({**gate, "commands": commands})
+        return
+    _print(gate, run, commands, now_ms)
+    if gate["asked_together"] is not None:
+        _print_together(gate["asked_together"], store)
+
+
+def _print_together(together: View, store: str | None) -> None:
+    calls = together["calls"]
+    first = calls[0]["gate_id"]
+    terminal.show(f"\nAsked together, {len(calls)} calls")
+    terminal.sheet(_numbered(calls), indent="  ")
+    terminal.show("\nAnswer all, or each by its number, with")
+    shown = ("--shown", together["shown_hash"])
+    for words in (("approve",), ("reject", "--reason", "..."), ("--each", '{"1": "approve", "2": "reject"}')):
+        terminal.show(f"  {typed('gates', 'together', first, *words, *shown, store=store)}")
+
+
+def _numbered(calls: Sequence[View]) -> list[tuple[str, str]]:
+    return [(str(number), f"{each['tool']} {_readable(each['arguments'])}") for number, each in enumerate(calls, 1)]
+
+
+def _print(gate: View, run: View, commands: list[str], now_ms: int) -> None:
+    terminal.sheet(
+        [
+            ("Gate", gate["gate_id"]),
+            ("Run", f"{run['run_id']} of {run['workflow']} {run['version']}, tenant {run['tenant']}"),
+            ("Reason", f"{gate['reason']} in {gate['step']}" if gate["step"] is not None else gate["reason"]),
+            ("Asks", ", ".join(gate["reviewers"]) or "anybody"),
+            *([("Four eyes", f"{_involved(gate)} cannot decide")] if gate["four_eyes"] else []),
+            *([("Proposes", gate["proposed_action"])] if gate["proposed_action"] else []),
+            *([("Evidence", ", ".join(gate["evidence_ids"]))] if gate["evidence_ids"] else []),
+            *([("Risk", gate["risk_level"])] if gate["risk_level"] else []),
+            *([("Approvals", _approvals(gate))] if gate.get("quorum", 1) > 1 else []),
+            *([("Edited", f"by {gate['edited_by']}; another person decides")] if gate.get("edited_by") else []),
+            *([("Not by", ", ".join(gate["not_by"]))] if gate["not_by"] else []),
+            ("Opened", moment.around(moment.ms(gate["opened_at"]), now_ms)),
+            ("Deadline", moment.around(moment.ms(gate["due_at"]), now_ms) if gate["due_at"] is not None else "none"),
+            *([("Expires", moment.around(moment.ms(gate["expires_at"]), now_ms))] if gate["expires_at"] is not None else []),
+            *(("Given on", _given_on(each, now_ms)) for each in gate["assigned"]),
+            ("Reminders", str(gate["reminders"])),
+            ("State", _state(gate, now_ms)),
+            ("Hash", gate["shown_hash"]),
+        ]
+    )
+    terminal.show("\nShown")
+    fields = gate["shown"] if isinstance(gate["shown"], dict) else {"": gate["shown"]}
+    terminal.sheet([(name, _readable(value)) for name, value in fields.items()], indent="  ")
+    if gate["form"] is not None:
+        terminal.show("\nForm")
+        form.show(gate["form"], gate["filled"] if isinstance(gate["filled"], dict) else {})
+    if commands:
+        terminal.show("\nAnswer with")
+        for command in commands:
+            terminal.show(f"  {command}")
+
+
+def _approvals(gate: View) -> str:
+    """`1 of 2 approved, by ann`."""
+    names = _approvers(gate)
+    return f"{len(names)} of {gate['quorum']} approved" + (f", by {', '.join(names)}" if names else "")
+
+
+def _approved(gate: View) -> str:
+    """`1 of 2: ann`."""
+    names = _approvers(gate)
+    return f"{len(names)} of {gate['quorum']}" + (f": {', '.join(names)}" if names else "")
+
+
+def _approvers(gate: View) -> list[str]:
+    return [*gate["approved_by"], *([gate["by"]] if gate["decision"] == "approve" else [])]
+
+
+def _involved(gate: View) -> str:
+    """The persons who started the run or contributed to it."""
+    return ", ".join([gate["requester"] or "the requester of the run", *gate.get("contributors", ())])
+
+
+def _readable(value: Any) -> str:
+    """Text as it is; anything else as JSON, on one line where that is short."""
+    if isinstance(value, str):
+        return value
+    from holdfast.core.values.content import labelled
+
+    value = labelled(value)
+    line = json.dumps(value, ensure_ascii=False)
+    return line if len(line) <= _SHORT else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _given_on(assigned: View, now_ms: int) -> str:
+    why = f": {assigned['reason']}" if assigned["reason"] else ""
+    asks = f"asks {', '.join(assigned['reviewers'])} since {moment.around(moment.ms(assigned['at']), now_ms)}"
+    return f"by {assigned['by'] or 'somebody unnamed'}{why}; {asks}"
+
+
+def _state(gate: View, now_ms: int) -> str:
+    if gate["state"] == "decided":
+        why = f": {gate['why']}" if gate["why"] else ""
+        roles = f" as {', '.join(gate['roles'])}" if gate["roles"] else ""
+        return f"{gate['decision']} by {Claim(gate['by'], gate['os_user'] or '', gate['client'] or '')}{roles}{why}"
+    if gate["state"] == "expired":
+        return "expired: no answer counts any more"
+    if gate["state"] == "withdrawn":
+        return f"withdrawn: {gate['why']}"
+    if gate["escalated_at"] is not None:
+        return f"escalated {moment.around(moment.ms(gate['escalated_at']), now_ms)}"
+    return "open"
+
+
+# --- Deciding ---------------------------------------------------------------------------------------------------------
+
+
+def _answering(decision: str) -> Callable[..., None]:
+    """The command that gives a gate this answer."""
+
+    def command(
+        gate: GateArgument,
+        data: Data = None,
+        reason: Reason = None,
+        shown: Shown = None,
+        by: Who = None,
+        role: Roles = None,
+        as_json: AsJson = False,
+        store: Store = None,
+    ) -> None:
+        given = {"data": json_value(data, "--data")} if data is not None else {}
+        person = who(by, role)
+        found = asyncio.run(_decide(gate, decision, given, reason, shown, person, as_json, store))
+        if as_json:
+            terminal.emit(found)
+        elif _is_open(found):
+            what = "Another person decides" if decision != "approve" else _approvals(found)
+            terminal.say(f"Gate {found['gate_id']}: {decision} by {person.claim}. It is still open. {what}.")
+        else:
+            terminal.say(f"Gate {found['gate_id']}: {decision} by {person.claim}. Where a worker runs, its run goes on.")
+
+    return command
+
+
+for _decision, _help in (
+    ("approve", "Approve what is shown; --data fills in the form's other fields."),
+    ("edit", 'Approve it with changes: --data \'{"edited_body": "..."}\'.'),
+    ("reject", "Reject it: the run takes the edge for that, or fails."),
+    ("answer", "Answer a question, or in a tool's place, with --data."),
+    ("retry", "Have it done again."),
+):
+    app.command(_decision, help=_help)(_answering(_decision))
+
+
+@app.command()
+def decide(
+    gate: GateArgument,
+    decision: Annotated[str, typer.Argument(metavar="DECISION", help="One of those that `gates show` names.")],
+    data: Data = None,
+    reason: Reason = None,
+    shown: Shown = None,
+    by: Who = None,
+    role: Roles = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Give a gate any answer that it takes, also one of its workflow's own."""
+    _answering(decision)(gate, data, reason, shown, by, role, as_json, store)
+
+
+# --- Whom it asks -----------------------------------------------------------------------------------------------------
+
+To = Annotated[list[str], typer.Option("--to", metavar="NAME", help="A person or a role; may be given several times.")]
+
+
+@app.command()
+def delegate(
+    gate: GateArgument,
+    to: To,
+    reason: Reason = None,
+    by: Who = None,
+    role: Roles = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Hand on a question that asks you: others may decide it, too."""
+    from holdfast.service.declarations.command import Delegate
+
+    asyncio.run(_assign(gate, lambda found: Delegate(found, tuple(to), reason), who(by, role), as_json, store))
+
+
+@app.command()
+def reassign(
+    gate: GateArgument, to: To, reason: Reason = None, by: Who = None, as_json: AsJson = False, store: Store = None
+) -> None:
+    """Have others asked, in the place of those whom a gate asks."""
+    from holdfast.service.declarations.command import Reassign
+
+    asyncio.run(_assign(gate, lambda found: Reassign(found, tuple(to), reason), who(by), as_json, store))
+
+
+async def _assign(
+    given: str, command: Callable[[str], Delegate | Reassign], by: Principal, as_json: bool, store: str | None
+) -> None:
+    async with backend(store, by) as service:
+        gate = await _found(service, given)
+        await service.tell(command(gate))
+        row = await service.row(query.Gate(gate))
+    if as_json:
+        terminal.emit(row)
+    else:
+        terminal.say(f"Gate {gate} asks {', '.join(row['reviewers'])} now.")
+
+
+@app.command()
+def together(
+    gate: GateArgument,
+    decision: Annotated[
+        str | None, typer.Argument(metavar="DECISION", help="What is decided of all: approve or reject.")
+    ] = None,
+    each: Annotated[
+        str | None,
+        typer.Option(
+            "--each",
+            metavar="JSON",
+            help='Or of each by its number, as `gates show` has them: {"1": "approve", "2": {"decision": "edit",'
+            ' "data": {...}}}; those that are not named stay open.',
+        ),
+    ] = None,
+    reason: Reason = None,
+    shown: Annotated[
+        str | None,
+        typer.Option("--shown", metavar="HASH", help="Decide only if these calls are asked about (`gates show` prints it)."),
+    ] = None,
+    by: Who = None,
+    role: Roles = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Answer the calls of tools that a step asks about at the same time: in one commit, all of the answers or none."""
+    if (decision is None) == (each is None):
+        raise UsageError("Say what is decided of all (approve or reject), or of each with --each. Nothing was decided.")
+    if decision is not None and decision not in ("approve", "reject"):
+        raise UsageError(f"{decision!r}: all at once are approved or rejected; --each says other things of each.")
+    given = json_value(each, "--each") if each is not None else decision
+    done = asyncio.run(_decide_together(gate, given, reason, shown, who(by, role), as_json, store))
+    if as_json:
+        terminal.emit(done)
+    else:
+        terminal.say("\n".join(f"Gate {gate}: {said}." for gate, said in done.items()))
+
+
+async def _decide_together(
+    given: str, said: Any, reason: str | None, shown: str | None, by: Principal, as_json: bool, store: str | None
+) -> dict[str, str]:
+    from holdfast.service.declarations.command import DecideTogether
+
+    async with backend(store, by) as service:
+        gate = await _found(service, given)
+        row = await service.row(query.Gate(gate))
+        together = row["asked_together"]
+        gates = [gate] if together is None else [each["gate_id"] for each in together["calls"]]
+        each = said if isinstance(said, dict) else {str(number): said for number in range(1, len(gates) + 1)}
+        decisions = {_of_number(number, gates): _answer(number, said, reason) for number, said in each.items()}
+        if shown is None and _is_open(row):
+            shown = digest([row["shown_hash"]]) if together is None else together["shown_hash"]
+            if not as_json and together is not None:
+                _say_shown(f"Asked together, {len(gates)} calls", _numbered(together["calls"]))
+        await service.tell(DecideTogether(gate, {**decisions}, shown))
+    return {gate: each.decision for gate, each in decisions.items()}
+
+
+def _of_number(number: str, gates: Sequence[str]) -> str:
+    """Raises UsageError."""
+    if not number.isdecimal() or not 1 <= int(number) <= len(gates):
+        raise UsageError(f"There is no call {number!r}; `gates show` lists 1 to {len(gates)}. Nothing was decided.")
+    return gates[int(number) - 1]
+
+
+def _answer(number: str, said: Any, reason: str | None) -> GateAnswer:
+    """What is decided of one call; `reason` is that of all. Raises UsageError."""
+    import msgspec
+
+    from holdfast.service.declarations.command import GateAnswer
+
+    more = {"decision": said} if isinstance(said, str) else said
+    try:
+        return msgspec.convert({"reason": reason, **more}, GateAnswer)
+    except (TypeError, msgspec.ValidationError):
+        raise UsageError(
+            f"Of call {number}: give a decision, or an object with decision, data and reason. Nothing was decided."
+        ) from None
+
+
+async def _decide(
+    gate: str,
+    decision: str,
+    given: dict[str, Any],
+    reason: str | None,
+    shown: str | None,
+    by: Principal,
+    as_json: bool,
+    store: str | None,
+) -> dict[str, Any]:
+    from holdfast.core.values.ids import GateId, run_of
+    from holdfast.service.declarations.command import Decide
+
+    async with backend(store, by) as service:
+        gate = await _meant(service, gate, decision, shown, store)
+        if shown is None:
+            shown = await show_first(service, gate, as_json, store)
+        await service.tell(Decide(gate, decision, **given, reason=reason, shown_hash=shown))
+        row = next(row for row in await _asked(service, run_of(GateId(gate))) if row["gate_id"] == gate)
+        if not _is_open(row):
+            return row
+        whole = await service.row(query.Gate(gate))  # another person is needed
+        return {**row, "approvals": whole["approvals"], "edited_by": whole["edited_by"]}
+
+
+async def show_first(asking: Asking, gate: str, as_json: bool, store: str | None) -> str | None:
+    """Show what an open gate asks about, and return its hash. Raise DecisionRefused if a person has edited it: another may have
+    looked at it before."""
+    row = await asking.row(query.Gate(gate))
+    if not _is_open(row):
+        return None
+    if row["edited_by"]:
+        look = typed("gates", "show", gate, store=store)
+        raise DecisionRefused(
+            f"Gate {gate} was edited by {row['edited_by']} after it was opened. Nothing was decided. Look at what it shows now,"
+            f" and decide with --shown {row['shown_hash']}:\n  {look}"
+        )
+    if not as_json:
+        fields = row["shown"] if isinstance(row["shown"], dict) else {"shown": row["shown"]}
+        _say_shown(f"Gate {gate} shows", [(name, _readable(value)) for name, value in fields.items()])
+    return str(row["shown_hash"])
+
+
+def _say_shown(title: str, fields: Iterable[tuple[str, str]]) -> None:
+    """Print what is decided about, beside the data; the further lines of a value are set in below it."""
+    lines = [f"{name}: {value}".replace("\n", "\n    ") for name, value in fields]
+    terminal.say("\n".join([f"{title}:", *lines]))
+
+
+async def _asked(asking: Asking, run: str) -> list[View]:
+    """All that a run has asked."""
+    return await asking.rows(query.Gates(run=run, all=True), reference.MOST_OF_A_RUN)
+
+
+async def _meant(asking: Asking, given: str, decision: str, shown: str | None, store: str | None) -> str:
+    """The gate that a person decides: by its id, or by its run's where that can mean no other.
+
+    A run that has asked more than one thing may ask another by now than the one that was looked at; only the hash of what
+    was shown tells. Raises NotFound, AlreadyDecided, DecisionRefused.
+    """
+    from holdfast.cli import advice
+
+    if ":" in given:
+        return await reference.gate(asking, given)
+    try:
+        run = await reference.run(asking, given)
+    except NotFound:
+        raise NotFound(f"There is no gate {given}, and no run; `holdfast gates list` shows the gates that are open.") from None
+    rows = await _asked(asking, run["run_id"])
+    still: list[str] = [row["gate_id"] for row in rows if _is_open(row)]
+    if not rows:
+        raise NotFound(f"Run {given} asks nothing; it is {run['status']}.")
+    if not still:
+        last = rows[-1]
+        how = f"{last['decision']} by {last['by'] or 'somebody unnamed'}" if last["decision"] else "withdrawn"
+        raise AlreadyDecided(f"Run {given} has no open gate; the last was {how}.")
+    if len(rows) == 1:
+        return still[0]
+    if shown is not None:
+        seen = [id_ for id_ in still if (await asking.row(query.Gate(id_)))["shown_hash"] == shown]
+        if len(seen) == 1:
+            return seen[0]
+    named = "\n".join(f"  {row['gate_id']}  {_became(row)}" for row in rows[-_MOST_NAMED:])
+    commands = "\n".join(
+        f"  {typed(*words, store=store)}"
+        for gate in still[:_MOST_NAMED]
+        for words in (("gates", "show", gate), advice.deciding(gate, decision))
+    )
+    raise DecisionRefused(
+        f"Run {given} has asked {len(rows)} questions, so its id does not say which one you have looked at. Nothing was"
+        f" decided.\n{named}\nLook, and decide by the gate's own id (or add --shown HASH, which `gates show` prints):\n"
+        f"{commands}"
+    )
+
+
+def _is_open(gate: View) -> bool:
+    return gate["state"] in ("open", "escalated")
+
+
+def _became(gate: View) -> str:
+    return f"{gate['decision']} by {gate['by'] or 'somebody unnamed'}" if gate["decision"] else str(gate["state"])
+
+
+async def _found(asking: Asking, given: str) -> str:
+    """The gate to look at: by its id, or a run's only open one, or the first of those that are asked together, else its last.
+    Raises NotFound, and UsageError where others are open."""
+    if ":" in given:
+        return await reference.gate(asking, given)
+    try:
+        run = await reference.run(asking, given)
+    except NotFound:
+        raise NotFound(f"There is no gate {given}, and no run; `holdfast gates list` shows the gates that are open.") from None
+    rows = await _asked(asking, run["run_id"])
+    still = [row for row in rows if _is_open(row)]
+    if len(still) > 1 and {(row["reason"], row["step"]) for row in still} != {(TOOL_APPROVAL, still[0]["step"])}:
+        raise UsageError(f"Run {given} has {len(still)} open gates; say which: {', '.join(row['gate_id'] for row in still)}.")
+    if not rows:
+        raise NotFound(f"Run {given} asks nothing; it is {run['status']}.")
+    return str((still[0] if still else rows[-1])["gate_id"])

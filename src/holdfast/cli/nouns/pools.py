@@ -1,0 +1,112 @@
+"""`holdfast pools`: what steps ask amounts of before they are placed, how much of it there is, and who has it.
+
+Never here: what a pool lends to whom.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.cli.noun import Noun, Word
+from holdfast.cli.opening import backend
+from holdfast.cli.page import table, terminal
+from holdfast.cli.page.table import Column
+from holdfast.errors import UsageError
+from holdfast.service.declarations import command, query
+
+if TYPE_CHECKING:
+    from holdfast.service.declarations.command import SetPool
+    from holdfast.service.declarations.query import View
+    from holdfast.service.principal import Principal
+
+SHARES: Final = (
+    Column("holder", 12),
+    Column("life"),
+    Column("granted"),
+    Column("used"),
+    Column("wanted"),
+    Column("session", 8, goes=1),
+)
+ESTIMATES: Final = (Column("workflow", 8), Column("node", 8), Column("amount"), Column("samples", goes=1))
+
+
+class Period(StrEnum):
+    SECOND = "second"
+    MINUTE = "minute"
+    HOUR = "hour"
+    DAY = "day"
+
+    @property
+    def per_s(self) -> int:
+        return {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}[self.value]
+
+
+def _limit(pool: View) -> str:
+    if pool["kind"] == "slots":
+        return f"{pool['limit']} at a time"
+    names = {period.per_s: str(period) for period in Period}
+    return f"{pool['limit']} per {names.get(pool['per_s']) or str(pool['per_s']) + ' s'}"
+
+
+def _burst(pool: View) -> str:
+    return str(pool["burst"]) if pool["kind"] == "rate" else ""
+
+
+def _counts(pool: View) -> str:
+    return f"{pool['counts']} of {pool['of']}" if pool["counts"] else ""
+
+
+def _sheet(found: View) -> None:
+    terminal.sheet(
+        [
+            ("Pool", found["name"]),
+            ("Limit", _limit(found)),
+            *([("Burst", _burst(found))] if found["kind"] == "rate" else []),
+            *([("Counts", _counts(found))] if found["counts"] else []),
+            ("Lent", f"{found['granted']}"),
+        ]
+    )
+    if found["shares"]:
+        terminal.show("\nWho has it")
+        table.show_rows(SHARES, found["shares"])
+    if found["estimates"]:
+        terminal.show("\nWhat steps are thought to take")
+        table.show_rows(ESTIMATES, found["estimates"])
+
+
+def _per_s(period: Any) -> int:
+    return Period(period).per_s
+
+
+async def _set(told: SetPool, by: Principal, store: str | None) -> View:
+    if (told.slots is None) == (told.rate is None):
+        raise UsageError(f"Say what {told.name} is: --slots N for so many at a time, or --rate N --per minute.")
+    if told.slots is not None and (told.per_s is not None or told.burst is not None):
+        raise UsageError("--per and --burst belong to --rate; slots are so many at a time.")
+    if told.rate is not None and told.per_s is None:
+        raise UsageError(f"--rate {told.rate} in which time? Add --per second, minute, hour or day.")
+    async with backend(store, by, make=True) as service:  # pools come before runs
+        await service.tell(told)
+        return await service.row(query.Pool(told.name))
+
+
+POOLS: Final = Noun("pools", "See and say how much there is of what steps ask for before they are placed.", query.Pool, _sheet)
+app = POOLS.app
+
+POOLS.list(
+    query.Pools,
+    Column("pool", 12, of="name"),
+    Column("limit", of=_limit),
+    Column("burst", goes=1, of=_burst),
+    Column("counts", 8, goes=2, of=_counts),
+    every=True,
+)
+POOLS.show()
+POOLS.verb(
+    "set",
+    command.SetPool,
+    words={"per_s": Word("--per", kind=Period, read=_per_s, help="Period of the rate."), "counts": "--counts WHAT"},
+    deed=_set,
+)
+POOLS.verb("remove", command.RemovePool, done="removed", says="Removed pool {name}. Steps that ask for it wait.")

@@ -1,0 +1,84 @@
+"""`holdfast queue`: which steps wait for their place, and why.
+
+Never here: placing them, finding out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from holdfast.cli import reference
+from holdfast.cli.noun import Noun
+from holdfast.cli.opening import backend
+from holdfast.cli.option import AsJson, Store
+from holdfast.cli.page import terminal
+from holdfast.cli.page.given import who
+from holdfast.cli.page.moment import ms, span
+from holdfast.cli.page.table import ID, Column
+from holdfast.cli.page.waiting import words
+from holdfast.service.declarations import query
+from holdfast.service.declarations.query import View
+
+if TYPE_CHECKING:
+    from holdfast.cli.backend import Asking
+
+QUEUE: Final = Noun("queue", "See which steps wait for a worker or a pool, and why.")
+app = QUEUE.app
+QUEUE.list(
+    query.Queue,
+    Column("run", ID),
+    Column("step", 12),
+    Column("demands", 12),
+    Column("workflow", 8, goes=2),
+    Column("tenant", 8, goes=1),
+    words={"run": "", "step": ""},
+    every=True,
+    about="List steps that wait for a worker or a pool, longest first.",
+)
+
+
+@app.command()
+def why(
+    job: Annotated[str, typer.Argument(metavar="RUN[/STEP]", help="A run's id, or one of its steps as `queue list` names it.")],
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Tell what a step waits for before it starts: which pool or label, its place in line, and who holds it."""
+    found, stuck = asyncio.run(_why(job, store))
+    if as_json:
+        terminal.emit(found)
+    elif not found:
+        for line in stuck or [f"No step of {job} waits for a place. `holdfast runs show` says what the run is at."]:
+            terminal.show(line)
+    for each in () if as_json else found:
+        terminal.show(each["words"])
+
+
+async def _why(job: str, store: str | None) -> tuple[list[View], list[str]]:
+    """Why the steps wait for their places; and which of the run wait for nothing."""
+    from holdfast.cli.advice import of_nothing
+    from holdfast.core.views.status import NOTHING
+
+    run, _, step = job.partition("/")
+    async with backend(store, who(None)) as service:
+        run = await reference.run_id(service, run)
+        now_ms = service.now_ms()
+        found = await service.rows(query.Queue(run, step or None))
+        held = await _held(service, {holder for each in found for holder in each["holders"]}, now_ms)
+        waits = [] if found else (await service.row(query.Run(run)))["waiting_for"]
+    told = [{**each, "words": words(each, now_ms, held)} for each in found]
+    return told, [of_nothing(each.get("step") or "The run") for each in waits if each["kind"] == NOTHING]
+
+
+async def _held(asking: Asking, holders: set[str], now_ms: int) -> dict[str, str]:
+    """Who has a step that holds something, and since when: ` at ada:4711 for 5m`. Nothing of one that is over by now."""
+    found = {}
+    for holder in holders:
+        run, _, name = holder.partition("/")
+        for step in await asking.rows(query.Steps(run)):
+            if step["step"] == name and step["worker"] is not None and step["began_at"] is not None:
+                found[holder] = f" at {step['worker']} for {span(now_ms - ms(step['began_at']))}"
+    return found

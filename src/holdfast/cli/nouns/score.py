@@ -1,0 +1,110 @@
+"""`holdfast runs score`, `holdfast scores`: what somebody says a run was worth, and what many were said to be.
+
+Never here: which scores count (core.nouns.scores).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Final, Literal
+
+import typer
+
+from holdfast.cli import reference
+from holdfast.cli.filter import Workflow
+from holdfast.cli.opening import backend
+from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, OfTenant, RunArgument, Store, Who
+from holdfast.cli.page import moment, table, terminal
+from holdfast.cli.page.given import who
+from holdfast.cli.page.table import Column
+from holdfast.errors import UsageError
+
+MEANS: Final = (
+    Column("workflow", 8),
+    Column("version"),
+    Column("name", 8),
+    Column("mean", 8, of=lambda row: f"{row['mean']:.4g}"),
+    Column("scores"),
+    Column("newest", goes=1, of=lambda row: moment.age(row["newest_at"])),
+)
+
+
+def score(
+    run: RunArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is about: helpful.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="A number, true (1) or false (0).")],
+    comment: Annotated[str, typer.Option("--comment", metavar="TEXT", help="Why; kept with it.")] = "",
+    source: Annotated[
+        Literal["person", "code"], typer.Option("--source", help="Who gives it: a person, or a program.")
+    ] = "person",
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Say what a run was worth, also days after its end. The latest of each name and person counts; all are kept."""
+    asyncio.run(_score(run, name, _number(value), comment, source, by, as_json, store))
+
+
+def scores(
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Only scores of this name.")] = None,
+    workflow: Workflow = None,
+    tenant: OfTenant = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Only those given since then: 3d, 2026-11-21.")
+    ] = None,
+    limit: ListLimit = MOST_LISTED,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Show what runs were said to be worth, by version of their workflow, as the mean of what counts."""
+    asyncio.run(_scores(name, workflow, tenant, since, limit, as_json, store))
+
+
+async def _scores(
+    name: str | None, workflow: str | None, tenant: str | None, since: str | None, limit: int, as_json: bool, store: str | None
+) -> None:
+    from holdfast.service.declarations import query
+
+    async with backend(store, who(None)) as service:
+        since_ms = 0 if since is None else moment.given(since, "--since", service.now_ms())
+        asked = query.ScoreMeans(tenant=tenant, name=name, workflow=workflow, since_ms=since_ms)
+        found = await service.rows(asked, limit + 1)
+    means = found[:limit]
+    if len(found) > limit or len(found) == query.MOST:
+        terminal.say(f"There are more than {limit}: say --name or --workflow, or a higher --limit.")
+    if as_json:
+        terminal.emit(means)
+        return
+    table.show_rows(MEANS, means)
+
+
+async def _score(
+    run: str,
+    name: str,
+    value: float,
+    comment: str,
+    source: Literal["person", "code"],
+    by: str | None,
+    as_json: bool,
+    store: str | None,
+) -> None:
+    from holdfast.service.declarations import command, query
+
+    async with backend(store, who(by)) as service:
+        named = await reference.run_id(service, run)
+        await service.tell(command.GiveScore(named, name, value, source, comment))
+        *_, given = [each for each in await service.rows(query.Scores(named, all=True)) if each["name"] == name]
+    if as_json:
+        terminal.emit({"run_id": named, **given})
+    else:
+        terminal.say(f"Run {named}: {name} is {given['value']:g}, by {given['by']}.")
+
+
+def _number(text: str) -> float:
+    """The value that was typed. Raises UsageError."""
+    if text in ("true", "false"):
+        return float(text == "true")
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{text!r:.80} is no number, true or false. Nothing was scored.") from None

@@ -1,0 +1,68 @@
+"""`holdfast shared`: what the runs and agents of a tenant know together.
+
+Never here: what becomes of a write.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from holdfast.cli.noun import Noun, Word
+from holdfast.cli.opening import backend
+from holdfast.cli.page import moment
+from holdfast.cli.page.table import Column
+from holdfast.service.declarations import command, query
+
+if TYPE_CHECKING:
+    from holdfast.service.declarations.command import WriteSharedValue
+    from holdfast.service.declarations.query import View
+    from holdfast.service.principal import Principal
+
+
+def _at(row: View) -> str:
+    return moment.second(row["at"])
+
+
+def _value(row: View) -> str:
+    return json.dumps(row["value"], ensure_ascii=False)
+
+
+async def _write(told: WriteSharedValue, by: Principal, store: str | None) -> View:
+    async with backend(store, by, make=True) as service:
+        await service.tell(told)
+        versions = await service.rows(query.SharedVersions(told.space, told.key, told.tenant))
+        return {"space": told.space, "key": told.key, **versions[-1]}
+
+
+SHARED: Final = Noun("shared", "See what runs and agents know together, and write it.")
+app = SHARED.app
+
+SHARED.list(
+    query.SharedValues,
+    Column("space", 10),
+    Column("key", 12),
+    Column("version", goes=2),
+    Column("by", 10, goes=1),
+    Column("at", goes=3, of=_at),
+    Column("value", 20, of=_value),
+    words={"space": "SPACE"},
+)
+SHARED.list(
+    query.SharedVersions,
+    Column("version"),
+    Column("by", 10),
+    Column("at", goes=1, of=_at),
+    Column("value", 20, of=_value),
+    name="show",
+    every=True,
+)
+SHARED.verb(
+    "write",
+    command.WriteSharedValue,
+    words={"value": Word("--value JSON", needed=True), "expected_version": Word("--expected-version N", least=0)},
+    says="{key} of {space} is at version {version}.",
+    signed=True,
+    deed=_write,
+)
+SHARED.verb("forget", command.ForgetCachedAnswer, done="forgotten", says="Removed {key} from {space}.", signed=True)

@@ -1,0 +1,96 @@
+"""`holdfast workflows`: which workflows the store knows, what each is started with, and who can run it.
+
+Never here: the code of one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from holdfast.cli.noun import Noun, Word
+from holdfast.cli.opening import backend, typed
+from holdfast.cli.option import AsJson, Store
+from holdfast.cli.page import form, moment, table, terminal
+from holdfast.cli.page.given import who
+from holdfast.cli.page.table import Column
+from holdfast.service.declarations import query
+from holdfast.service.declarations.query import View
+
+COLUMNS: Final = (
+    Column("workflow", 12),
+    Column("version"),
+    Column("graph", goes=2, of=lambda row: row["graph_hash"][:_SHORT_HASH]),
+    Column("loaded", goes=1, of=lambda row: moment.age(row["loaded_at"])),
+    Column("processes"),
+)
+NODES: Final = (Column("node", 12), Column("kind"), Column("after", 8, goes=1))
+_SHORT_HASH: Final = 12
+"""Of a hash's characters, as many as tell two definitions apart."""
+_MOST_LISTED: Final = 10_000
+_BEFORE_NONE: Final = -(2**63)
+"""No version is lower: what comes after it is of another name."""
+
+
+def _sheet(found: View) -> None:
+    from holdfast.core.facts.graph import Definition, Graph
+
+    loaded = "-" if found["loaded_at"] is None else moment.around(moment.ms(found["loaded_at"]), moment.now_ms())
+    terminal.sheet(
+        [
+            ("Workflow", f"{found['workflow']} {found['version']}"),
+            ("Graph", found["graph_hash"]),
+            ("Loaded", loaded),
+            ("Processes", f"{found['processes']} alive can run it"),
+        ]
+    )
+    terminal.show("\nInput")
+    if (schema := found["input_schema"]) is None:
+        terminal.show("  anything: it declares none")
+    else:
+        form.show(schema, form.defaults(schema), form.DEFAULTS)
+    terminal.show("\nNodes")
+    graph = Graph(msgspec.convert(found["definition"], Definition), is_accepted=True)
+    table.show(
+        NODES,
+        [
+            (name, graph.nodes[name].kind, ", ".join(dict.fromkeys(edge.source for edge in graph.incoming[name])) or "-")
+            for name in graph.order
+        ],
+    )
+
+
+WORKFLOWS: Final = Noun(
+    "workflows", "See which workflows the store knows, and what each is started with.", query.Workflow, _sheet
+)
+app = WORKFLOWS.app
+
+
+@app.command("list")
+def list_(
+    after: Annotated[str | None, typer.Option("--after", metavar="NAME", help="Only those that come after it.")] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=_MOST_LISTED, help="Maximum number of rows.")] = 100,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """List the workflows whose code some process has loaded, and how many living processes can run each."""
+    asyncio.run(_list(after, limit, as_json, store))
+
+
+async def _list(after: str | None, limit: int, as_json: bool, store: str | None) -> None:
+    place = None if after is None else json.dumps((after, _BEFORE_NONE))
+    async with backend(store, who(None)) as service:
+        rows = await service.rows(query.Workflows(cursor=place), limit)
+    if as_json:
+        terminal.emit(rows)
+        return
+    table.show_rows(COLUMNS, rows)
+    if len(rows) == limit:
+        terminal.say(f"There may be more: {typed('workflows', 'list', '--after', rows[-1]['workflow'], store=store)}")
+
+
+WORKFLOWS.show(words={"version": Word("--version N", 1, 2**31 - 1)})

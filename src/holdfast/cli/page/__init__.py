@@ -1,0 +1,1 @@
+"""The screen: words, tables, times and forms, on stdout and stderr. Never here: a store, a server."""

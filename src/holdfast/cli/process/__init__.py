@@ -1,0 +1,1 @@
+"""How a process of the command line begins, is stopped, and keeps others. Never here: a command."""

@@ -1,0 +1,42 @@
+"""What the steps of jobs print, on stderr as it comes, where this process runs them.
+
+Never here: what is kept of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from holdfast.cli.page import terminal
+from holdfast.ports import JOB_LOG
+
+_ID: Final = 18
+"""Of a run's id: its time and some chance, by which commands know it."""
+
+
+@contextmanager
+def shown(*, with_run: bool = False) -> Iterator[None]:
+    """Inside, each line is shown behind the name of its job, and `with_run` the beginning of its run's id."""
+    logger = logging.getLogger(JOB_LOG)
+    before, handler = logger.level, _Screen(with_run)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        logger.removeHandler(handler)
+
+
+class _Screen(logging.Handler):
+    def __init__(self, with_run: bool) -> None:
+        super().__init__(logging.INFO)
+        self._with_run = with_run
+
+    def emit(self, record: logging.LogRecord) -> None:
+        about = record.__dict__
+        run = f"{about['run'][:_ID]} " if self._with_run else ""
+        terminal.say(f"{run}{about['job']} | {record.getMessage()}")

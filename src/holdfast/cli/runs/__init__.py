@@ -1,0 +1,1 @@
+"""The commands that start, follow, show and change runs and conversations."""

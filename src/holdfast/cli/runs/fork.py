@@ -1,0 +1,242 @@
+"""`holdfast runs fork`: a run that has another's history before a step, and what it would come to, told first.
+
+Never here: what a fork has of its origin (core.rules.forking).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from holdfast.cli import bulk, reference
+from holdfast.cli.bulk import MOST, All, DryRun, Limit, Many, Yes
+from holdfast.cli.filter import Asked, Since, Statuses, Until, Workflow
+from holdfast.cli.opening import backend
+from holdfast.cli.option import AsJson, MaybeRun, OfTenant, Store, Who
+from holdfast.cli.page import terminal
+from holdfast.cli.page.exit_code import OK
+from holdfast.cli.page.given import json_value, who
+from holdfast.errors import HoldfastError, UsageError
+
+if TYPE_CHECKING:
+    from holdfast.cli.backend import Backend
+    from holdfast.service.declarations.command import Fork
+    from holdfast.service.declarations.query import ForkQuote
+    from holdfast.service.principal import Principal
+
+_MOST_SHOWN: Final = 20
+
+From = Annotated[
+    str, typer.Option("--from", metavar="STEP", help="The step from which it goes its own way: draft#2, or in a flow flow#1/3.")
+]
+Input = Annotated[
+    str | None, typer.Option("--input", "-i", metavar="JSON", help="Another input: JSON, @FILE, or @- for stdin.")
+]
+Output = Annotated[str | None, typer.Option("--output", metavar="JSON", help="What the step comes to, instead of being done.")]
+State = Annotated[
+    str | None, typer.Option("--state", metavar="JSON", help="What other nodes came to: an object, by their names.")
+]
+RepeatEffects = Annotated[
+    bool, typer.Option("--repeat-effects", help="Do also what happens once and is new; otherwise a person is asked each time.")
+]
+CostLimit = Annotated[
+    str | None,
+    typer.Option("--cost-limit", metavar="USD", help="What it may spend on models; by default what the origin might."),
+]
+Key = Annotated[
+    str | None, typer.Option("--key", metavar="KEY", help="The same again is the same run; with --all the same runs.")
+]
+
+
+def fork(
+    step: From,
+    run: MaybeRun = None,
+    data: Input = None,
+    output: Output = None,
+    state: State = None,
+    repeat_effects: RepeatEffects = False,
+    cost_limit: CostLimit = None,
+    key: Key = None,
+    every: All = False,
+    tenant: OfTenant = None,
+    workflow: Workflow = None,
+    status: Statuses = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = MOST,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> int:
+    """Start a run with another's history before a step, or with that of each of some; what it asks for as that run did is not
+    done again."""
+    from holdfast.service.declarations import command as cmd
+
+    many = Many(Asked(tenant, workflow, status, None, since, until), limit, yes, dry_run)
+    bulk.expect_one_or_all(run, every, many)
+
+    said: dict[str, Any] = {}
+    for name, text in (("input", data), ("output", output), ("state", state)):
+        if text is not None:
+            said[name] = json_value(text, f"--{name}")
+    if not isinstance(said.get("state", {}), dict):
+        raise UsageError('--state is an object of outputs by their nodes, for example {"draft": "better"}. Nothing was done.')
+    wish = cmd.Fork(run=run or "", step=step, repeat_effects=repeat_effects, cost_limit_usd=cost_limit, key=key, **said)
+    if run is None:
+        return asyncio.run(_fork_all(wish, who(by), many, as_json, store))
+    asyncio.run(_fork(wish, who(by), yes, dry_run, as_json, store))
+    return OK
+
+
+async def _fork_all(wish: Fork, by: Principal, many: Many, as_json: bool, store: str | None) -> int:
+    """Each under a key of its own, so that the same said again forks nothing twice."""
+    import msgspec
+
+    from holdfast.service.control.bulk import fork_name
+
+    given = {name: value for name in ("input", "output") if (value := getattr(wish, name)) is not msgspec.UNSET}
+    said = given | ({"state": wish.state} if wish.state else {})
+    name = fork_name(wish.key, wish.step, wish.repeat_effects, *([said] if said else []))
+
+    def of(run: str) -> Fork:
+        return msgspec.structs.replace(wish, run=run, key=f"{name}/{run}")
+
+    if not many.dry_run:
+        return await bulk.do("fork", of, by, ("failed",), many, as_json, store, own=f"{name}/")
+    async with backend(store, by) as service:
+        found, _ = await bulk.found(service, many, ("failed",), f"{name}/")
+        rows = [await _would_be(service, of(row["run_id"]), row["tenant"]) for row in found]
+    if as_json:
+        terminal.emit(rows)
+    for row in () if as_json else rows:
+        terminal.show(f"{row['run_id']}  {_in_words(row)}")
+    quotes = [row["quote"] for row in rows if row["quote"] is not None]
+    most = sum(Decimal(quote["anew_usd"]) for quote in quotes)
+    terminal.say(
+        f"fork: {len(quotes)} of {len(rows)} would be; ${most} at most if every call of a model is made again. Nothing was"
+        " done."
+    )
+    return OK
+
+
+async def _would_be(service: Backend, wish: Fork, tenant: str) -> dict[str, Any]:
+    """What forking one would come to."""
+    from holdfast.service.declarations.query import Runs
+
+    row: dict[str, Any] = {"run_id": wish.run, "refused": None, "fork": None, "quote": None}
+    try:
+        if known := await service.rows(Runs(tenant=tenant, key=wish.key), 1):
+            return {**row, "fork": known[0]["run_id"]}
+        quote = await service.row(_quote_of(wish))
+    except HoldfastError as problem:
+        return {**row, "refused": problem.message}
+    return {**row, "quote": quote}
+
+
+def _in_words(row: dict[str, Any]) -> str:
+    if row["quote"] is None:
+        return f"was forked as {row['fork']}" if row["fork"] else row["refused"]
+    quote = row["quote"]
+    counts = f"{len(quote['kept'])} steps kept, {len(quote['reused'])} results at hand, {len(quote['anew'])} done anew"
+    return f"would be forked from {quote['begins_at']}: {counts}; at most ${quote['anew_usd']}"
+
+
+def _quote_of(wish: Fork) -> ForkQuote:
+    from holdfast.service.declarations.query import ForkQuote
+
+    return ForkQuote(run=wish.run, step=wish.step, output=wish.output, state=wish.state, cost_limit_usd=wish.cost_limit_usd)
+
+
+async def _fork(wish: Fork, by: Principal, yes: bool, dry_run: bool, as_json: bool, store: str | None) -> None:
+    import msgspec
+
+    async with backend(store, by) as service:
+        wish = msgspec.structs.replace(wish, run=await reference.run_id(service, wish.run))
+        quote = await service.row(_quote_of(wish))
+        if not as_json:
+            given = wish.step if wish.output is not msgspec.UNSET else None
+            for line in quoted(quote, repeats_effects=wish.repeat_effects, given=given):
+                (terminal.show if dry_run else terminal.say)(line)
+        if dry_run:
+            terminal.emit(quote) if as_json else terminal.say("Nothing was done.")
+            return
+        asks = not yes and terminal.is_live() and sys.stdin is not None and sys.stdin.isatty()
+        if asks and not terminal.is_agreed("Start it?"):
+            raise UsageError("Nothing was done.")
+        found = await service.tell(wish)
+        assert found is not None
+    if as_json:
+        terminal.emit({**found, "quote": quote})
+    else:
+        terminal.show(found["run_id"])
+        terminal.say(f"Run {found['run_id']}: {found['status']}. `holdfast worker` with its workflow goes on with it.")
+
+
+def quoted(quote: dict[str, Any], *, repeats_effects: bool, given: str | None = None) -> list[str]:
+    """The quote in words; `given` is the place whose output was said."""
+    why = f" (earlier than you said: {quote['why']})" if quote["why"] else ""
+    kept = [*quote["kept"], *(_named(each) for each in quote["reused"] if each["stands"])]
+    again = [step for step in quote["again"] if step != given]
+    reused = sorted((each for each in quote["reused"] if not each["stands"]), key=_is_item)
+    anew = sorted(quote["anew"], key=_is_item)
+    told = [f"  {_named(each)}: its recorded result, free, if it is asked for the same." for each in reused]
+    told += [f"  {_named(each)}: {'asked again' if each['kind'] == 'gate' else 'done anew'}, {each['why']}." for each in anew]
+    more = len(told) - _MOST_SHOWN
+    return [
+        f"A new run of {quote['workflow']}: it goes its own way from {quote['begins_at']} of run {quote['run_id']}{why}.",
+        f"Kept, not done again: {_listed(kept)}.",
+        *([f"Not done either: {given}; it comes to your --output."] if given is not None else []),
+        f"Run again: {', '.join([*again[:_MOST_SHOWN], 'and whatever comes after'])}.",
+        *told[:_MOST_SHOWN],
+        *([f"  and {more} more (--json has all)."] if more > 0 else []),
+        "Whatever else the new run asks for is done for real.",
+        *_repeats([*reused, *anew], repeats_effects),
+        _costs(quote),
+    ]
+
+
+def _is_item(done: dict[str, Any]) -> bool:
+    """Of a map, which itself says as much."""
+    return "[" in done["step"]
+
+
+def _repeats(done: Sequence[dict[str, Any]], repeats_effects: bool) -> list[str]:
+    """What has changed the world already, and would a second time."""
+    tools = [each for each in done if each["policy"] not in (None, "read")]
+    once = list(dict.fromkeys(each["name"] for each in tools if each["policy"] == "once"))
+    other = list(dict.fromkeys(each["name"] for each in tools if each["policy"] != "once"))
+    lines = [f"Has happened, and with other arguments happens a second time: {_listed(other)}."] if other else []
+    if repeats_effects:
+        return [*lines, "Nobody is asked before what should happen only once happens a second time (--repeat-effects)."]
+    if once:
+        lines.append(
+            f"Has happened, and should only once: {_listed(once)}. With other arguments a person approves each call first."
+        )
+    return lines
+
+
+def _costs(quote: dict[str, Any]) -> str:
+    limit = "it has no limit (--cost-limit sets one)" if quote["most_usd"] is None else f"its limit is ${quote['most_usd']}"
+    if not float(quote["anew_usd"]):
+        return f"Cost: nothing, unless it asks models for something new; {limit}."
+    free = not any(each["kind"] == "model" for each in quote["anew"])
+    least = "nothing if it asks for the same, " if free else ""
+    return f"Cost: {least}at most ${quote['anew_usd']} if all these calls are made again; {limit}."
+
+
+def _named(done: dict[str, Any]) -> str:
+    cost = f" (it cost ${done['cost_usd']})" if done["kind"] == "model" else ""
+    kind = "question" if done["kind"] == "gate" else done["kind"]
+    return f"{kind} {done['name']} at {done['step']}/{done['path']}{cost}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+    return (", ".join(names[:_MOST_SHOWN]) or "nothing") + more

@@ -1,0 +1,124 @@
+"""`holdfast runs list`: a line for each run, once or again whenever it changes.
+
+Never here: which runs (filter).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import typer
+
+from holdfast.cli import opening, reference
+from holdfast.cli.opening import typed
+from holdfast.cli.page import moment, table, terminal
+from holdfast.cli.page.exit_code import INTERRUPTED
+from holdfast.cli.page.given import who
+from holdfast.cli.page.table import ID, Column
+from holdfast.cli.process.interruption import Interruption
+
+if TYPE_CHECKING:
+    from holdfast.cli.backend import Asking
+    from holdfast.cli.filter import Asked
+    from holdfast.service.declarations.query import View
+
+COLUMNS: Final = (
+    Column("run", ID),
+    Column("workflow", 8),
+    Column("status"),
+    Column("changed"),
+    Column("age", goes=4),
+    Column("cost", goes=3),
+    Column("limit", goes=1),
+    Column("key", 8, goes=2),
+)
+_LOOK_EVERY_S: Final = 1.0
+
+
+def show(asked: Asked, before: str | None, limit: int, *, follow: bool, as_json: bool, store: str | None) -> None:
+    """Print the runs that are asked for, newest first."""
+    if not follow:
+        asyncio.run(_show(asked, before, limit, as_json, store))
+        return
+    with Interruption(lambda: "Interrupted.") as interruption:
+        try:
+            asyncio.run(_follow(asked, limit, as_json, store, interruption))
+        except asyncio.CancelledError:
+            interruption.tell()
+            raise typer.Exit(INTERRUPTED) from None
+
+
+async def _show(asked: Asked, before: str | None, limit: int, as_json: bool, store: str | None) -> None:
+    async with opening.listing(store, who(None)) as asking:
+        now_ms = asking.now_ms()
+        sought = (await _named(asking, asked)).query(now_ms)
+        if before is not None:
+            sought = msgspec.structs.replace(sought, cursor=await reference.run_id(asking, before))
+        rows = await asking.rows(sought, limit + 1)
+    rows, more = rows[:limit], len(rows) > limit
+    missing = [row for row in rows if row["workflow_missing_since"] is not None]
+    if as_json:
+        terminal.emit(rows)
+    else:
+        table.show(COLUMNS, [line(row, now_ms) for row in rows])
+    if more:
+        terminal.say(f"There are more: say the same with --before {rows[-1]['run_id']}")
+    if missing and not as_json:
+        names = ", ".join(dict.fromkeys(f"{row['workflow']} {row['version']}" for row in missing))
+        terminal.say(
+            f"No process that lives has the workflow of {len(missing)} of them that could go on ({names}):"
+            f" {typed('runs', 'show', missing[0]['run_id'], store=store)}"
+        )
+
+
+async def _follow(asked: Asked, limit: int, as_json: bool, store: str | None, interruption: Interruption) -> None:
+    """Print each run when it is first seen and whenever it has changed, until somebody interrupts or nobody reads."""
+    task = asyncio.current_task()
+    assert task is not None
+    interruption.stops(task)
+    seen: dict[str, View] = {}
+    async with opening.listing(store, who(None)) as asking:
+        sought = (await _named(asking, asked)).query(asking.now_ms())
+        while not terminal.is_unread():
+            rows = [row for row in await asking.rows(sought, limit) if seen.get(row["run_id"]) != row]
+            seen.update((row["run_id"], row) for row in rows)
+            now_ms = asking.now_ms()
+            for row in rows if as_json else ():
+                terminal.emit_line(row)
+            if rows and not as_json:
+                table.show(COLUMNS, [line(row, now_ms) for row in rows])
+            terminal.hand_over()
+            await asking.changed(_LOOK_EVERY_S)
+            await asyncio.sleep(_LOOK_EVERY_S / 5)  # what follows at once is told together
+
+
+async def _named(asking: Asking, asked: Asked) -> Asked:
+    """The same, with the whole id of the run that is named by its beginning."""
+    return asked if asked.parent is None else asked._replace(parent=await reference.run_id(asking, asked.parent))
+
+
+def _status(row: View) -> str:
+    """A run's status, and whether it is stuck."""
+    from holdfast.core.views.status import NOTHING
+
+    stuck = any(wait["kind"] == NOTHING for wait in row["waiting_for"])
+    return f"{row['status']} for nothing" if stuck else str(row["status"])
+
+
+def line(row: View, now_ms: int) -> tuple[str, ...]:
+    """A run in the columns of a list."""
+    from holdfast.core.values.money import nanousd, usd
+
+    spent = nanousd(row["cost_usd"]) + nanousd(row["held_usd"])
+    return (
+        row["run_id"],
+        f"{row['workflow']} {row['version']}",
+        _status(row),
+        moment.ago(moment.ms(row["updated_at"]), now_ms),
+        moment.ago(moment.ms(row["started_at"]), now_ms),
+        f"${usd(spent)}",
+        f"${row['limit_usd']}" if row["limit_usd"] is not None else "-",
+        row["key"] or "-",
+    )

@@ -1,0 +1,250 @@
+"""`holdfast runs show`: all about one run.
+
+Never here: what it waits for in words (advice), its history (history).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, Final
+
+from holdfast.cli import reference
+from holdfast.cli.opening import backend
+from holdfast.cli.page import moment, table, terminal
+from holdfast.cli.page.given import who
+from holdfast.cli.page.table import ID, Column
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.money import nanousd, usd
+from holdfast.service.declarations import query
+from holdfast.service.declarations.query import View
+
+STEPS: Final = (
+    Column("step", 12),
+    Column("status"),
+    Column("began"),
+    Column("took"),
+    Column("attempts", goes=2),
+    Column("worker", 12, goes=1),
+    Column("detail", 12, goes=3),
+)
+MAPS: Final = (
+    Column("map", 12),
+    Column("status"),
+    Column("items"),
+    Column("done"),
+    Column("failed"),
+    Column("under way"),
+    Column("failures", 12, goes=1),
+)
+EFFECTS: Final = (Column("call", ID), Column("tool", 8), Column("state"), Column("age"))
+SCORES: Final = (Column("name", 8), Column("value", 8), Column("by", 8), Column("age", goes=2), Column("comment", 12, goes=1))
+
+
+TREE: Final = (
+    Column("run", ID),
+    Column("workflow", 8),
+    Column("status"),
+    Column("changed", goes=3),
+    Column("cost"),
+    Column("limit", goes=2),
+    Column("tokens", goes=1),
+)
+
+
+TRACE: Final = (
+    Column("node", 12),
+    Column("type", 8),
+    Column("event"),
+    Column("took", goes=3),
+    Column("tokens", goes=1),
+    Column("cost", goes=2),
+)
+
+
+def show(run: str, *, tree: bool, trace: bool, as_json: bool, store: str | None) -> None:
+    """Print a run: its steps, its money, its effects, and what it waits for; with everything below it, a line for each; or
+    its trace."""
+    shown = _show_trace if trace else _show_tree if tree else _show
+    asyncio.run(shown(run, as_json, store))
+
+
+async def _show_trace(run: str, as_json: bool, store: str | None) -> None:
+    async with backend(store, who(None)) as service:
+        events = await service.rows(query.Trace(run=await reference.run_id(service, run)))
+    if as_json:
+        for each in events:
+            terminal.emit_line(each)
+        return
+    table.show(
+        TRACE,
+        [
+            (
+                each["node_name"] or "-",
+                each["event_type"],
+                str(each["seq"]),
+                moment.span(each["latency_ms"]) if each["latency_ms"] is not None else "-",
+                str(sum(each["token_usage"].values())) if each["token_usage"] else "-",
+                f"${each['cost_estimate']}" if nanousd(each["cost_estimate"] or 0) else "-",
+            )
+            for each in events
+        ],
+    )
+
+
+async def _show_tree(run: str, as_json: bool, store: str | None) -> None:
+    async with backend(store, who(None)) as service:
+        tree = await service.row(query.Tree(run=await reference.run_id(service, run)))
+        now_ms = service.now_ms()
+    if as_json:
+        terminal.emit(tree)
+        return
+    table.show(TREE, [_member(each, now_ms) for each in tree["runs"]])
+    more = f", ${tree['held_usd']} held or in doubt" if nanousd(tree["held_usd"]) else ""
+    tokens = f"{tree['tokens']} tokens" + (f", {tree['held_tokens']} held or in doubt" if tree["held_tokens"] else "")
+    terminal.show(f"\n{len(tree['runs'])} runs, ${tree['cost_usd']} spent{more}; {tokens}")
+    if not tree["is_whole"]:
+        terminal.say(f"The tree has more: only its first {len(tree['runs'])} runs are shown.")
+
+
+def _member(row: View, now_ms: int) -> tuple[str, ...]:
+    name = "  " * row["depth"] + row["run_id"]
+    if row["status"] == "requested":
+        return name, "-", "requested", "-", "-", "-", "-"
+    spent = usd(nanousd(row["cost_usd"]) + nanousd(row["held_usd"]))
+    limit = "-" if row["limit_usd"] is None else f"${row['limit_usd']}"
+    changed = moment.ago(moment.ms(row["updated_at"]), now_ms)
+    tokens = str(row["tokens"] + row["held_tokens"])
+    tokens += f" of {row['max_tokens']}" if row["max_tokens"] is not None else ""
+    return name, f"{row['workflow']} {row['version']}", row["status"], changed, f"${spent}", limit, tokens
+
+
+async def _show(run: str, as_json: bool, store: str | None) -> None:
+    from holdfast.cli import advice
+
+    async with backend(store, who(None)) as service:
+        found = await service.row(query.Run(await reference.run_id(service, run)))
+        waits = [] if as_json else await advice.of_run(service, found, store)
+        now_ms = service.now_ms()
+    if as_json:
+        terminal.emit(found)
+        return
+    terminal.sheet(_head(found, now_ms))
+    terminal.show("\nSteps")
+    table.show(STEPS, [_step(each, now_ms) for each in found["steps"]])
+    if found["maps"]:
+        terminal.show("\nMaps")
+        table.show(MAPS, [_map(each) for each in found["maps"]])
+    if found["effects"]:
+        terminal.show("\nEffects")
+        table.show(
+            EFFECTS,
+            [
+                (each["call"], each["tool"], each["state"], moment.ago(moment.ms(each["intended_at"]), now_ms))
+                for each in found["effects"]
+            ],
+        )
+    if found["scores"]:
+        terminal.show("\nScores")
+        table.show(
+            SCORES,
+            [
+                (
+                    each["name"],
+                    f"{each['value']:g}",
+                    each["by"],
+                    moment.ago(moment.ms(each["at"]), now_ms),
+                    each["comment"] or "",
+                )
+                for each in found["scores"]
+            ],
+        )
+    hindered = [
+        f"Its process cannot go on since {moment.around(moment.ms(each['since']), now_ms)}, and tries again: {each['why']}"
+        for each in found["hindered"]
+    ]
+    if found["workflow_missing_since"] is not None:
+        hindered.append(advice.of_missing(moment.ms(found["workflow_missing_since"]), now_ms, store))
+    if hindered or waits:
+        terminal.show("\nWaits")
+        for line in (*hindered, *waits):
+            terminal.show(line)
+
+
+def _head(found: View, now_ms: int) -> list[tuple[str, str]]:
+    from holdfast.cli.page.telling import failed
+
+    limit = f" of ${found['limit_usd']}" if found["limit_usd"] is not None else ""
+    held = f", ${found['held_usd']} held or in doubt" if nanousd(found["held_usd"]) else ""
+    started_ms = moment.ms(found["started_at"])
+    by = Claim(found["started_by"], found["started_by_os_user"] or "", found["started_by_client"] or "")
+    pairs = [
+        ("Run", found["run_id"]),
+        ("Workflow", f"{found['workflow']} {found['version']}"),
+        ("Tenant", found["tenant"]),
+        ("Status", found["status"]),
+        ("Started", moment.around(started_ms, now_ms) + (f" by {by}" if by.name is not None else "")),
+    ]
+    if found["key"] is not None:
+        pairs.append(("Key", found["key"]))
+    if found["tags"]:
+        pairs.append(("Tags", ", ".join(found["tags"])))
+    if found["parent"] is not None:
+        pairs.append(("Child of", f"{found['parent']['run_id']}, for {found['parent']['step']}"))
+    if found["forked_from"] is not None:
+        pairs.append(("Fork of", f"{found['forked_from']['run_id']}, from {found['forked_from']['step']}"))
+    if found["ended_at"] is not None:
+        ended_ms = moment.ms(found["ended_at"])
+        pairs.append(("Ended", f"{moment.around(ended_ms, now_ms)}, after {moment.span(ended_ms - started_ms)}"))
+    else:
+        pairs.append(("Changed", moment.around(moment.ms(found["updated_at"]), now_ms)))
+    pairs.append(("Spent", f"${found['cost_usd']}{limit}{held}; {found['tokens']} tokens, {found['steps_started']} steps"))
+    pairs += [
+        ("Would stop", f"{message} Its limits are only recorded, so it went on.") for message in found["would_stop"].values()
+    ]
+    pairs += [
+        ("Bound", f"{model} billed a call above its bound; its calls are held at {percent / 100:g} times that since.")
+        for model, percent in found["bound_percents"].items()
+    ]
+    if (error := found["error"]) is not None:
+        pairs.append(("Error", f"{error['node'] or ''}: {failed(**error)}".removeprefix(": ")))
+        if error["trace"] is not None:
+            pairs.append(("Trace", error["trace"].rstrip()))
+    elif found["reason"] is not None:
+        pairs.append(("Reason", found["reason"]))
+    if found["status"] == "completed":
+        from holdfast.core.values.content import labelled
+
+        pairs.append(("Output", json.dumps(labelled(found["output"]), ensure_ascii=False, indent=2)))
+    return pairs
+
+
+def _step(step: View, now_ms: int) -> tuple[str, ...]:
+    from holdfast.cli.page.telling import failed
+
+    error = step["error"]
+    detail = failed(**error) if error is not None else step["reason"] or ", ".join(step["decisions"] or ())
+    began_ms, changed_ms = moment.maybe_ms(step["began_at"]), moment.ms(step["changed_at"])
+    return (
+        step["step"],
+        step["status"],
+        moment.ago(began_ms, now_ms),
+        took(step["status"], began_ms, changed_ms, now_ms),
+        str(step["attempts"] or "-"),
+        step["worker"] or "-",
+        detail,
+    )
+
+
+def _map(found: dict[str, Any]) -> tuple[str, ...]:
+    counts = (str(found[each]) for each in ("items", "completed", "failed", "under_way"))
+    failures = "; ".join(f"{each['item']}: {each['error']['message']}" for each in found["failures"])
+    return found["map"], found["status"], *counts, failures
+
+
+def took(status: str, began_ms: int | None, since_ms: int, now_ms: int) -> str:
+    """How long a step has been under way, waits included; of one that is over, `since_ms`, how long it was."""
+    return "-" if not began_ms else moment.span((since_ms if status in _OVER else now_ms) - began_ms)
+
+
+_OVER: Final = frozenset({"completed", "failed", "skipped", "cancelled"})

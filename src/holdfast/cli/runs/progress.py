@@ -1,0 +1,344 @@
+"""Following a run in the foreground: a live table at a terminal, plain lines elsewhere.
+
+Never here: prompting. What is shown is only what was committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from copy import copy
+from typing import TYPE_CHECKING, Final, Protocol
+
+from holdfast.cli.page import terminal
+from holdfast.cli.page.moment import clock, span
+from holdfast.cli.page.telling import Teller, failure, job_result, named
+from holdfast.cli.runs.portrait import took
+from holdfast.cli.runs.stream import Shown
+from holdfast.core.facts.graph import COMPENSATE
+from holdfast.core.values.money import usd
+from holdfast.core.views.status import may_be_placed, status
+from holdfast.errors import HoldfastError
+from holdfast.service import view
+from holdfast.service.declarations import query
+from holdfast.service.declarations.query import View
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+
+    from holdfast.cli.backend import Asking, Backend
+    from holdfast.core.facts.events import Recorded
+    from holdfast.core.facts.graph import Graph
+    from holdfast.core.facts.state import State, Step
+    from holdfast.core.facts.streams import Told
+    from holdfast.service.control.handle import Run
+
+_LOOK_EVERY_S: Final = 0.05
+"""A person sees no more than this; and every look costs the run a little."""
+_LAST_WORDS_S: Final = 0.1
+_PLACED_S: Final = 0.25
+"""The time that a step gets to be placed before the reason is asked for why it is not."""
+_MISSED_S: Final = 2.0
+"""The time before a passing reason is reported: a pool in use, a worker that has only begun."""
+_LOOKS_AGAIN_S: Final = 30.0
+_MOST_ROWS: Final = 24
+_BAR: Final = 24
+_MARKS: Final = {
+    "ready": ("·", "dim"),
+    "suspended": ("⏸", "yellow"),
+    "retrying": ("↻", "yellow"),
+    "completed": ("✓", "green"),
+    "failed": ("✗", "bold red"),
+    "skipped": ("–", "dim"),
+    "cancelled": ("–", "dim"),
+}
+
+
+class Display(Protocol):
+    """Shows how a run goes on."""
+
+    @property
+    def told(self) -> Collection[str]:
+        """The failures that were told in full."""
+        ...
+
+    def show(self, state: State, news: Sequence[Recorded]) -> None:
+        """`news` are the events since the last time; `state` is what they led to."""
+        ...
+
+    def hear(self, told: View) -> None:
+        """Something is said in it."""
+        ...
+
+
+@contextmanager
+def display(graph: Graph, now_ms: Callable[[], int]) -> Iterator[Display]:
+    """The display that suits stderr; `now_ms` is the store's time."""
+    if not terminal.is_live():
+        yield Lines()
+        return
+    from rich.live import Live
+
+    with Live(console=terminal.messages(), refresh_per_second=10) as live:
+        yield Board(live, graph, now_ms)
+
+
+async def follow(run: Run, shown: Display, asking: Asking, telling: AsyncGenerator[Told, None] | None = None) -> State:
+    """Show how a run goes on until it has ended or needs a person; return that state. `asking` knows why a step is not
+    placed; `telling` is what is said in it, which is shown as it comes."""
+    async with _places(asking, run.id) as look:
+        if telling is None:
+            return await _follow(run, shown, look)
+        return await _followed_and_heard(run, shown, look, telling)
+
+
+async def _followed_and_heard(run: Run, shown: Display, look: Callable[[], None], telling: AsyncGenerator[Told, None]) -> State:
+    hearing = asyncio.create_task(_hear(telling, shown), name="holdfast-hearing")
+    try:
+        return await _follow(run, shown, look)
+    finally:
+        # What was written before is in the store by now, and heard at the next look.
+        await asyncio.wait([hearing], timeout=_LAST_WORDS_S)
+        hearing.cancel()
+        await asyncio.gather(hearing, return_exceptions=True)
+
+
+async def _hear(telling: AsyncGenerator[Told, None], shown: Display) -> None:
+    try:
+        async with aclosing(telling):
+            async for told in telling:
+                shown.hear(view.of_told(told))
+    except HoldfastError as problem:
+        terminal.say(f"What is said in the run cannot be shown any more: {problem.message}")
+
+
+async def _follow(run: Run, shown: Display, look: Callable[[], None]) -> State:
+    seen = 0
+
+    def news(state: State) -> bool:
+        return state.seq > seen or run.needs_somebody(state)
+
+    while True:
+        state = await run.until(news)
+        done = await run.rests(state)
+        events = await run.events(seen)
+        seen = events[-1].seq if events else seen
+        shown.show(state, events)
+        if done:
+            return state
+        if may_be_placed(state):
+            look()
+        await asyncio.sleep(_LOOK_EVERY_S)
+
+
+@asynccontextmanager
+async def _places(asking: Asking, run: str) -> AsyncIterator[Callable[[], None]]:
+    """Return a function to call once a step may wait for a place: it prints the reason, once for each pool or label."""
+    news = asyncio.Event()
+    telling = asyncio.create_task(_tell_places(asking, run, news), name="holdfast-places")
+    try:
+        yield news.set
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
+
+async def _tell_places(asking: Asking, run: str, news: asyncio.Event) -> None:
+    told: set[tuple[str | None, str | None]] = set()
+    pause_s: float | None = None
+    while True:  # until it is called off
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await news.wait()
+        await asyncio.sleep(_PLACED_S if pause_s is None else _MISSED_S)
+        news.clear()
+        try:
+            waits = await tell_waits(asking, run, told)
+        except HoldfastError:  # the run is followed without it
+            waits = True
+        pause_s = min(2 * (pause_s or _PLACED_S), _LOOKS_AGAIN_S) if waits else None
+
+
+async def tell_waits(asking: Asking, run: str, told: set[tuple[str | None, str | None]]) -> bool:
+    """Say what of it was not `told`; True while a step of the run waits for a place."""
+    from holdfast.cli.page.waiting import words
+
+    waiting = (await asking.row(query.Run(run)))["waiting_for"]
+    if not any(each["kind"] == "worker" for each in waiting):
+        return False
+    now_ms = asking.now_ms()
+    for each in await asking.rows(query.Queue(run)):
+        why = each["pool"], each["lacking"]
+        is_new = each["workers"] and why not in told and why not in ((None, None), (None, "capacity"))
+        stays = each["pool"] is not None and not each["possible"]
+        if is_new and (stays or now_ms - each["since_ms"] >= 1000 * _MISSED_S):
+            told.add(why)
+            terminal.say(words(each, now_ms, {}))
+    return True
+
+
+async def listen(service: Backend, run: str) -> tuple[View, Collection[str]]:
+    """Tell what happens in a run that goes on elsewhere, as a log keeps it, until it has ended or needs somebody; how it stands
+    then, and the failures that were told."""
+    after, teller = 0, Teller()
+
+    def told(event: View) -> None:
+        nonlocal after
+        after = event["seq"]
+        if (line := teller.tell(view.recorded_of(event))) is not None:
+            terminal.say(line)
+
+    async def hear(look: Callable[[], None]) -> None:
+        async with aclosing(service.watch(run, 0)) as watching:
+            async for event in watching:
+                told(event)
+                look()
+
+    async with _places(service, run) as look:
+        hearing = asyncio.create_task(hear(look), name="holdfast-hearing")
+        try:
+            found = await service.settled(run)
+        finally:
+            hearing.cancel()
+            await asyncio.gather(hearing, return_exceptions=True)
+    for event in await service.rows(query.Events(run=run, cursor=str(after))):
+        told(event)
+    return found, teller.told
+
+
+class Lines:
+    """One line for each change, as a log keeps it."""
+
+    def __init__(self) -> None:
+        self._teller = Teller()
+
+    @property
+    def told(self) -> Collection[str]:
+        return self._teller.told
+
+    def show(self, state: State, news: Sequence[Recorded]) -> None:
+        for recorded in news:
+            line = self._teller.tell(recorded)
+            if line is not None:
+                terminal.say(line)
+
+    def hear(self, told: View) -> None:
+        """A log is no place for half sentences: `holdfast runs stream` has them."""
+
+
+class Board:
+    """A table of the nodes, with the run's money below it."""
+
+    told: Collection[str] = ()
+    """A table has no room for a whole failure."""
+
+    def __init__(self, live: Live, graph: Graph, now_ms: Callable[[], int]) -> None:
+        self._live = live
+        self._graph = graph
+        self._now_ms = now_ms
+        self._spinners: dict[str, RenderableType] = {}
+        self._table: list[RenderableType] = []
+        self._said = ""
+        """The line that has begun of what is said. The lines before it stand above the table."""
+        self._words = Shown(self._write)
+
+    def hear(self, told: View) -> None:
+        self._words.hear(told)
+        *lines, self._said = self._said.split("\n")
+        if lines:
+            self._live.console.print("\n".join(lines), markup=False, soft_wrap=True)
+        self._draw()
+
+    def _write(self, words: str) -> None:
+        self._said += words
+
+    def _draw(self) -> None:
+        from rich.console import Group
+        from rich.text import Text
+
+        self._live.update(Group(*([Text(self._said)] if self._said.strip() else []), *self._table), refresh=True)
+
+    def show(self, state: State, news: Sequence[Recorded]) -> None:
+        from rich.table import Table
+        from rich.text import Text
+
+        nodes = Table.grid(padding=(0, 2))
+        names = [name for name in (*self._graph.order, COMPENSATE) if name in state.steps]
+        for name in names[-_MOST_ROWS:]:
+            step = state.steps[name]
+            kind = self._graph.nodes[name].kind if name in self._graph.nodes else ""
+            nodes.add_row(self._mark(step), Text(named(step.id)), kind, Elapsed(step, self._now_ms), _detail(step))
+        waiting = [name for name in self._graph.order if name not in state.steps]
+        for name in waiting[: max(0, _MOST_ROWS - len(names))]:
+            nodes.add_row(" ", Text(name, style="dim"), Text(self._graph.nodes[name].kind, style="dim"), "", "")
+        self._table = [nodes, _money(state, self._now_ms)]
+        self._draw()
+
+    def _mark(self, step: Step) -> RenderableType:
+        from rich.spinner import Spinner
+        from rich.text import Text
+
+        if step.status == "active":
+            return self._spinners.setdefault(step.id, Spinner("dots", style="cyan"))
+        mark, style = _MARKS["failed" if step.provisional else step.status]
+        return Text(mark, style=style)
+
+
+def _detail(step: Step) -> RenderableType:
+    from rich.text import Text
+
+    if step.status == "completed":
+        result = job_result(step.output, is_failure=step.provisional)
+        if result != "completed":
+            return Text(terminal.line(result), style="red", overflow="ellipsis", no_wrap=True)
+        return Text(", ".join(step.decisions or ()), style="green")
+    if step.error is not None and step.status in ("failed", "retrying"):
+        return Text(terminal.line(failure(step.error)), style="red", overflow="ellipsis", no_wrap=True)
+    waits = [op.name for _, op in step.unsettled() if op.status in ("open", "deferred", "in_doubt")]
+    words = step.reason or ", ".join(waits) or ("" if step.status == "active" else step.status)
+    return Text(terminal.line(words), style="dim")
+
+
+def _money(state: State, now_ms: Callable[[], int]) -> RenderableType:
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    budget = state.budget
+    now = status(state)
+    line = Table.grid(padding=(0, 2))
+    cells: list[RenderableType] = [Text(now, style=terminal.STYLES.get(now, ""))]
+    spent = f"${usd(budget.settled_nanousd)}"
+    if budget.limit_nanousd is not None:
+        spent += f" of ${usd(budget.limit_nanousd)}"
+        cells.append(ProgressBar(total=budget.limit_nanousd or 1, completed=budget.committed_nanousd, width=_BAR))
+    aside = budget.held_nanousd + budget.in_doubt_nanousd
+    cells.append(Text(spent + (f", ${usd(aside)} held" if aside else "")))
+    cells.append(Since(state, now_ms))
+    line.add_row(*cells)
+    return line
+
+
+class Elapsed:
+    """How long a step takes, as it is at the moment at which it is drawn."""
+
+    def __init__(self, step: Step, now_ms: Callable[[], int]) -> None:
+        self._step = copy(step)  # the state goes on while the last picture of it is drawn again
+        self._now_ms = now_ms
+
+    def __rich__(self) -> str:
+        step = self._step
+        spent = took(step.status, step.began_ms, step.since_ms, self._now_ms())
+        return f"[dim]{spent}" if step.began_ms else ""
+
+
+class Since:
+    """When a run was started, and how long it has taken."""
+
+    def __init__(self, state: State, now_ms: Callable[[], int]) -> None:
+        self._started_ms, self._ended_ms, self._now_ms = state.started_at_ms, state.ended_at_ms, now_ms
+
+    def __rich__(self) -> str:
+        return f"[dim]{clock(self._started_ms)[11:]} +{span((self._ended_ms or self._now_ms()) - self._started_ms)}"

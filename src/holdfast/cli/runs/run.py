@@ -1,0 +1,397 @@
+"""`holdfast run`: starts a run and follows it until it ends or needs somebody.
+
+Never here: how its progress looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from holdfast.cli.opening import backend, is_fleet, is_there, located, server, shown, typed
+from holdfast.cli.option import (
+    Agent,
+    AsJson,
+    AtLimit,
+    CpuM,
+    Gpus,
+    Labels,
+    MemoryMb,
+    ModelCallLimit,
+    Store,
+    Tags,
+    TeamBudget,
+    TokenLimit,
+    ToolCallLimit,
+    WallLimit,
+    Who,
+)
+from holdfast.cli.page import terminal
+from holdfast.cli.page.exit_code import INTERRUPTED, OF_STATUS, OK
+from holdfast.cli.page.given import json_value, who
+from holdfast.cli.page.label import missing, needed, resources_of
+from holdfast.cli.process import parting
+from holdfast.cli.process.interruption import Interruption
+from holdfast.cli.target import is_name, meant_file
+from holdfast.errors import NotFound, UsageError
+from holdfast.service.principal import Principal
+
+if TYPE_CHECKING:
+    from holdfast.authoring.workflow import Workflow
+    from holdfast.compose import Engine
+    from holdfast.core.facts.state import OpenCall
+    from holdfast.core.values.demand import Resources
+    from holdfast.core.values.ids import CallId
+    from holdfast.engine.runs.stored_workflow import StoredWorkflow
+    from holdfast.service.declarations.query import View
+
+
+def run(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="WORKFLOW",
+            help="FILE.py:WORKFLOW, FILE.yaml or PACKAGE.MODULE:NAME. Or the name of one that the store knows (`workflows"
+            " list`): that runs where its code is, and is followed from here.",
+        ),
+    ],
+    given: Annotated[
+        str | None, typer.Option("--input", "-i", metavar="JSON", help="The input: JSON, @FILE of it, or @- for stdin.")
+    ] = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option(
+            "--tenant", metavar="TENANT", help="Whose run it is; by default that of the token at a server, else `default`."
+        ),
+    ] = None,
+    team: Annotated[
+        str | None, typer.Option("--team", metavar="TEAM", help="Whose of the tenant: what its limits count it in.")
+    ] = None,
+    team_budget: TeamBudget = None,
+    agent: Agent = None,
+    cost_limit: Annotated[
+        str | None, typer.Option("--cost-limit", metavar="USD", help="What the run may spend on models.")
+    ] = None,
+    token_limit: TokenLimit = None,
+    model_calls: ModelCallLimit = None,
+    tool_calls: ToolCallLimit = None,
+    wall_s: WallLimit = None,
+    on_limit: AtLimit = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="KEY", help="Makes the start idempotent: the same key is the same run.")
+    ] = None,
+    run_tag: Annotated[
+        list[str] | None, typer.Option("--run-tag", metavar="TAG", help="A word by which the run is found; repeatable.")
+    ] = None,
+    queue: Annotated[
+        bool, typer.Option("--queue", help="Where too many runs are active, wait for a place instead of being refused.")
+    ] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Return once the run is durably started.")] = False,
+    here: Annotated[
+        bool, typer.Option("--here", help="On a fleet's store: run its steps in this process too, as a worker would.")
+    ] = False,
+    label: Labels = None,
+    tag: Tags = None,
+    cpu_m: CpuM = None,
+    memory_mb: MemoryMb = None,
+    gpus: Gpus = 0,
+    grace_s: Annotated[
+        float,
+        typer.Option(
+            "--grace-s",
+            metavar="SECONDS",
+            min=0,
+            max=3600,
+            help="What calls of tools and models that have left get to bring their outcome home, when it is interrupted.",
+        ),
+    ] = 30.0,
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> int:
+    """Start a run and follow it until it ends or waits for somebody. In a fleet the workers run it."""
+    following = Following(target, store)
+    with Interruption(following.words) as interruption:
+        try:
+            heard = terminal.is_live() and not as_json
+            how = How(detach, here, label or (), resources_of(tag or (), cpu_m, memory_mb, gpus), grace_s, heard)
+            return _follow(
+                following,
+                interruption,
+                given,
+                as_json,
+                how,
+                {
+                    "tenant": tenant,
+                    "team": team,
+                    "team_budget": team_budget,
+                    "agent": agent,
+                    "cost_limit_usd": cost_limit,
+                    "max_tokens": token_limit,
+                    "max_model_calls": model_calls,
+                    "max_tool_calls": tool_calls,
+                    "max_wall_s": wall_s,
+                    "on_limit": on_limit,
+                    "key": key,
+                    "tags": tuple(run_tag or ()),
+                    "by": who(by).claim,
+                    "queue": queue,
+                },
+            )
+        except asyncio.CancelledError:  # only by a signal
+            interruption.tell()
+            return INTERRUPTED
+
+
+class How(NamedTuple):
+    """What becomes of the run once it is started."""
+
+    detach: bool
+    here: bool
+    labels: Sequence[str]
+    resources: Resources
+    grace_s: float
+    heard: bool
+    """Whether what is said in it is shown as it comes."""
+
+
+class Outcome(NamedTuple):
+    """How a run was left: as --json prints it, why it ended, and what it waits for, in words."""
+
+    found: View
+    reason: str | None
+    waits: list[str]
+    told: Collection[str] = ()
+    """The failures that were told while it went on."""
+
+
+class Following:
+    """How far this command has come with its run, for the person who interrupts it."""
+
+    def __init__(self, target: str, store: str | None) -> None:
+        self.target = target
+        self.store = store
+        self.is_named = False
+        """Whether it is of a workflow whose code is elsewhere."""
+        self.starting = False
+        self.run: str | None = None
+        self.status: str | None = None
+        """Where it was left, once it is followed no more."""
+        self.unattended = False
+        """Whether it could go on, and no living process has its workflow."""
+        self.labels: Sequence[str] = ()
+        """The options that a worker of it needs."""
+        self.in_flight: Callable[[], Mapping[CallId, OpenCall]] = dict
+        """The calls of it that have left this process and have no outcome."""
+
+    def means(self, workflow: Workflow | StoredWorkflow) -> None:
+        """Its run is going to be one of `workflow`."""
+        self.labels = needed(workflow)
+        if is_name(self.target):
+            self.is_named, self.target = True, "--yaml" if workflow.graph.has_scripts else "FILE.py:WORKFLOW"
+
+    def worker(self, *more: str) -> str:
+        """The command that drives its run, where the workflow's code is."""
+        return typed("worker", self.target, *self.labels, *more, store=self.store)
+
+    def words(self) -> str:
+        if self.run is None:
+            if not self.starting:
+                return "Interrupted. Nothing was started."
+            return f"Interrupted. Whether the run was started: {typed('runs', 'list', store=self.store)}"
+        show = typed("runs", "show", self.run, store=self.store)
+        if self.status is not None:
+            return f"Interrupted. Run {self.run} is {self.status}, and nothing of it is lost:\n  {show}"
+        if server(self.store) is not None:
+            cancel = typed("runs", "cancel", self.run, store=self.store)
+            return f"Interrupted. Run {self.run} goes on at the server:\n  {show}\nor can be ended:\n  {cancel}"
+        return (
+            f"Interrupted. Run {self.run} keeps what it has done and can be taken up again:\n"
+            f"  {self.worker('--until-idle')}\n"
+            "or be ended:\n"
+            f"  {typed('runs', 'cancel', self.run, store=self.store)}" + parting.asked(self.in_flight())
+        )
+
+
+def _follow(
+    following: Following, interruption: Interruption, given: str | None, as_json: bool, how: How, start: dict[str, Any]
+) -> int:
+    from holdfast.cli.target import load
+    from holdfast.platform.machine import run_quickly
+
+    store = following.store
+    workflow = following.target if is_name(following.target) else load(following.target, to_run=True)
+    value = json_value(given, "--input") if given is not None else None
+    with terminal.aside():
+        doing = _run if server(store) is None else _run_there
+        outcome = run_quickly(doing(workflow, value, start, how, following, interruption))
+    found = outcome.found
+    if as_json:
+        terminal.emit(found)
+    elif how.detach:
+        terminal.show(found["run_id"])
+        words = "." if server(store) is not None else f":\n  {following.worker()}"
+        if found["status"] != "running":
+            terminal.say(f"Run {found['run_id']}: {found['status']}.")
+        elif following.unattended:
+            terminal.say(f"Started. A worker takes it up{words}")
+        else:
+            terminal.say(f"Any worker of its workflow drives it{words}")
+    else:
+        _conclude(outcome)
+    terminal.hand_over()
+    return OK if how.detach else OF_STATUS.get(found["status"], OK)
+
+
+async def _run(
+    meant: Workflow | str, value: Any, start: dict[str, Any], how: How, following: Following, interruption: Interruption
+) -> Outcome:
+    from holdfast.cli import advice
+    from holdfast.cli.backend import Here
+    from holdfast.cli.process import job_log
+    from holdfast.cli.runs import progress
+    from holdfast.compose import Engine
+    from holdfast.core.values.ids import RunId
+    from holdfast.core.views.status import status
+    from holdfast.service import view
+    from holdfast.service.service import Service
+
+    task = asyncio.current_task()
+    assert task is not None
+    interruption.stops(task)
+    where, known = located(following.store)
+    execute = how.here or not (how.detach or is_fleet(where))
+    if isinstance(meant, str):
+        _expect_elsewhere(meant, where, how)
+        execute = False
+    elif execute and (lacks := missing(meant, how.labels, how.resources.tags, how.resources.gpus)):
+        raise UsageError(
+            f"{meant.name} asks for what this process lacks, so nothing was started. If it has that, say {' '.join(lacks)}."
+        )
+    async with Engine.open(
+        where,
+        workflows=[] if isinstance(meant, str) else [meant],
+        execute=execute,
+        labels=how.labels,
+        resources=how.resources,
+        settings=known,
+        call_grace_s=how.grace_s,
+    ) as engine:
+        workflow = await _known(engine, meant) if isinstance(meant, str) else meant
+        following.means(workflow)
+        following.starting = True
+        now_ms = engine.now_ms()
+        begun = await engine.start(workflow, value, **start | {"tenant": start["tenant"] or "default"})
+        following.run = begun.id
+        following.in_flight = parting.heard(engine.executor, RunId(begun.id))
+        terminal.say(f"Run {begun.id} of {workflow.name} {workflow.version}")
+        state = await begun.state()
+        following.unattended = not execute and status(state) == "running" and not await engine.workers_of(workflow)
+        if following.unattended and not how.detach:
+            _tell_of_no_worker(following)
+        if state.graph_hash != workflow.hash and not how.detach:
+            terminal.say(
+                "It was started with another definition of this workflow, so it is only followed from here."
+                " `holdfast runs migrate` would have it go on with this one."
+            )
+        told: Collection[str] = ()
+        asking = Here(Service(engine), who(None))
+        since = "start" if state.started_at_ms >= now_ms else "now"  # of one that was there nothing is said again
+        if not how.detach:
+            with progress.display(workflow.graph, engine.now_ms) as display, job_log.shown():
+                telling = engine.watch_stream(begun.id, since=since) if how.heard else None
+                state = await progress.follow(begun, display, asking, telling)
+                told = display.told
+        found = await view.of_run(engine, state)
+        waits = await advice.of_run(asking, found, following.store)
+        following.status = found["status"]
+    interruption.over()
+    return Outcome(found, state.reason, waits, told)
+
+
+async def _run_there(
+    meant: Workflow | str, value: Any, start: dict[str, Any], how: How, following: Following, interruption: Interruption
+) -> Outcome:
+    """The same of a workflow that a server knows by its name."""
+    from holdfast.cli import advice
+    from holdfast.cli.runs import progress
+    from holdfast.service.declarations import query
+    from holdfast.service.declarations.command import Start
+
+    task = asyncio.current_task()
+    assert task is not None
+    interruption.stops(task)
+    if not isinstance(meant, str) or how.here:
+        raise UsageError(
+            f"{following.target} would run in this process, which needs a store, and HOLDFAST_URL names a server: say the name"
+            " of a workflow that it knows (`holdfast workflows list`), or --store. Nothing was started."
+        )
+    claim = start.pop("by")
+    async with backend(None, Principal(claim.name)) as service:
+        following.starting = True
+        found = await service.tell(Start(workflow=meant, input=value, **start))
+        assert found is not None
+        following.run = found["run_id"]
+        terminal.say(f"Run {following.run} of {found['workflow']} {found['version']}")
+        whole = await service.row(query.Run(found["run_id"]))
+        following.unattended = whole["workflow_missing_since"] is not None
+        if following.unattended and not how.detach:
+            terminal.say("Started. It waits: no worker has its workflow now.")
+        reason, told = None, None
+        if not how.detach:
+            whole, told = await progress.listen(service, found["run_id"])
+            found, reason = {name: whole[name] for name in found}, whole["reason"]
+        waits = await advice.of_run(service, found, None)
+        following.status = found["status"]
+    interruption.over()
+    return Outcome(found, reason, waits, told or ())
+
+
+def _expect_elsewhere(name: str, where: str, how: How) -> None:
+    """Raises UsageError where nobody can know a workflow of that name, or nothing but its code would do."""
+    if not is_there(where):
+        raise UsageError(
+            f"{name!r} names no file or module (write FILE.yaml, FILE.py:WORKFLOW or PACKAGE.MODULE:WORKFLOW), and there is no"
+            f" store at {shown(where)} that could know a workflow of this name. Nothing was started."
+        )
+    if how.here:
+        raise UsageError(
+            f"--here runs the steps in this process, which needs the code of {name}: say FILE.py:WORKFLOW. Nothing was started."
+        )
+
+
+async def _known(engine: Engine, name: str) -> StoredWorkflow:
+    """The workflow that a store knows by this name. Raises NotFound, which names the file where one is meant."""
+    try:
+        return await engine.workflow(name)
+    except NotFound as problem:
+        raise NotFound(f"{meant_file(name)}{problem.message}") from None
+
+
+def _tell_of_no_worker(following: Following) -> None:
+    here = "" if following.is_named else f"\nor run it here: add {' '.join(['--here', *following.labels])}."
+    terminal.say(f"Started. It waits: no worker has its workflow now. Start one elsewhere:\n  {following.worker()}{here}")
+
+
+def _conclude(outcome: Outcome) -> None:
+    """The output on stdout; on stderr how the run ended, or what it waits for and the commands that go with it."""
+    from holdfast.cli.page.telling import failed
+
+    found, reason, waits, told = outcome
+    spent = f"${found['cost_usd']}" + (f" of ${found['limit_usd']}" if found["limit_usd"] is not None else "")
+    if found["status"] == "completed":
+        output = found["output"]
+        if isinstance(output, str):
+            terminal.show_text(output)
+        else:
+            terminal.emit(output)
+    terminal.hand_over()
+    why = failed(**found["error"]) if found["error"] is not None else reason
+    ended = found["status"] in ("completed", "failed", "cancelled")
+    why = None if why in told else why
+    terminal.say(f"Run {found['run_id']}: {found['status']}, {spent}." + (f" {why}" if why and ended else ""))
+    for line in waits:
+        terminal.say(line)

@@ -1,0 +1,337 @@
+"""`holdfast runs`: what runs there are, what happened in one, and what a person may do to it.
+
+Never here: starting one (run), answering its gates (gates), how they are shown (listing, portrait, history).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from holdfast.cli import bulk, reference
+from holdfast.cli.backend import Lists
+from holdfast.cli.bulk import MOST, All, Deed, DryRun, Limit, Many, Yes
+from holdfast.cli.filter import Asked, Key, MaxCost, MinCost, RunTags, Since, Statuses, Text, Until, Workflow
+from holdfast.cli.nouns.score import score
+from holdfast.cli.opening import acting, backend
+from holdfast.cli.option import AsJson, MaybeRun, OfTenant, Reason, RunArgument, Store, Who
+from holdfast.cli.page.exit_code import OK
+from holdfast.cli.page.given import json_value, who
+from holdfast.cli.page.telling import tell_run
+from holdfast.cli.runs import history, listing, portrait
+from holdfast.cli.runs.comparison import diff
+from holdfast.cli.runs.fork import fork
+from holdfast.cli.runs.recording import export
+from holdfast.cli.runs.stream import stream
+from holdfast.cli.runs.tail import tail
+from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from holdfast.authoring.workflow import Workflow as Definition
+    from holdfast.service.declarations.declaration import Command
+    from holdfast.service.principal import Principal
+
+app = typer.Typer(help="See what runs there are, and pause, cancel, retry, extend, signal or score one.", no_args_is_help=True)
+app.command()(tail)
+app.command()(stream)
+app.command()(fork)
+app.command()(diff)
+app.command()(export)
+app.command(context_settings={"ignore_unknown_options": True})(score)  # -1 is a value
+
+
+@app.command("list")
+def list_(
+    tenant: OfTenant = None,
+    workflow: Workflow = None,
+    status: Statuses = None,
+    key: Key = None,
+    since: Since = None,
+    until: Until = None,
+    before: Annotated[str | None, typer.Option("--before", metavar="RUN", help="Only those older than this run.")] = None,
+    children_of: Annotated[
+        str | None, typer.Option("--children-of", metavar="RUN", help="Only those that this run has asked for.")
+    ] = None,
+    tag: RunTags = None,
+    text: Text = None,
+    min_cost: MinCost = None,
+    max_cost: MaxCost = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1_000_000, help="Maximum number of rows.")] = 50,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on: print each of them again when it has changed, until interrupted.")
+    ] = False,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """List runs, newest first."""
+    asked = Asked(tenant, workflow, status, key, since, until, children_of, tag, text, min_cost, max_cost)
+    listing.show(asked, before, limit, follow=follow, as_json=as_json, store=store)
+
+
+@app.command()
+def show(
+    run: RunArgument,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="With everything below it: its children, theirs, and what all have cost.")
+    ] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Its trace: what happened at its nodes, how long it took and what it cost, no data.")
+    ] = False,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Show a run: its steps, its money, its effects, and what it waits for."""
+    if tree and trace:
+        raise UsageError("--tree shows many runs, --trace one: say one of them.")
+    portrait.show(run, tree=tree, trace=trace, as_json=as_json, store=store)
+
+
+@app.command()
+def events(
+    run: RunArgument,
+    after: Annotated[int, typer.Option("--after", metavar="SEQ", help="Only those after this one.")] = 0,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for more, until the run has ended.")] = False,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Print a run's history, one event a line: when, how long after its start, and what matters of it."""
+    history.show(run, after, follow=follow, as_json=as_json, store=store)
+
+
+@app.command()
+def items(
+    run: RunArgument,
+    map_: Annotated[str, typer.Argument(metavar="MAP", help="The map, as `runs show` calls it: review, flow/2.")],
+    after: Annotated[int, typer.Option("--after", metavar="SEQ", help="Only those that ended after this event.")] = 0,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="Maximum number of rows.")] = 100,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """List how the items of a map have ended, in the order in which they did."""
+    history.show_items(run, map_, after, limit, as_json=as_json, store=store)
+
+
+# --- What a person may do to a run ------------------------------------------------------------------------------------
+
+
+@app.command()
+def cancel(
+    run: MaybeRun = None,
+    reason: Reason = None,
+    every: All = False,
+    tenant: OfTenant = None,
+    workflow: Workflow = None,
+    status: Statuses = None,
+    key: Key = None,
+    since: Since = None,
+    until: Until = None,
+    tag: RunTags = None,
+    limit: Limit = MOST,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> int:
+    """Cancel a run, or all of some: nothing new begins, a flow cleans up, what it did is compensated, then it ends.
+
+    Cancelling it again cuts short what cleans up.
+    """
+    many = Many(Asked(tenant, workflow, status, key, since, until, tags=tag), limit, yes, dry_run)
+    why = reason or "cancelled"
+    return _do("cancel", _telling("Cancel", why), run, every, many, by, as_json, store)
+
+
+_USUAL: Final = {
+    "cancel": ("running", "waiting", "requires_attention", "budget_blocked", "paused"),
+    "pause": ("running", "waiting", "requires_attention", "budget_blocked"),
+    "resume": ("paused",),
+    "retry": ("failed",),
+}
+"""The statuses of the runs that --all means where no other is said."""
+
+
+def _doing(name: str) -> Callable[..., int]:
+    """The command that does this to a run, or to all of some."""
+
+    def act(
+        run: MaybeRun = None,
+        every: All = False,
+        tenant: OfTenant = None,
+        workflow: Workflow = None,
+        status: Statuses = None,
+        key: Key = None,
+        since: Since = None,
+        until: Until = None,
+        tag: RunTags = None,
+        limit: Limit = MOST,
+        yes: Yes = False,
+        dry_run: DryRun = False,
+        by: Who = None,
+        as_json: AsJson = False,
+        store: Store = None,
+    ) -> int:
+        many = Many(Asked(tenant, workflow, status, key, since, until, tags=tag), limit, yes, dry_run)
+        return _do(name, _telling(name.capitalize()), run, every, many, by, as_json, store)
+
+    return act
+
+
+for _name, _help in (
+    ("retry", "Take up a failed run where it failed, or all of some: what is done stays done, what failed is tried again."),
+    ("pause", "Pause a run, or all of some: what has begun may finish, nothing new begins."),
+    ("resume", "Let a paused run go on, or all of some."),
+):
+    app.command(_name, help=_help)(_doing(_name))
+
+
+def _telling(kind: str, *fields: Any) -> Deed:
+    """What makes of a run the command of that kind to it."""
+
+    def made(run: str) -> Command:
+        from holdfast.service.declarations import command
+
+        told: Command = getattr(command, kind)(run, *fields)
+        return told
+
+    return made
+
+
+def _do(
+    name: str, deed: Deed, run: str | None, every: bool, many: Many, by: str | None, as_json: bool, store: str | None
+) -> int:
+    """Do something to one run, or to all that are meant; or only tell what would be done."""
+    bulk.expect_one_or_all(run, every, many)
+    if run is None:
+        return asyncio.run(bulk.do(name, deed, who(by), _USUAL[name], many, as_json, store))
+    if many.dry_run:
+        return asyncio.run(_tell_of_one(name, run, as_json, store))
+    _act(run, deed, by=by, as_json=as_json, store=store)
+    return OK
+
+
+async def _tell_of_one(name: str, run: str, as_json: bool, store: str | None) -> int:
+    from holdfast.cli import cancelling
+
+    async with backend(store, who(None)) as service:
+        return await cancelling.tell_all(service, name, [await reference.run_id(service, run)], as_json)
+
+
+@app.command()
+def extend(
+    run: RunArgument,
+    steps: Annotated[int | None, typer.Option("--steps", metavar="N", help="The new limit on steps.")] = None,
+    tokens: Annotated[int | None, typer.Option("--tokens", metavar="N", help="The new limit on tokens.")] = None,
+    model_calls: Annotated[
+        int | None, typer.Option("--model-calls", metavar="N", help="The new limit on calls of models.")
+    ] = None,
+    tool_calls: Annotated[
+        int | None, typer.Option("--tool-calls", metavar="N", help="The new limit on calls of tools.")
+    ] = None,
+    active: Annotated[
+        int | None, typer.Option("--active-s", metavar="SECONDS", help="The new limit on active time, in seconds.")
+    ] = None,
+    wall: Annotated[
+        int | None, typer.Option("--wall-s", metavar="SECONDS", help="The new limit on its time since its start, in seconds.")
+    ] = None,
+    lifespan: Annotated[
+        int | None, typer.Option("--lifespan-s", metavar="SECONDS", help="The new lifespan, in seconds.")
+    ] = None,
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Raise a run's limits, so that it goes on from where it stopped. (Money: holdfast budget raise.)"""
+    given = {
+        "steps": steps,
+        "tokens": tokens,
+        "model_calls": model_calls,
+        "tool_calls": tool_calls,
+        "active": active,
+        "wall": wall,
+        "lifespan": lifespan,
+    }
+    limits = {name: value for name, value in given.items() if value is not None}
+    if not limits:
+        raise UsageError(
+            "Say which limit to raise: --steps, --tokens, --model-calls, --tool-calls, --active-s, --wall-s or --lifespan-s."
+        )
+
+    _act(run, *(_telling("Extend", *each) for each in limits.items()), by=by, as_json=as_json, store=store)
+
+
+@app.command()
+def signal(
+    run: RunArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The signal's name.")],
+    data: Annotated[str | None, typer.Option("--data", metavar="JSON", help="What it carries: JSON or @FILE.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="Send it once: the same key again sends nothing.")] = None,
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Send a run a signal; it is kept until a step asks for it."""
+    value = json_value(data, "--data") if data is not None else None
+    _act(run, _telling("Signal", name, value, key), by=by, as_json=as_json, store=store)
+
+
+@app.command()
+def migrate(
+    run: RunArgument,
+    target: Annotated[
+        str, typer.Argument(metavar="WORKFLOW", help="FILE.py:WORKFLOW, or the name of one that the store knows.")
+    ],
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="N", min=1, help="With a name: this version, not the highest.")
+    ] = None,
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Have a run go on with another definition of its workflow."""
+    from holdfast.cli.target import is_name, load
+
+    if is_name(target):
+        tell_run(asyncio.run(_migrate_to_known(run, target, version or 0, who(by), store)), as_json)
+        return
+    if version is not None:
+        raise UsageError("--version goes with a workflow's name; a file has one. Nothing was changed.")
+    workflow = load(target)
+    tell_run(asyncio.run(_migrate(run, workflow, who(by), store)), as_json)
+
+
+async def _migrate_to_known(run: str, name: str, version: int, by: Principal, store: str | None) -> dict[str, Any]:
+    from holdfast.service.declarations.command import Migrate
+
+    async with backend(store, by) as service:
+        row = await reference.run(service, run)
+        if row["workflow"] != name:
+            raise UsageError(
+                f"Run {row['run_id']} is of the workflow {row['workflow']!r}, not of {name!r:.100}. Nothing was changed."
+            )
+        found = await service.tell(Migrate(row["run_id"], version))
+        assert found is not None
+        return found
+
+
+async def _migrate(run: str, workflow: Definition, by: Principal, store: str | None) -> dict[str, Any]:
+    async with acting(store) as service:
+        named = await reference.run_id(Lists(service.control), run)
+        await service.control.migrate(named, workflow, by=by.claim)
+        return await service.run(by, named)
+
+
+def _act(run: str, *deeds: Deed, by: str | None, as_json: bool, store: str | None) -> None:
+    """Tell a run something, and how it stands afterwards."""
+
+    async def work() -> dict[str, Any]:
+        async with backend(store, who(by)) as service:
+            named = await reference.run_id(service, run)
+            *_, found = [await service.tell(deed(named)) for deed in deeds]
+            assert found is not None
+            return found
+
+    tell_run(asyncio.run(work()), as_json)

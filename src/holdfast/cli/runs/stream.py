@@ -1,0 +1,136 @@
+"""`holdfast runs stream`: what is said in a run, as it comes: by its models, and by its code.
+
+Never here: how it is heard of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Annotated
+
+import typer
+
+from holdfast.cli import reference
+from holdfast.cli.opening import backend, typed
+from holdfast.cli.option import AsJson, RunArgument, Store
+from holdfast.cli.page import terminal
+from holdfast.cli.page.exit_code import INTERRUPTED, OK
+from holdfast.cli.page.given import who
+from holdfast.cli.process.interruption import Interruption
+from holdfast.service.declarations import query
+from holdfast.service.declarations.query import View
+
+
+def stream(
+    run: RunArgument,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="STREAM", help="Only this stream, `model`, or what one call says: draft#1:0:1."),
+    ] = None,
+    since: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="PLACE",
+            help="`start`, `now`, a cursor, or with --name a number: of the value, or of the character of the call.",
+        ),
+    ] = "start",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until the run has ended.")] = False,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Print what models say in a run, and what its code writes to streams; with --json each piece with its cursor."""
+    reading = _Reading(run, name, since, as_json, store)
+    with Interruption(reading.words) as interruption:
+        try:
+            asyncio.run(_stream(reading, follow, interruption))
+        except asyncio.CancelledError:
+            interruption.tell()
+            raise typer.Exit(INTERRUPTED) from None
+    raise typer.Exit(OK)
+
+
+class _Reading:
+    """How far it has been printed."""
+
+    def __init__(self, run: str, name: str | None, since: str, as_json: bool, store: str | None) -> None:
+        self.run = run
+        self.name = name
+        self.since = since
+        self.as_json = as_json
+        self.store = store
+        self.shown = Shown(terminal.show_part)
+
+    def words(self) -> str:
+        named = ("--name", self.name) if self.name is not None else ()
+        more = ("--from", self.since, "-f", *(("--json",) if self.as_json else ()))
+        return f"Interrupted. Go on with: {typed('runs', 'stream', self.run, *named, *more, store=self.store)}"
+
+    def print(self, told: View) -> None:
+        if self.as_json:
+            terminal.emit_line(told)
+        else:
+            self.shown.hear(told)
+        terminal.hand_over()
+        self.since = told["cursor"]
+
+
+class Shown:
+    """What is told, as words on a screen: a text goes on where it was, set in below the name of who says it."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._source: str | None = None
+        """Who speaks in the line that has begun."""
+
+    def hear(self, told: View) -> None:
+        if "text" in told and told["kind"] != "result":
+            self._say(told["source"], told["text"])
+            return
+        self.rest()
+        source = terminal.line(told["source"])
+        if told["kind"] == "result":
+            failed = "" if told["outcome"] == "completed" else " (failed)"
+            self._write(f"{source}{failed}:\n  {_set_in(told['text'])}\n")
+        elif told["kind"] == "value":
+            self._write(f"{source} {told['offset']}: {terminal.as_json(told['value'])}\n")
+        elif told["kind"] == "reset":
+            self._write(f"{source} is asked again: what it said above counts for nothing.\n")
+        elif (outcome := told.get("outcome", "")) != "completed":
+            self._write(f"{source} did not come to its end ({outcome}).\n")
+
+    def _say(self, source: str, text: str) -> None:
+        if self._source != source:
+            self.rest()
+            self._write(terminal.line(source) + ":\n  ")
+            self._source = source
+        self._write(_set_in(text))
+
+    def rest(self) -> None:
+        """End the line that has begun."""
+        if self._source is not None:
+            self._write("\n")
+        self._source = None
+
+
+def _set_in(text: str) -> str:
+    return terminal.plain(text).replace("\n", "\n  ")
+
+
+async def _stream(reading: _Reading, follow: bool, interruption: Interruption) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    interruption.stops(task)
+    async with backend(reading.store, who(None)) as service:
+        reading.run = await reference.run_id(service, reading.run)
+        asked = query.Streams(run=reading.run, name=reading.name, cursor=reading.since)
+        async with aclosing(service.listen(asked, follow=follow)) as telling:
+            async for told in telling:
+                reading.print(told)
+                if terminal.is_unread():
+                    break
+    reading.shown.rest()
+    terminal.hand_over()
+    interruption.over()

@@ -1,0 +1,117 @@
+"""`holdfast runs tail`: every event of all runs, to be exported or watched.
+
+Each line carries the cursor after it, so that a reader who keeps the last line he has dealt with misses nothing and gets
+nothing twice. Never here: what an event means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from holdfast.cli.opening import listing, typed
+from holdfast.cli.option import AsJson, Store
+from holdfast.cli.page import terminal
+from holdfast.cli.page.exit_code import INTERRUPTED, OK
+from holdfast.cli.page.given import who
+from holdfast.cli.process.interruption import Interruption
+from holdfast.errors import CursorLost, StoreError, StoreGone, StoreTooNew, Unreachable
+from holdfast.service.declarations.query import START, Page, Tail, View
+
+if TYPE_CHECKING:
+    from holdfast.cli.backend import Asking
+
+_MOST_AT_ONCE: Final = 500
+"""Events in memory; one is less than 100 kB."""
+_LOOK_EVERY_S: Final = 1.0
+_AWAY_S: Final = 1.0
+
+
+def tail(
+    since: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="CURSOR", help="Go on after this cursor; `start` is the oldest event known, `now` the end."
+        ),
+    ] = START,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for more until interrupted.")] = False,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Print the events of all runs in the order of their commits, one a line; with --json each with its cursor."""
+    telling = Telling(since, follow, as_json, store)
+    with Interruption(telling.words) as interruption:
+        try:
+            asyncio.run(_tail(telling, interruption))
+        except asyncio.CancelledError:
+            interruption.tell()
+            raise typer.Exit(INTERRUPTED) from None
+    raise typer.Exit(OK)
+
+
+class Telling:
+    """How far the tail has been printed."""
+
+    def __init__(self, since: str, follow: bool, as_json: bool, store: str | None) -> None:
+        self.since = since
+        self.follow = follow
+        self.as_json = as_json
+        self.store = store
+
+    def words(self) -> str:
+        again = ("--json",) if self.as_json else ()
+        return f"Interrupted. Go on with: {typed('runs', 'tail', '--from', self.since, *again, store=self.store)}"
+
+    def tell(self, page: Page) -> bool:
+        """Print events; whether any may come after them that somebody reads."""
+        for row in page.rows:
+            if self.as_json:
+                terminal.emit_line(row)
+            else:
+                terminal.show(_words(row))
+            self.since = row["cursor"]
+        terminal.hand_over()
+        self.since = page.cursor or self.since
+        return page.cursor is not None and not terminal.is_unread()
+
+
+async def _tail(telling: Telling, interruption: Interruption) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    interruption.stops(task)
+    async with listing(telling.store, who(None)) as service:
+        said, more = "", True
+        while more:
+            try:
+                more = await _next(service, telling)
+                said = ""
+            except (CursorLost, StoreGone, StoreTooNew):
+                raise
+            except (StoreError, Unreachable) as problem:
+                if not telling.follow:
+                    raise
+                if str(problem) != said:  # once, not every second as long as it lasts
+                    terminal.say(f"Nothing can be read now, and it is tried again: {problem.message}")
+                said = str(problem)
+                await asyncio.sleep(_AWAY_S)
+    interruption.over()
+
+
+async def _next(service: Asking, telling: Telling) -> bool:
+    """Print what comes next; whether anything may come after it."""
+    page = await service.ask(Tail(cursor=telling.since, limit=_MOST_AT_ONCE, ends=not telling.follow))
+    more = telling.tell(page)
+    if more and not page.rows:
+        await service.changed(_LOOK_EVERY_S)
+    return more
+
+
+def _words(row: View) -> str:
+    from holdfast.cli.page import moment
+    from holdfast.cli.page.telling import gist
+
+    return terminal.line(
+        f"{moment.clock(moment.ms(row['at']))}  {row['run_id']}  {row['seq']:>5}  {row['type']:<18}  {gist(row)}"
+    )

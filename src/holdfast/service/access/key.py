@@ -1,0 +1,227 @@
+"""Keys of services and links: made, shown once, known by their hash, replaced, taken back at once.
+
+Never here: where they are kept (ports.caller), who may make them beyond their own bounds (permission).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.core.values.access import ANY, Access, problem
+from holdfast.errors import Conflict, InvalidInput, NotFound, NotPermitted
+from holdfast.platform.machine import new_secret
+from holdfast.ports import ApiKey, Keys, Opens, Store, ToDecide
+from holdfast.service.access.identity import KEY, Holder, hashed
+from holdfast.service.declarations.command import Decide, MakeKey, Signal
+from holdfast.service.principal import Principal
+from holdfast.service.view import KeyRow, NewKeyRow, NewLinkRow, of_key
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}", re.ASCII)
+LINK: Final = "hfl_"
+"""How what opens a link begins."""
+_MOST_LINK_S: Final = 90 * 86_400
+_MOST_LIFE_S: Final = 10 * 365 * 86_400
+
+
+def told_by(opens: Opens, said: Mapping[str, Any]) -> Signal | Decide:
+    """What a link tells when its body says this: a command, of which the link says which. Raises InvalidInput."""
+    kind: type[Signal | Decide] = Signal
+    if isinstance(opens, ToDecide):
+        kind, given = Decide, {"gate": opens.gate, "shown_hash": opens.shown_hash}
+        if "decision" not in said:
+            raise InvalidInput("This link decides something: say the decision. Nothing was done.")
+    else:
+        given = {"run": opens[0], "name": opens[1]}
+    free = [name for name in kind.__struct_fields__ if name not in (*given, "key")]
+    if said.keys() - {*free}:
+        raise InvalidInput(f"This link takes {', '.join(free)} and nothing else. Nothing was done.")
+    try:
+        return msgspec.convert({**said, **given}, kind)
+    except msgspec.ValidationError as problem:
+        raise InvalidInput(f"This request cannot be: {problem}. Nothing was done.") from None
+
+
+class ApiKeys:
+    """Those of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._keys = store.keys
+        self._clock = store.clock
+
+    async def holder(self, token: str) -> Holder | None:
+        """Who has this key; None for one that nobody has, that is over or was taken back. The store is asked each time."""
+        key = await self._keys.found(hashed(token).hex())
+        if key is None or key.revoked_at_ms is not None or key.opens is not None:
+            return None
+        if key.expires_at_ms is not None and key.expires_at_ms <= self._clock.now_ms():
+            return None
+        access = Access(key.may, key.workflows, key.tools, key.unoffered)
+        return Holder(
+            f"keys.{key.name}",
+            tenant=key.tenant,
+            roles=key.roles,
+            teams=key.teams,
+            access=access,
+            maker=key.maker,
+            vouches=key.vouches,
+        )
+
+    async def make(self, who: Principal, asked: MakeKey) -> NewKeyRow:
+        """A new key, with what it is shown once: `key`. It may no more than who makes it, in no other roles. Raises
+        InvalidInput, NotPermitted, and Conflict where there is one of the name."""
+        if _NAME.fullmatch(asked.name) is None:
+            raise InvalidInput(f"{asked.name!r:.80} is no name of a key: a-z, 0-9, _ . and -, 64 at most. Nothing was made.")
+        if (wrong := problem(asked.may)) is not None:
+            raise InvalidInput(f"This key cannot be: {wrong}. Nothing was made.")
+        if asked.life_s is not None and not 0 < asked.life_s <= _MOST_LIFE_S:
+            raise InvalidInput(f"life_s is {asked.life_s}; a key lives up to {_MOST_LIFE_S} seconds. Nothing was made.")
+        unoffered = asked.workflows != ANY and _holds_unoffered(who)
+        _expect_within(who, Access(asked.may, asked.workflows, asked.tools, unoffered), (*asked.roles, *asked.teams))
+        now_ms = self._clock.now_ms()
+        token = KEY + new_secret()
+        key = ApiKey(
+            name=asked.name,
+            hash=hashed(token).hex(),
+            tenant=who.of_tenant(asked.tenant),
+            may=asked.may,
+            roles=asked.roles,
+            teams=asked.teams,
+            workflows=asked.workflows,
+            tools=asked.tools,
+            made_by=str(who.claim),
+            maker=_in_hand_of(who) or f"keys.{asked.name}",
+            made_at_ms=now_ms,
+            expires_at_ms=None if asked.life_s is None else now_ms + asked.life_s * 1000,
+            vouches=who.vouches,
+            unoffered=unoffered,
+        )
+        if not await self._keys.put(key, None):
+            raise Conflict(f"There is a key {asked.name!r}, now or before: a name means one key for good. Nothing was made.")
+        return {**of_key(key), "key": token}
+
+    async def link(self, who: Principal, tenant: str, opens: Opens, life_s: int, roles: tuple[str, ...] = ()) -> NewLinkRow:
+        """A new link, shown once: `link`. Raises InvalidInput."""
+        if not 0 < life_s <= _MOST_LINK_S:
+            raise InvalidInput(f"life_s is {life_s}; a link lives up to {_MOST_LINK_S} seconds. Nothing was made.")
+        now_ms, token = self._clock.now_ms(), LINK + new_secret()
+        key = ApiKey(
+            name=f"link-{hashed(token).hex()[:16]}",
+            hash=hashed(token).hex(),
+            tenant=tenant,
+            roles=roles,
+            may=("reviewer",) if isinstance(opens, ToDecide) else ("operator",),
+            made_by=str(who.claim),
+            client=who.client,
+            maker=_in_hand_of(who),
+            made_at_ms=now_ms,
+            expires_at_ms=now_ms + life_s * 1000,
+            opens=opens,
+        )
+        await self._keys.put(key, None)
+        return {**of_key(key), "link": token}
+
+    async def opened(self, token: str) -> ApiKey | None:
+        """The link of this token; None for one that nobody has, or that is over. One that was used or taken back says so."""
+        key = await self._keys.found(hashed(token).hex()) if token.startswith(LINK) else None
+        if key is None or key.opens is None or (key.expires_at_ms or 0) <= self._clock.now_ms():
+            return None
+        return key
+
+    async def used(self, key: ApiKey) -> None:
+        """It has done what it was for."""
+        await self._keys.put(msgspec.structs.replace(key, revoked_at_ms=self._clock.now_ms()), key.hash)
+
+    async def rotate(self, who: Principal, name: str, tenant: str | None = None) -> NewKeyRow:
+        """Another secret under the same name; the one before is over at once. Whoever is shown it may do as
+        much. Code that no server offers is not reached with it any more, unless it is by `who`. Raises NotFound, NotPermitted,
+        Conflict, InvalidInput."""
+        before = await self._named(who, name, tenant)
+        access = Access(before.may, before.workflows, before.tools, before.unoffered and _holds_unoffered(who))
+        _expect_within(who, access, (*before.roles, *before.teams))
+        if before.vouches and not who.vouches and Access(before.may).allows("reviewer"):
+            raise NotPermitted(
+                f"{before.name} says in which roles others decide, and {who.claim} acts in their own only. Nothing was made: a"
+                " program rotates it, or somebody on the store (`holdfast keys rotate`)."
+            )
+        token = KEY + new_secret()
+        maker = _in_hand_of(who) or f"keys.{before.name}"
+        replaced = await self._replace(before, hash=hashed(token).hex(), maker=maker, unoffered=access.unoffered)
+        return {**replaced, "key": token}
+
+    async def revoke(self, who: Principal, name: str, tenant: str | None = None) -> KeyRow:
+        """Take it back, for good and at once: an admin any, others the links that they have made. Raises NotFound, Conflict,
+        InvalidInput."""
+        before = await self._named(who, name, tenant)
+        if not (who.access.allows("admin") or _is_link_of(who, before)):
+            raise no_key(name)
+        return await self._replace(before, revoked_at_ms=before.revoked_at_ms or self._clock.now_ms())
+
+    async def _named(self, who: Principal, name: str, tenant: str | None) -> ApiKey:
+        key = await owned(self._keys, name, who.of_tenant(tenant))
+        if key is None:
+            raise no_key(name)
+        return key
+
+    async def _replace(self, before: ApiKey, **changes: Any) -> KeyRow:
+        key = msgspec.structs.replace(before, **changes)
+        if before.revoked_at_ms is not None and key.hash != before.hash:
+            raise Conflict(f"The key {key.name} was taken back, for good. Nothing was changed: make another.")
+        if not await self._keys.put(key, before.hash):
+            raise Conflict(f"Somebody else has just changed the key {key.name}. Nothing was done: look, and try again.")
+        return of_key(key)
+
+
+def _expect_within(who: Principal, access: Access, roles: Iterable[str]) -> None:
+    """Raise NotPermitted for a key that allows more than is allowed to whom it is shown: grants, workflows, tools and roles."""
+    if not who.access._replace(unoffered=_holds_unoffered(who)).holds(access):
+        reached = ", ".join((*who.access.may, *who.access.workflows, *who.access.tools))
+        hidden = ", and code that no server offers" if access.unoffered and not _holds_unoffered(who) else ""
+        raise NotPermitted(
+            f"{who.claim} holds {reached:.400} and grants no more, and this key reaches more{hidden}. Nothing was made."
+        )
+    expect_roles(who, roles)
+
+
+def _holds_unoffered(who: Principal) -> bool:
+    """True if somebody starts code that no server offers: whoever runs the fleet, and for whom they have named it."""
+    return who.tenant is None or who.access.unoffered
+
+
+def expect_roles(who: Principal, roles: Iterable[str]) -> None:
+    """Raise NotPermitted for roles and teams that somebody hands on and does not have."""
+    if (other := who.lacks(roles)) is not None:
+        raise NotPermitted(f"{who.claim} does not act in the role {other!r:.80}, and hands it on to nobody. Nothing was made.")
+
+
+def _in_hand_of(who: Principal) -> str | None:
+    """Return the person who has a secret in hand that `who` is shown: who comes with a key or link is its maker. A program that
+    acts for nobody is no person: None."""
+    is_program = not who.is_person and who.name == who.client
+    return who.maker or (None if is_program else who.name)
+
+
+def _is_link_of(who: Principal, key: ApiKey) -> bool:
+    """Return True for a link that was made with the same token, also as somebody else; of a key, by who has it in hand now."""
+    if key.opens is None:
+        return False
+    if not key.client:
+        return (key.made_by, key.maker) == (str(who.claim), _in_hand_of(who))
+    return key.client == who.client and who.maker in (None, key.maker)
+
+
+async def owned(keys: Keys, name: str, tenant: str | None) -> ApiKey | None:
+    """Return the key of a name: a tenant's own; without a tenant the only one of that name. Raises InvalidInput where several
+    tenants have one."""
+    found = await keys.named(name, tenant, 2)
+    if len(found) > 1:
+        raise InvalidInput(f"Several tenants have a key {name!r:.80}: say whose you mean, with `tenant`. Nothing was done.")
+    return found[0] if found else None
+
+
+def no_key(name: str) -> NotFound:
+    """Return the refusal for a key that is not there, or is hidden from the caller."""
+    return NotFound(f"There is no key {name!r:.80}; `holdfast keys list` shows those that are.")

@@ -1,0 +1,162 @@
+"""Signed tokens (JWT, RFC 7519) of people, from an issuer that is trusted: who their holder is, for how long, by which claims.
+
+The algorithms are those that are pinned, never the one that a token names; of its header only `kid` is read, which chooses
+among the keys that the issuer shows at the address that is pinned or that a file holds. Never here: what a holder may do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import httpx2
+import jwt
+
+from holdfast.core.values.access import ANY, Access, problem
+from holdfast.core.values.claim import folded
+from holdfast.errors import UsageError
+from holdfast.platform import privacy
+from holdfast.service.access.identity import Holder, read_words
+from holdfast.settings import SignedTokenRules
+
+MOST_BYTES: Final = 16 * 1024
+"""Of a token: proxies take no longer headers."""
+_MOST_SET_BYTES: Final = 1024 * 1024
+_MOST_KEYS: Final = 100
+_FETCHED_S: Final = 5.0
+_FRESH_S: Final = 600.0
+"""How long the issuer's keys are believed without another look: one that it takes back is refused after that."""
+_AGAIN_S: Final = 30.0
+"""How often they are looked at for a token with an unknown key at most: such tokens cost nothing to make."""
+_OURS: Final = ("clients.", "workers.", "keys.")
+"""How the names of tokens and keys begin that this server knows itself: nobody else is called so."""
+
+
+class SignedTokens:
+    """What is known of the issuer."""
+
+    def __init__(self, rules: SignedTokenRules) -> None:
+        """Raises UsageError for a key file that cannot be used."""
+        self._rules = rules
+        self._keys: Mapping[str | None, Any] = {}
+        self._read_s = self._tried_s = float("-inf")
+        self._looking = asyncio.Lock()
+        if rules.key_file is not None:
+            self._keys = {None: _key_of(rules)}
+
+    async def holder(self, token: str) -> Holder | None:
+        """Who has this token; None for one that is not the issuer's, is over or not yet, or is for somebody else."""
+        rules = self._rules
+        if len(token) > MOST_BYTES:
+            return None
+        try:
+            key = await self._key(jwt.get_unverified_header(token).get("kid"))
+            if key is None:
+                return None
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=list(rules.algorithms),
+                audience=rules.audience,
+                issuer=rules.issuer,
+                leeway=rules.leeway_s,
+                options={"require": ["exp", "iss", "aud", "sub"]},
+            )
+            return self._holder(claims)
+        except (jwt.PyJWTError, ValueError, TypeError):
+            return None
+
+    def _holder(self, claims: Mapping[str, Any]) -> Holder:
+        """Raises ValueError for claims that say nobody, or more than may be said."""
+        rules, name = self._rules, claims["sub"]
+        if not isinstance(name, str) or not name.strip() or len(name) > 200 or folded(name).startswith(_OURS):
+            raise ValueError("sub names nobody")
+        tenant = claims.get(rules.tenant_claim)
+        if tenant is None and not rules.tenantless:
+            raise ValueError("it is of no tenant")
+        if tenant is not None and not (isinstance(tenant, str) and tenant.strip()):
+            raise ValueError("its tenant is no name")
+        may = read_words(claims.get(rules.grants_claim, list(rules.grants)))
+        if problem(may) is not None:
+            raise ValueError(problem(may))
+        workflows, tools = (read_words(claims.get(name, list(ANY))) for name in ("workflows", "tools"))
+        access = Access(may, workflows, tools, "*" not in workflows)  # type: ignore[arg-type]
+        roles, teams = read_words(claims.get(rules.roles_claim, [])), read_words(claims.get(rules.teams_claim, []))
+        return Holder(name, tenant=tenant, roles=roles, teams=teams, access=access, is_person=True)
+
+    async def _key(self, kid: Any) -> Any:
+        """The key that a token names; where one key is known and the token names none, that one."""
+        rules = self._rules
+        if rules.jwks_url is not None:
+            await self._look(kid)
+        if kid is not None and not isinstance(kid, str):
+            return None
+        if rules.key_file is not None:
+            return self._keys[None]
+        return self._keys.get(kid) if kid is not None else next(iter(self._keys.values())) if len(self._keys) == 1 else None
+
+    async def _look(self, kid: Any) -> None:
+        """Know the issuer's keys. Where they cannot be read those known before count until they are too old."""
+        now_s = asyncio.get_running_loop().time()
+        is_old = now_s - self._read_s > _FRESH_S
+        if (is_old or kid not in self._keys) and now_s - self._tried_s > _AGAIN_S:
+            async with self._looking:
+                if now_s - self._tried_s > _AGAIN_S:
+                    self._tried_s = now_s
+                    found = await _fetched(str(self._rules.jwks_url), self._rules.algorithms)
+                    if found is not None:
+                        self._keys, self._read_s = found, now_s
+        if now_s - self._read_s > 2 * _FRESH_S:
+            self._keys = {}
+
+
+async def _fetched(url: str, algorithms: Sequence[str]) -> Mapping[str | None, Any] | None:
+    """The keys at an address, by their names; None where it does not answer with keys."""
+    body = b""
+    try:
+        async with (
+            asyncio.timeout(_FETCHED_S),
+            httpx2.AsyncClient(follow_redirects=False, timeout=_FETCHED_S) as http,
+            http.stream("GET", url) as answer,
+        ):
+            if answer.status_code != 200:
+                return None
+            async for part in answer.aiter_bytes():
+                body += part
+                if len(body) > _MOST_SET_BYTES:
+                    return None
+        said = json.loads(body)["keys"][:_MOST_KEYS]
+    except (httpx2.HTTPError, TimeoutError, ValueError, KeyError, TypeError):
+        return None
+    found: dict[str | None, Any] = {}
+    for each in said:
+        if not isinstance(each, dict) or each.get("use", "sig") != "sig" or each.get("kty") == "oct":
+            continue  # a secret that is shown to everybody is none
+        try:
+            key = jwt.PyJWK(each)
+        except jwt.PyJWTError:
+            continue  # of a kind that is not known here
+        if key.algorithm_name in algorithms and _weakness(key.algorithm_name, key.key) is None:
+            found[each.get("kid")] = key
+    return found
+
+
+def _key_of(rules: SignedTokenRules) -> Any:
+    file, secret = rules.key_file, rules.algorithms[0].startswith("HS")
+    assert file is not None
+    try:
+        raw = privacy.read_secret(file, "key of signed tokens") if secret else file.read_bytes()
+        key = jwt.get_algorithm_by_name(rules.algorithms[0]).prepare_key(raw.strip() if secret else raw)
+        if (weak := next(filter(None, (_weakness(each, key) for each in rules.algorithms)), None)) is not None:
+            raise ValueError(weak)
+        return key
+    except (OSError, ValueError, TypeError, jwt.PyJWTError) as wrong:
+        raise UsageError(f"The key file {file} of [identity] cannot be used: {wrong}. Nothing was started.") from None
+
+
+def _weakness(algorithm: str, key: Any) -> str | None:
+    """Return why a key is too short for an algorithm (RFC 7518, 3.2 and 3.3); None for one that is not."""
+    weak: str | None = jwt.get_algorithm_by_name(algorithm).check_key_length(key)
+    return weak

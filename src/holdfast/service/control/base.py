@@ -1,0 +1,153 @@
+"""What all subjects of an engine's control stand on, and what a name that somebody gives must be.
+
+Never here: a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from decimal import Decimal
+from typing import Any, Final
+from unicodedata import category
+
+import msgspec
+
+from holdfast.authoring.values.adapter import Adapter
+from holdfast.authoring.values.sensitive import sealed_for
+from holdfast.core.facts.events import GateOpened
+from holdfast.core.facts.graph import Graph
+from holdfast.core.facts.state import State
+from holdfast.core.rules.limits import whole_tokens
+from holdfast.core.rules.questions import EXHAUSTED
+from holdfast.core.values.claim import Claim, folded
+from holdfast.core.values.ids import MOST_NAME_BYTES, CallId, StepId, node_of
+from holdfast.core.values.money import nanousd
+from holdfast.core.values.scopes import in_tokens
+from holdfast.core.views.sealing import Sealing
+from holdfast.engine.steps.executor import Executor
+from holdfast.errors import InvalidInput, SchemaMismatch
+from holdfast.ports import Store
+from holdfast.service.control.declared import type_of_node, type_of_response
+from holdfast.service.control.inquiry import Inquiries
+from holdfast.service.control.naming import DEFAULT_TENANT
+
+OF_THE_ENGINE: Final = ("schedule/", "conversation/", "supervisor/")
+"""How the start keys begin that schedules, conversations and supervisors give their runs: they take a run under such a key for
+their own."""
+NOT_GIVEN: Final[Any] = object()
+"""Nothing was said, as opposed to None and to the data null."""
+
+
+class ControlBase(Inquiries):
+    """One subject of an engine's control: commands, and the questions that may be asked besides."""
+
+    def __init__(self, executor: Executor, trace_id: str | None = None, store: Store | None = None) -> None:
+        """`trace_id`: in which trace things are told, unless a claim says so itself; `store`: what is read here, if that
+        is less than the engine's own."""
+        self.runtime = executor.services.runtime
+        super().__init__(store if store is not None else self.runtime.store, self.runtime.loop)
+        self.executor = executor
+        self.payloads = executor.services.payloads
+        self._trace_id = trace_id
+
+    async def graph_of(self, graph_hash: str) -> Graph:
+        return await self.runtime.catalog.graph_of(graph_hash)
+
+    async def _set_limits(self, limits: Mapping[str, int | None]) -> None:
+        for family, amount in limits.items():
+            await self.store.scopes.set_limit(family, amount)
+
+    def _claim(self, by: str | Claim | None) -> Claim:
+        """Who acts, as he says, without the values of secrets; a name of blanks is none."""
+        claim = by if isinstance(by, Claim) else Claim(by)
+        name = self._clean(claim.name)
+        name = name and word("name of who acts", name)
+        name = name if name and name.strip() else None
+        roles = tuple(self.payloads.redact(role) for role in claim.roles)
+        return claim._replace(name=name, roles=roles, trace_id=claim.trace_id or self._trace_id)
+
+    def sensitive(self, tenant: str = DEFAULT_TENANT) -> AbstractContextManager[None]:
+        """Have Pydantic seal and open what is Sensitive for a tenant, inside a block: what a run has come to is read with
+        `with engine.sensitive(tenant): Model.model_validate(output)`."""
+        return sealed_for(tenant, self.payloads.sealing)
+
+    def _sealed_as(self, declared: Adapter | None, value: Any, tenant: str) -> Any:
+        """Return what somebody gives in the place of code, as the code would have written it: the one way into a history for a
+        value with a declared type, None where nobody here knows that. Raises InvalidInput for what does not fit, and where
+        a text could be that of a sensitive field that nobody here knows."""
+        with self.sensitive(tenant):
+            plain = self.payloads.plain(value)
+            if declared is None:
+                _expect_no_text(plain, self.payloads.sealing)
+                return plain
+            try:
+                return declared.sealed(plain)
+            except (SchemaMismatch, InvalidInput) as problem:
+                raise InvalidInput(f"Give data as the code returns it: {problem.message} Nothing was done.") from None
+
+    async def _answer_of(self, state: State, gate: GateOpened) -> Adapter | None:
+        """Return the type of what an answer stands in the place of: a step's output, or a tool's response."""
+        catalog, subject = self.runtime.catalog, gate.subject or ""
+        if gate.reason == EXHAUSTED:
+            return type_of_node(catalog, state.graph_hash, node_of(StepId(subject)), state.maps)
+        call = state.calls.get(CallId(subject))
+        tool = (await self.payloads.value(gate.shown, state.tenant))["tool"] if call is None else call.name
+        return type_of_response(catalog, state.graph_hash, tool)
+
+    def _clean(self, text: str | None) -> str | None:
+        """What a person typed, without the values of secrets."""
+        return None if text is None else self.payloads.redact(text)
+
+
+def _expect_no_text(plain: Any, sealing: Sealing) -> None:
+    """Raise InvalidInput for data that could hold the text of a sensitive field, where texts are sealed."""
+    if sealing.has_keys and b'"' in msgspec.json.encode(plain):
+        raise InvalidInput(
+            "This process has not the code in the place of which this stands, or the code does not say what it returns: nobody"
+            " here knows which of its texts are sensitive, and they would be stored as they are. Nothing was done: give it to a"
+            " process that has loaded the workflow."
+        )
+
+
+def limits_of(family: str, limit_usd: float | str | Decimal | None, max_tokens: int | None) -> Mapping[str, int | None]:
+    """The limits that are given, for the scopes of a family and for those that count its tokens. Raises InvalidInput."""
+    found: dict[str, int | None] = {}
+    try:
+        if limit_usd is not NOT_GIVEN:
+            found[family] = None if limit_usd is None else nanousd(limit_usd)
+        if max_tokens is not NOT_GIVEN:
+            found[in_tokens(family)] = None if max_tokens is None else whole_tokens(max_tokens)
+    except ValueError as problem:
+        raise InvalidInput(f"The limit cannot be used: {problem}. Nothing was changed.") from None
+    if not found:
+        raise InvalidInput("Say what the limit is: limit_usd, max_tokens or both. Nothing was changed.")
+    return found
+
+
+def start_key(given: str) -> str:
+    """Return the start key that a caller gives. Raises InvalidInput for what is no name, or could be the engine's own."""
+    key = word("key", given)
+    if folded(key).startswith(OF_THE_ENGINE):
+        raise InvalidInput(
+            f"A key that begins with {key.partition('/')[0]!r:.40} and a slash is one of the engine's own. Nothing was started:"
+            " choose another key."
+        )
+    return key
+
+
+def word(what: str, text: str) -> str:
+    """`text`, which must be one that can be stored: what others would look for must be what was meant."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"The {what} {text!r} is not valid Unicode text. Nothing was done.") from None
+    if "\0" in text:
+        raise InvalidInput(f"The {what} {text!r} holds the character NUL, which no store keeps in a name. Nothing was done.")
+    if (size := len(text.encode())) > MOST_NAME_BYTES:
+        raise InvalidInput(
+            f"The {what} {text[:20]!r}… has {size} bytes; a name has {MOST_NAME_BYTES} at most. Nothing was done."
+        )
+    if any(category(sign) in ("Cc", "Zl", "Zp") for sign in text):
+        raise InvalidInput(f"The {what} {text!r} holds a control character or a line break. Nothing was done.")
+    return text

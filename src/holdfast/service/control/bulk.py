@@ -1,0 +1,186 @@
+"""The same done to many runs: all that a filter finds, each by itself, so that one which refuses keeps nobody else from it.
+
+Never here: what is done to one (command, repair), asking a person whether he means it (cli).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, Unpack
+
+from holdfast.core.rules.forking import Fork
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.ids import RunId
+from holdfast.core.values.payload import digest
+from holdfast.core.views.projection import RunRow
+from holdfast.engine.runs.starting import started_as
+from holdfast.errors import HoldfastError, InvalidInput, StoreError
+from holdfast.ports import RunFilter
+from holdfast.service.control.base import NOT_GIVEN, word
+from holdfast.service.control.repair import Repairs, expect_settled
+
+Deed = Literal["retry", "cancel", "pause", "resume", "fork"]
+LetterDeed = Literal["replay", "resolve"]
+MOST_RUNS: Final = 1000
+"""Of one call, each a commit or more: it takes some seconds. `before` the last of them the next go on."""
+
+_UNENDED: Final = ("running", "waiting", "requires_attention", "budget_blocked")
+USUAL: Final[Mapping[Deed, Sequence[str]]] = {
+    "cancel": (*_UNENDED, "paused"),
+    "pause": _UNENDED,
+    "resume": ("paused",),
+    "retry": ("failed",),
+    "fork": ("failed",),
+}
+"""The statuses of the runs that are meant where no other is said."""
+
+
+def fork_name(name: str | None, step: str, *said: Any) -> str:
+    """What the forks of one bulk are called, from their start keys: as the caller says, or by what he asks for. So one that
+    broke off and is said again forks no run twice."""
+    return word("name of the forks", name) if name is not None else f"bulk-{digest([step, *said])[:16]}"
+
+
+class BulkOutcome(NamedTuple):
+    """What became of one run, or would: how it stands, why it refused, and the run that was forked from it."""
+
+    run: RunId
+    status: str
+    refused: str | None = None
+    fork: RunId | None = None
+    letter: str | None = None
+    """Of a dead letter, which."""
+    plan: Fork | None = None
+    """Of a fork that would be, what it would begin with."""
+
+
+class Bulks(Repairs):
+    """Told in one call, done one after the other."""
+
+    async def bulk(
+        self,
+        deed: Deed,
+        *,
+        step: str | None = None,
+        fork_key: str | None = None,
+        reason: str = "cancelled",
+        repeat_effects: bool = False,
+        dry_run: bool = False,
+        by: str | Claim | None = None,
+        **sought: Unpack[RunFilter],
+    ) -> Sequence[BulkOutcome]:
+        """Retry, cancel, pause, resume or fork (from `step`) the runs that `sought` finds, newest first: 1000 unless `limit`
+        says fewer. With `dry_run` nothing is done, and told is what would be refused as things stand. A `status` that is not
+        said is that of runs of which it can be done: `failed` for retry and fork. Said again it forks nothing twice: it tells
+        what it has forked already, and refuses forks of its own; under another `fork_key` it begins anew. Raises StoreError
+        where the store fails in between; what was done is done.
+        """
+        if (step is None) == (deed == "fork"):
+            raise InvalidInput("step= says from where runs are forked, and goes with fork and nothing else. Nothing was done.")
+        _expect_few(sought.get("limit", MOST_RUNS))
+        sought["limit"], sought["status"] = sought.get("limit", MOST_RUNS), sought.get("status") or USUAL[deed]
+        found = await self.runs(**sought)
+        if step is not None:
+            name = fork_name(fork_key, step, repeat_effects)
+            return [await self._forked(row, name, step, repeat_effects, dry_run, by) for row in found]
+        return [await self._outcome(deed, row.run, row.status, reason, dry_run, by) for row in found]
+
+    async def _forked(
+        self, row: RunRow, name: str, step: str, repeats: bool, dry_run: bool, by: str | Claim | None
+    ) -> BulkOutcome:
+        if (row.key or "").startswith(f"{name}/"):
+            return BulkOutcome(row.run, row.status, "It is a fork that this has made.")
+        key = f"{name}/{row.run}"
+        known = await started_as(self.runtime, row.tenant, key)
+        try:
+            if known is not None:
+                return BulkOutcome(row.run, row.status, fork=known.run)
+            if dry_run:
+                plan = await self.fork_plan(row.run, step, repeat_effects=repeats, by=by)
+                return BulkOutcome(row.run, row.status, plan=plan)
+            fork = await self.fork(row.run, step, repeat_effects=repeats, key=key, by=by)
+        except StoreError:
+            raise
+        except HoldfastError as problem:
+            return BulkOutcome(row.run, row.status, problem.message)
+        return BulkOutcome(row.run, row.status, fork=RunId(fork.id))
+
+    async def _outcome(
+        self, deed: Deed, run: RunId, status: str, reason: str, dry_run: bool, by: str | Claim | None
+    ) -> BulkOutcome:
+        try:
+            if dry_run:
+                may = status in USUAL[deed] or (deed in ("pause", "resume") and status in (*_UNENDED, "paused"))
+                return BulkOutcome(run, status, None if may else f"It is {status}.")
+            if deed == "cancel":
+                await self.cancel(run, reason=reason, by=by)
+            else:
+                await {"retry": self.retry, "pause": self.pause, "resume": self.resume}[deed](run, by=by)
+        except StoreError:
+            raise
+        except HoldfastError as problem:
+            return BulkOutcome(run, status, problem.message)
+        return BulkOutcome(run, await self.run(run).status())
+
+    async def bulk_dead_letters(
+        self,
+        deed: LetterDeed,
+        output: Any = NOT_GIVEN,
+        *,
+        reason: str | None = None,
+        dry_run: bool = False,
+        by: str | Claim | None = None,
+        run_id: str | None = None,
+        tenant: str | None = None,
+        workflow: str | None = None,
+        node: str | None = None,
+        error_class: str | None = None,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        after: str | None = None,
+        limit: int = MOST_RUNS,
+    ) -> Sequence[BulkOutcome]:
+        """Replay or resolve (with `output`, or with the failure) the open dead letters that are found, the oldest run's first,
+        1000 at most. With `dry_run` nothing is done, and told is what would be refused as things stand. One that was replayed
+        with another of its run, or by somebody else meanwhile, is done. Raises StoreError where the store fails in between;
+        what was done is done."""
+        if deed == "replay" and output is not NOT_GIVEN:
+            raise InvalidInput("output= goes with resolve; a replay finds out what comes of it. Nothing was done.")
+        _expect_few(limit)
+        found = await self.dead_letters(
+            run_id=run_id,
+            tenant=tenant,
+            workflow=workflow,
+            node=node,
+            error_class=error_class,
+            since_ms=since_ms,
+            until_ms=until_ms,
+            after=after,
+            limit=limit,
+        )
+        return [await self._letter_outcome(deed, each.id, output, reason, dry_run, by) for each in found]
+
+    async def _letter_outcome(
+        self, deed: LetterDeed, letter: str, output: Any, reason: str | None, dry_run: bool, by: str | Claim | None
+    ) -> BulkOutcome:
+        found, state = await self.dead_letter(letter)
+        refused: str | None = None
+        try:
+            if found.resolved_at_ms is not None:
+                pass
+            elif dry_run and deed == "replay":
+                expect_settled(state, found.letter.step)
+            elif deed == "replay":
+                await self.replay_dead_letter(letter, by=by)
+            elif not dry_run:
+                await self.resolve_dead_letter(letter, output, reason=reason, by=by)
+        except StoreError:
+            raise
+        except HoldfastError as problem:
+            refused = problem.message
+        return BulkOutcome(state.run, await self.run(state.run).status(), refused, letter=letter)
+
+
+def _expect_few(limit: int) -> None:
+    if not 1 <= limit <= MOST_RUNS:
+        raise InvalidInput(f"limit is {limit}; one call is about 1 to {MOST_RUNS}. Nothing was done.")

@@ -1,0 +1,596 @@
+"""What runs are told: to start, to pause, to go on, to end; a person's decisions, a program's signals, the truth about a call.
+
+Never here: what follows from it (core).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final, NamedTuple, Unpack, get_args, overload
+
+from typing_extensions import TypeVar
+
+from holdfast.authoring.given import workflow_of
+from holdfast.authoring.signal import Signal
+from holdfast.authoring.values.plain import encode
+from holdfast.authoring.values.sensitive import sealed_by
+from holdfast.authoring.workflow import Workflow
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts.contribution import shown_now
+from holdfast.core.facts.events import GateOpened
+from holdfast.core.facts.graph import Graph
+from holdfast.core.facts.state import TOOL_APPROVAL, State
+from holdfast.core.people.gates import asked_together, closed, expect_fields, no_gate, offered
+from holdfast.core.rules.forking import questions
+from holdfast.core.rules.limits import whole_tokens
+from holdfast.core.rules.questions import EFFECT_UNKNOWN, EXHAUSTED
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.ids import GateId, RunId, StepId, node_of, root_of, run_of
+from holdfast.core.values.money import nanousd
+from holdfast.core.values.payload import digest
+from holdfast.core.values.policies import OnLimit
+from holdfast.engine.background.kin import contributors_of_kin
+from holdfast.engine.operations import signalling
+from holdfast.engine.runs.starting import Started, scopes_of_run, start_once, started_as
+from holdfast.engine.runs.stored_workflow import StoredWorkflow
+from holdfast.errors import Conflict, InvalidDecision, InvalidInput, KeyReused, NotFound, UsageError
+from holdfast.service.control.base import NOT_GIVEN, ControlBase, start_key, word
+from holdfast.service.control.handle import Run, output
+from holdfast.service.control.naming import DEFAULT_TENANT, call_named, gate_named, run_named
+from holdfast.service.control.start_options import StartOptions, WithoutInput
+from holdfast.service.control.team_budget import named_budget
+from holdfast.service.control.tree import quiet_children
+
+Input = TypeVar("Input", default=Any)
+Output = TypeVar("Output", default=Any)
+
+_IN_THE_PLACE_OF_CODE: Final = (EXHAUSTED, EFFECT_UNKNOWN, TOOL_APPROVAL)
+"""The questions to which an answer stands for what code returns, whatever form they have."""
+MOST_TAGS: Final = 20
+MOST_OF_TAG: Final = 100
+"""Characters."""
+
+
+def _calls(name: str, most: Any) -> int | None:
+    """A limit on calls. Raises InvalidInput for what is none."""
+    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+        raise InvalidInput(f"{name} is {most!r:.80}; it is a whole number of calls, at least 1. No run was started.")
+    return None if most is None else int(most)
+
+
+def _wall_s(most_s: Any) -> float | None:
+    if most_s is not None and (not isinstance(most_s, int | float) or not 0 < most_s < math.inf):
+        raise InvalidInput(f"max_wall_s is {most_s!r:.80}; it is seconds, above zero. No run was started.")
+    return None if most_s is None else float(most_s)
+
+
+def _on_limit(how: OnLimit | None) -> OnLimit | None:
+    if how is not None and how not in get_args(OnLimit):
+        raise InvalidInput(f"on_limit is {how!r:.80}; it is one of {', '.join(get_args(OnLimit))}. No run was started.")
+    return how
+
+
+class GateDecision(NamedTuple):
+    """What is decided at one gate among several."""
+
+    decision: str
+    data: Any = NOT_GIVEN
+    reason: str | None = None
+
+
+class OpenGate(NamedTuple):
+    """A question as a person sees it before deciding. `shown_hash` binds a decision to exactly what is `shown`; `form` is the
+    JSON Schema of its data, `filled` what the form begins with. No answer counts after `expires_at_ms`; nobody is reminded
+    after `due_at_ms`."""
+
+    gate: str
+    run: str
+    step: str | None
+    reason: str
+    shown: Any
+    shown_hash: str
+    form: dict[str, Any] | None
+    filled: Any
+    decisions: tuple[str, ...]
+    reviewers: tuple[str, ...]
+    """Persons or roles; empty for anybody."""
+    four_eyes: bool
+    due_at_ms: int | None
+    expires_at_ms: int | None
+    quorum: int = 1
+    """How many different persons approve it."""
+    approved_by: tuple[str, ...] = ()
+    """Those who have, of several."""
+    proposed_action: str | None = None
+    evidence_ids: tuple[str, ...] = ()
+    risk_level: str | None = None
+
+
+class AskedCall(NamedTuple):
+    """The call of a tool that a gate asks about."""
+
+    gate: str
+    tool: str
+    arguments: Any
+
+
+class AskedTogether(NamedTuple):
+    """Calls that are asked about at the same time; `shown_hash` is of all that is shown of them."""
+
+    calls: list[AskedCall]
+    shown_hash: str
+
+
+class Commands(ControlBase):
+    """Each is durable when its call returns."""
+
+    @overload
+    async def start(
+        self,
+        workflow: WithoutInput[Output] | Workflow[[], Output] | StoredWorkflow | str,
+        input: None = None,
+        **options: Unpack[StartOptions],
+    ) -> Run[Output]: ...
+
+    @overload
+    async def start(
+        self, workflow: Workflow[[Input], Output] | StoredWorkflow | str, input: Input, **options: Unpack[StartOptions]
+    ) -> Run[Output]: ...
+
+    @overload
+    async def start(
+        self, workflow: Workflow[..., Output], input: Mapping[str, Any], **options: Unpack[StartOptions]
+    ) -> Run[Output]: ...
+
+    async def start(
+        self,
+        workflow: Workflow | WithoutInput[Any] | StoredWorkflow | str,
+        input: Any = None,  # noqa: A002 - the word of the public surface
+        *,
+        version: int | None = None,
+        tenant: str = DEFAULT_TENANT,
+        cost_limit_usd: float | str | Decimal | None = None,
+        max_tokens: int | None = None,
+        max_model_calls: int | None = None,
+        max_tool_calls: int | None = None,
+        max_wall_s: float | None = None,
+        on_limit: OnLimit | None = None,
+        team: str | None = None,
+        team_budget: str | None = None,
+        agent: str | None = None,
+        key: str | None = None,
+        tags: Sequence[str] = (),
+        by: str | Claim | None = None,
+        queue: bool = False,
+    ) -> Run[Any]:
+        """Start a run, durably: when this returns it survives anything. `by` is who asks: a person (a workflow with four eyes
+        needs one), or a service (which may have a lane of its own).
+
+        A workflow that some process has loaded can be started by its name, in `version` or the highest: the definition that
+        was loaded last. Where its code is not here, `input` has to fit its JSON Schema. Raises NotFound.
+
+        `cost_limit_usd` and `max_tokens` are its limits, with all its children, instead of the workflow's; `max_model_calls`,
+        `max_tool_calls` and `max_wall_s` are its own. `on_limit="record"` is a dry run of all of them: none stops it, and its
+        history says where each would have.
+        What it spends counts in the limits of its `tenant` and, where given, of the tenant's `team` (see `set_budget`). With a
+        `team_budget` it counts there as what `agent` spends, except in nodes that have an agent of their own (see
+        `set_team_budget`).
+        The same `key` again returns the same run; with another input it raises KeyReused. `tags` are words by which it is
+        found in lists, 20 of 100 characters at most; a fork has its origin's, a child none. Raises InvalidInput, and
+        TooManyRuns (`retry_after_s`) where as many runs are active as may be; with `queue` the run is recorded instead,
+        and begins when there is a place, in the order of arrival (see `set_admission`).
+        """
+        runtime = self.runtime
+        meant = await self._meant(workflow, version, tenant)
+        with self.sensitive(tenant):
+            valid = await self._valid_input(meant, input)
+            try:
+                encoded = encode(valid)  # refuse what cannot be stored before anything is
+            except InvalidInput as problem:
+                raise InvalidInput(f"The input of {meant.name!r}: {problem.message} No run was started.") from None
+        tenant, key = word("tenant", tenant), None if key is None else start_key(key)
+        team = None if team is None else word("team", team)
+        shared = await scopes_of_run(runtime.store, tenant, named_budget(team_budget), agent, meant.graph)
+        limit = None if cost_limit_usd is None else self._cost_limit(cost_limit_usd)
+        tokens = None if max_tokens is None else self._token_limit(max_tokens)
+        if isinstance(meant, Workflow):
+            await runtime.catalog.add(meant)
+        input_digest = digest([meant.name, encoded.decode()])
+        if (known := await started_as(runtime, tenant, key)) is not None:
+            return self._same(key, known, input_digest)
+        with self.sensitive(tenant):
+            payload = await self.payloads.keep(valid, tenant, runtime.store.clock.now_ms())
+        start = cmd.StartRun(
+            RunId(""),
+            tenant,
+            payload,
+            input_digest,
+            limit,
+            key,
+            self._claim(by),
+            self.executor.services.gateway.price_fingerprint,
+            team,
+            queue,
+            max_tokens=tokens,
+            max_model_calls=_calls("max_model_calls", max_model_calls),
+            max_tool_calls=_calls("max_tool_calls", max_tool_calls),
+            max_wall_s=_wall_s(max_wall_s),
+            on_limit=_on_limit(on_limit),
+            shared=shared,
+            agent=agent,
+            tags=self._tags(tags),
+        )
+        return await self._begin(meant.graph, start)
+
+    def _tags(self, given: Sequence[str]) -> tuple[str, ...]:
+        """Words by which a run is found, each once, in their order. Raises InvalidInput."""
+        words = [given] if isinstance(given, str) else given
+        tags = sorted({self.payloads.redact(word("tag", tag)) for tag in words})
+        for tag in tags:
+            if not tag.strip() or len(tag) > MOST_OF_TAG:
+                raise InvalidInput(f"The tag {tag!r:.50} is no word of 1 to {MOST_OF_TAG} characters. No run was started.")
+        if len(tags) > MOST_TAGS:
+            raise InvalidInput(f"{len(tags)} tags: a run has up to {MOST_TAGS}. No run was started.")
+        return tuple(tags)
+
+    async def _begin(self, graph: Graph, start: cmd.StartRun) -> Run[Any]:
+        """Have a new run start, or, where somebody was first under its key, take that one."""
+        return self._same(start.key, await start_once(self.runtime, graph, start), start.input_digest)
+
+    def _cost_limit(self, cost_limit_usd: float | str | Decimal) -> int:
+        try:
+            return nanousd(cost_limit_usd)
+        except ValueError as problem:
+            words = f"The cost limit cannot be used: {problem}. No run was started."
+            raise InvalidInput(words, field="cost_limit_usd") from None
+
+    def _token_limit(self, max_tokens: int) -> int:
+        try:
+            return whole_tokens(max_tokens)
+        except ValueError as problem:
+            words = f"The limit on tokens cannot be used: {problem}. No run was started."
+            raise InvalidInput(words, field="max_tokens") from None
+
+    async def _meant(
+        self, workflow: Workflow | WithoutInput[Any] | StoredWorkflow | str, version: int | None, tenant: str
+    ) -> Workflow | StoredWorkflow:
+        """Return the workflow that a name means to a tenant; its code, where that is here."""
+        if version is not None and not isinstance(workflow, str):
+            raise UsageError(f"version={version} goes with a workflow's name. Nothing was started.")
+        if not isinstance(workflow, StoredWorkflow | str):
+            return workflow_of(workflow)
+        stored = await self.workflow(workflow, version, tenant=tenant) if isinstance(workflow, str) else workflow
+        return self.runtime.catalog.workflows.get(stored.hash, stored)
+
+    async def _valid_input(self, workflow: Workflow | StoredWorkflow, given: Any) -> Any:
+        """An input as a run starts with it. Raises InvalidInput."""
+        if isinstance(workflow, StoredWorkflow):
+            return await self.executor.services.threads.run(workflow.validated_input, {"raw": given})
+        return workflow.validated_input(given)
+
+    def _same(self, key: str | None, known: Started, input_digest: str) -> Run[Any]:
+        """Return the run of a start key. Raises KeyReused, whose words do not name the run: it may be of a workflow that the
+        caller does not reach."""
+        if known.input_digest != input_digest:
+            raise KeyReused(
+                f"The key {key!r} has started a run of another workflow or with another input. Nothing was started: use another"
+                " key.",
+                run=known.run,
+            )
+        return Run(self.executor, known.run)
+
+    def run(self, run_id: str) -> Run[Any]:
+        return Run(self.executor, run_named(run_id), self.store.log)
+
+    async def output(self, state: State) -> Any:
+        """What a completed run returned."""
+        return await output(self.payloads, state)
+
+    async def decide(
+        self,
+        gate_id: str,
+        decision: str = "approve",
+        data: Any = NOT_GIVEN,
+        *,
+        by: str | Claim | None = None,
+        roles: Sequence[str] = (),
+        reason: str | None = None,
+        shown_hash: str | None = None,
+    ) -> None:
+        """Answer a gate: `approve`, `edit`, `reject`, `answer` or `retry`. `shown_hash` binds it to what was seen.
+
+        `by` is who decides, in which `roles`: taken at its word and held against the gate's reviewers, and with four eyes
+        against who asked for the run. An approval may fill in what the form left open and change nothing: that is `edit`.
+        Raises AlreadyDecided (who was first), DecisionRefused, InvalidDecision, NotFound, Conflict when something else is
+        shown.
+        """
+        gate = gate_named(gate_id)
+        given = data is not NOT_GIVEN
+        if decision == "answer":
+            await self._expect_no_question(gate)
+        plain = await self._answer(gate, decision, data) if given else None
+        command = cmd.DecideGate(
+            gate,
+            decision,
+            plain,
+            self._claim(by),
+            self._clean(reason),
+            shown_hash,
+            given,
+            self._roles(roles),
+            await self._kin_of(gate),
+        )
+        try:
+            await self.runtime.runs.send(run_of(gate), command)
+        except NotFound as lost:
+            raise lost if gate in lost.message else no_gate(gate) from None
+
+    async def _kin_of(self, gate_id: str) -> tuple[str, ...] | None:
+        """Return who contributed to the runs above and below that of an open gate with four eyes; None where not all are
+        known."""
+        try:
+            state = await self.runtime.runs.state(run_of(gate_named(gate_id)))
+        except NotFound:  # as whoever brings the decision is answered
+            return ()
+        asked = state.gates.get(GateId(gate_id))
+        return await contributors_of_kin(self.runtime.runs, state) if asked is not None and asked.opened.four_eyes else ()
+
+    async def _answer(self, gate: GateId, decision: str, data: Any) -> Any:
+        """Return the data of an answer as it is kept: as the code would have written it whose place it takes, or sealed where
+        the gate's form says that it is sensitive. Raises InvalidInput, InvalidDecision."""
+        try:
+            state = await self.runtime.runs.state(run_of(gate))
+        except NotFound:  # as whoever brings the decision is answered
+            return self.payloads.plain(data)
+        asked = state.gates.get(gate)
+        if asked is None:
+            return self.payloads.plain(data)
+        opened = asked.opened
+        if decision == "answer" and opened.reason in _IN_THE_PLACE_OF_CODE:
+            return self._sealed_as(await self._answer_of(state, opened), data, state.tenant)
+        with self.sensitive(state.tenant):
+            plain = self.payloads.plain(data)
+            if opened.form is None:
+                return plain
+            expect_fields(gate, opened.form, plain)
+            return sealed_by(opened.form, plain)
+
+    async def _expect_no_question(self, gate: GateId) -> None:
+        """Raise InvalidDecision for the output of a failed step in which a person was asked, by it or by a child."""
+        try:
+            asked = (await self.runtime.runs.state(run_of(gate))).gates.get(gate)
+        except NotFound:  # as whoever brings the decision is answered
+            return
+        if asked is None or asked.opened.reason != EXHAUSTED:
+            return
+        opened, history = asked.opened, await self.store.log.events(run_of(gate))
+        node = root_of(node_of(StepId(opened.subject or "")))
+        if any(root_of(node_of(each)) == node for each in questions(history, await quiet_children(self.store, history))):
+            others = ", ".join(each for each in opened.allowed if each != "answer")
+            raise InvalidDecision(
+                f"Gate {opened.gate} takes {others}, not 'answer': a person was asked in {opened.subject} or in a child of it,"
+                " and no output is taken in the place of what people decide. Nothing was decided."
+            )
+
+    async def delegate(
+        self,
+        gate_id: str,
+        to: Sequence[str],
+        *,
+        by: str | Claim | None = None,
+        roles: Sequence[str] = (),
+        reason: str | None = None,
+    ) -> None:
+        """Have a gate ask `to`, persons or roles, beside those whom it asks; `by`, in those `roles`, is one of them. Raises
+        AlreadyDecided, DecisionRefused, InvalidInput, NotFound."""
+        await self._assign(gate_id, to, by, roles, reason, delegates=True)
+
+    async def reassign(
+        self, gate_id: str, to: Sequence[str], *, by: str | Claim | None = None, reason: str | None = None
+    ) -> None:
+        """Have a gate ask `to`, persons or roles, in the place of those whom it asks. Raises as `delegate` does."""
+        await self._assign(gate_id, to, by, (), reason, delegates=False)
+
+    async def _assign(
+        self,
+        gate_id: str,
+        to: Sequence[str],
+        by: str | Claim | None,
+        roles: Sequence[str],
+        reason: str | None,
+        *,
+        delegates: bool,
+    ) -> None:
+        gate, asked = gate_named(gate_id), self._roles(to)
+        command = cmd.AssignGate(
+            gate, asked, delegates, self._claim(by), self._clean(reason), self._roles(roles), await self._kin_of(gate)
+        )
+        try:
+            await self.runtime.runs.send(run_of(gate), command)
+        except NotFound as lost:
+            raise lost if gate in lost.message else no_gate(gate) from None
+
+    async def decide_together(
+        self,
+        decisions: Mapping[str, GateDecision | str],
+        *,
+        by: str | Claim | None = None,
+        roles: Sequence[str] = (),
+        shown_hash: str | None = None,
+    ) -> None:
+        """Answer several calls of tools that one step asks about at the same time, each as `decide` does, in one commit: all
+        of these answers are taken, or none. A word is a decision without data. Those that are not named stay open.
+        `shown_hash` binds it to what `asked_together` has shown. Raises what `decide` raises, and InvalidDecision for gates
+        that were not asked together.
+        """
+        if not decisions:
+            raise InvalidInput("No gate was named, so nothing was decided.")
+        claim, kept = self._claim(by), self._roles(roles)
+        first = next(iter(decisions))
+        if shown_hash is not None and shown_hash != (await self.asked_together(first)).shown_hash:
+            raise Conflict(
+                f"Other calls are asked about together with {first} by now than were decided about. Nothing was decided: look"
+                " again."
+            )
+        commands = []
+        for gate, given in decisions.items():
+            said = given if isinstance(given, GateDecision) else GateDecision(given)
+            has_data = said.data is not NOT_GIVEN
+            plain = await self._answer(gate_named(gate), said.decision, said.data) if has_data else None
+            reason = self._clean(said.reason)
+            kin = await self._kin_of(gate)
+            commands.append(
+                cmd.DecideGate(gate_named(gate), said.decision, plain, claim, reason, given=has_data, roles=kept, kin=kin)
+            )
+        await self.runtime.runs.send(run_of(gate_named(first)), cmd.DecideTogether(tuple(commands)))
+
+    async def asked_together(self, gate_id: str) -> AskedTogether:
+        """The calls of tools that a step asks about at the same time as this one, and a hash of all that they show. Raises
+        NotFound where the gate is not open, or is about something else."""
+        state = await self.runtime.runs.state(run_of(gate_named(gate_id)), fresh=True)
+        found = asked_together(state, gate_named(gate_id))
+        if not found:
+            raise NotFound(f"Gate {gate_id} is no open question about the call of a tool.")
+        opened = [state.gates[each].opened for each in found]
+        calls = [
+            AskedCall(each.gate, (shown := (await self._shown(state, each))[0])["tool"], shown["arguments"]) for each in opened
+        ]
+        return AskedTogether(calls, digest([each.shown_hash for each in opened]))
+
+    async def gate(self, gate_id: str) -> OpenGate:
+        """Return an open gate: what it shows, its hash for `decide(shown_hash=)`, and which answers it takes of whom. Raises
+        NotFound, and AlreadyDecided (who was first)."""
+        gate = gate_named(gate_id)
+        state = await self.runtime.runs.state(run_of(gate), fresh=True)
+        if gate not in state.gates:
+            raise closed(state, gate)
+        asked = state.gates[gate].opened
+        shown, filled = await self._shown(state, asked)
+        return OpenGate(
+            gate,
+            run_of(gate),
+            asked.step,
+            asked.reason,
+            shown,
+            asked.shown_hash,
+            asked.form,
+            filled,
+            offered(state, asked),
+            asked.reviewers,
+            asked.four_eyes,
+            asked.due_at_ms,
+            asked.expires_at_ms,
+            asked.quorum,
+            tuple(each.by for each in state.gates[gate].approvals),
+            asked.proposed_action,
+            asked.evidence_ids,
+            asked.risk_level,
+        )
+
+    async def _shown(self, state: State, opened: GateOpened) -> tuple[Any, Any]:
+        """What a question shows now, and what its form begins with."""
+        shown, filled = [await self.payloads.value(each, state.tenant) for each in (opened.shown, opened.filled)]
+        return shown_now(opened, shown, filled), filled
+
+    def _roles(self, roles: Sequence[str]) -> tuple[str, ...]:
+        payloads = self.payloads
+        return tuple(payloads.redact(role) for role in ([roles] if isinstance(roles, str) else roles))
+
+    @overload
+    async def signal(
+        self, run_id: str, name: Signal[Output], data: Output, *, key: str | None = None, by: str | Claim | None = None
+    ) -> None: ...
+
+    @overload
+    async def signal(
+        self, run_id: str, name: str, data: Any = None, *, key: str | None = None, by: str | Claim | None = None
+    ) -> None: ...
+
+    async def signal(
+        self, run_id: str, name: str | Signal[Any], data: Any = None, *, key: str | None = None, by: str | Claim | None = None
+    ) -> None:
+        """Send a run a signal; it is kept until a step asks for it. The same `key` again sends nothing, also after the run has
+        ended; with another name or other data it raises KeyReused.
+
+        Raises InvalidInput for data that does not fit the Signal, what the run's code declares under that name, or what the
+        run waits for.
+        """
+        run = await self.find(run_id)
+        word("name of the signal", name.name if isinstance(name, Signal) else name)
+        key = None if key is None else word("key", key)
+        sent = await signalling.addressed(self.runtime, self.payloads, run, name, data, self._claim(by), key)
+        await self.runtime.runs.send(run.run, sent)
+
+    async def pause(self, run_id: str, *, by: str | Claim | None = None) -> None:
+        await self.runtime.runs.send(run_named(run_id), cmd.PauseRun(self._claim(by)))
+
+    async def resume(self, run_id: str, *, by: str | Claim | None = None) -> None:
+        await self.runtime.runs.send(run_named(run_id), cmd.ResumeRun(self._claim(by)))
+
+    async def retry(self, run_id: str, *, by: str | Claim | None = None) -> None:
+        """Take up a run that has failed, where it failed: what failed or was called off is tried again, with its journal;
+        what was done stays done, and money that was spent stays spent. It may have to wait for its place again.
+
+        Raises RunEnded for one that completed, was cancelled, has undone what it did, or failed by a person's word;
+        Conflict for one that has not ended or is archived.
+        """
+        run = await self.find(run_id)
+        if await self.store.log.is_archived(run.run):
+            raise Conflict(f"Run {run.run} is archived with its month, and final. Nothing was changed: start another run.")
+        await self.runtime.runs.send(run.run, cmd.RetryRun(self._claim(by)))
+
+    async def cancel(self, run_id: str, *, reason: str = "cancelled", by: str | Claim | None = None) -> None:
+        command = cmd.CancelRun(self.payloads.redact(reason), self._claim(by), insists=True)
+        await self.runtime.runs.send(run_named(run_id), command)
+
+    async def extend(self, run_id: str, limit: str, value: int, *, by: str | Claim | None = None) -> None:
+        """Raise a limit: `steps`, `tokens`, `model_calls`, `tool_calls`, `active`, `wall` or `lifespan` (seconds), `cost`
+        (nano-dollars)."""
+        await self.runtime.runs.send(run_named(run_id), cmd.RaiseLimit(limit, value, self._claim(by)))
+
+    async def raise_budget(self, run_id: str, limit_usd: float | str | Decimal, *, by: str | Claim | None = None) -> None:
+        try:
+            value = nanousd(limit_usd)
+        except ValueError as problem:
+            raise InvalidInput(f"The limit cannot be used: {problem}.") from None
+        await self.extend(run_id, "cost", value, by=by)
+
+    async def reconcile(self, call: str, cost_usd: float | str | Decimal, *, by: str | Claim | None = None) -> None:
+        """Say what a model call in doubt really cost, as the provider's bill shows it."""
+        id_ = call_named(call)
+        try:
+            value = nanousd(cost_usd)
+        except ValueError as problem:
+            raise InvalidInput(f"The cost cannot be used: {problem}. Nothing was reconciled.") from None
+        await self.runtime.runs.send(run_of(id_), cmd.ReconcileCall(id_, value, self._claim(by)))
+
+    async def resolve_effect(
+        self,
+        call: str,
+        decision: str,
+        response: Any = NOT_GIVEN,
+        *,
+        by: str | Claim | None = None,
+        reason: str | None = None,
+        shown_hash: str | None = None,
+    ) -> None:
+        """Say what became of a call of unknown outcome: `answer` (it happened), `reject` (not), `retry` (again). It is a
+        decision of the gate that asks about the call, and raises what `decide` raises; Conflict where none does."""
+        gate = await self.gate_about(call)
+        await self.decide(gate, decision, response, by=by, reason=reason, shown_hash=shown_hash)
+
+    async def gate_about(self, call: str) -> GateId:
+        """Return the open gate that asks what became of a call. Raises NotFound, and Conflict where none does."""
+        state = await self.runtime.runs.state(run_of(call_named(call)))
+        for gate_id, gate in state.gates.items():
+            if gate.opened.reason == EFFECT_UNKNOWN and gate.opened.subject == call:
+                return gate_id
+        raise Conflict(f"Nobody asks about the call {call}: `holdfast effects list` shows what became of it.")
+
+    async def migrate(self, run_id: str, workflow: Workflow | StoredWorkflow, *, by: str | Claim | None = None) -> None:
+        """Have a run go on with another definition of its workflow."""
+        if isinstance(workflow, Workflow):
+            await self.runtime.catalog.add(workflow)
+        await self.runtime.runs.send(run_named(run_id), cmd.MigrateRun(self._claim(by)), workflow.graph)

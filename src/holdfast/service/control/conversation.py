@@ -1,0 +1,290 @@
+"""Conversations: begun, spoken in, waited for and looked at.
+
+Never here: what follows from a message (core.nouns.conversations), carrying one on (engine.background.dialogue).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from holdfast.authoring.values.content import Audio, Document, Image
+from holdfast.authoring.workflow import Workflow
+from holdfast.core.nouns import client_tools
+from holdfast.core.nouns import conversations as rule
+from holdfast.core.nouns.client_tools import ClientContext, ClientTool
+from holdfast.core.nouns.conversations import ON_BUSY, Change, Conversation, Exchange, Exchanges, OnBusy
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.content import ContentPart, are_same
+from holdfast.core.values.ids import RunId
+from holdfast.core.values.scopes import ScopeRow
+from holdfast.engine.background.dialogue import Dialogues, loaded
+from holdfast.engine.operations import prompt
+from holdfast.engine.runs.starting import scopes_of_run
+from holdfast.errors import Conflict, InvalidInput, KeyMissing, NotFound, OutcomeUnknown, ToolFailed
+from holdfast.ports import MOST_LISTED
+from holdfast.service.control.base import NOT_GIVEN, limits_of, word
+from holdfast.service.control.change import changed
+from holdfast.service.control.command import Commands
+from holdfast.service.control.naming import DEFAULT_TENANT
+from holdfast.service.control.team_budget import named_budget
+
+_MOST_NAME: Final = 128
+"""Of an id: a start key, and the name of a scope, are made of it."""
+
+
+Said: TypeAlias = str | Image | Audio | Document | Sequence[Any]
+"""A text, a content part, or a list of both; parts may be the JSON of such."""
+
+
+class Talk(NamedTuple):
+    """A conversation, what was said in it by number, and what it has spent, in nano-dollars and in tokens."""
+
+    conversation: Conversation
+    exchanges: Exchanges
+    books: ScopeRow
+    tokens: ScopeRow
+
+
+class Conversations(Commands):
+    """Those of the store, on whatever machine each run of them is."""
+
+    @property
+    def _dialogues(self) -> Dialogues:
+        return Dialogues(self.runtime, self.payloads, self.executor.services.gateway)
+
+    async def open_conversation(
+        self,
+        name: str,
+        workflow: Workflow | str,
+        *,
+        on_busy: OnBusy = "enqueue",
+        cost_limit_usd: float | str | Decimal | None = None,
+        max_tokens: int | None = None,
+        tenant: str = DEFAULT_TENANT,
+        team: str | None = None,
+        team_budget: str | None = None,
+        agent: str | None = None,
+        by: str | Claim | None = None,
+        private: bool = False,
+    ) -> Conversation:
+        """A conversation with an agent: a workflow whose input is a `Chat`. Where there is one of that name, it goes on.
+
+        `on_busy` says what becomes of a message while the agent is at work; `cost_limit_usd` and `max_tokens` are what all
+        its runs may spend together. With a `team_budget` they count there as what `agent` spends (see `set_team_budget`). To
+        callers of a port a `private` one is there for nobody but `by`, with the token or key that it was opened with.
+
+        Raises InvalidInput, NotFound for a workflow that the store does not know, Conflict where it is one
+        with another agent.
+        """
+        if isinstance(workflow, str):
+            graph = (await self.workflow(workflow, tenant=tenant)).graph
+        else:
+            await self.runtime.catalog.add(workflow)
+            graph, workflow = workflow.graph, workflow.name
+        _expect(on_busy)
+        if len(name.encode()) > _MOST_NAME or not name.strip():
+            raise InvalidInput(f"A conversation's name has 1 to {_MOST_NAME} bytes. Nothing was changed.")
+        claim = self._claim(by)
+        new = Conversation(
+            id=word("name of the conversation", name),
+            tenant=word("tenant", tenant),
+            workflow=workflow,
+            made_at_ms=self.now_ms(),
+            on_busy=on_busy,
+            team=None if team is None else word("team", team),
+            team_budget=named_budget(team_budget),
+            spends_as=agent,
+            by=claim.name,
+            is_private=private,
+            client=claim.client if private else None,
+        )
+        await scopes_of_run(self.store, new.tenant, new.team_budget, agent, graph)
+        limits: Mapping[str, int | None] = {}
+        if not (cost_limit_usd is None and max_tokens is None):
+            given = NOT_GIVEN if cost_limit_usd is None else cost_limit_usd
+            limits = limits_of(rule.scope_of(tenant, name), given, NOT_GIVEN if max_tokens is None else max_tokens)
+        if not await self.store.conversations.put(Change(new, ())):
+            there = (await self.conversation(name, tenant=tenant)).conversation
+            if there.workflow != workflow:
+                raise Conflict(
+                    f"Conversation {name!r} is one with {there.workflow!r}, not with {workflow!r}. Nothing was changed: begin"
+                    " another."
+                )
+        await self._set_limits(limits)
+        return (await self.conversation(name, tenant=tenant)).conversation
+
+    async def conversation(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Talk:
+        """A conversation and what was said in it. Raises NotFound."""
+        names = word("tenant", tenant), word("name of the conversation", name)
+        found, exchanges = await loaded(self.store.conversations, *names)
+        if found is None:
+            raise no_conversation(name)
+        books, tokens = await self.store.scopes.balances(rule.scopes_of(tenant, name))
+        return Talk(found, exchanges, books, tokens)
+
+    async def conversations(
+        self, *, tenant: str | None = None, after: tuple[str, str] | None = None, limit: int = MOST_LISTED
+    ) -> Sequence[Conversation]:
+        """All conversations, by tenant and name; those that come `after` a tenant and name."""
+        return await self.store.conversations.page(tenant, after, limit)
+
+    async def set_conversation_budget(
+        self,
+        name: str,
+        limit_usd: float | str | Decimal | None = NOT_GIVEN,
+        *,
+        max_tokens: int | None = NOT_GIVEN,
+        tenant: str = DEFAULT_TENANT,
+    ) -> None:
+        """Limit what all runs of a conversation may spend together, in dollars, in tokens of input and output together, or
+        both; None: no limit, and what is not given stays as it is. Raises NotFound, InvalidInput."""
+        await self.conversation(name, tenant=tenant)
+        await self._set_limits(limits_of(rule.scope_of(tenant, name), limit_usd, max_tokens))
+
+    async def say(
+        self,
+        name: str,
+        text: Said,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        after: int | None = None,
+        on_busy: OnBusy | None = None,
+        key: str | None = None,
+        by: str | Claim | None = None,
+        tools: Sequence[ClientTool] = (),
+        context: Sequence[ClientContext] = (),
+    ) -> Exchange:
+        """Say something, durably: when this returns it will be answered. `text` may be a list of texts and content parts: these
+        are kept first, and what has an address is read now. `after` begins a branch after an earlier exchange. The same `key`
+        again is the same message. `on_busy` says what becomes of it while the agent is at work, as the conversation does
+        unless said. `tools` and `context` are what a front end brings, for the run of this message alone.
+
+        Raises NotFound, InvalidInput for what is too large or cannot be read, and Conflict where it is refused: nothing was
+        said then.
+        """
+        tenant, name = word("tenant", tenant), word("name of the conversation", name)
+        dialogues = self._dialogues
+        key = None if key is None else word("key", key)
+        words, given = _pieces(text)
+        clean = self.payloads.plain(words)
+        if not isinstance(clean, str) or not (clean.strip() or given):
+            raise InvalidInput("A message is a text that is not empty, or has content parts. Nothing was said.")
+        client_tools.checked(tools, context)
+        conversation = await dialogues.carry_on(tenant, name)
+        if conversation is None:
+            raise no_conversation(name)
+        how, claim = conversation.on_busy if on_busy is None else _expect(on_busy), self._claim(by)
+        lasting: tuple[str, ...] = ()
+        if how == "rollback" and conversation.run is not None:
+            lasting = await dialogues.lasting(conversation.run)
+        new = Exchange(
+            number=0,
+            text=clean,
+            at_ms=self.now_ms(),
+            on_busy=how,
+            by=claim.name or conversation.by,
+            maker=claim.maker,
+            key=key,
+            parts=tuple([await self._kept_part(each, tenant) for each in given]),
+            tools=tuple(tools),
+            context=tuple(context),
+        )
+        said: list[int] = []
+
+        def decide(conversation: Conversation, exchanges: Exchanges) -> Change:
+            known = next((each for each in exchanges.values() if key is not None and each.key == key), None)
+            if known is not None:
+                if known.text != clean or not are_same(known.parts, new.parts):
+                    raise Conflict(f"The key {key!r} is another message's of this conversation. Nothing was said.")
+                said.append(known.number)
+                return Change(conversation, ())
+            change = rule.say(conversation, exchanges, new, after=after, cannot_be_undone=lasting)
+            said.append(change.conversation.said)
+            return change
+
+        await dialogues.change(tenant, name, decide)
+        await dialogues.carry_on(tenant, name)
+        return (await self.conversation(name, tenant=tenant)).exchanges[said[-1]]
+
+    async def _kept_part(self, part: Image | Audio | Document, tenant: str) -> ContentPart:
+        contents = self.executor.services.contents
+        if part.url is None:
+            # Whoever names a hash may say anything of it, and each later run would be told.
+            whole = part if part.data is not None else await contents.read(part, tenant)
+            return await contents.kept(whole, tenant, self.now_ms())
+        try:
+            return await contents.fetched(part, tenant, self.now_ms())
+        except (ToolFailed, OutcomeUnknown) as problem:
+            raise InvalidInput(f"{problem.message} Nothing was said.") from None
+
+    async def delete_conversation(self, name: str, *, tenant: str = DEFAULT_TENANT) -> None:
+        """Delete a conversation with all that was said in it, for good. The histories of its runs stay until their months go,
+        and what it has spent stays counted under its name. One whose key is gone is deleted unread, whatever goes on in it.
+        Raises NotFound, and Conflict where the agent is at work."""
+        tenant, name = word("tenant", tenant), word("name of the conversation", name)
+
+        async def attempt() -> bool | None:
+            try:
+                found = await self._dialogues.carry_on(tenant, name)
+            except KeyMissing:
+                return await self.store.conversations.discard(tenant, name) or None
+            if found is None:
+                raise no_conversation(name)
+            rule.expect_idle(found)
+            return await self.store.conversations.remove(found) or None
+
+        await changed(f"Conversation {name!r}", attempt)
+
+    async def reply(self, name: str, number: int, *, tenant: str = DEFAULT_TENANT) -> Exchange:
+        """Wait until a message has been answered, or will not be: `status` says which, `reply` has the words, of one that
+        steered those to the message whose run it steered. Raises NotFound."""
+        while True:
+            await self._dialogues.carry_on(tenant, name)
+            talk = await self.conversation(name, tenant=tenant)
+            found = talk.exchanges.get(number)
+            if found is None:
+                raise NotFound(f"Conversation {name!r} has no message {number}.")
+            if found.status not in ("waiting", "active"):
+                part_of = found if found.steers is None else talk.exchanges[found.steers]
+                return msgspec.structs.replace(found, reply=part_of.reply, problem=part_of.problem)
+            if talk.conversation.run is not None:
+                await self.run(talk.conversation.run).until(lambda state: bool(state.ended))
+
+    async def stop_reply(self, name: str, *, tenant: str = DEFAULT_TENANT) -> RunId | None:
+        """Have the agent stop what it is at; what waits is next. The run that was at work, None where none was."""
+        conversation = await self._dialogues.carry_on(tenant, name)
+        if conversation is None:
+            raise no_conversation(name)
+        if conversation.run is not None:
+            await self.cancel(conversation.run, reason="stopped by who spoke")
+        return conversation.run
+
+
+def _pieces(message: Said) -> tuple[str, list[Image | Audio | Document]]:
+    """The words of a message, and what is attached to it. Raises InvalidInput."""
+    if isinstance(message, str):
+        return message, []
+    if not message:
+        raise InvalidInput("A message is a text, or a list of texts and content parts. Nothing was said.")
+    if isinstance(message, list | tuple) and all(isinstance(each, str) for each in message):
+        return "\n\n".join(message), []
+    pieces = prompt.said(message)
+    words = "\n\n".join(each for each in pieces if isinstance(each, str) and each)
+    return words, [each for each in pieces if not isinstance(each, str)]
+
+
+def _expect(on_busy: str) -> OnBusy:
+    found = next((each for each in ON_BUSY if each == on_busy), None)
+    if found is None:
+        raise InvalidInput(f"on_busy is {on_busy!r:.80}; it is one of {', '.join(ON_BUSY)}. Nothing was done.")
+    return found
+
+
+def no_conversation(name: str) -> NotFound:
+    return NotFound(
+        f"There is no conversation {name!r:.130} in this store; `holdfast conversations list` shows those that are."
+    )

@@ -1,0 +1,82 @@
+"""Evaluations: what suites of scenarios came to, kept in the store.
+
+Never here: judging (holdfast.evaluation), what of it is remembered (core.nouns.evaluations).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from holdfast.authoring.workflow import Workflow
+from holdfast.core.nouns import evaluations as rule
+from holdfast.core.nouns.evaluations import Evaluation, Judged
+from holdfast.core.values.claim import Claim
+from holdfast.errors import InvalidInput, NotFound
+from holdfast.ports import MOST_LISTED
+from holdfast.service.control.base import ControlBase, word
+
+_TENANT: Final = "default"
+
+
+class Evaluations(ControlBase):
+    """What suites came to. Each is kept once, by whoever had it judged, and nothing in it changes."""
+
+    async def keep_evaluation(
+        self,
+        suite: str,
+        workflow: Workflow,
+        judged: Sequence[Judged],
+        *,
+        min_passed: float,
+        by: str | Claim | None = None,
+        tenant: str = _TENANT,
+    ) -> Evaluation:
+        """Keep what the file `suite` came to with `workflow` as it is now, a share `min_passed` of which had to pass. All runs
+        are counted; the first 1,000 are remembered one by one, those that missed something before others. Raises
+        InvalidInput."""
+        if not judged:
+            raise InvalidInput("An evaluation is of one run at least. Nothing was kept.")
+        claim, passed = self._claim(by), sum(each.passed for each in judged)
+        evaluation = Evaluation(
+            id=self.runtime.runs.new_id(),
+            tenant=word("name of the tenant", tenant),
+            suite=word("name of the suite", self.payloads.redact(suite)),
+            workflow=workflow.name,
+            version=workflow.version,
+            graph_hash=workflow.graph.hash,
+            scenarios=len(judged),
+            passed=passed,
+            replayed=sum(each.replayed for each in judged),
+            min_passed=min_passed,
+            met=passed / len(judged) >= min_passed,
+            cost_nanousd=rule.spent_nanousd(judged),
+            at_ms=self.now_ms(),
+            by=claim.name or "",
+            os_user=claim.os_user,
+            client=claim.client,
+        )
+        clean = [
+            Judged(each.scenario, each.run, tuple(map(self.payloads.redact, each.misses)), each.cost_nanousd, each.replayed)
+            for each in rule.remembered(judged)
+        ]
+        await self.store.evaluations.add(evaluation, clean)
+        return evaluation
+
+    async def evaluation(self, id_: str) -> tuple[Evaluation, Sequence[Judged]]:
+        """One that was kept, with the runs that are remembered. Raises NotFound."""
+        found = await self.store.evaluations.found(id_)
+        if found is None:
+            raise not_there(id_)
+        return found
+
+    async def evaluations(
+        self, *, tenant: str | None = None, workflow: str | None = None, before: str | None = None, limit: int = MOST_LISTED
+    ) -> Sequence[Evaluation]:
+        """Those that were kept, newest first, after the one of the id `before`."""
+        return await self.store.evaluations.listed(tenant, workflow, before, limit)
+
+
+def not_there(id_: str) -> NotFound:
+    """What is said of an id that no evaluation has, or none that is there for who asks."""
+    return NotFound(f"There is no evaluation {id_!r:.100} in this store; `holdfast evals list` shows those that are.")

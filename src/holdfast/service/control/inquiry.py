@@ -1,0 +1,313 @@
+"""What is asked about runs: their rows, gates and effects, what they wait for, what they have cost.
+
+Never here: answering in words (cli), changing anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Unpack
+
+import msgspec
+
+from holdfast.core.values.ids import RunId, SessionId, StepId
+from holdfast.errors import NotFound
+from holdfast.platform.own_loop import OfLoop, OwnLoop
+from holdfast.ports import (
+    ANY_YAML,
+    MOST_LISTED,
+    Hindered,
+    Letter,
+    LetterCount,
+    LetterState,
+    LogPiece,
+    LogPlace,
+    PlacedStep,
+    Report,
+    RunFilter,
+    Store,
+    WorkflowRecord,
+)
+from holdfast.service.control.naming import DEFAULT_TENANT, call_named, gate_named, run_named
+
+if TYPE_CHECKING:
+    from holdfast.authoring.workflow import Workflow
+    from holdfast.core.facts.costs import Cost, CostKey
+    from holdfast.core.facts.graph import Graph
+    from holdfast.core.nouns.scores import Score, ScoreMean
+    from holdfast.core.values.proposal import RiskLevel
+    from holdfast.core.values.scopes import Waiting
+    from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
+    from holdfast.core.views.trajectory import TraceEvent, Trajectory
+    from holdfast.engine.background.stuck import StuckRun
+    from holdfast.engine.capacity.diagnosis import WaitReason
+    from holdfast.engine.runs.stored_workflow import StoredWorkflow
+    from holdfast.service.control.tree import Tree
+
+
+class Inquiries(OfLoop, called="engine"):
+    """Answered from what the store says: a caller that only asks needs no engine, and does not wait for one to be loaded."""
+
+    def __init__(self, store: Store, loop: OwnLoop | None = None) -> None:
+        """`loop`: the one that the store belongs to, if not the one that runs."""
+        self.store = store
+        self._loop = OwnLoop() if loop is None else loop
+
+    def now_ms(self) -> int:
+        """The store's time."""
+        return self.store.clock.now_ms()
+
+    async def find(self, run_id: str) -> RunRow:
+        """The run's row. Raises NotFound."""
+        row = await self.store.views.run(run_named(run_id))
+        if row is None:
+            raise no_run(run_id)
+        return row
+
+    async def workflow(self, name: str, version: int | None = None, *, tenant: str = DEFAULT_TENANT) -> StoredWorkflow:
+        """The workflow of this name and version, or of the highest that there is, as it was loaded last: code, or else what the
+        tenant has submitted. Raises NotFound."""
+        from holdfast.engine.runs.stored_workflow import StoredWorkflow  # noqa: PLC0415 - who asks about runs needs no graph
+
+        record = await self.store.graphs.workflow(name, version, tenant=tenant)
+        return StoredWorkflow.of(record, await self.graph_of(record.graph_hash))
+
+    async def workflows(
+        self, *, tenant: str = DEFAULT_TENANT, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
+    ) -> Sequence[WorkflowRecord]:
+        """The workflows whose code some process has loaded, and those whose files the tenant has submitted, by name, the
+        highest version first; those that come `after` a name and version."""
+        return await self.store.graphs.workflows(tenant=tenant, after=after, limit=limit)
+
+    async def graph_of(self, graph_hash: str) -> Graph:
+        """The graph of that hash. Raises NotFound."""
+        from holdfast.core.facts.graph import Definition, Graph  # noqa: PLC0415 - as above
+
+        definition = msgspec.json.decode(await self.store.graphs.graph(graph_hash), type=Definition)
+        return Graph(definition, is_accepted=True)
+
+    async def trajectory(self, run_id: str) -> Trajectory:
+        """The path that a run has taken so far. Raises NotFound."""
+        from holdfast.core.views.trajectory import trajectory  # noqa: PLC0415 - as above
+
+        row = await self.find(run_id)
+        return trajectory(await self.store.log.events(row.run), await self.graph_of(row.graph_hash))
+
+    async def trace(self, run_id: str) -> Sequence[TraceEvent]:
+        """What happened at the nodes of a run, without what its data says. Raises NotFound."""
+        from holdfast.core.views.trajectory import trace  # noqa: PLC0415 - as above
+
+        row = await self.find(run_id)
+        return list(trace(await self.store.log.events(row.run), await self.graph_of(row.graph_hash)))
+
+    async def workers_of(self, workflow: Workflow | StoredWorkflow) -> int:
+        """How many living processes can run this very version of `workflow`, those included that take any in YAML if it
+        is one."""
+        return await self.store.sessions.able([workflow.hash, *[ANY_YAML] * workflow.graph.has_scripts])
+
+    async def able(self, graph_hash: str) -> int:
+        """The same of a workflow of which only the graph's hash is known."""
+        return await self.store.sessions.able(await self._called(graph_hash))
+
+    async def missing_since_ms(self, row: RunRow) -> int | None:
+        """Since when no living process can run the workflow of a run that could go on now; None where one can, or where the
+        run needs no code."""
+        return (await self.missing_of([row])).get(row.run)
+
+    async def missing_of(self, rows: Sequence[RunRow]) -> Mapping[RunId, int]:
+        """The same of many runs, of those of which it is so."""
+        running = [row for row in rows if row.status == "running"]
+        since_ms: dict[str, int | None] = {}
+        for graph_hash in {row.graph_hash: None for row in running}:
+            hashes = await self._called(graph_hash)
+            able = await self.store.sessions.able(hashes)
+            since_ms[graph_hash] = None if able else await self.store.sessions.able_until_ms(hashes) or 0
+        return {
+            row.run: max(row.due_at_ms or row.updated_at_ms, at_ms)
+            for row in running
+            if (at_ms := since_ms[row.graph_hash]) is not None
+        }
+
+    async def _called(self, graph_hash: str) -> list[str]:
+        """What those say they can run who can run that workflow. One whose graph the store does not have is listed too."""
+        from holdfast.core.facts.graph import Definition, Graph  # noqa: PLC0415 - as above
+
+        try:
+            definition = msgspec.json.decode(await self.store.graphs.graph(graph_hash), type=Definition)
+        except NotFound:
+            return [graph_hash]
+        return [graph_hash, *[ANY_YAML] * Graph(definition, is_accepted=True).has_scripts]
+
+    async def hindered(self, run_id: str) -> Sequence[Hindered]:
+        """What living processes say that keeps them from going on with a run."""
+        return [each for report in await self.reports() for each in report.hindered if each.run == run_id]
+
+    async def reports(self) -> Sequence[Report]:
+        """What living processes say of themselves."""
+        return [msgspec.json.decode(each, type=Report) for each in await self.store.sessions.described()]
+
+    async def names_of(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
+        """What the processes of these sessions are called, `host:pid`, of those that are still remembered."""
+        return await self.store.sessions.labels(sessions) if sessions else {}
+
+    async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
+        """Runs, newest first."""
+        return await self.store.views.runs(**sought)
+
+    async def tags_of(self, rows: Sequence[RunRow]) -> Mapping[RunId, Sequence[str]]:
+        """The words by which runs are found, of those that have any."""
+        return await self.store.views.tags([row.run for row in rows]) if rows else {}
+
+    async def tree(self, run_id: str) -> Tree:
+        """A run with everything below it, and what that has cost. Raises NotFound."""
+        from holdfast.service.control.tree import tree_of  # noqa: PLC0415 - who lists runs needs none
+
+        return await tree_of(self.store, run_named(run_id))
+
+    async def scores(self, run_id: str, *, every: bool = False) -> Sequence[Score]:
+        """What a run was said to be worth: the latest of each name and giver, by name; or `every` score that it was given,
+        in their order."""
+        from holdfast.core.nouns.scores import counting  # noqa: PLC0415 - who lists runs needs none
+
+        given = await self.store.scores.given(run_named(run_id))
+        return given if every else counting(given)
+
+    async def score_means(
+        self,
+        *,
+        tenant: str | None = None,
+        name: str | None = None,
+        workflow: str | None = None,
+        since_ms: int = 0,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[ScoreMean]:
+        """What runs were said to be worth, by version of their workflow: how many scores count that were given since then,
+        their mean and when the newest was; by workflow and name, the highest version first.
+        It reads all scores: 300,000 take a second."""
+        return await self.store.scores.means(tenant=tenant, name=name, workflow=workflow, since_ms=since_ms, limit=limit)
+
+    async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
+        """What there is of what the run's jobs have printed, as the store keeps it."""
+        return await self.store.job_logs.pieces(run)
+
+    async def job_log(self, place: LogPlace) -> bytes:
+        """What one piece of it says, in UTF-8."""
+        return await self.store.job_logs.read(place)
+
+    async def gates(
+        self,
+        run_id: str | None = None,
+        *,
+        tenant: str | None = None,
+        open_only: bool = True,
+        after: str | None = None,
+        limit: int = MOST_LISTED,
+        risk_levels: Sequence[RiskLevel] = (),
+    ) -> Sequence[tuple[GateRow, GateChange | None]]:
+        """Return gates, oldest first, each with the latest that became of it; with `after` those opened after that gate, with
+        `risk_levels` those of one of these."""
+        return await self.store.views.gates(
+            run=None if not run_id else run_named(run_id),
+            tenant=tenant,
+            open_only=open_only,
+            after=None if after is None else gate_named(after),
+            limit=limit,
+            risk_levels=risk_levels,
+        )
+
+    async def effects(
+        self,
+        run_id: str | None = None,
+        *,
+        tenant: str | None = None,
+        state: str | None = None,
+        after: str | None = None,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
+        """The calls of tools, oldest first, each with the latest that became of it; with `after` those intended after that
+        call."""
+        return await self.store.views.effects(
+            run=None if not run_id else run_named(run_id),
+            tenant=tenant,
+            state=state,
+            after=None if after is None else call_named(after),
+            limit=limit,
+        )
+
+    async def dead_letters(
+        self,
+        *,
+        run_id: str | None = None,
+        tenant: str | None = None,
+        workflow: str | None = None,
+        node: str | None = None,
+        error_class: str | None = None,
+        state: LetterState | None = "open",
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        after: str | None = None,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[Letter]:
+        """Steps that have failed for good, of which nobody has said what is to become, or those that are `resolved`; the oldest
+        run's first. Times are those of the latest failure. With `after` those after that letter, `RUN:STEP`."""
+        run, _, step = (after or "").partition(":")
+        return await self.store.dead_letters.letters(
+            run=None if run_id is None else run_named(run_id),
+            tenant=tenant,
+            workflow=workflow,
+            node=node,
+            error_class=error_class,
+            state=state,
+            since_ms=since_ms,
+            until_ms=until_ms,
+            after=None if after is None else (RunId(run), StepId(step)),
+            limit=limit,
+        )
+
+    async def dead_letter_counts(self, tenant: str | None = None) -> Sequence[LetterCount]:
+        """How many there are by workflow, node and class of error, those with the oldest open one first."""
+        return await self.store.dead_letters.counts(tenant)
+
+    async def stuck_runs(self) -> tuple[Sequence[StuckRun], int]:
+        """The runs that wait for nothing, found by reading the history of each that has not ended and is not at work; and
+        how many were read. There are none unless Holdfast has a fault, or had one in an early version.
+        """
+        from holdfast.engine.background import stuck  # noqa: PLC0415 - as above
+
+        return await stuck.check(self.store)
+
+    async def line(self) -> Sequence[PlacedStep]:
+        """The steps that wait for a worker or a pool, longest first."""
+        from holdfast.engine.capacity import diagnosis  # noqa: PLC0415 - it places steps as an engine would, with all that takes
+
+        return await diagnosis.line(self.store.views)
+
+    async def why(self, run_id: str, step: str | None = None) -> Sequence[WaitReason]:
+        """What the steps of a run wait for before they can start, or one of them (`draft#1`). Raises NotFound."""
+        from holdfast.engine.capacity import diagnosis  # noqa: PLC0415 - the same
+
+        row = await self.find(run_id)
+        store, one = self.store, None if step is None else StepId(step)
+        return await diagnosis.waits_of(store.views, store.lending, store.sessions, row.run, one)
+
+    async def waiting(self, scopes: Sequence[str]) -> Sequence[Waiting]:
+        """The runs that wait for room in these scopes, longest first."""
+        return await self.store.scopes.waiting(scopes, MOST_LISTED)
+
+    async def costs(
+        self,
+        first_day: str,
+        last_day: str,
+        *,
+        tenant: str | None = None,
+        after: CostKey | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Cost]:
+        """What model calls of these days (`2026-11-21`, UTC) cost, as of the last roll-up; with `after` those after that
+        row."""
+        return await self.store.costs.rollup(first_day, last_day, tenant=tenant, after=after, limit=limit)
+
+
+def no_run(run_id: str) -> NotFound:
+    """Return the refusal for a run that is not there, or is hidden from the caller."""
+    return NotFound(f"There is no run {run_id} in this store; `holdfast runs list` shows those that are.")

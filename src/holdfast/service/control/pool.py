@@ -1,0 +1,71 @@
+"""Pools: declared, removed and looked at.
+
+Never here: who gets how much of one (core.capacity.lending, scheduling).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core.capacity.estimates import Estimate
+from holdfast.core.capacity.lending import Counted, DeclaredPool, Share, declared_pool
+from holdfast.errors import InvalidInput, NotFound
+from holdfast.service.control.base import ControlBase, word
+
+
+class DeclaredPools(ControlBase):
+    """Those of the store, which all processes share."""
+
+    async def set_pool(
+        self,
+        name: str,
+        *,
+        slots: int | None = None,
+        rate: int | None = None,
+        per_s: int | None = None,
+        burst: int | None = None,
+        counts: Counted | None = None,
+        of: str | None = None,
+    ) -> DeclaredPool:
+        """Declare a pool that steps ask amounts of, or replace what was said of it: `slots` at a time, or a `rate` of so
+        many in `per_s` seconds (1), `burst` of them at once (a tenth). `counts` says what a unit is at the provider of the
+        model, or at the provider, `of`: requests, tokens, input_tokens or output_tokens.
+
+        It holds within seconds, for every process. Raises InvalidInput.
+        """
+        if (slots is None) == (rate is None):
+            raise InvalidInput(f"Pool {name!r} needs either slots or a rate. Nothing was changed.")
+        name, of = word("name of the pool", name), None if of is None else word("name", of)
+        pool = declared_pool(name, slots=slots, rate=rate, per_s=per_s, burst=burst, counts=counts, of=of)
+        if problems := list(pool.problems()):
+            raise InvalidInput(f"Pool {name!r:.130} cannot be declared: {'; '.join(problems)}. Nothing was changed.")
+        await self.store.lending.set_pool(pool)
+        return pool
+
+    async def remove_pool(self, name: str) -> None:
+        """Remove a pool; steps that ask for it wait until it is declared again. Raises NotFound."""
+        if not await self.store.lending.remove_pool(word("name of the pool", name)):
+            raise _no_pool(name)
+
+    async def pools(self) -> Sequence[DeclaredPool]:
+        """All pools that steps can ask amounts of, by name."""
+        return await self.store.lending.pools()
+
+    async def pool(self, name: str) -> DeclaredPool:
+        """One of them. Raises NotFound."""
+        found = next((pool for pool in await self.pools() if pool.name == name), None)
+        if found is None:
+            raise _no_pool(name)
+        return found
+
+    async def pool_shares(self, name: str) -> Sequence[Share]:
+        """Who has how much of a pool now."""
+        return await self.store.lending.pool_shares(word("name of the pool", name))
+
+    async def pool_estimates(self, name: str) -> Sequence[Estimate]:
+        """What steps of each node are thought to take of a pool."""
+        return await self.store.lending.estimates(pool=word("name of the pool", name))
+
+
+def _no_pool(name: str) -> NotFound:
+    return NotFound(f"There is no pool {name!r:.130} in this store; `holdfast pools list` shows those that are.")

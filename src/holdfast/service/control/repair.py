@@ -1,0 +1,330 @@
+"""What people do about runs that did not come to what they were to: fork one from a step of it, settle its dead letters.
+
+Never here: taking up a failed run, answering a question (command), what a fork has of its origin (core.rules.forking).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from holdfast.authoring.workflow import Workflow
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts.events import Event
+from holdfast.core.facts.graph import Graph
+from holdfast.core.facts.state import Operation, State
+from holdfast.core.rules.dead_letters import failed_call
+from holdfast.core.rules.forking import MOST_INHERITED, Fork, Wish, forked, operation_at
+from holdfast.core.rules.questions import EXHAUSTED
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.ids import GateId, NodeName, Path, RunId, StepId, node_of
+from holdfast.core.values.payload import Payload, digest
+from holdfast.core.views.projection import RunRow
+from holdfast.engine.background.stuck import StuckRun
+from holdfast.engine.runs.starting import started_as
+from holdfast.engine.runs.stored_workflow import StoredWorkflow
+from holdfast.errors import Conflict, InvalidInput, NotFound, SchemaMismatch
+from holdfast.ports import Letter
+from holdfast.service.control.base import NOT_GIVEN, start_key
+from holdfast.service.control.command import Commands
+from holdfast.service.control.declared import type_of_node, type_of_operation
+from holdfast.service.control.handle import Run
+from holdfast.service.control.naming import letter_named
+from holdfast.service.control.tree import quiet_children
+
+
+class Repairs(Commands):
+    """Each is durable when its call returns."""
+
+    async def wake_stuck_runs(self) -> Sequence[StuckRun]:
+        """Have the steps begin again that wait for nothing, in all runs of the store; those runs. A worker that has their
+        workflow goes on with them."""
+        found, _ = await self.stuck_runs()
+        for each in found:
+            with contextlib.suppress(Conflict, NotFound):  # it has gone on meanwhile
+                await self.runtime.runs.send(each.run, cmd.Tick())
+        return found
+
+    async def fork(
+        self,
+        run_id: str,
+        step: str,
+        *,
+        input: Any = NOT_GIVEN,  # noqa: A002 - the word of the public surface
+        output: Any = NOT_GIVEN,
+        state: Mapping[str, Any] | None = None,
+        repeat_effects: bool = False,
+        cost_limit_usd: float | str | Decimal | None = None,
+        key: str | None = None,
+        by: str | Claim | None = None,
+        queue: bool = False,
+    ) -> Run:
+        """Start a run that has the history of another, which has ended or is paused, before `step`: `draft#2`, or the operation
+        at a place of it, `flow#1/3`.
+
+        From there on what is asked for as it was, at the same place, takes the outcome that it had, unless that was undone: it
+        is neither done nor paid again. Anything else is new; what happens `once` is approved by a person first, unless
+        `repeat_effects` says so for all of it. What people have decided they are asked again. `input` is the run's input
+        instead of the origin's, `output` what the step comes to instead of being done, `state` the same of other nodes, by
+        name. The new run has spent nothing, and may spend what the origin might when it began, or `cost_limit_usd`;
+        its money counts in the same scopes, those above a child's root or a conversation included.
+
+        The same `key` again returns the same run. Raises Conflict for a run that is under way or has an effect of unknown
+        outcome, NotFound for a step that has not begun there, InvalidInput for an output of what decides, TooManyRuns.
+        """
+        plan = await self.fork_plan(run_id, step, output=output, state=state, repeat_effects=repeat_effects, by=by)
+        began, graph = plan.began, await self.graph_of(plan.graph_hash)
+        given = [None if each is NOT_GIVEN else self.payloads.clean(each).decode() for each in (input, output, state or {})]
+        payload = (
+            began.input if input is NOT_GIVEN else await self._kept(await self._valid(graph, input, began.tenant), began.tenant)
+        )
+        limit = began.limit_nanousd if cost_limit_usd is None else self._cost_limit(cost_limit_usd)
+        payload, *inherits = await self._here([payload, *plan.events], began.tenant)
+        start = cmd.StartRun(
+            plan.began.run,
+            began.tenant,
+            payload,
+            digest(["fork", began.run, step, repeat_effects, *given]),
+            limit,
+            None if key is None else start_key(key),
+            self._claim(by),
+            self.executor.services.gateway.price_fingerprint,
+            began.team,
+            queue,
+            tuple(inherits),
+            shared=began.shared,
+            agent=began.agent,
+            max_tokens=began.max_tokens,
+            max_model_calls=began.max_model_calls,
+            max_tool_calls=began.max_tool_calls,
+            max_wall_s=began.max_wall_s,
+            on_limit=began.on_limit,
+            tags=began.tags,
+            naming=began.naming,
+            contributors=plan.contributors,
+            makers=plan.makers,
+        )
+        if (known := await started_as(self.runtime, began.tenant, start.key)) is not None:
+            return self._same(start.key, known, start.input_digest)
+        return await self._begin(graph, start)
+
+    async def fork_plan(
+        self,
+        run_id: str,
+        step: str,
+        *,
+        output: Any = NOT_GIVEN,
+        state: Mapping[str, Any] | None = None,
+        repeat_effects: bool = False,
+        by: str | Claim | None = None,
+    ) -> Fork:
+        """What `fork` would begin with, and nothing done: what is kept, what is reused and has cost how much, what is done
+        anew. Raises what `fork` raises."""
+        row = await self.find(run_id)
+        id_, _, path = step.partition("/")
+        graph, history = await self.graph_of(row.graph_hash), await self.store.log.events(row.run)
+        operation = partial(operation_at, history, StepId(id_), Path(path)) if path else None
+        said = None
+        if output is not NOT_GIVEN:
+            said = await self._in_the_place_of(row, node_of(StepId(id_)), output, operation)
+        reply = None if said is None or not path else self.executor.services.gateway.said(output)
+        wish = Wish(
+            StepId(id_),
+            Path(path) if path else None,
+            said,
+            {NodeName(name): await self._in_the_place_of(row, NodeName(name), value) for name, value in (state or {}).items()},
+            repeat_effects,
+            self._claim(by),
+            None if reply is None else await self._kept(reply, row.tenant),
+            await quiet_children(self.store, history),
+        )
+        # A long history holds nobody up.
+        plan: Fork = await self.executor.services.threads.run(partial(forked, graph, history, wish), {})
+        return plan
+
+    async def _in_the_place_of(
+        self, row: RunRow, node: NodeName, value: Any, operation: Callable[[], Operation | None] | None = None
+    ) -> Payload:
+        """Return what a person says that a node comes to, or an operation in it, as the code would have written it."""
+        catalog = self.runtime.catalog
+        if operation is None:
+            declared = type_of_node(catalog, row.graph_hash, node)
+        else:
+            declared = type_of_operation(catalog, row.graph_hash, node, await self.executor.services.threads.run(operation, {}))
+        return await self._kept(self._sealed_as(declared, value, row.tenant), row.tenant)
+
+    # --- Dead letters -------------------------------------------------------------------------------------------------
+
+    async def dead_letter(self, letter: str | Letter) -> tuple[Letter, State]:
+        """A dead letter by its id, `RUN:STEP`, or by its run's where that has one open: its row, and the run's state. A row is
+        looked up anew. Raises NotFound, and Conflict where the run has several."""
+        run, step = _named(letter_named(letter))
+        known = await self.dead_letters(run_id=run, state="open" if step is None else None, limit=MOST_INHERITED)
+        found = [each for each in known if step in (None, each.letter.step)]
+        if not found:
+            raise NotFound(
+                f"There is no dead letter {letter_named(letter)} in this store; `holdfast dead-letters list` shows those that"
+                " are."
+            )
+        if len(found) > 1:
+            names = ", ".join(each.id for each in found)
+            raise Conflict(f"Run {run} has {len(found)} dead letters; say which: {names}. Nothing was done.")
+        return found[0], await self.run(run).state()
+
+    async def edit_dead_letter(
+        self,
+        letter: str | Letter,
+        input: Any = NOT_GIVEN,  # noqa: A002 - the word of the public surface
+        *,
+        arguments: Any = NOT_GIVEN,
+        by: str | Claim | None = None,
+    ) -> None:
+        """Give the run another input, which must fit its workflow's schema, or the call of a tool that failed other
+        `arguments`, which must fit the tool's, for the step to be tried again with. When it is replayed, what it has completed
+        and asks for again is kept, under its key; what it asks for otherwise, and the call that was edited, has another key and
+        is approved anew. Steps that are done stay as they are.
+
+        Raises InvalidInput (of arguments when the step is tried, where this process has not the tool's code); Conflict while an
+        effect of the step is in doubt, and where no call of a tool has failed; NotFound; RunEnded where the run has undone what
+        it did.
+        """
+        if input is NOT_GIVEN and arguments is NOT_GIVEN:
+            raise InvalidInput("Say what is to be otherwise: input=, arguments=, or both. Nothing was changed.")
+        found, state = await self.dead_letter(letter)
+        await self._expect_in_tables(state.run)
+        data = asked = None
+        if input is not NOT_GIVEN:
+            data = await self._kept(await self._valid(await self.graph_of(state.graph_hash), input, state.tenant), state.tenant)
+        if arguments is not NOT_GIVEN:
+            asked = await self._kept(self._fitting(state, found.letter.step, arguments), state.tenant)
+        command = cmd.EditDeadLetter(found.letter.step, data, self._claim(by), asked)
+        await self.runtime.runs.send(state.run, command)
+
+    def _fitting(self, state: State, letter: StepId, arguments: Any) -> Any:
+        """Arguments that the tool takes of which the step has failed, if it is known here. Raises InvalidInput, Conflict."""
+        step = state.step(letter)
+        if step is None or state.graph_hash not in self.runtime.catalog.workflows:
+            return arguments
+        _, op = failed_call(step)
+        tool = self.runtime.catalog.tools_of(state.graph_hash).get(op.name)
+        try:
+            return arguments if tool is None else tool.arguments(arguments)
+        except SchemaMismatch as problem:
+            raise InvalidInput(f"These are no arguments of {op.name!r}: {problem.message} Nothing was changed.") from None
+
+    async def replay_dead_letter(self, letter: str | Letter, *, by: str | Claim | None = None) -> None:
+        """Try it again: the step that its run waits for, or, where the run fails or has failed, all that failed in it. What was
+        completed keeps its keys, and a call of unknown outcome is asked for again where that is harmless: one that is
+        `idempotent` under its key, one that can be verified after its lookup. Raises what `retry` raises, and Conflict while a
+        call is in doubt that may not be made twice."""
+        found, state = await self.dead_letter(letter)
+        step = found.letter.step
+        expect_settled(state, step)
+        gate = _gate_about(state, step)
+        if gate is not None:
+            await self.decide(gate, "retry", by=by)
+        elif found.resolved_at_ms is None:
+            await self._expect_in_tables(state.run)
+            await self.runtime.runs.send(state.run, cmd.ReplayDeadLetter(step, self._claim(by)))
+        elif state.ended != "failed":
+            raise Conflict(f"The dead letter {found.id} is resolved, and its run goes on. Nothing was changed.")
+        else:
+            await self.retry(state.run, by=by)
+
+    async def resolve_dead_letter(
+        self, letter: str | Letter, output: Any = NOT_GIVEN, *, reason: str | None = None, by: str | Claim | None = None
+    ) -> None:
+        """Say what is to become of it instead of another try. Where the run waits for that: `output` is what the step comes to,
+        and without one the run fails. Where the run has failed: nothing more. It is listed for three days then; the history
+        stays."""
+        found, state = await self.dead_letter(letter)
+        gate = _gate_about(state, found.letter.step)
+        if gate is not None and output is not NOT_GIVEN:
+            await self.decide(gate, "answer", output, by=by, reason=reason)
+        elif gate is not None:
+            await self.decide(gate, "reject", by=by, reason=reason)
+        elif output is not NOT_GIVEN and not found.letter.asked:
+            raise Conflict(
+                f"Run {state.run} has failed, and waits for no output. Nothing was changed: replay the letter, or fork the run"
+                " with that output."
+            )
+        else:
+            command = cmd.ResolveDeadLetter(found.letter.step, self._clean(reason), self._claim(by))
+            await self._expect_in_tables(state.run)
+            await self.runtime.runs.send(state.run, command)
+
+    async def _expect_in_tables(self, run: RunId) -> None:
+        if await self.store.log.is_archived(run):
+            raise Conflict(f"Run {run} is archived with its month, and final. Nothing was changed: start another run.")
+
+    async def _kept(self, value: Any, tenant: str) -> Payload:
+        with self.sensitive(tenant):
+            return await self.payloads.keep(value, tenant, self.now_ms())
+
+    async def _valid(self, graph: Graph, raw: Any, tenant: str) -> Any:
+        """An input as the workflow takes it. Raises InvalidInput."""
+        definition = graph.definition
+        known: Workflow | StoredWorkflow | None = self.runtime.catalog.workflows.get(graph.hash)
+        known = known or await self.workflow(definition.name, definition.version, tenant=tenant)
+        with self.sensitive(tenant):
+            return await self.executor.services.threads.run(known.validated_input, {"raw": raw})
+
+    async def _here(self, said: Sequence[Any], tenant: str) -> list[Any]:
+        """The same with the large values that are another month's kept for this one too: a run refers to none that was kept
+        before it began, so that a month can go with its runs."""
+        fresh: dict[str, Payload] = {}
+        for payload in {each.blob: each for some in said for each in _payloads(some)}.values():
+            if payload.blob is not None:
+                content = (await self.payloads.fetch([payload], tenant))[payload.blob]
+                fresh[payload.blob] = await self.payloads.put(content, tenant, self.now_ms())
+        return [_with(each, fresh) for each in said] if fresh else [*said]
+
+
+def _payloads(said: Payload | Event) -> Iterator[Payload]:
+    if isinstance(said, Payload):
+        yield said
+        return
+    for name in said.__struct_fields__:
+        value = getattr(said, name)
+        for each in value.values() if isinstance(value, dict) else (value,):
+            if isinstance(each, Payload):
+                yield each
+
+
+def _with(said: Any, fresh: Mapping[str, Payload]) -> Any:
+    """What was said, its large values replaced."""
+    if isinstance(said, Payload):
+        return said if said.blob is None else fresh[said.blob]
+    if isinstance(said, dict):
+        return {name: _with(each, fresh) for name, each in said.items()}
+    if isinstance(said, Event):
+        return msgspec.structs.replace(said, **{name: _with(getattr(said, name), fresh) for name in said.__struct_fields__})
+    return said
+
+
+def expect_settled(state: State, step: StepId) -> None:
+    """Raise Conflict while nobody knows what became of an effect that cannot be done twice: of the step, or of any where the
+    run is failing and goes on as a whole."""
+    for id_, call in state.calls.items():
+        is_concerned = call.step == step or state.phase == "failing"
+        if call.kind == "effect" and is_concerned and not call.is_harmless:
+            raise Conflict(
+                f"Say first what became of the call {id_} of {call.name!r}: `holdfast effects resolve '{id_}'`. Nobody knows,"
+                " and it may not be made twice. Nothing was changed."
+            )
+
+
+def _named(letter: str) -> tuple[RunId, StepId | None]:
+    run, _, step = letter.partition(":")
+    return RunId(run), StepId(step) if step else None
+
+
+def _gate_about(state: State, step: StepId) -> GateId | None:
+    """The question about a step that has failed for good, where the run waits for the answer."""
+    asked = {gate.opened.subject: id_ for id_, gate in state.gates.items() if gate.opened.reason == EXHAUSTED}
+    return asked.get(step)

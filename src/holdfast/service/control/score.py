@@ -1,0 +1,41 @@
+"""Scores, given to runs: while they are under way, or long after they have ended.
+
+Never here: which of them count (core.nouns.scores).
+"""
+
+from __future__ import annotations
+
+from holdfast.core.nouns import scores as rule
+from holdfast.core.nouns.scores import Score, Source
+from holdfast.core.values.claim import Claim
+from holdfast.errors import Conflict, InvalidInput
+from holdfast.service.control.base import ControlBase
+
+
+class Scores(ControlBase):
+    """What people and code say runs were worth. Runs do not see it, and nothing in them changes."""
+
+    async def score(
+        self, run_id: str, name: str, value: float, *, by: str | Claim, source: Source = "code", comment: str = ""
+    ) -> Score:
+        """Say as `by`, a person or a piece of code, what a run is worth: a number up to 1e15 on a scale of your own, true being
+        1 and false 0. The latest of each name and `by` counts; those before it are kept. Raises NotFound, InvalidInput, and
+        Conflict where the run has been given 100.
+        """
+        row, claim = await self.find(run_id), self._claim(by)
+        if claim.name is None:
+            raise InvalidInput("A score is somebody's: say whose, with by=NAME. Nothing was scored.")
+        if (found := rule.number(value)) is None:
+            raise InvalidInput(f"The value {value!r:.80} is no number up to 1e15, true or false. Nothing was scored.")
+        if source not in ("person", "code"):
+            raise InvalidInput(f"source={source!r:.80}: it is 'person' or 'code'. Nothing was scored.")
+        said = self._clean(comment) or ""
+        if (problem := rule.problem(name, said)) is not None:
+            raise InvalidInput(f"{problem}. Nothing was scored.")
+        score = Score(name, found, claim.name, source, said, self.now_ms(), claim.os_user, claim.client)
+        if not await self.store.scores.add(row.run, score, rule.MOST_OF_A_RUN):
+            raise Conflict(
+                f"Run {row.run} has been given {rule.MOST_OF_A_RUN} scores, all of which are kept; it takes no more."
+                " Nothing was scored."
+            )
+        return score

@@ -1,0 +1,45 @@
+"""The streams of runs, watched: what models say while they say it, and what user code writes.
+
+Never here: what is told of them (core.facts.streams), how it is heard of (engine.runs.listening).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from holdfast.core.facts.streams import MODEL, Cursor, Follower, Told
+from holdfast.errors import InvalidInput
+from holdfast.service.control.base import ControlBase
+
+START = "start"
+NOW = "now"
+
+
+class Streams(ControlBase):
+    """Those of all runs, wherever they are executed."""
+
+    async def watch_stream(
+        self, run_id: str, name: str | None = None, *, since: str | int = START, follow: bool = True
+    ) -> AsyncGenerator[Told, None]:
+        """What is said in a run, from `since` on; with `follow` as it comes, until the run has ended.
+
+        `name` is `model`, a stream that user code writes to, or the source of a text (a call, `draft#1:0:1`); None for all.
+        `since` is `start`, `now`, the `cursor` of what was dealt with last, or a number: the character of the call, or the
+        value of the stream, that is to come first; a negative one counts the last values. Whoever comes back with his cursor
+        misses nothing and is told nothing twice. Calls that nobody was to hear while they went on are told as a whole. Raises
+        NotFound, InvalidInput.
+        """
+        row = await self.find(run_id)
+        listening = self.executor.services.listening
+        if isinstance(since, int):
+            if name in (None, MODEL):
+                raise InvalidInput(
+                    f"{since} is no place in all that is said in a run: say which stream, or which call (`draft#1:0:1`)."
+                )
+            cursor = await listening.cursor_at(row.run, str(name), since)
+        else:
+            cursor = Cursor() if since in (START, NOW) else Cursor.read(since)
+        is_over = row.ended_at_ms is not None and row.seq <= cursor.seq
+        follower = Follower(row.run, cursor, name, is_over=is_over)
+        async for told in listening.listen(row.run, row.tenant, follower, follow=follow, mute=since == NOW):
+            yield told

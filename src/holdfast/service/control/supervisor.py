@@ -1,0 +1,274 @@
+"""Supervisors: declared, given tasks, asked what became of them, looked at.
+
+Never here: who takes a task (core.nouns.supervision), having it done (engine.background.supervising).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from holdfast.authoring.values.plain import encode
+from holdfast.authoring.values.sensitive import sealed_by
+from holdfast.authoring.workflow import Workflow
+from holdfast.core.nouns import supervision as rule
+from holdfast.core.nouns.supervision import Accepted, Change, Dashboard, Fate, Rejected
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.payload import INLINE_BYTES
+from holdfast.engine.background.supervising import no_supervisor
+from holdfast.engine.runs.starting import agents_of, shared_scopes
+from holdfast.engine.runs.stored_workflow import StoredWorkflow
+from holdfast.errors import Conflict, InvalidInput, NotFound
+from holdfast.platform.own_loop import OfLoop
+from holdfast.ports import MOST_LISTED
+from holdfast.service.control.base import word
+from holdfast.service.control.change import changed
+from holdfast.service.control.command import Commands
+from holdfast.service.control.handle import output
+from holdfast.service.control.naming import DEFAULT_TENANT
+from holdfast.service.control.team_budget import named_budget
+
+_LOOK_AGAIN_S: Final = 0.05
+_LOOK_AGAIN_AT_MOST_S: Final = 0.5
+"""For a task that waits: its turn is told by no commit of a run of its own."""
+
+Status: TypeAlias = Literal["queued", "active"] | Fate
+
+
+class WorkerAgent(NamedTuple):
+    """A worker of a supervisor: does tasks of `task_types` by runs of `workflow` (or a name: the highest version of it at each
+    task), `max_concurrent` at once. What takes longer than `timeout_s`, from its begin, is called off, and an error."""
+
+    name: str
+    workflow: Workflow | StoredWorkflow | str
+    task_types: Sequence[str]
+    max_concurrent: int = rule.MAX_CONCURRENT
+    timeout_s: float = rule.TIMEOUT_S
+
+
+class TaskResult(NamedTuple):
+    """A task as it stands. It has a `result` where its `status` is `completed`, and an `error` where it is `failed`,
+    `timed_out` or `cancelled`."""
+
+    task_id: str
+    status: Status
+    worker: str | None = None
+    result: Any = None
+    error: str | None = None
+    duration_ms: int | None = None
+    run_id: str | None = None
+
+    @property
+    def success(self) -> bool:
+        return self.status == "completed"
+
+
+class Supervisors(Commands):
+    """Those of the store, whichever process declared them."""
+
+    async def set_supervisor(
+        self,
+        name: str,
+        workers: Sequence[WorkerAgent],
+        *,
+        max_queue: int = rule.MAX_QUEUE,
+        threshold: float | None = rule.THRESHOLD,
+        cool_down_s: float = rule.COOL_DOWN_S,
+        tenant: str = DEFAULT_TENANT,
+        team: str | None = None,
+        team_budget: str | None = None,
+    ) -> Supervisor:
+        """Declare a supervisor, or replace what was declared under this name: the tasks that it has taken, and what is known of
+        workers that stay, stay.
+
+        At most `max_queue` tasks wait. One for which nobody is free is refused where the supervisor's load has reached
+        `threshold` (None: only where the queue is full). A worker of whose last tasks too many have failed is out for
+        `cool_down_s`, and for twice as long after each probe that fails. What its runs spend counts for `team`, and in the
+        `team_budget` as what the agent spends that has the worker's name, except in nodes that have an agent of their own.
+
+        Raises InvalidInput, NotFound for a workflow that the store does not know, and Conflict where tasks that it has taken
+        would be left without a worker.
+        """
+        tenant, name = word("tenant", tenant), _bounded("name of the supervisor", name)
+        meant = [await self._meant(each.workflow, None, tenant) for each in workers]
+        agents = {each.name for each in workers}.union(*(agents_of(each.graph) for each in meant))
+        shared = await shared_scopes(self.store, tenant, named_budget(team_budget), agents)
+        kept = [await self._worker(each, workflow) for each, workflow in zip(workers, meant, strict=True)]
+        declared = rule.Supervisor(
+            tenant=tenant,
+            name=name,
+            workers=tuple(kept),
+            max_queue=max_queue,
+            threshold=threshold,
+            cool_down_s=cool_down_s,
+            team=None if team is None else word("team", team),
+            shared=shared,
+        )
+        if problems := list(rule.problems(declared)):
+            raise InvalidInput(f"Supervisor {name!r} cannot be declared: {'; '.join(problems)}. Nothing was changed.")
+
+        async def attempt() -> Supervisor | None:
+            there = await self.store.supervisors.find(tenant, name)
+            now = declared if there is None else rule.declared_anew(there, declared)
+            return Supervisor(self, tenant, name) if await self.store.supervisors.put(Change(now)) else None
+
+        return await changed(f"Supervisor {name!r}", attempt)
+
+    async def _worker(self, given: WorkerAgent, workflow: Workflow | StoredWorkflow) -> rule.Worker:
+        if isinstance(workflow, Workflow):
+            await self.runtime.catalog.add(workflow)
+        types = [given.task_types] if isinstance(given.task_types, str) else given.task_types
+        return rule.Worker(
+            name=_bounded("name of the worker", given.name),
+            workflow=workflow.name,
+            timeout_s=given.timeout_s,
+            task_types=tuple(_bounded("task type", each) for each in types),
+            max_concurrent=given.max_concurrent,
+        )
+
+    def supervisor(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Supervisor:
+        """The one of that name, for tasks and questions; whether it is there is found out by asking it."""
+        return Supervisor(self, word("tenant", tenant), word("name of the supervisor", name))
+
+    async def supervisors(
+        self, tenant: str | None = None, *, after: tuple[str, str] | None = None, limit: int = MOST_LISTED
+    ) -> Sequence[rule.Supervisor]:
+        """Those of a tenant, or all, by tenant and name; `after` are those of the last one before."""
+        return await self.store.supervisors.page(tenant, after, limit)
+
+    async def remove_supervisor(self, name: str, *, tenant: str = DEFAULT_TENANT) -> None:
+        """Remove one that has nothing to do; the runs of its tasks stay. Raises NotFound, and Conflict where it has."""
+        found = await self.store.supervisors.find(word("tenant", tenant), word("name of the supervisor", name))
+        if found is None:
+            raise no_supervisor(name)
+        if found.active or found.queue or not await self.store.supervisors.remove(found):
+            raise Conflict(f"Supervisor {name!r} has tasks to do. Nothing was removed: let them be done first.")
+
+
+class Supervisor(OfLoop):
+    """A supervisor: takes tasks or refuses them, and says what became of those that it took. From any process."""
+
+    name: str
+
+    def __init__(self, control: Supervisors, tenant: str, name: str) -> None:
+        self._control = control
+        self._loop = control.runtime.loop
+        self._supervisors = control.store.supervisors
+        self._supervising = control.executor.services.supervising
+        self._tenant = tenant
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<supervisor {self.name}>"
+
+    async def submit(
+        self,
+        task_type: str,
+        payload: Any = None,
+        *,
+        priority: int = 0,
+        task_id: str | None = None,
+        timeout_s: float | None = None,
+        by: str | Claim | None = None,
+    ) -> Accepted | Rejected:
+        """Give it a task, durably: one that is accepted will be done, once. Load is no error: a task that is rejected was not
+        kept, and is worth another try after `retry_after_s`.
+
+        `payload` is the input of the worker's workflow, `by` who asks for its run. Of the tasks that wait the one with the
+        lowest `priority` is next. `timeout_s` is for this task instead of its worker's. The same `task_id` again is the same
+        task.
+
+        Raises InvalidInput for a type that nobody takes and for a payload that does not fit, NotFound, and Conflict where
+        another task has this id.
+        """
+        control, now_ms = self._control, self._control.now_ms()
+        task_id = control.runtime.runs.new_id() if task_id is None else _bounded("id of the task", task_id)
+        if not -rule.MOST_PRIORITY <= priority <= rule.MOST_PRIORITY:
+            raise InvalidInput(
+                f"priority={priority}: it is -{rule.MOST_PRIORITY} to {rule.MOST_PRIORITY}, the lowest first. Nothing was"
+                " submitted."
+            )
+        if timeout_s is not None and not 0 < timeout_s <= rule.LONGEST_TIMEOUT_S:
+            raise InvalidInput(f"timeout_s={timeout_s}: it is above 0, to {rule.LONGEST_TIMEOUT_S}. Nothing was submitted.")
+        task = rule.Task(
+            id=task_id,
+            task_type=task_type,
+            payload=msgspec.Raw(await self._payload(task_type, payload)),
+            at_ms=now_ms,
+            priority=priority,
+            timeout_s=timeout_s,
+            by=control._claim(by),
+        )
+        return await self._supervising.submit(self._tenant, self.name, task)
+
+    async def _payload(self, task_type: str, given: Any) -> bytes:
+        """What is kept of a payload, as JSON: it has to fit whoever may take the task."""
+        control = self._control
+        schemas: list[dict[str, Any]] = []
+        for worker in rule.takers(await self.declared(), task_type):
+            meant = await control._meant(worker.workflow, None, self._tenant)
+            await control._valid_input(meant, given)
+            schemas.append(meant.input_schema or {})
+        try:
+            with control.sensitive(self._tenant):
+                plain = control.payloads.plain(given)
+                for schema in schemas:
+                    plain = sealed_by(schema, plain)
+            encoded = encode(plain)
+        except InvalidInput as problem:
+            raise InvalidInput(f"The payload: {problem.message} Nothing was submitted.") from None
+        if len(encoded) > INLINE_BYTES:
+            raise InvalidInput(
+                f"The payload has {len(encoded)} bytes; {INLINE_BYTES} are kept at most. Put what is large where the run can"
+                " read it. Nothing was submitted."
+            )
+        return encoded
+
+    async def declared(self) -> rule.Supervisor:
+        """As it was declared, with the tasks that it has taken. Raises NotFound."""
+        found = await self._supervisors.find(self._tenant, self.name)
+        if found is None:
+            raise no_supervisor(self.name)
+        return found
+
+    async def result(self, task_id: str) -> TaskResult:
+        """A task as it stands now. Raises NotFound for one that was not taken, or that ended more than a week ago."""
+        supervisor, task = await self.declared(), await self._supervisors.task(self._tenant, self.name, task_id)
+        if task is None:
+            raise NotFound(
+                f"Supervisor {self.name!r} knows of no task {task_id!r:.150}: it was not accepted, or ended more than a week"
+                " ago; `holdfast runs list` shows the runs."
+            )
+        if task.fate is None:
+            worker = rule.accepted(supervisor, task_id).worker
+            return TaskResult(task_id, "queued" if worker is None else "active", worker, run_id=task.run)
+        result = None
+        if task.fate == "completed" and task.run is not None:
+            result = await output(self._control.payloads, await self._control.runtime.runs.state(task.run))
+        return TaskResult(task_id, task.fate, task.worker, result, task.error, task.duration_ms, task.run)
+
+    async def wait(self, task_id: str) -> TaskResult:
+        """Wait until a task has ended, however it does. Raises NotFound as `result` does."""
+        pause_s = _LOOK_AGAIN_S
+        while True:
+            found = await self.result(task_id)
+            if found.status not in ("queued", "active"):
+                return found
+            if found.run_id is not None:
+                await self._control.run(found.run_id).until(lambda state: bool(state.ended))
+                await self._supervising.carry_on(self._tenant, self.name)
+            else:
+                await self._control.runtime.clock.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LOOK_AGAIN_AT_MOST_S)
+
+    async def dashboard(self) -> Dashboard:
+        """How much it has to do, and how its workers stand. Raises NotFound."""
+        return rule.dashboard(await self.declared(), self._control.now_ms())
+
+
+def _bounded(what: str, given: str) -> str:
+    if not given.strip() or len(given.encode()) > rule.MOST_NAME_BYTES:
+        raise InvalidInput(f"The {what} has 1 to {rule.MOST_NAME_BYTES} bytes. Nothing was changed.")
+    return word(what, given)

@@ -1,0 +1,524 @@
+"""What may be asked for a page at a time, as data. `cursor` is what the page before ended with; a list goes on after that row,
+so rows that come meanwhile are no trouble.
+
+Never here: finding the answer.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from holdfast.core.nouns.memory import Kind
+from holdfast.core.values.proposal import RiskLevel
+from holdfast.service.declarations import field
+from holdfast.service.declarations.declaration import Answer, Query, Thing, Whole, doc, query
+
+View: TypeAlias = dict[str, Any] | Any
+"""A row, as --json prints it: a typed dict of service.view, or the same as a server has sent it."""
+
+USUAL: Final = 100
+MOST: Final = 1_000
+"""Rows of a page."""
+
+
+Row = TypeVar("Row")
+
+
+class Rows(NamedTuple, Generic[Row]):
+    """Some rows of a list, and where it goes on; `cursor` is None at its end."""
+
+    rows: list[Row]
+    cursor: str | None
+
+
+Page: TypeAlias = Rows[Any]
+"""Rows of any list."""
+
+
+@query(("GET /runs", "GET /runs/{parent}/children"), "viewer", rows="workflow")
+class Runs(Query, frozen=True, kw_only=True):
+    """List runs, newest first."""
+
+    tenant: field.OfTenant = None
+    workflow: field.OfWorkflow = None
+    status: Annotated[tuple[str, ...], doc("Only runs with one of these statuses; by default any.")] = ()
+    key: field.StartedUnder = None
+    since_ms: field.StartedSince = None
+    until_ms: field.StartedUntil = None
+    in_doubt: Annotated[bool, doc("True to list only runs with money in doubt: model calls whose cost is unknown.")] = False
+    parent: Annotated[str | None, doc("Only children of this run, by its id.")] = None
+    prefix: Annotated[str | None, doc("Only runs whose id begins with this.")] = None
+    tag: field.WithTags = ()
+    text: field.WithText = None
+    min_cost_usd: field.MinCost = None
+    max_cost_usd: field.MaxCost = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /runs/{run}", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW)
+class Run(Query, frozen=True):
+    """Show a run with its steps, effects, budget and scores."""
+
+    run: field.RunId
+
+
+@query("GET /runs/{run}/steps", "viewer", about={"run": Thing.RUN})
+class Steps(Query, frozen=True):
+    """List the latest visit of each node of a run, in the order in which they began."""
+
+    run: field.RunId
+
+
+@query("GET /runs/{run}/costs", "viewer", about={"run": Thing.RUN})
+class RunCosts(Query, frozen=True):
+    """List what a run's calls have cost so far, by node."""
+
+    run: field.RunId
+
+
+@query("GET /runs/{run}/budget", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW)
+class RunBudget(Query, frozen=True):
+    """Show the budget of a run, with its model calls whose cost is unknown."""
+
+    run: field.RunId
+
+
+@query("GET /runs/{run}/graph", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW)
+class Drawing(Query, frozen=True):
+    """Show the graph of a run: its nodes with status and cost, and its edges, taken or not."""
+
+    run: field.RunId
+
+
+@query("GET /runs/{run}/trace", "viewer", about={"run": Thing.RUN})
+class Trace(Query, frozen=True, kw_only=True):
+    """List trace events of a run: what happened at each node, how long it took and what it cost, without data."""
+
+    run: field.RunId
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /runs/{run}/logs", "viewer", about={"run": Thing.RUN})
+class Logs(Query, frozen=True, kw_only=True):
+    """List the kept output of a run's jobs, in pieces, by job and attempt."""
+
+    run: field.RunId
+    job: Annotated[
+        str | None, doc("Only this job, by its id; that of a matrix job includes its combination, `greet (Ada)`.")
+    ] = None
+    attempt: Annotated[int | None, doc("Only this attempt, counted from 1.")] = None
+    first_byte: Annotated[int | None, doc("Only the piece that begins at this byte of the attempt's output.")] = None
+    text: Annotated[bool, doc("False to leave out the text and only list how many bytes each piece has.")] = True
+
+
+@query("GET /runs/{run}/scores", "viewer", about={"run": Thing.RUN})
+class Scores(Query, frozen=True):
+    """List the scores of a run: the latest of each name and author."""
+
+    run: field.RunId
+    all: Annotated[bool, doc("True to list every score, in the order in which they were given.")] = False
+
+
+@query("GET /scores", "viewer", rows="workflow")
+class ScoreMeans(Query, frozen=True, kw_only=True):
+    """List mean scores of runs by version of their workflow and name of the score. The latest score of each author counts. The
+    list has one page."""
+
+    tenant: field.OfTenant = None
+    name: Annotated[str | None, doc("Only scores of this name.")] = None
+    workflow: field.OfWorkflow = None
+    since_ms: Annotated[int, doc("Only scores given at this time or later, in Unix milliseconds.")] = 0
+    limit: field.Limit = USUAL
+
+
+@query("GET /evals", "viewer", rows="workflow")
+class Evaluations(Query, frozen=True, kw_only=True):
+    """List saved results of evaluation suites, as `holdfast eval --keep` saves them, newest first."""
+
+    tenant: field.OfTenant = None
+    workflow: field.OfWorkflow = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /evals/{evaluation}", "viewer", about={"evaluation": Thing.EVALUATION}, answers=Answer.ROW)
+class Evaluation(Query, frozen=True):
+    """Show the saved result of an evaluation suite, with each of its runs."""
+
+    evaluation: Annotated[str, doc("Id of the evaluation.")]
+
+
+@query("GET /gates/{gate}", "viewer", about={"gate": Thing.GATE}, answers=Answer.ROW)
+class Gate(Query, frozen=True):
+    """Show a gate: what it asks, whom it asks, what it shows, and its decision."""
+
+    gate: field.GateId
+
+
+@query("GET /gates", "viewer", about={"run": Thing.RUN}, rows="run_id")
+class Gates(Query, frozen=True, kw_only=True):
+    """List gates, oldest first: open ones, or every one."""
+
+    run: field.OfRun = None
+    tenant: field.OfTenant = None
+    all: Annotated[bool, doc("True to list decided, expired and withdrawn gates too.")] = False
+    mine: Annotated[bool, doc("True to list only gates that ask the caller, by name, role or team, or that ask anyone.")] = (
+        False
+    )
+    risk_level: Annotated[tuple[RiskLevel, ...], doc("Only gates with one of these risk levels; by default any.")] = ()
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /effects", "viewer", about={"run": Thing.RUN}, rows="run_id")
+class Effects(Query, frozen=True, kw_only=True):
+    """List tool calls, oldest first, with their requests and responses."""
+
+    run: field.OfRun = None
+    tenant: field.OfTenant = None
+    state: Annotated[
+        str | None, doc("Only calls in this state: intended, completed, failed, released, in_doubt, repeated or orphaned.")
+    ] = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /runs/{run}/events", "viewer", about={"run": Thing.RUN})
+class Events(Query, frozen=True, kw_only=True):
+    """List the events of a run, from its beginning."""
+
+    run: field.RunId
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("POST /runs/{run}/fork/quote", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW)
+class ForkQuote(Query, frozen=True, kw_only=True):
+    """Show what a fork of a run would keep, reuse and do again, and the most it can cost. Nothing is started."""
+
+    run: field.RunId
+    step: field.ForkStep
+    output: field.ForkOutput = UNSET
+    state: field.ForkState = msgspec.field(default_factory=dict)
+    cost_limit_usd: field.ForkCostLimit = None
+
+
+@query("GET /runs/{run}/cancel/quote", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW)
+class CancelQuote(Query, frozen=True):
+    """Show what cancelling a run would do: which steps it stops, which calls are in flight, and which effects it compensates.
+    Nothing is cancelled."""
+
+    run: field.RunId
+
+
+@query("GET /runs/{run}/tree", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW, runs="runs")
+class Tree(Query, frozen=True, kw_only=True):
+    """Show a run with everything below it: the status of each run, and what all of them have cost."""
+
+    run: field.RunId
+
+
+@query("GET /runs/{run}/items", "viewer", about={"run": Thing.RUN})
+class Items(Query, frozen=True, kw_only=True):
+    """List the ended items of a map, in the order in which they ended."""
+
+    run: field.RunId
+    map: Annotated[str, doc("Map, by the name of its node, `review`, or in a flow with its place, `flow/2`.")]
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /runs/{run}/stream", "viewer", about={"run": Thing.RUN})
+class Streams(Query, frozen=True, kw_only=True):
+    """List what models say in a run, and what user code writes to streams. The list goes on until the run has ended."""
+
+    run: field.RunId
+    name: Annotated[
+        str | None, doc("Only this stream, `model` for what models say, or one model call, like `draft#1:0:1`.")
+    ] = None
+    wait_s: Annotated[float, doc("Maximum time to wait for a first row when there is none yet, in seconds, 0 to 30.")] = 0.0
+    cursor: Annotated[
+        str | None,
+        doc("Cursor, `start` or `now`. With `name` also a number: of the first value or character; -5 is the last 5 values."),
+    ] = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /dead-letters", "viewer", about={"run": Thing.RUN}, rows="workflow")
+class DeadLetters(Query, frozen=True, kw_only=True):
+    """List dead letters: steps that failed permanently. The oldest run's come first."""
+
+    run: field.OfRun = None
+    tenant: field.OfTenant = None
+    workflow: field.OfWorkflow = None
+    node: field.OfNode = None
+    error_class: field.OfErrorClass = None
+    state: Annotated[
+        Literal["open", "resolved", "any"], doc("Only open dead letters, only resolved ones (listed for three days), or any.")
+    ] = "open"
+    since_ms: field.FailedSince = None
+    until_ms: field.FailedUntil = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /dead-letters/{letter}", "viewer", about={"letter": Thing.LETTER}, answers=Answer.ROW)
+class DeadLetter(Query, frozen=True):
+    """Show a dead letter with all its details."""
+
+    letter: field.LetterId
+
+
+@query("GET /dead-letters/summary", "viewer", rows="workflow")
+class DeadLetterSummary(Query, frozen=True):
+    """Count dead letters by workflow, node and error class, with the age of the oldest open one."""
+
+    tenant: field.OfTenant = None
+
+
+@query("GET /costs", "viewer", rows="workflow")
+class Costs(Query, frozen=True, kw_only=True):
+    """List what models cost, by day, tenant, workflow, node and model."""
+
+    first_day: Annotated[str, doc("First day (UTC), inclusive, like `2026-11-21`; by default the earliest.")] = "0000-01-01"
+    last_day: Annotated[str, doc("Last day (UTC), inclusive, like `2026-11-21`; by default the latest.")] = "9999-12-31"
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /doubts", "viewer", about={"run": Thing.RUN}, rows="workflow")
+class Doubts(Query, frozen=True, kw_only=True):
+    """List model calls whose cost is unknown, the newest run's first. A page may exceed the limit, to end with all calls of a
+    run."""
+
+    run: field.OfRun = None
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /conversations", "viewer", rows="agent")
+class Conversations(Query, frozen=True, kw_only=True):
+    """List conversations by tenant and name."""
+
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /conversations/{name}", "viewer", about={"name": Thing.CONVERSATION}, answers=Answer.ROW)
+class Conversation(Query, frozen=True):
+    """Show a conversation with all its messages."""
+
+    name: field.ConversationName
+    tenant: field.Tenant = None
+
+
+@query("GET /schedules", "viewer", rows="workflow")
+class Schedules(Query, frozen=True, kw_only=True):
+    """List schedules by tenant and name."""
+
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /schedules/{name}", "viewer", about={"name": Thing.SCHEDULE}, answers=Answer.ROW)
+class Schedule(Query, frozen=True):
+    """Show a schedule, with its next times and the status of its last run."""
+
+    name: field.ScheduleName
+    tenant: field.Tenant = None
+
+
+@query("GET /state", "viewer")
+class SharedValues(Query, frozen=True, kw_only=True):
+    """List the latest versions of shared values by tenant, space and key."""
+
+    space: Annotated[str | None, doc("Only values of this space.")] = None
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /state/{space}/{key}", "viewer")
+class SharedVersions(Query, frozen=True):
+    """List all kept versions of a shared value, the latest last."""
+
+    space: Annotated[str, doc("Space of the shared value.")]
+    key: Annotated[str, doc("Key of the shared value in its space.")]
+    tenant: field.Tenant = None
+
+
+@query("GET /memory", "viewer")
+class Memories(Query, frozen=True, kw_only=True):
+    """List what an agent remembers, the most relevant first. Reading does not count as use. The list has one page."""
+
+    agent: Annotated[str, doc("Name of the agent, 1 to 64 characters.")]
+    user: Annotated[str | None, doc("Only memories about this user, 1 to 64 characters; by default those about no user.")] = (
+        None
+    )
+    words: Annotated[str | None, doc("Only memories with any of these words, the best match first.")] = None
+    kind: Annotated[tuple[Kind, ...], doc("Only memories of these kinds; by default any.")] = ()
+    tenant: field.Tenant = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /pools", "viewer", whole=Whole.COUNTS)
+class Pools(Query, frozen=True):
+    """List pools by name."""
+
+
+@query("GET /pools/{name}", "viewer", whole=Whole.COUNTS, answers=Answer.ROW)
+class Pool(Query, frozen=True):
+    """Show a pool, with how much of it each process holds."""
+
+    name: field.PoolName
+
+
+@query("GET /budgets", "viewer", answers=Answer.ROW)
+class Budget(Query, frozen=True):
+    """Show what a tenant or team has spent today and this month (UTC), and its limits."""
+
+    tenant: Annotated[str, doc("Tenant whose budget is shown.")]
+    team: field.TeamOfBudget = None
+
+
+@query("GET /team-budgets", "viewer")
+class TeamBudgets(Query, frozen=True, kw_only=True):
+    """List the team budgets of a tenant by name."""
+
+    tenant: field.Tenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /team-budgets/{name}", "viewer", answers=Answer.ROW)
+class TeamBudget(Query, frozen=True):
+    """Show a team budget with each of its agents."""
+
+    name: field.TeamBudgetName
+    tenant: field.Tenant = None
+
+
+@query("GET /approvals", "viewer", rows="workflow")
+class Approvals(Query, frozen=True, kw_only=True):
+    """List the standing approvals of a tenant by id, including those that are expired, used up or revoked."""
+
+    tenant: field.Tenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /approvals/{approval}", "viewer", about={"approval": Thing.APPROVAL}, answers=Answer.ROW)
+class Approval(Query, frozen=True):
+    """Show a standing approval, also one that is expired, used up or revoked."""
+
+    approval: field.ApprovalId
+    tenant: field.Tenant = None
+
+
+@query("GET /supervisors", "viewer", rows="workflows")
+class Supervisors(Query, frozen=True, kw_only=True):
+    """List supervisors by tenant and name, with their load."""
+
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /supervisors/{name}", "viewer", about={"name": Thing.SUPERVISOR}, answers=Answer.ROW)
+class Supervisor(Query, frozen=True):
+    """Show a supervisor with each of its workers."""
+
+    name: field.SupervisorName
+    tenant: field.Tenant = None
+
+
+@query("GET /admission", "viewer", whole=Whole.COUNTS, answers=Answer.ROW)
+class Admission(Query, frozen=True):
+    """Show how many runs are active and how many may be, for one tenant or for all together."""
+
+    tenant: Annotated[
+        str | None, doc("Tenant to show; by default the caller's own, or all together for a caller that acts for all tenants.")
+    ] = None
+
+
+@query("GET /workflows", "viewer", rows="workflow", offers=True)
+class Workflows(Query, frozen=True, kw_only=True):
+    """List workflows that a process has loaded or the tenant has submitted, by name, the highest version first. Each row says
+    how many live processes can run it."""
+
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /workflows/{name}", "viewer", about={"name": Thing.WORKFLOW}, answers=Answer.ROW)
+class Workflow(Query, frozen=True):
+    """Show a workflow with its definition and input schema, and how many live processes can run it."""
+
+    name: Annotated[str, doc("Name of the workflow.")]
+    version: Annotated[int | None, doc("Version of the workflow; by default the highest.")] = None
+
+
+@query("GET /queue", "viewer", about={"run": Thing.RUN}, rows="workflow")
+class Queue(Query, frozen=True):
+    """List steps that wait for a worker or a pool, longest first; or why the steps of one run wait."""
+
+    run: Annotated[str | None, doc("Only steps of this run, by its id, each with the reason why it waits.")] = None
+    step: Annotated[str | None, doc("Only this step of the run, like `draft#1`; with `run`.")] = None
+
+
+START: Final = "start"
+NOW: Final = "now"
+
+
+@query("GET /events", "viewer", rows="workflow", ends=False)
+class Tail(Query, frozen=True, kw_only=True):
+    """List the committed events of all runs, each once, in order within a run. Each event has the cursor after it. The list
+    never ends, unless you pass `ends`."""
+
+    tenant: field.OfTenant = None
+    workflow: field.OfWorkflow = None
+    ends: Annotated[bool, doc("True to end the list when it has reached the newest event.")] = False
+    cursor: Annotated[
+        str, doc("Cursor to go on after; `start` is before the oldest known event, `now` is after the newest one.")
+    ] = START
+    limit: field.Limit = USUAL
+
+
+@query("GET /workers", "viewer", whole=Whole.COUNTS)
+class Workers(Query, frozen=True):
+    """List live processes that execute steps, with their workflows and slots. A caller that acts for one tenant gets only
+    totals, in one row."""
+
+
+@query("GET /keys", "admin", rows="workflows", reach=True)
+class Keys(Query, frozen=True, kw_only=True):
+    """List API keys by name, including revoked ones, without their secrets."""
+
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /audit", "admin")
+class Audit(Query, frozen=True, kw_only=True):
+    """List the audit log: who did what from outside, from where and with what result, oldest first. Each entry is chained to
+    the one before."""
+
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /audit/head", "admin", whole=Whole.COUNTS)
+class AuditHead(Query, frozen=True):
+    """Show the last entry of the audit log: its number (0 before the first), hash and signature. A caller that acts for one
+    tenant gets no row."""
