@@ -117,7 +117,8 @@ docs: setup $(SITE_LOCKED) ## Build the pages and the reference into build/site;
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet $(ARGS)
 	@echo "docs: open build/site/index.html"
 
-reference: setup ## Write from the code what is read beside it: docs/reference, the table of idioms, types of holdfast.sync, tests/face
+reference: setup ## Write from the code what follows from it: docs/reference, idioms, types of holdfast.sync, blocking client, tests/face
+	@$(PY) docs/site/blocking_client.py
 	@PYTHONPATH=. $(PY) docs/site/lists.py
 	@$(PY) docs/site/sync_stub.py
 	@PYTHONPATH=. $(PY) tests/face/face.py

@@ -152,8 +152,10 @@ INNER_FLOORS = {
         {"unknown_children"},
     ),
     "service": (
-        {"control", "cursor", "declarations", "json_text", "principal", "subscription", "turn"},
-        {"records", "speech", "text", "view"},
+        {"control", "cursor", "json_text", "principal", "subscription", "turn"},
+        {"view"},
+        {"declarations"},
+        {"records", "speech", "text"},
         {"access", "gate", "listing"},
         {"handler"},
         {"handlers"},

@@ -88,7 +88,7 @@ def test_the_public_names_are_these() -> None:
 def test_the_public_names_of_the_client_are_these() -> None:
     from holdfast import client
 
-    assert sorted(client.__all__) == ["AsyncClient", "Client"]
+    assert sorted(client.__all__) == ["AsyncClient", "Client", "command", "query"]
 
 
 def test_what_is_not_public_is_not_there() -> None:

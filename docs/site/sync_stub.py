@@ -49,12 +49,15 @@ def text() -> str:
         f"__all__ = {sorted([*_OWN, 'open', 'timeout'])}",
         *map(ast.unparse, [*classes, opening]),
     ]
-    return _by_ruff("format", _by_ruff("check", "\n".join(lines), "--fix-only", "--select=I"))
+    return formatted("\n".join(lines), PLACE)
 
 
-def _by_ruff(command: str, text: str, *options: str) -> str:
-    words = [sys.executable, "-m", "ruff", command, "--quiet", *options, "--stdin-filename", str(PLACE), "-"]
-    return subprocess.run(words, input=text, capture_output=True, text=True, check=True).stdout
+def formatted(text: str, place: Path) -> str:
+    """Return the text of a file, as `make format` would write it there."""
+    for command in (["check", "--fix-only", "--select=I,F401"], ["format"]):
+        words = [sys.executable, "-m", "ruff", *command, "--quiet", "--stdin-filename", str(place), "-"]
+        text = subprocess.run(words, input=text, capture_output=True, text=True, check=True).stdout
+    return text
 
 
 def _class(kind: type[Any], names: _Names) -> ast.stmt:

@@ -22,6 +22,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+import blocking_client
 import lists
 import pydantic
 import pytest
@@ -314,6 +315,10 @@ def test_the_types_of_an_engine_that_blocks_are_those_of_one_that_awaits() -> No
     assert sync_stub.PLACE.read_text("utf-8") == sync_stub.text(), "run `make reference`"
 
 
+def test_the_client_that_blocks_is_written_from_the_one_that_awaits() -> None:
+    assert blocking_client.PLACE.read_text("utf-8") == blocking_client.text(), "run `make reference`"
+
+
 def test_the_table_of_idioms_is_that_of_their_tests() -> None:
     stale = [page for page, text in lists.with_tables().items() if text != (ROOT / "docs" / page).read_text("utf-8")]
     assert stale == [], "run `make reference`"
@@ -333,11 +338,11 @@ def known_events() -> set[str]:
 
 
 def test_every_event_that_a_page_names_exists() -> None:
-    """A name in two or more words, in code, is an event, an exception, a command or query, or a public name."""
+    """A name in two or more words, in code, is an event, an exception, a command or query or its row, or a public name."""
     faces = [importlib.import_module(name).__all__ for name in ("holdfast", "holdfast.client", "holdfast.evaluation")]
     told = [
         importlib.import_module(f"holdfast.{name}")
-        for name in ("ports", "service.declarations.command", "service.declarations.query")
+        for name in ("ports", "service.declarations.command", "service.declarations.query", "service.view")
     ]
     used = {*vars(asyncio), *pydantic.__all__}  # what users name in their own code
     allowed = {"AnyEvent", *known_events(), *vars(errors), *vars(builtins), *used}.union(*faces, *map(vars, told))

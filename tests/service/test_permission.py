@@ -337,6 +337,8 @@ async def test_what_declares_nothing_is_refused(world: World) -> None:
         command("POST /everything", "viewer", about={"gate": Thing.GATE})(DropEverything)
     with pytest.raises(TypeError, match="takes one grant at least"):
         command("POST /everything", about={"run": Thing.RUN})(DropEverything)
+    with pytest.raises(TypeError, match="Name the answer of DropEverything"):
+        command("POST /everything", "admin", about={"run": Thing.RUN})(DropEverything)
 
 
 async def test_a_workflow_file_takes_a_grant_of_its_own(world: World) -> None:

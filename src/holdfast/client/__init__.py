@@ -1,9 +1,12 @@
-"""A client of the HTTP API: what programs, and the command line, tell and ask a server.
+"""A client of the HTTP API, for programs and for the command line: `tell` it a command, `ask` it a query.
 
-`Client` blocks, `AsyncClient` awaits; what they say and understand is the same code. Never here: an engine, a store, a rule.
+    from holdfast.client import Client, command, query
+
+`Client` blocks, `AsyncClient` awaits; the one is written from the other. Never here: an engine, a store, a rule.
 """
 
 from holdfast.client.async_client import AsyncClient
 from holdfast.client.client import Client
+from holdfast.service.declarations import command, query
 
-__all__ = ["AsyncClient", "Client"]
+__all__ = ["AsyncClient", "Client", "command", "query"]

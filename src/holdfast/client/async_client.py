@@ -1,4 +1,4 @@
-"""The client that awaits.
+"""The client that awaits. `make reference` writes the one that blocks (client) from it.
 
 Never here: what is said and understood (exchange, listener).
 """
@@ -10,7 +10,7 @@ import copy
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx2
 import msgspec
@@ -22,16 +22,19 @@ from holdfast.client.server import Server, acting
 from holdfast.errors import Unreachable
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as asked
-from holdfast.service.declarations.declaration import Command, Query
-from holdfast.service.declarations.query import Page, View
+from holdfast.service.declarations.declaration import Command, Query, Result, Row, Rows
+from holdfast.service.declarations.query import View
+
+if TYPE_CHECKING:
+    from holdfast.service.view import CallerRow, GateWhole, RunStatusRow, RunWhole, StreamRow
 
 
 class AsyncClient:
-    """Tells and asks a server over HTTP, in an event loop.
+    """A client of a Holdfast server, over HTTP.
 
-    What is answered are the rows that `--json` prints. What the server refuses is raised as the error of holdfast.errors that
-    it is there; Unauthorized for a token that it does not know, Unreachable where it does not answer. What only reads, and a
-    start or message with a `key`, is said again a few times.
+    Answers are the rows that `--json` prints, and a type checker knows those of each command and query. A refusal is raised as
+    the server's error of holdfast.errors: Unauthorized for an unknown token, Unreachable if the server does not answer.
+    Queries, and a start or message with a `key`, are repeated a few times before that.
     """
 
     def __init__(
@@ -45,9 +48,9 @@ class AsyncClient:
         ca: Path | None = None,
         insecure: bool = False,
     ) -> None:
-        """`address` is `https://HOST:PORT`; `ca` the authority that signed its certificate, where that is none that everybody
-        knows. `by` and `roles` say who acts, claims that nobody verifies, `traceparent` (W3C) in which trace. Raises UsageError
-        for http:// to another machine, unless `insecure`."""
+        """`address` is `https://HOST:PORT`, `ca` a file with the authority that signed its certificate, if that is not a public
+        one. `by` and `roles` are claims about who acts, which are not verified; `traceparent` (W3C) is the trace. Raises
+        UsageError for http:// to another machine, unless `insecure`."""
         self._server = Server(address, token, ca, insecure)
         self._acting = acting(by, roles, traceparent)
         self._http = httpx2.AsyncClient(**self._server.options())
@@ -64,32 +67,32 @@ class AsyncClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close its connections, also those of clients that act for others."""
+        """Close the connections, which clients made by `acting` share."""
         await self._http.aclose()
 
     def acting(self, by: str | None, roles: Sequence[str] = (), traceparent: str | None = None) -> Self:
-        """The same, on the same connections, by somebody else."""
+        """Return a client that acts as another person, on the same connections."""
         other = copy.copy(self)
         other._acting = acting(by, roles, traceparent)
         return other
 
-    # --- Anything that there is -----------------------------------------------------------------------------------
+    # --- Every command and query ----------------------------------------------------------------------------------
 
-    async def tell(self, command: Command, *, wait_s: int = 0) -> View | None:
-        """Do it, durably; the run (or the message) as it stands afterwards, if it is about one. With `wait_s` (30 at most) that
-        is when it has ended or waits for somebody, or that time is over."""
+    async def tell(self, command: Command[Result], *, wait_s: int = 0) -> Result:
+        """Carry out a command, durably, and return its answer: None, a row, or the run as it stands afterwards. With `wait_s`
+        (at most 30) that is when the run has ended or waits for a person, or when this time is over."""
         return await self._held(exchange.tell(command, wait_s))
 
-    async def tell_many(self, bulk: Command) -> Page:
-        """Do the same to a page of runs or dead letters; what became of each."""
-        return await self._held(exchange.tell_many(bulk))
+    async def tell_many(self, bulk: Command[Rows[Row]]) -> Rows[Row]:
+        """Do the same to a page of runs or dead letters, and return a row about each."""
+        return await self._held(exchange.tell(bulk))
 
-    async def ask(self, query: Query, *, wait_s: int = 0) -> Page:
-        """A page of what is asked; a single row is a page of one. `wait_s` is for a Run, as in `tell`."""
+    async def ask(self, query: Query[Row], *, wait_s: int = 0) -> Rows[Row]:
+        """Return a page of a list; a single row is a page of one. `wait_s` is for `query.Run`, as in `tell`."""
         return await self._held(exchange.ask(query, wait_s))
 
-    async def rows(self, query: Query) -> AsyncGenerator[View]:
-        """All rows, page after page."""
+    async def rows(self, query: Query[Row]) -> AsyncGenerator[Row]:
+        """Yield all rows of a list, page after page."""
         while True:
             page = await self.ask(query)
             for row in page.rows:
@@ -98,7 +101,7 @@ class AsyncClient:
                 return
             query = msgspec.structs.replace(query, cursor=page.cursor)
 
-    # --- What is told and asked most ------------------------------------------------------------------------------
+    # --- The most frequent ones -----------------------------------------------------------------------------------
 
     async def start(
         self,
@@ -108,23 +111,21 @@ class AsyncClient:
         key: str | None = None,
         wait_s: int = 0,
         **more: Any,
-    ) -> View:
-        """Start a run; how it stands, see `tell`. The same `key` again is the same run. `more` are the other fields of
-        holdfast.service.declarations.command.Start."""
-        run = await self.tell(cmd.Start(workflow=workflow, input=input, key=key, **more), wait_s=wait_s)
-        assert run is not None
-        return run
+    ) -> RunStatusRow:
+        """Start a run and return how it stands; see `tell` for `wait_s`. With the same `key` again it is the same run. `more`
+        are the other fields of `command.Start`."""
+        return await self.tell(cmd.Start(workflow=workflow, input=input, key=key, **more), wait_s=wait_s)
 
-    async def run(self, run: str, *, wait_s: int = 0) -> View:
-        """A run with its steps, its effects and its books; see `tell` for `wait_s`. Raises NotFound."""
+    async def run(self, run: str, *, wait_s: int = 0) -> RunWhole:
+        """Return a run with its steps, effects and budget; see `tell` for `wait_s`. Raises NotFound."""
         return (await self.ask(asked.Run(run), wait_s=wait_s)).rows[0]
 
-    async def gate(self, gate: str) -> View:
-        """A question with what it shows, and with its `shown_hash` for `decide`. Raises NotFound."""
+    async def gate(self, gate: str) -> GateWhole:
+        """Return a gate with what it shows, and with its `shown_hash` for `decide`. Raises NotFound."""
         return (await self.ask(asked.Gate(gate))).rows[0]
 
     async def result(self, run: str) -> Any:
-        """Wait for the end; the run's output. Raises RunFailed, with the run as it stands in `run`."""
+        """Wait for the end of a run and return its output. Raises RunFailed, with the run as it stands in `run`."""
         listener = Listener(asked.Events(run=run), AFTER_ALL)
         async for _ in self._heard(listener):
             pass
@@ -139,27 +140,26 @@ class AsyncClient:
         reason: str | None = None,
         shown_hash: str | None = None,
         wait_s: int = 0,
-    ) -> View:
-        """Answer a gate; the run as it stands, see `tell`. `shown_hash` binds the decision to what was seen, and is
-        that of `gate`; without one InvalidDecision is raised, unless the gate says that it is optional."""
-        run = await self.tell(cmd.Decide(gate, decision, data, reason, shown_hash), wait_s=wait_s)
-        assert run is not None
-        return run
+    ) -> RunStatusRow:
+        """Decide a gate and return how the run stands; see `tell` for `wait_s`. `shown_hash` binds the decision to what was
+        seen: pass that of `gate`. Without it, InvalidDecision is raised unless the gate makes it optional."""
+        return await self.tell(cmd.Decide(gate, decision, data, reason, shown_hash), wait_s=wait_s)
 
-    async def me(self) -> View:
-        """Whose token it is, and for which tenant it asks."""
+    async def me(self) -> CallerRow:
+        """Return whose token this is, for which tenant it acts, and what it allows."""
         return await self._held(exchange.me())
 
     # --- As it comes ----------------------------------------------------------------------------------------------
 
     def watch(self, run: str, after: int = 0) -> AsyncGenerator[View]:
-        """The history of a run after the event `after`, and what comes, until the run has ended: each event once, also over
-        a server that is begun anew. Raises NotFound, Unreachable."""
+        """Yield the events of a run after the one of number `after`, and those to come, until the run has ended: each once,
+        also if the server restarts. Beside the fields of EventRow an event has those of its type. Raises NotFound,
+        Unreachable."""
         return self._heard(Listener(asked.Events(run=run), str(after)))
 
-    def listen(self, run: str, name: str | None = None, *, after: str | None = None) -> AsyncGenerator[View]:
-        """What is said in a run while it goes on, or only the stream or call of that `name`, after the cursor `after`, until
-        the run has ended. Raises NotFound, Unreachable."""
+    def listen(self, run: str, name: str | None = None, *, after: str | None = None) -> AsyncGenerator[StreamRow]:
+        """Yield what is written to the streams of a run, after the cursor `after`, until the run has ended; with `name` only
+        that stream or model call. Raises NotFound, Unreachable."""
         return self._heard(Listener(asked.Streams(run=run, name=name), after))
 
     # --- On the wire ----------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class AsyncClient:
             return self._server.unreachable(problem)
         return Reply(said.status_code, said.headers, said.content)
 
-    async def _heard(self, listener: Listener) -> AsyncGenerator[View]:
+    async def _heard(self, listener: Listener) -> AsyncGenerator[Any]:
         while listener.end is None:
             request = listener.request()
             await asyncio.sleep(request.after_s)

@@ -1,7 +1,4 @@
-"""The client that blocks.
-
-Never here: what is said and understood (exchange, listener).
-"""
+"""The client that blocks. `make reference` writes it from async_client; a test holds it current."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx2
 import msgspec
@@ -22,16 +19,19 @@ from holdfast.client.server import Server, acting
 from holdfast.errors import Unreachable
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as asked
-from holdfast.service.declarations.declaration import Command, Query
-from holdfast.service.declarations.query import Page, View
+from holdfast.service.declarations.declaration import Command, Query, Result, Row, Rows
+from holdfast.service.declarations.query import View
+
+if TYPE_CHECKING:
+    from holdfast.service.view import CallerRow, GateWhole, RunStatusRow, RunWhole, StreamRow
 
 
 class Client:
-    """Tells and asks a server over HTTP, blocking.
+    """A client of a Holdfast server, over HTTP.
 
-    What is answered are the rows that `--json` prints. What the server refuses is raised as the error of holdfast.errors that
-    it is there; Unauthorized for a token that it does not know, Unreachable where it does not answer. What only reads, and a
-    start or message with a `key`, is said again a few times.
+    Answers are the rows that `--json` prints, and a type checker knows those of each command and query. A refusal is raised as
+    the server's error of holdfast.errors: Unauthorized for an unknown token, Unreachable if the server does not answer.
+    Queries, and a start or message with a `key`, are repeated a few times before that.
     """
 
     def __init__(
@@ -45,9 +45,9 @@ class Client:
         ca: Path | None = None,
         insecure: bool = False,
     ) -> None:
-        """`address` is `https://HOST:PORT`; `ca` the authority that signed its certificate, where that is none that everybody
-        knows. `by` and `roles` say who acts, claims that nobody verifies, `traceparent` (W3C) in which trace. Raises UsageError
-        for http:// to another machine, unless `insecure`."""
+        """`address` is `https://HOST:PORT`, `ca` a file with the authority that signed its certificate, if that is not a public
+        one. `by` and `roles` are claims about who acts, which are not verified; `traceparent` (W3C) is the trace. Raises
+        UsageError for http:// to another machine, unless `insecure`."""
         self._server = Server(address, token, ca, insecure)
         self._acting = acting(by, roles, traceparent)
         self._http = httpx2.Client(**self._server.options())
@@ -62,40 +62,41 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close its connections, also those of clients that act for others."""
+        """Close the connections, which clients made by `acting` share."""
         self._http.close()
 
     def acting(self, by: str | None, roles: Sequence[str] = (), traceparent: str | None = None) -> Self:
-        """The same, on the same connections, by somebody else."""
+        """Return a client that acts as another person, on the same connections."""
         other = copy.copy(self)
         other._acting = acting(by, roles, traceparent)
         return other
 
-    # --- Anything that there is -----------------------------------------------------------------------------------
+    # --- Every command and query ----------------------------------------------------------------------------------
 
-    def tell(self, command: Command, *, wait_s: int = 0) -> View | None:
-        """Do it, durably; the run (or the message) as it stands afterwards, if it is about one. With `wait_s` (30 at most) that
-        is when it has ended or waits for somebody, or that time is over."""
+    def tell(self, command: Command[Result], *, wait_s: int = 0) -> Result:
+        """Carry out a command, durably, and return its answer: None, a row, or the run as it stands afterwards. With `wait_s`
+        (at most 30) that is when the run has ended or waits for a person, or when this time is over."""
         return self._held(exchange.tell(command, wait_s))
 
-    def tell_many(self, bulk: Command) -> Page:
-        """Do the same to a page of runs or dead letters; what became of each."""
-        return self._held(exchange.tell_many(bulk))
+    def tell_many(self, bulk: Command[Rows[Row]]) -> Rows[Row]:
+        """Do the same to a page of runs or dead letters, and return a row about each."""
+        return self._held(exchange.tell(bulk))
 
-    def ask(self, query: Query, *, wait_s: int = 0) -> Page:
-        """A page of what is asked; a single row is a page of one. `wait_s` is for a Run, as in `tell`."""
+    def ask(self, query: Query[Row], *, wait_s: int = 0) -> Rows[Row]:
+        """Return a page of a list; a single row is a page of one. `wait_s` is for `query.Run`, as in `tell`."""
         return self._held(exchange.ask(query, wait_s))
 
-    def rows(self, query: Query) -> Iterator[View]:
-        """All rows, page after page."""
+    def rows(self, query: Query[Row]) -> Iterator[Row]:
+        """Yield all rows of a list, page after page."""
         while True:
             page = self.ask(query)
-            yield from page.rows
+            for row in page.rows:
+                yield row
             if page.cursor is None:
                 return
             query = msgspec.structs.replace(query, cursor=page.cursor)
 
-    # --- What is told and asked most ------------------------------------------------------------------------------
+    # --- The most frequent ones -----------------------------------------------------------------------------------
 
     def start(
         self,
@@ -105,23 +106,21 @@ class Client:
         key: str | None = None,
         wait_s: int = 0,
         **more: Any,
-    ) -> View:
-        """Start a run; how it stands, see `tell`. The same `key` again is the same run. `more` are the other fields of
-        holdfast.service.declarations.command.Start."""
-        run = self.tell(cmd.Start(workflow=workflow, input=input, key=key, **more), wait_s=wait_s)
-        assert run is not None
-        return run
+    ) -> RunStatusRow:
+        """Start a run and return how it stands; see `tell` for `wait_s`. With the same `key` again it is the same run. `more`
+        are the other fields of `command.Start`."""
+        return self.tell(cmd.Start(workflow=workflow, input=input, key=key, **more), wait_s=wait_s)
 
-    def run(self, run: str, *, wait_s: int = 0) -> View:
-        """A run with its steps, its effects and its books; see `tell` for `wait_s`. Raises NotFound."""
+    def run(self, run: str, *, wait_s: int = 0) -> RunWhole:
+        """Return a run with its steps, effects and budget; see `tell` for `wait_s`. Raises NotFound."""
         return (self.ask(asked.Run(run), wait_s=wait_s)).rows[0]
 
-    def gate(self, gate: str) -> View:
-        """A question with what it shows, and with its `shown_hash` for `decide`. Raises NotFound."""
+    def gate(self, gate: str) -> GateWhole:
+        """Return a gate with what it shows, and with its `shown_hash` for `decide`. Raises NotFound."""
         return (self.ask(asked.Gate(gate))).rows[0]
 
     def result(self, run: str) -> Any:
-        """Wait for the end; the run's output. Raises RunFailed, with the run as it stands in `run`."""
+        """Wait for the end of a run and return its output. Raises RunFailed, with the run as it stands in `run`."""
         listener = Listener(asked.Events(run=run), AFTER_ALL)
         for _ in self._heard(listener):
             pass
@@ -136,27 +135,26 @@ class Client:
         reason: str | None = None,
         shown_hash: str | None = None,
         wait_s: int = 0,
-    ) -> View:
-        """Answer a gate; the run as it stands, see `tell`. `shown_hash` binds the decision to what was seen, and is
-        that of `gate`; without one InvalidDecision is raised, unless the gate says that it is optional."""
-        run = self.tell(cmd.Decide(gate, decision, data, reason, shown_hash), wait_s=wait_s)
-        assert run is not None
-        return run
+    ) -> RunStatusRow:
+        """Decide a gate and return how the run stands; see `tell` for `wait_s`. `shown_hash` binds the decision to what was
+        seen: pass that of `gate`. Without it, InvalidDecision is raised unless the gate makes it optional."""
+        return self.tell(cmd.Decide(gate, decision, data, reason, shown_hash), wait_s=wait_s)
 
-    def me(self) -> View:
-        """Whose token it is, and for which tenant it asks."""
+    def me(self) -> CallerRow:
+        """Return whose token this is, for which tenant it acts, and what it allows."""
         return self._held(exchange.me())
 
     # --- As it comes ----------------------------------------------------------------------------------------------
 
     def watch(self, run: str, after: int = 0) -> Iterator[View]:
-        """The history of a run after the event `after`, and what comes, until the run has ended: each event once, also over
-        a server that is begun anew. Raises NotFound, Unreachable."""
+        """Yield the events of a run after the one of number `after`, and those to come, until the run has ended: each once,
+        also if the server restarts. Beside the fields of EventRow an event has those of its type. Raises NotFound,
+        Unreachable."""
         return self._heard(Listener(asked.Events(run=run), str(after)))
 
-    def listen(self, run: str, name: str | None = None, *, after: str | None = None) -> Iterator[View]:
-        """What is said in a run while it goes on, or only the stream or call of that `name`, after the cursor `after`, until
-        the run has ended. Raises NotFound, Unreachable."""
+    def listen(self, run: str, name: str | None = None, *, after: str | None = None) -> Iterator[StreamRow]:
+        """Yield what is written to the streams of a run, after the cursor `after`, until the run has ended; with `name` only
+        that stream or model call. Raises NotFound, Unreachable."""
         return self._heard(Listener(asked.Streams(run=run, name=name), after))
 
     # --- On the wire ----------------------------------------------------------------------------------------------
@@ -181,20 +179,18 @@ class Client:
             return self._server.unreachable(problem)
         return Reply(said.status_code, said.headers, said.content)
 
-    def _heard(self, listener: Listener) -> Iterator[View]:
+    def _heard(self, listener: Listener) -> Iterator[Any]:
         while listener.end is None:
             request = listener.request()
             time.sleep(request.after_s)
-            with (
-                listener,
-                self._http.stream("GET", request.path, params=request.params, headers=self._headers(request)) as said,
-            ):
-                if said.status_code != 200 and listener.unheard(Reply(said.status_code, said.headers, said.read())):
-                    listener.end = self.run(listener.run)
-                    return
-                for event in httpx2.EventSource(said, max_event_size=None):
-                    if (row := listener.heard(event)) is not None:
-                        yield row
+            with listener:
+                with self._http.stream("GET", request.path, params=request.params, headers=self._headers(request)) as said:
+                    if said.status_code != 200 and listener.unheard(Reply(said.status_code, said.headers, said.read())):
+                        listener.end = self.run(listener.run)
+                        return
+                    for event in httpx2.EventSource(said, max_event_size=None):
+                        if (row := listener.heard(event)) is not None:
+                            yield row
 
     def _headers(self, request: Request) -> dict[str, Any]:
         return {**self._acting, **request.headers}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Generator, Mapping
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 from urllib.parse import quote
 
 import msgspec
@@ -18,8 +18,10 @@ import msgspec
 from holdfast.errors import HoldfastError, RunFailed, Unreachable, UsageError
 from holdfast.http.code import error_of
 from holdfast.http.route import ROUTES, Route
-from holdfast.service.declarations.declaration import Answer, Command, Query, declaration_of
-from holdfast.service.declarations.query import Page, View
+from holdfast.service.declarations.declaration import Answer, Command, Query, Result, Row, Rows, declaration_of
+
+if TYPE_CHECKING:
+    from holdfast.service.view import CallerRow, RunWhole
 
 _PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0)
 """Between tries; at least half of each, so that not all come back at once."""
@@ -49,30 +51,27 @@ Made = TypeVar("Made")
 Talk: TypeAlias = Generator[Request, Reply | Unreachable, Made]
 
 
-def tell(command: Command, wait_s: int = 0) -> Talk[View | None]:
-    """The run, the message or the row that comes of it."""
-    found: View | None = yield from _said(request_of(command, wait_s))
-    return found
+def tell(command: Command[Result], wait_s: int = 0) -> Talk[Result]:
+    """The answer of a command."""
+    found: Any = yield from _said(request_of(command, wait_s))
+    is_page = declaration_of(type(command)).answers is Answer.PAGE
+    answer: Result = cast("Any", _page(found)) if is_page else found
+    return answer
 
 
-def tell_many(bulk: Command) -> Talk[Page]:
-    """What became of each of a page."""
-    return _page((yield from _said(request_of(bulk))))
-
-
-def ask(query: Query, wait_s: int = 0) -> Talk[Page]:
+def ask(query: Query[Row], wait_s: int = 0) -> Talk[Rows[Row]]:
     """A page of a list; a single row is a page of one."""
     found = yield from _said(request_of(query, wait_s))
-    return Page([found], None) if declaration_of(type(query)).answers is Answer.ROW else _page(found)
+    return Rows([found], None) if declaration_of(type(query)).answers is Answer.ROW else _page(found)
 
 
-def me() -> Talk[View]:
+def me() -> Talk[CallerRow]:
     """Whose token it is."""
-    found: View = yield from _said(Request("GET", "/me"))
+    found: CallerRow = yield from _said(Request("GET", "/me"))
     return found
 
 
-def output_of(run: View | None) -> Any:
+def output_of(run: RunWhole | None) -> Any:
     """The output of a run that has ended. Raises RunFailed."""
     assert run is not None
     if run["status"] == "completed":
@@ -81,8 +80,8 @@ def output_of(run: View | None) -> Any:
     raise RunFailed(f"Run {run['run_id']} {run['status']}{why}", run=run)
 
 
-def _page(found: Any) -> Page:
-    return Page(found["rows"], found["cursor"])
+def _page(found: Any) -> Rows[Any]:
+    return Rows(found["rows"], found["cursor"])
 
 
 # --- Requests ---------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from types import TracebackType
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 import httpx2
 import msgspec
@@ -15,6 +15,9 @@ import msgspec
 from holdfast.client.exchange import Reply, Request, pause_s, problem_of, refusal, request_of
 from holdfast.errors import HoldfastError, StoreError, Unreachable
 from holdfast.service.declarations.query import Events, Streams, View
+
+if TYPE_CHECKING:
+    from holdfast.service.view import RunWhole
 
 MOST_TRIES: Final = 30
 """One after another in which nothing was heard: about a minute."""
@@ -27,7 +30,7 @@ class Listener:
     connection is kept until there were too many, then it raises Unreachable."""
 
     def __init__(self, query: Events | Streams, last: str | None = None) -> None:
-        self.end: View | None = None
+        self.end: RunWhole | None = None
         """The run as it stands at its end, once that was heard."""
         self.run = query.run
         self._query = query
@@ -50,7 +53,7 @@ class Listener:
         row: View = msgspec.json.decode(event.data)
         self._tries = 0
         if event.event == "end":
-            self.end = row
+            self.end = cast("RunWhole", row)
             return None
         self._last = event.id
         return row

@@ -8,18 +8,21 @@ Never here: whether a caller may (permission), a transport's fields.
 
 from __future__ import annotations
 
+import functools
 import inspect
+import operator
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, get_type_hints
 
 import msgspec
 
 from holdfast.core.values.claim import Claim
+from holdfast.core.values.ids import RunId
+from holdfast.service import view
 from holdfast.service.control.base import NOT_GIVEN
 from holdfast.service.control.naming import DEFAULT_TENANT
-from holdfast.service.declarations.declaration import Answer, declaration_of, declared
+from holdfast.service.declarations.declaration import Answer, Rows, declaration_of, declared
 from holdfast.service.principal import Principal
-from holdfast.service.view import RunStatusRow
 
 if TYPE_CHECKING:
     from holdfast.service.access.key import ApiKeys
@@ -61,13 +64,26 @@ _HANDLERS: Final[dict[type[msgspec.Struct], Handler]] = {}
 
 
 def handles(handler: _Function) -> _Function:
-    """Register a function for the command or query that its second parameter takes. Raises TypeError where there is one."""
+    """Register a function for the command or query that its second parameter takes. Raises TypeError where there is one, or
+    where it returns something else than that declares."""
     _, parameter, *_ = inspect.signature(handler).parameters
-    kind = get_type_hints(handler)[parameter]
+    hints = get_type_hints(handler)
+    kind = hints[parameter]
     if kind in _HANDLERS:
         raise TypeError(f"{kind.__name__} is handled by {_HANDLERS[kind].__qualname__} already.")
+    if hints["return"] != (declares := _returned(kind)):
+        raise TypeError(f"{handler.__qualname__} must return {declares}, as {kind.__name__} declares.")
     _HANDLERS[kind] = handler
     return handler
+
+
+def _returned(kind: type[msgspec.Struct]) -> Any:
+    """Return the type of what the handler of a command or query returns. Of a run that is the id."""
+    answers = declaration_of(kind).answers
+    if answers in (Answer.NOTHING, Answer.RUN):
+        return RunId if answers is Answer.RUN else type(None)
+    row = functools.reduce(operator.or_, rows_of(kind))
+    return Rows[row] if answers is Answer.PAGE else row  # type: ignore[valid-type]
 
 
 def handlers() -> Mapping[type[msgspec.Struct], Handler]:
@@ -78,14 +94,9 @@ def handlers() -> Mapping[type[msgspec.Struct], Handler]:
 
 
 def rows_of(kind: type[msgspec.Struct]) -> tuple[type, ...]:
-    """Return the types of the rows with which a command or query is answered, as its handler says: several where a list has
-    either, none where it answers nothing. A run is answered as it stands."""
-    answers = declaration_of(kind).answers
-    if answers in (Answer.NOTHING, Answer.RUN):
-        return (RunStatusRow,) if answers is Answer.RUN else ()
-    answer = get_type_hints(_HANDLERS[kind])["return"]
-    row = get_args(answer)[0] if answers is Answer.PAGE else answer
-    return get_args(row) or (row,)
+    """Return the types of the rows with which a command or query is answered: several where it is one of them, none where it
+    answers nothing."""
+    return tuple(getattr(view, name) for name in declaration_of(kind).answer)
 
 
 def given(value: Any) -> Any:

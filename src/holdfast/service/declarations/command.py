@@ -1,11 +1,11 @@
-"""What may be told, as data. A transport makes one of its own fields; `Service.tell` does it.
+"""The commands, as data. A transport makes one of its own fields; `Service.tell` does it.
 
 Amounts of money are dollars (`"0.25"`), data is what JSON can say. Never here: what follows.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -20,23 +20,19 @@ from holdfast.core.values.money import Usd
 from holdfast.core.values.policies import OnLimit
 from holdfast.core.values.scopes import Period
 from holdfast.service.declarations import field
-from holdfast.service.declarations.declaration import Answer, Command, Thing, Whole, command, doc
+from holdfast.service.declarations.declaration import Command, Thing, Whole, command, doc
+
+if TYPE_CHECKING:  # answers are named in quotes
+    from holdfast.service import view  # noqa: F401
+    from holdfast.service.declarations.declaration import Rows  # noqa: F401
 
 _MOST_TOGETHER: Final = 1_000
 _MOST_CONDITIONS: Final = 100
 """Each is looked at with each call of such a tool."""
 
 
-@command(
-    "POST /runs",
-    "operator",
-    about={"workflow": Thing.WORKFLOW},
-    also={"yaml": "author"},
-    key="key",
-    answers=Answer.RUN,
-    creates=True,
-)
-class Start(Command, frozen=True, kw_only=True):
+@command("POST /runs", "operator", about={"workflow": Thing.WORKFLOW}, also={"yaml": "author"}, key="key", creates=True)
+class Start(Command["view.RunStatusRow"], frozen=True, kw_only=True):
     """Start a run of a workflow. Name the workflow, or pass the text of a workflow file as `yaml`."""
 
     workflow: Annotated[str, doc("Name of the workflow; leave it out with `yaml`.")] = ""
@@ -77,8 +73,8 @@ class Start(Command, frozen=True, kw_only=True):
     ] = ()
 
 
-@command("POST /runs/{run}/fork", "operator", about={"run": Thing.RUN}, key="key", answers=Answer.RUN, creates=True)
-class Fork(Command, frozen=True, kw_only=True):
+@command("POST /runs/{run}/fork", "operator", about={"run": Thing.RUN}, key="key", creates=True)
+class Fork(Command["view.RunStatusRow"], frozen=True, kw_only=True):
     """Start a new run from a step of another run, with the history before that step. Calls that match the original run's calls
     reuse their outcomes. The original run must have ended or be paused."""
 
@@ -93,29 +89,29 @@ class Fork(Command, frozen=True, kw_only=True):
     queue: field.Queue = False
 
 
-@command("POST /runs/{run}/pause", "operator", about={"run": Thing.RUN}, repeats=True, answers=Answer.RUN)
-class Pause(Command, frozen=True):
+@command("POST /runs/{run}/pause", "operator", about={"run": Thing.RUN}, repeats=True)
+class Pause(Command["view.RunStatusRow"], frozen=True):
     """Pause a run. Steps under way may finish, and no new step starts."""
 
     run: field.RunId
 
 
-@command("POST /runs/{run}/resume", "operator", about={"run": Thing.RUN}, repeats=True, answers=Answer.RUN)
-class Resume(Command, frozen=True):
+@command("POST /runs/{run}/resume", "operator", about={"run": Thing.RUN}, repeats=True)
+class Resume(Command["view.RunStatusRow"], frozen=True):
     """Resume a paused run."""
 
     run: field.RunId
 
 
-@command("POST /runs/{run}/retry", "operator", about={"run": Thing.FAILED}, answers=Answer.RUN)
-class Retry(Command, frozen=True):
+@command("POST /runs/{run}/retry", "operator", about={"run": Thing.FAILED})
+class Retry(Command["view.RunStatusRow"], frozen=True):
     """Retry a failed run from where it failed. Completed steps and spent money stay as they are."""
 
     run: field.RunId
 
 
-@command("POST /runs/{run}/cancel", "operator", about={"run": Thing.RUN}, repeats=True, answers=Answer.RUN)
-class Cancel(Command, frozen=True):
+@command("POST /runs/{run}/cancel", "operator", about={"run": Thing.RUN}, repeats=True)
+class Cancel(Command["view.RunStatusRow"], frozen=True):
     """Cancel a run. No new step starts, a flow cleans up, effects are compensated, and then the run ends. Cancelling again cuts
     the clean-up of the flow short."""
 
@@ -123,16 +119,16 @@ class Cancel(Command, frozen=True):
     reason: field.CancelReason = "cancelled"
 
 
-@command("POST /runs/{run}/migrate", "operator", about={"run": Thing.RUN}, repeats=True, answers=Answer.RUN)
-class Migrate(Command, frozen=True):
+@command("POST /runs/{run}/migrate", "operator", about={"run": Thing.RUN}, repeats=True)
+class Migrate(Command["view.RunStatusRow"], frozen=True):
     """Continue a run with another definition of its workflow."""
 
     run: field.RunId
     version: Annotated[int, doc("Version of the workflow to continue with; 0 means the highest.")] = 0
 
 
-@command("POST /runs/{run}/record", "operator", about={"run": Thing.RUN}, answers=Answer.ROW, keeps=False)
-class ExportRun(Command, frozen=True):
+@command("POST /runs/{run}/record", "operator", about={"run": Thing.RUN}, keeps=False)
+class ExportRun(Command["view.RecordRow"], frozen=True):
     """Export the record of an ended run, for `holdfast replay`. Personal data is replaced unless you pass `whole`. The server's
     setting `exports` limits which records may be exported."""
 
@@ -145,14 +141,9 @@ class ExportRun(Command, frozen=True):
 
 
 @command(
-    "POST /dead-letters/{letter}/edit",
-    "operator",
-    about={"letter": Thing.LETTER},
-    repeats=True,
-    answers=Answer.RUN,
-    tag="/dead-letters/{letter}",
+    "POST /dead-letters/{letter}/edit", "operator", about={"letter": Thing.LETTER}, repeats=True, tag="/dead-letters/{letter}"
 )
-class EditDeadLetter(Command, frozen=True):
+class EditDeadLetter(Command["view.RunStatusRow"], frozen=True):
     """Change the input or arguments with which a permanently failed step is tried again. Replay the dead letter afterwards."""
 
     letter: field.LetterId
@@ -162,14 +153,8 @@ class EditDeadLetter(Command, frozen=True):
     )
 
 
-@command(
-    "POST /dead-letters/{letter}/replay",
-    "operator",
-    about={"letter": Thing.LETTER},
-    answers=Answer.RUN,
-    tag="/dead-letters/{letter}",
-)
-class ReplayDeadLetter(Command, frozen=True):
+@command("POST /dead-letters/{letter}/replay", "operator", about={"letter": Thing.LETTER}, tag="/dead-letters/{letter}")
+class ReplayDeadLetter(Command["view.RunStatusRow"], frozen=True):
     """Try a permanently failed step again. If its run has failed, every failed step of the run is tried again."""
 
     letter: field.LetterId
@@ -180,10 +165,9 @@ class ReplayDeadLetter(Command, frozen=True):
     "operator",
     about={"letter": Thing.LETTER},
     repeats=True,
-    answers=Answer.RUN,
     tag="/dead-letters/{letter}",
 )
-class ResolveDeadLetter(Command, frozen=True):
+class ResolveDeadLetter(Command["view.RunStatusRow"], frozen=True):
     """Close a dead letter without another attempt. If its run waits, give it an `output` or let it fail. Closed dead letters
     stay listed for three days."""
 
@@ -192,8 +176,8 @@ class ResolveDeadLetter(Command, frozen=True):
     reason: field.Reason = None
 
 
-@command("POST /runs/bulk", "operator", about={"workflow": Thing.RUNS}, any_tool={"deed": ("retry",)}, answers=Answer.PAGE)
-class Bulk(Command, frozen=True, kw_only=True):
+@command("POST /runs/bulk", "operator", about={"workflow": Thing.RUNS}, any_tool={"deed": ("retry",)})
+class Bulk(Command["Rows[view.OutcomeRow]"], frozen=True, kw_only=True):
     """Retry, cancel, pause, resume or fork all runs that match, newest first. Each call does one page and returns a row per
     run."""
 
@@ -228,9 +212,8 @@ class Bulk(Command, frozen=True, kw_only=True):
     "operator",
     about={"run": Thing.RUN, "workflow": Thing.RUNS},
     any_tool={"deed": ("replay", "resolve")},
-    answers=Answer.PAGE,
 )
-class BulkDeadLetters(Command, frozen=True, kw_only=True):
+class BulkDeadLetters(Command["Rows[view.OutcomeRow]"], frozen=True, kw_only=True):
     """Replay or resolve all open dead letters that match, the oldest run's first. Each call does one page and returns a row per
     dead letter."""
 
@@ -249,8 +232,8 @@ class BulkDeadLetters(Command, frozen=True, kw_only=True):
     dry_run: field.DryRun = False
 
 
-@command("POST /runs/{run}/scores", "reviewer", "operator", about={"run": Thing.RUN}, answers=Answer.RUN)
-class GiveScore(Command, frozen=True):
+@command("POST /runs/{run}/scores", "reviewer", "operator", about={"run": Thing.RUN})
+class GiveScore(Command["view.RunStatusRow"], frozen=True):
     """Score a run, during the run or after its end. The latest score of each name and author counts. A run takes at most 100
     scores."""
 
@@ -261,8 +244,8 @@ class GiveScore(Command, frozen=True):
     comment: Annotated[str, doc("Comment, kept with the score; at most 4,096 bytes.")] = ""
 
 
-@command("POST /runs/{run}/extend", "operator", about={"run": Thing.RUN}, repeats=True, answers=Answer.RUN)
-class Extend(Command, frozen=True):
+@command("POST /runs/{run}/extend", "operator", about={"run": Thing.RUN}, repeats=True)
+class Extend(Command["view.RunStatusRow"], frozen=True):
     """Raise a limit of a run, which must have that limit."""
 
     run: field.RunId
@@ -273,16 +256,16 @@ class Extend(Command, frozen=True):
     value: Annotated[int, doc("New limit, above the current one: a number, or seconds for `active`, `wall` and `lifespan`.")]
 
 
-@command("POST /runs/{run}/budget", "admin", about={"run": Thing.RUN}, repeats=True, answers=Answer.RUN)
-class RaiseBudget(Command, frozen=True):
+@command("POST /runs/{run}/budget", "admin", about={"run": Thing.RUN}, repeats=True)
+class RaiseBudget(Command["view.RunStatusRow"], frozen=True):
     """Raise the cost limit of a run."""
 
     run: field.RunId
     limit_usd: Annotated[Usd, doc("New cost limit in dollars, above the current one.")]
 
 
-@command("POST /runs/{run}/signals/{name}", "operator", about={"run": Thing.RUN}, key="key", answers=Answer.RUN)
-class Signal(Command, frozen=True):
+@command("POST /runs/{run}/signals/{name}", "operator", about={"run": Thing.RUN}, key="key")
+class Signal(Command["view.RunStatusRow"], frozen=True):
     """Send a signal to a run. The run keeps it until a step asks for it."""
 
     run: field.RunId
@@ -293,10 +276,8 @@ class Signal(Command, frozen=True):
     ] = None
 
 
-@command(
-    "POST /gates/{gate}/decision", "reviewer", about={"gate": Thing.GATE}, repeats=True, answers=Answer.RUN, tag="/gates/{gate}"
-)
-class Decide(Command, frozen=True):
+@command("POST /gates/{gate}/decision", "reviewer", about={"gate": Thing.GATE}, repeats=True, tag="/gates/{gate}")
+class Decide(Command["view.RunStatusRow"], frozen=True):
     """Decide a gate."""
 
     gate: field.GateId
@@ -321,10 +302,9 @@ class GateAnswer(Struct, frozen=True, forbid_unknown_fields=True):
     "reviewer",
     about={"gate": Thing.GATE, "decisions": Thing.GATES},
     repeats=True,
-    answers=Answer.RUN,
     tag="/gates/{gate}",
 )
-class DecideTogether(Command, frozen=True):
+class DecideTogether(Command["view.RunStatusRow"], frozen=True):
     """Decide several tool calls that one step asks about at the same time. All of the decisions take effect, or none. Gates
     that you do not name stay open."""
 
@@ -342,10 +322,8 @@ class DecideTogether(Command, frozen=True):
     ] = None
 
 
-@command(
-    "POST /gates/{gate}/delegate", "reviewer", about={"gate": Thing.GATE}, repeats=True, answers=Answer.RUN, tag="/gates/{gate}"
-)
-class Delegate(Command, frozen=True):
+@command("POST /gates/{gate}/delegate", "reviewer", about={"gate": Thing.GATE}, repeats=True, tag="/gates/{gate}")
+class Delegate(Command["view.RunStatusRow"], frozen=True):
     """Ask more reviewers to decide a gate, beside the current ones. You must be one of its reviewers."""
 
     gate: field.GateId
@@ -353,10 +331,8 @@ class Delegate(Command, frozen=True):
     reason: field.Reason = None
 
 
-@command(
-    "POST /gates/{gate}/reassign", "reviewer", about={"gate": Thing.GATE}, repeats=True, answers=Answer.RUN, tag="/gates/{gate}"
-)
-class Reassign(Command, frozen=True):
+@command("POST /gates/{gate}/reassign", "reviewer", about={"gate": Thing.GATE}, repeats=True, tag="/gates/{gate}")
+class Reassign(Command["view.RunStatusRow"], frozen=True):
     """Replace the reviewers of a gate."""
 
     gate: field.GateId
@@ -364,10 +340,8 @@ class Reassign(Command, frozen=True):
     reason: field.Reason = None
 
 
-@command(
-    "POST /effects/{call}/resolution", "reviewer", "operator", about={"call": Thing.TOOL_CALL}, repeats=True, answers=Answer.RUN
-)
-class Resolve(Command, frozen=True):
+@command("POST /effects/{call}/resolution", "reviewer", "operator", about={"call": Thing.TOOL_CALL}, repeats=True)
+class Resolve(Command["view.RunStatusRow"], frozen=True):
     """Record the outcome of a tool call whose outcome is unknown. It decides the gate that asks about the call."""
 
     call: Annotated[str, doc("Id of the tool call.")]
@@ -380,8 +354,8 @@ class Resolve(Command, frozen=True):
     shown_hash: field.ShownHash = None
 
 
-@command("POST /doubts/{call}/reconcile", "admin", about={"call": Thing.MODEL_CALL}, repeats=True, answers=Answer.RUN)
-class Reconcile(Command, frozen=True):
+@command("POST /doubts/{call}/reconcile", "admin", about={"call": Thing.MODEL_CALL}, repeats=True)
+class Reconcile(Command["view.RunStatusRow"], frozen=True):
     """Record the actual cost of a model call whose cost is unknown."""
 
     call: Annotated[str, doc("Id of the model call.")]
@@ -389,7 +363,7 @@ class Reconcile(Command, frozen=True):
 
 
 @command("POST /budgets", "admin", whole=Whole.FLEET, repeats=True, tag="/budgets")
-class SetBudget(Command, frozen=True):
+class SetBudget(Command[None], frozen=True):
     """Limit what all runs of a tenant or team may spend in each day or month (UTC). Each call sets either the limit in dollars
     or the one in tokens."""
 
@@ -404,7 +378,7 @@ class SetBudget(Command, frozen=True):
 
 
 @command("POST /team-budgets", "admin", repeats=True, tag="/team-budgets/{name}")
-class SetTeamBudget(Command, frozen=True, kw_only=True):
+class SetTeamBudget(Command[None], frozen=True, kw_only=True):
     """Set a budget that agents share, once, not for each day. If the budget exists, its total is allotted again; no agent
     gets less than it has used. An agent with too little left for a call borrows from the others: longest idle first, at most
     half of what each has left; what the call does not use goes back."""
@@ -422,26 +396,20 @@ class SetTeamBudget(Command, frozen=True, kw_only=True):
 
 
 @command("DELETE /team-budgets/{name}", "admin", repeats=True)
-class RemoveTeamBudget(Command, frozen=True):
+class RemoveTeamBudget(Command[None], frozen=True):
     """Remove the limits of a team budget. What its agents have used stays recorded."""
 
     name: field.TeamBudgetName
     tenant: field.Tenant = None
 
 
-@command("POST /costs/rollup", "operator", whole=Whole.FLEET, repeats=True, answers=Answer.ROW)
-class RollUpCosts(Command, frozen=True):
+@command("POST /costs/rollup", "operator", whole=Whole.FLEET, repeats=True)
+class RollUpCosts(Command["view.CostsCountedRow"], frozen=True):
     """Update the cost totals, for a few seconds at most. The row says whether they are up to date; if not, call it again."""
 
 
-@command(
-    "POST /approvals",
-    "reviewer",
-    about={"tool": Thing.TOOLS, "workflow": Thing.RUNS, "run": Thing.RUN},
-    answers=Answer.ROW,
-    creates=True,
-)
-class GrantApproval(Command, frozen=True, kw_only=True):
+@command("POST /approvals", "reviewer", about={"tool": Thing.TOOLS, "workflow": Thing.RUNS, "run": Thing.RUN}, creates=True)
+class GrantApproval(Command["view.ApprovalRow"], frozen=True, kw_only=True):
     """Grant a standing approval: matching tool calls are approved in advance. Calls that the workflow denies stay denied."""
 
     tool: Annotated[str, doc("Name of the tool, or a pattern like `mail_*`.")]
@@ -461,7 +429,7 @@ class GrantApproval(Command, frozen=True, kw_only=True):
 
 
 @command("POST /approvals/{approval}/revoke", "reviewer", about={"approval": Thing.APPROVAL}, repeats=True)
-class RevokeApproval(Command, frozen=True):
+class RevokeApproval(Command[None], frozen=True):
     """Revoke a standing approval. Calls that were already made stay made."""
 
     approval: field.ApprovalId
@@ -469,7 +437,7 @@ class RevokeApproval(Command, frozen=True):
 
 
 @command("POST /admission", "admin", whole=Whole.FLEET, repeats=True)
-class SetAdmission(Command, frozen=True):
+class SetAdmission(Command[None], frozen=True):
     """Limit how many runs may be active at once, for one tenant or for all together. Runs that are active already stay so."""
 
     runs: Annotated[int | None, doc("Maximum number of active runs, 0 to 1,000,000,000; by default no limit.")] = None
@@ -477,7 +445,7 @@ class SetAdmission(Command, frozen=True):
 
 
 @command("POST /pools", "admin", whole=Whole.FLEET, repeats=True)
-class SetPool(Command, frozen=True, kw_only=True):
+class SetPool(Command[None], frozen=True, kw_only=True):
     """Set a pool that steps and model calls share: slots, or a rate. An existing pool of this name is replaced. Every process
     follows within seconds; what is in use above a lower limit stays in use until its steps end."""
 
@@ -499,14 +467,14 @@ class SetPool(Command, frozen=True, kw_only=True):
 
 
 @command("DELETE /pools/{name}", "admin", whole=Whole.FLEET, repeats=True)
-class RemovePool(Command, frozen=True):
+class RemovePool(Command[None], frozen=True):
     """Remove a pool. Steps that ask for it wait until it is set again."""
 
     name: field.PoolName
 
 
 @command("POST /schedules", "operator", about={"name": Thing.SCHEDULE, "workflow": Thing.WORKFLOW}, makes="name", repeats=True)
-class SetSchedule(Command, frozen=True, kw_only=True):
+class SetSchedule(Command[None], frozen=True, kw_only=True):
     """Set a schedule, which starts a run of a workflow at each time of a cron expression. An existing schedule of this name is
     replaced; if it was paused, it stays paused. Schedules start runs while a worker or a leader works on the store."""
 
@@ -540,7 +508,7 @@ class SetSchedule(Command, frozen=True, kw_only=True):
 
 
 @command("POST /schedules/{name}/pause", "operator", about={"name": Thing.SCHEDULE}, repeats=True)
-class PauseSchedule(Command, frozen=True):
+class PauseSchedule(Command[None], frozen=True):
     """Pause a schedule. It starts no runs until it is resumed."""
 
     name: field.ScheduleName
@@ -548,7 +516,7 @@ class PauseSchedule(Command, frozen=True):
 
 
 @command("POST /schedules/{name}/resume", "operator", about={"name": Thing.SCHEDULE}, repeats=True)
-class ResumeSchedule(Command, frozen=True):
+class ResumeSchedule(Command[None], frozen=True):
     """Resume a paused schedule from now. Times that passed while it was paused are left out; use backfill to start them."""
 
     name: field.ScheduleName
@@ -556,15 +524,15 @@ class ResumeSchedule(Command, frozen=True):
 
 
 @command("DELETE /schedules/{name}", "operator", about={"name": Thing.SCHEDULE}, repeats=True)
-class RemoveSchedule(Command, frozen=True):
+class RemoveSchedule(Command[None], frozen=True):
     """Remove a schedule. Runs that it has started continue."""
 
     name: field.ScheduleName
     tenant: field.Tenant = None
 
 
-@command("POST /schedules/{name}/backfill", "operator", about={"name": Thing.SCHEDULE}, repeats=True, answers=Answer.PAGE)
-class Backfill(Command, frozen=True):
+@command("POST /schedules/{name}/backfill", "operator", about={"name": Thing.SCHEDULE}, repeats=True)
+class Backfill(Command["Rows[view.BackfilledRow]"], frozen=True):
     """Start the runs of past times of a schedule, at most 1,000. Times that already had their run are left out."""
 
     name: field.ScheduleName
@@ -582,7 +550,7 @@ class Backfill(Command, frozen=True):
     makes="name",
     repeats=True,
 )
-class OpenConversation(Command, frozen=True, kw_only=True):
+class OpenConversation(Command[None], frozen=True, kw_only=True):
     """Open a conversation with an agent, or continue the one of this name. An existing conversation keeps its settings, except
     for limits that you pass."""
 
@@ -609,10 +577,9 @@ class OpenConversation(Command, frozen=True, kw_only=True):
     "operator",
     about={"conversation": Thing.CONVERSATION},
     key="key",
-    answers=Answer.ROW,
     creates=True,
 )
-class Say(Command, frozen=True, kw_only=True):
+class Say(Command["view.ExchangeRow"], frozen=True, kw_only=True):
     """Send a message in a conversation. The agent answers it in a run."""
 
     conversation: field.ConversationName
@@ -633,7 +600,7 @@ class Say(Command, frozen=True, kw_only=True):
 
 
 @command("DELETE /conversations/{name}", "operator", about={"name": Thing.CONVERSATION}, repeats=True)
-class DeleteConversation(Command, frozen=True):
+class DeleteConversation(Command[None], frozen=True):
     """Delete a conversation and all its messages permanently. The histories of its runs stay. Refused while the agent is at
     work."""
 
@@ -642,7 +609,7 @@ class DeleteConversation(Command, frozen=True):
 
 
 @command("POST /state", "operator")
-class WriteSharedValue(Command, frozen=True, kw_only=True):
+class WriteSharedValue(Command[None], frozen=True, kw_only=True):
     """Write a new version of a shared value, which runs and agents of the tenant can read. Steps that wait for it continue."""
 
     space: Annotated[str, doc("Space of the shared value, 1 to 200 characters; it must not begin with `!`.")]
@@ -655,7 +622,7 @@ class WriteSharedValue(Command, frozen=True, kw_only=True):
 
 
 @command("POST /state/forget", "operator", repeats=True)
-class ForgetCachedAnswer(Command, frozen=True):
+class ForgetCachedAnswer(Command[None], frozen=True):
     """Remove an answer from a semantic cache. The next question of the same meaning is answered by the model."""
 
     space: Annotated[
@@ -665,8 +632,8 @@ class ForgetCachedAnswer(Command, frozen=True):
     tenant: field.Tenant = None
 
 
-@command("POST /keys", "admin", about={"name": Thing.KEY}, makes="name", answers=Answer.ROW, creates=True, keeps=False)
-class MakeKey(Command, frozen=True, kw_only=True):
+@command("POST /keys", "admin", about={"name": Thing.KEY}, makes="name", creates=True, keeps=False)
+class MakeKey(Command["view.NewKeyRow"], frozen=True, kw_only=True):
     """Create an API key for a service. Its secret is shown only once; the store keeps its hash."""
 
     name: Annotated[
@@ -685,10 +652,8 @@ class MakeKey(Command, frozen=True, kw_only=True):
     life_s: Annotated[int | None, doc("Lifetime in seconds, up to 10 years; by default the key does not expire.")] = None
 
 
-@command(
-    "POST /runs/{run}/signals/{name}/link", "operator", about={"run": Thing.RUN}, answers=Answer.ROW, creates=True, keeps=False
-)
-class MakeLink(Command, frozen=True):
+@command("POST /runs/{run}/signals/{name}/link", "operator", about={"run": Thing.RUN}, creates=True, keeps=False)
+class MakeLink(Command["view.NewLinkRow"], frozen=True):
     """Create a link that sends one signal to a run, once and without a token. It is shown only in this response."""
 
     run: field.RunId
@@ -696,16 +661,8 @@ class MakeLink(Command, frozen=True):
     life_s: field.LinkLife = 7 * 86_400
 
 
-@command(
-    "POST /gates/{gate}/link",
-    "reviewer",
-    about={"gate": Thing.GATE},
-    answers=Answer.ROW,
-    creates=True,
-    keeps=False,
-    tag="/gates/{gate}",
-)
-class MakeGateLink(Command, frozen=True):
+@command("POST /gates/{gate}/link", "reviewer", about={"gate": Thing.GATE}, creates=True, keeps=False, tag="/gates/{gate}")
+class MakeGateLink(Command["view.NewLinkRow"], frozen=True):
     """Create a link that decides a gate, once and without a token. It is bound to what the gate shows now, and is shown only in
     this response."""
 
@@ -715,18 +672,16 @@ class MakeGateLink(Command, frozen=True):
     life_s: field.LinkLife = 7 * 86_400
 
 
-@command("POST /keys/{name}/rotate", "admin", about={"name": Thing.KEY}, answers=Answer.ROW, keeps=False)
-class RotateKey(Command, frozen=True):
+@command("POST /keys/{name}/rotate", "admin", about={"name": Thing.KEY}, keeps=False)
+class RotateKey(Command["view.NewKeyRow"], frozen=True):
     """Replace the secret of an API key. The old secret stops working at once; the new one is shown only once."""
 
     name: field.KeyName
     tenant: field.TenantOfKey = None
 
 
-@command(
-    "POST /keys/{name}/revoke", "admin", "operator", "reviewer", about={"name": Thing.KEY}, answers=Answer.ROW, keeps=False
-)
-class RevokeKey(Command, frozen=True):
+@command("POST /keys/{name}/revoke", "admin", "operator", "reviewer", about={"name": Thing.KEY}, keeps=False)
+class RevokeKey(Command["view.KeyRow"], frozen=True):
     """Revoke an API key, permanently and at once. A caller without the grant admin revokes only the links that it has made."""
 
     name: field.KeyName

@@ -1,31 +1,48 @@
-"""What a command or query takes, declared once on its class: where HTTP has it, a grant, the things that it is about, how it is
-answered. One that declares nothing cannot be served: what serves it does not import.
+"""A command or query is declared once, on its class: its answer, where HTTP has it, a grant, the things that it is about. One
+that declares nothing cannot be served: what serves it does not import.
 
-    @command("POST /schedules", "operator", about={"name": Thing.SCHEDULE, "workflow": Thing.WORKFLOW}, makes="name")
-    class SetSchedule(Command, frozen=True): ...
+    @command("POST /schedules/{name}/backfill", "operator", about={"name": Thing.SCHEDULE}, repeats=True)
+    class Backfill(Command["Rows[view.BackfilledRow]"], frozen=True): ...
+
+An answer is named in quotes: rows are made of what an engine loads, and a client must not wait for that.
 
 Never here: whose a thing is (ownership), refusing somebody (permission), doing it (handler).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, get_args
 
 import msgspec
+from typing_extensions import TypeVar
 
 from holdfast.core.values.access import GRANTS, Grant
 
 _Kind = TypeVar("_Kind", bound=type[msgspec.Struct])
+Row = TypeVar("Row", default=Any)
+Result = TypeVar("Result", default=Any)
 
 
-class Command(msgspec.Struct, frozen=True):
-    """Something to do."""
+class Rows(NamedTuple, Generic[Row]):
+    """Some rows of a list, and where it goes on; `cursor` is None at its end."""
+
+    rows: list[Row]
+    cursor: str | None
 
 
-class Query(msgspec.Struct, frozen=True):
-    """Something to find out."""
+class Command(msgspec.Struct, Generic[Result], frozen=True):
+    """Something to do, and its answer: None, a row, some rows, or `RunStatusRow` for the run as it stands afterwards."""
+
+
+class Query(msgspec.Struct, Generic[Row], frozen=True):
+    """Something to find out, and the row that answers it."""
+
+
+class ListQuery(Query[Row], frozen=True):
+    """A list to find out, and its row; it is answered in pages."""
 
 
 class Answer(Enum):
@@ -75,10 +92,12 @@ class Declaration(NamedTuple):
 
     at: tuple[str, ...]
     grants: tuple[Grant, ...]
-    answers: Answer
     about: Mapping[str, Thing]
     whole: Whole
     is_command: bool
+    answers: Answer = Answer.NOTHING
+    answer: tuple[str, ...] = ()
+    """The rows of `service.view` that are answered: several where it is one of them."""
     rows: str = ""
     also: Mapping[str, Grant] = {}
     makes: str = ""
@@ -107,17 +126,12 @@ _DECLARED: Final[dict[type[msgspec.Struct], Declaration]] = {}
 
 
 def command(
-    at: str,
-    *grants: Grant,
-    about: Mapping[str, Thing] = {},
-    whole: Whole = Whole.TENANT,
-    answers: Answer = Answer.NOTHING,
-    **more: Any,
+    at: str, *grants: Grant, about: Mapping[str, Thing] = {}, whole: Whole = Whole.TENANT, **more: Any
 ) -> Callable[[_Kind], _Kind]:
     """Declare a command: its route (`POST /runs`), the grants of which a caller needs one, and more (`Declaration`). Raises
     TypeError for what means nothing."""
     more["repeats"] = more.get("repeats", False) or bool(more.get("key"))
-    return _declaring(Declaration((at,), grants, answers, about, whole, True, **more))
+    return _declaring(at=(at,), grants=grants, about=about, whole=whole, is_command=True, **more)
 
 
 def query(
@@ -125,13 +139,13 @@ def query(
     *grants: Grant,
     about: Mapping[str, Thing] = {},
     whole: Whole = Whole.TENANT,
-    answers: Answer = Answer.PAGE,
     rows: str = "",
     **more: Any,
 ) -> Callable[[_Kind], _Kind]:
     """The same for a query, which may have several routes. A list names its `rows`."""
     whole = Whole.ROWS if rows else whole
-    return _declaring(Declaration((at,) if isinstance(at, str) else at, grants, answers, about, whole, False, rows, **more))
+    at = (at,) if isinstance(at, str) else at
+    return _declaring(at=at, grants=grants, about=about, whole=whole, is_command=False, rows=rows, **more)
 
 
 def doc(text: str) -> msgspec.Meta:
@@ -152,15 +166,33 @@ def declared() -> Mapping[type[msgspec.Struct], Declaration]:
     return dict(_DECLARED)
 
 
-def _declaring(declaration: Declaration) -> Callable[[_Kind], _Kind]:
+def _answered(kind: type[msgspec.Struct]) -> tuple[Answer, tuple[str, ...]]:
+    """Return how a command or query is answered, and with which rows, as its base says."""
+    base = next(iter(getattr(kind, "__orig_bases__", ())), kind)
+    (argument, *_) = get_args(base) or [Any]
+    if argument is Any:
+        raise TypeError(f'Name the answer of {kind.__name__} in its base, like Command["view.RunRow"] or Command[None].')
+    words = getattr(argument, "__forward_arg__", "")
+    rows = tuple(_ROW.findall(words))
+    if issubclass(kind, ListQuery) or words.startswith("Rows["):
+        return Answer.PAGE, rows
+    return Answer.RUN if rows == ("RunStatusRow",) else Answer.ROW if rows else Answer.NOTHING, rows
+
+
+_ROW: Final = re.compile(r"view\.(\w+)")
+
+
+def _declaring(**declared: Any) -> Callable[[_Kind], _Kind]:
     def declare(kind: _Kind) -> _Kind:
+        declaration = Declaration(**declared)
         named = filter(None, [declaration.makes, declaration.key])
         fields = {*declaration.about, *declaration.also, *declaration.any_tool, *named}
         if unknown := sorted(fields - {*kind.__struct_fields__}):
             raise TypeError(f"{kind.__name__} has no field {unknown[0]!r} that could name something.")
         if not declaration.grants or not {*declaration.grants, *declaration.also.values()} <= {*GRANTS}:
             raise TypeError(f"{kind.__name__} takes one grant at least, of: {', '.join(GRANTS)}.")
-        _DECLARED[kind] = declaration
+        answers, answer = _answered(kind)
+        _DECLARED[kind] = declaration._replace(answers=answers, answer=answer)
         return kind
 
     return declare

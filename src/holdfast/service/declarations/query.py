@@ -6,7 +6,7 @@ Never here: finding the answer.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET
@@ -14,7 +14,10 @@ from msgspec import UNSET
 from holdfast.core.nouns.memory import Kind
 from holdfast.core.values.proposal import RiskLevel
 from holdfast.service.declarations import field
-from holdfast.service.declarations.declaration import Answer, Query, Thing, Whole, doc, query
+from holdfast.service.declarations.declaration import ListQuery, Query, Rows, Thing, Whole, doc, query
+
+if TYPE_CHECKING:  # answers are named in quotes
+    from holdfast.service import view  # noqa: F401
 
 View: TypeAlias = dict[str, Any] | Any
 """A row, as --json prints it: a typed dict of service.view, or the same as a server has sent it."""
@@ -22,24 +25,12 @@ View: TypeAlias = dict[str, Any] | Any
 USUAL: Final = 100
 MOST: Final = 1_000
 """Rows of a page."""
-
-
-Row = TypeVar("Row")
-
-
-class Rows(NamedTuple, Generic[Row]):
-    """Some rows of a list, and where it goes on; `cursor` is None at its end."""
-
-    rows: list[Row]
-    cursor: str | None
-
-
 Page: TypeAlias = Rows[Any]
 """Rows of any list."""
 
 
 @query(("GET /runs", "GET /runs/{parent}/children"), "viewer", rows="workflow")
-class Runs(Query, frozen=True, kw_only=True):
+class Runs(ListQuery["view.RunRow"], frozen=True, kw_only=True):
     """List runs, newest first."""
 
     tenant: field.OfTenant = None
@@ -59,43 +50,43 @@ class Runs(Query, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /runs/{run}", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW)
-class Run(Query, frozen=True):
+@query("GET /runs/{run}", "viewer", about={"run": Thing.RUN})
+class Run(Query["view.RunWhole"], frozen=True):
     """Show a run with its steps, effects, budget and scores."""
 
     run: field.RunId
 
 
 @query("GET /runs/{run}/steps", "viewer", about={"run": Thing.RUN})
-class Steps(Query, frozen=True):
+class Steps(ListQuery["view.StepRow"], frozen=True):
     """List the latest visit of each node of a run, in the order in which they began."""
 
     run: field.RunId
 
 
 @query("GET /runs/{run}/costs", "viewer", about={"run": Thing.RUN})
-class RunCosts(Query, frozen=True):
+class RunCosts(ListQuery["view.NodeCostRow"], frozen=True):
     """List what a run's calls have cost so far, by node."""
 
     run: field.RunId
 
 
-@query("GET /runs/{run}/budget", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW)
-class RunBudget(Query, frozen=True):
+@query("GET /runs/{run}/budget", "viewer", about={"run": Thing.RUN})
+class RunBudget(Query["view.RunBudgetRow"], frozen=True):
     """Show the budget of a run, with its model calls whose cost is unknown."""
 
     run: field.RunId
 
 
-@query("GET /runs/{run}/graph", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW)
-class Drawing(Query, frozen=True):
+@query("GET /runs/{run}/graph", "viewer", about={"run": Thing.RUN})
+class Drawing(Query["view.DrawingRow"], frozen=True):
     """Show the graph of a run: its nodes with status and cost, and its edges, taken or not."""
 
     run: field.RunId
 
 
 @query("GET /runs/{run}/trace", "viewer", about={"run": Thing.RUN})
-class Trace(Query, frozen=True, kw_only=True):
+class Trace(ListQuery["view.TraceRow"], frozen=True, kw_only=True):
     """List trace events of a run: what happened at each node, how long it took and what it cost, without data."""
 
     run: field.RunId
@@ -104,7 +95,7 @@ class Trace(Query, frozen=True, kw_only=True):
 
 
 @query("GET /runs/{run}/logs", "viewer", about={"run": Thing.RUN})
-class Logs(Query, frozen=True, kw_only=True):
+class Logs(ListQuery["view.LogRow"], frozen=True, kw_only=True):
     """List the kept output of a run's jobs, in pieces, by job and attempt."""
 
     run: field.RunId
@@ -117,7 +108,7 @@ class Logs(Query, frozen=True, kw_only=True):
 
 
 @query("GET /runs/{run}/scores", "viewer", about={"run": Thing.RUN})
-class Scores(Query, frozen=True):
+class Scores(ListQuery["view.ScoreRow"], frozen=True):
     """List the scores of a run: the latest of each name and author."""
 
     run: field.RunId
@@ -125,7 +116,7 @@ class Scores(Query, frozen=True):
 
 
 @query("GET /scores", "viewer", rows="workflow")
-class ScoreMeans(Query, frozen=True, kw_only=True):
+class ScoreMeans(ListQuery["view.ScoreMeanRow"], frozen=True, kw_only=True):
     """List mean scores of runs by version of their workflow and name of the score. The latest score of each author counts. The
     list has one page."""
 
@@ -137,7 +128,7 @@ class ScoreMeans(Query, frozen=True, kw_only=True):
 
 
 @query("GET /evals", "viewer", rows="workflow")
-class Evaluations(Query, frozen=True, kw_only=True):
+class Evaluations(ListQuery["view.EvaluationRow"], frozen=True, kw_only=True):
     """List saved results of evaluation suites, as `holdfast eval --keep` saves them, newest first."""
 
     tenant: field.OfTenant = None
@@ -146,22 +137,22 @@ class Evaluations(Query, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /evals/{evaluation}", "viewer", about={"evaluation": Thing.EVALUATION}, answers=Answer.ROW)
-class Evaluation(Query, frozen=True):
+@query("GET /evals/{evaluation}", "viewer", about={"evaluation": Thing.EVALUATION})
+class Evaluation(Query["view.EvaluationWhole"], frozen=True):
     """Show the saved result of an evaluation suite, with each of its runs."""
 
     evaluation: Annotated[str, doc("Id of the evaluation.")]
 
 
-@query("GET /gates/{gate}", "viewer", about={"gate": Thing.GATE}, answers=Answer.ROW)
-class Gate(Query, frozen=True):
+@query("GET /gates/{gate}", "viewer", about={"gate": Thing.GATE})
+class Gate(Query["view.GateWhole"], frozen=True):
     """Show a gate: what it asks, whom it asks, what it shows, and its decision."""
 
     gate: field.GateId
 
 
 @query("GET /gates", "viewer", about={"run": Thing.RUN}, rows="run_id")
-class Gates(Query, frozen=True, kw_only=True):
+class Gates(ListQuery["view.GateRow"], frozen=True, kw_only=True):
     """List gates, oldest first: open ones, or every one."""
 
     run: field.OfRun = None
@@ -176,7 +167,7 @@ class Gates(Query, frozen=True, kw_only=True):
 
 
 @query("GET /effects", "viewer", about={"run": Thing.RUN}, rows="run_id")
-class Effects(Query, frozen=True, kw_only=True):
+class Effects(ListQuery["view.EffectRow"], frozen=True, kw_only=True):
     """List tool calls, oldest first, with their requests and responses."""
 
     run: field.OfRun = None
@@ -189,7 +180,7 @@ class Effects(Query, frozen=True, kw_only=True):
 
 
 @query("GET /runs/{run}/events", "viewer", about={"run": Thing.RUN})
-class Events(Query, frozen=True, kw_only=True):
+class Events(ListQuery["view.EventRow"], frozen=True, kw_only=True):
     """List the events of a run, from its beginning."""
 
     run: field.RunId
@@ -197,8 +188,8 @@ class Events(Query, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("POST /runs/{run}/fork/quote", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW)
-class ForkQuote(Query, frozen=True, kw_only=True):
+@query("POST /runs/{run}/fork/quote", "viewer", about={"run": Thing.RUN})
+class ForkQuote(Query["view.ForkQuoteRow"], frozen=True, kw_only=True):
     """Show what a fork of a run would keep, reuse and do again, and the most it can cost. Nothing is started."""
 
     run: field.RunId
@@ -208,23 +199,23 @@ class ForkQuote(Query, frozen=True, kw_only=True):
     cost_limit_usd: field.ForkCostLimit = None
 
 
-@query("GET /runs/{run}/cancel/quote", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW)
-class CancelQuote(Query, frozen=True):
+@query("GET /runs/{run}/cancel/quote", "viewer", about={"run": Thing.RUN})
+class CancelQuote(Query["view.CancelQuoteRow"], frozen=True):
     """Show what cancelling a run would do: which steps it stops, which calls are in flight, and which effects it compensates.
     Nothing is cancelled."""
 
     run: field.RunId
 
 
-@query("GET /runs/{run}/tree", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW, runs="runs")
-class Tree(Query, frozen=True, kw_only=True):
+@query("GET /runs/{run}/tree", "viewer", about={"run": Thing.RUN}, runs="runs")
+class Tree(Query["view.TreeRow"], frozen=True, kw_only=True):
     """Show a run with everything below it: the status of each run, and what all of them have cost."""
 
     run: field.RunId
 
 
 @query("GET /runs/{run}/items", "viewer", about={"run": Thing.RUN})
-class Items(Query, frozen=True, kw_only=True):
+class Items(ListQuery["view.ItemRow"], frozen=True, kw_only=True):
     """List the ended items of a map, in the order in which they ended."""
 
     run: field.RunId
@@ -234,7 +225,7 @@ class Items(Query, frozen=True, kw_only=True):
 
 
 @query("GET /runs/{run}/stream", "viewer", about={"run": Thing.RUN})
-class Streams(Query, frozen=True, kw_only=True):
+class Streams(ListQuery["view.StreamRow"], frozen=True, kw_only=True):
     """List what models say in a run, and what user code writes to streams. The list goes on until the run has ended."""
 
     run: field.RunId
@@ -250,7 +241,7 @@ class Streams(Query, frozen=True, kw_only=True):
 
 
 @query("GET /dead-letters", "viewer", about={"run": Thing.RUN}, rows="workflow")
-class DeadLetters(Query, frozen=True, kw_only=True):
+class DeadLetters(ListQuery["view.DeadLetterRow"], frozen=True, kw_only=True):
     """List dead letters: steps that failed permanently. The oldest run's come first."""
 
     run: field.OfRun = None
@@ -267,22 +258,22 @@ class DeadLetters(Query, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /dead-letters/{letter}", "viewer", about={"letter": Thing.LETTER}, answers=Answer.ROW)
-class DeadLetter(Query, frozen=True):
+@query("GET /dead-letters/{letter}", "viewer", about={"letter": Thing.LETTER})
+class DeadLetter(Query["view.DeadLetterWhole"], frozen=True):
     """Show a dead letter with all its details."""
 
     letter: field.LetterId
 
 
 @query("GET /dead-letters/summary", "viewer", rows="workflow")
-class DeadLetterSummary(Query, frozen=True):
+class DeadLetterSummary(ListQuery["view.DeadLetterCountRow"], frozen=True):
     """Count dead letters by workflow, node and error class, with the age of the oldest open one."""
 
     tenant: field.OfTenant = None
 
 
 @query("GET /costs", "viewer", rows="workflow")
-class Costs(Query, frozen=True, kw_only=True):
+class Costs(ListQuery["view.CostRow"], frozen=True, kw_only=True):
     """List what models cost, by day, tenant, workflow, node and model."""
 
     first_day: Annotated[str, doc("First day (UTC), inclusive, like `2026-11-21`; by default the earliest.")] = "0000-01-01"
@@ -293,7 +284,7 @@ class Costs(Query, frozen=True, kw_only=True):
 
 
 @query("GET /doubts", "viewer", about={"run": Thing.RUN}, rows="workflow")
-class Doubts(Query, frozen=True, kw_only=True):
+class Doubts(ListQuery["view.DoubtRow"], frozen=True, kw_only=True):
     """List model calls whose cost is unknown, the newest run's first. A page may exceed the limit, to end with all calls of a
     run."""
 
@@ -304,7 +295,7 @@ class Doubts(Query, frozen=True, kw_only=True):
 
 
 @query("GET /conversations", "viewer", rows="agent")
-class Conversations(Query, frozen=True, kw_only=True):
+class Conversations(ListQuery["view.ConversationRow"], frozen=True, kw_only=True):
     """List conversations by tenant and name."""
 
     tenant: field.OfTenant = None
@@ -312,8 +303,8 @@ class Conversations(Query, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /conversations/{name}", "viewer", about={"name": Thing.CONVERSATION}, answers=Answer.ROW)
-class Conversation(Query, frozen=True):
+@query("GET /conversations/{name}", "viewer", about={"name": Thing.CONVERSATION})
+class Conversation(Query["view.ConversationWhole"], frozen=True):
     """Show a conversation with all its messages."""
 
     name: field.ConversationName
@@ -321,7 +312,7 @@ class Conversation(Query, frozen=True):
 
 
 @query("GET /schedules", "viewer", rows="workflow")
-class Schedules(Query, frozen=True, kw_only=True):
+class Schedules(ListQuery["view.ScheduleRow"], frozen=True, kw_only=True):
     """List schedules by tenant and name."""
 
     tenant: field.OfTenant = None
@@ -329,8 +320,8 @@ class Schedules(Query, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /schedules/{name}", "viewer", about={"name": Thing.SCHEDULE}, answers=Answer.ROW)
-class Schedule(Query, frozen=True):
+@query("GET /schedules/{name}", "viewer", about={"name": Thing.SCHEDULE})
+class Schedule(Query["view.ScheduleRow"], frozen=True):
     """Show a schedule, with its next times and the status of its last run."""
 
     name: field.ScheduleName
@@ -338,7 +329,7 @@ class Schedule(Query, frozen=True):
 
 
 @query("GET /state", "viewer")
-class SharedValues(Query, frozen=True, kw_only=True):
+class SharedValues(ListQuery["view.SharedValueRow"], frozen=True, kw_only=True):
     """List the latest versions of shared values by tenant, space and key."""
 
     space: Annotated[str | None, doc("Only values of this space.")] = None
@@ -348,7 +339,7 @@ class SharedValues(Query, frozen=True, kw_only=True):
 
 
 @query("GET /state/{space}/{key}", "viewer")
-class SharedVersions(Query, frozen=True):
+class SharedVersions(ListQuery["view.SharedValueRow"], frozen=True):
     """List all kept versions of a shared value, the latest last."""
 
     space: Annotated[str, doc("Space of the shared value.")]
@@ -357,7 +348,7 @@ class SharedVersions(Query, frozen=True):
 
 
 @query("GET /memory", "viewer")
-class Memories(Query, frozen=True, kw_only=True):
+class Memories(ListQuery["view.MemoryRow"], frozen=True, kw_only=True):
     """List what an agent remembers, the most relevant first. Reading does not count as use. The list has one page."""
 
     agent: Annotated[str, doc("Name of the agent, 1 to 64 characters.")]
@@ -371,19 +362,19 @@ class Memories(Query, frozen=True, kw_only=True):
 
 
 @query("GET /pools", "viewer", whole=Whole.COUNTS)
-class Pools(Query, frozen=True):
+class Pools(ListQuery["view.PoolRow"], frozen=True):
     """List pools by name."""
 
 
-@query("GET /pools/{name}", "viewer", whole=Whole.COUNTS, answers=Answer.ROW)
-class Pool(Query, frozen=True):
+@query("GET /pools/{name}", "viewer", whole=Whole.COUNTS)
+class Pool(Query["view.PoolWhole"], frozen=True):
     """Show a pool, with how much of it each process holds."""
 
     name: field.PoolName
 
 
-@query("GET /budgets", "viewer", answers=Answer.ROW)
-class Budget(Query, frozen=True):
+@query("GET /budgets", "viewer")
+class Budget(Query["view.BudgetRow"], frozen=True):
     """Show what a tenant or team has spent today and this month (UTC), and its limits."""
 
     tenant: Annotated[str, doc("Tenant whose budget is shown.")]
@@ -391,7 +382,7 @@ class Budget(Query, frozen=True):
 
 
 @query("GET /team-budgets", "viewer")
-class TeamBudgets(Query, frozen=True, kw_only=True):
+class TeamBudgets(ListQuery["view.TeamBudgetRow"], frozen=True, kw_only=True):
     """List the team budgets of a tenant by name."""
 
     tenant: field.Tenant = None
@@ -399,8 +390,8 @@ class TeamBudgets(Query, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /team-budgets/{name}", "viewer", answers=Answer.ROW)
-class TeamBudget(Query, frozen=True):
+@query("GET /team-budgets/{name}", "viewer")
+class TeamBudget(Query["view.TeamBudgetWhole"], frozen=True):
     """Show a team budget with each of its agents."""
 
     name: field.TeamBudgetName
@@ -408,7 +399,7 @@ class TeamBudget(Query, frozen=True):
 
 
 @query("GET /approvals", "viewer", rows="workflow")
-class Approvals(Query, frozen=True, kw_only=True):
+class Approvals(ListQuery["view.ApprovalRow"], frozen=True, kw_only=True):
     """List the standing approvals of a tenant by id, including those that are expired, used up or revoked."""
 
     tenant: field.Tenant = None
@@ -416,8 +407,8 @@ class Approvals(Query, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /approvals/{approval}", "viewer", about={"approval": Thing.APPROVAL}, answers=Answer.ROW)
-class Approval(Query, frozen=True):
+@query("GET /approvals/{approval}", "viewer", about={"approval": Thing.APPROVAL})
+class Approval(Query["view.ApprovalRow"], frozen=True):
     """Show a standing approval, also one that is expired, used up or revoked."""
 
     approval: field.ApprovalId
@@ -425,7 +416,7 @@ class Approval(Query, frozen=True):
 
 
 @query("GET /supervisors", "viewer", rows="workflows")
-class Supervisors(Query, frozen=True, kw_only=True):
+class Supervisors(ListQuery["view.SupervisorRow"], frozen=True, kw_only=True):
     """List supervisors by tenant and name, with their load."""
 
     tenant: field.OfTenant = None
@@ -433,16 +424,16 @@ class Supervisors(Query, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /supervisors/{name}", "viewer", about={"name": Thing.SUPERVISOR}, answers=Answer.ROW)
-class Supervisor(Query, frozen=True):
+@query("GET /supervisors/{name}", "viewer", about={"name": Thing.SUPERVISOR})
+class Supervisor(Query["view.SupervisorWhole"], frozen=True):
     """Show a supervisor with each of its workers."""
 
     name: field.SupervisorName
     tenant: field.Tenant = None
 
 
-@query("GET /admission", "viewer", whole=Whole.COUNTS, answers=Answer.ROW)
-class Admission(Query, frozen=True):
+@query("GET /admission", "viewer", whole=Whole.COUNTS)
+class Admission(Query["view.AdmissionRow"], frozen=True):
     """Show how many runs are active and how many may be, for one tenant or for all together."""
 
     tenant: Annotated[
@@ -451,7 +442,7 @@ class Admission(Query, frozen=True):
 
 
 @query("GET /workflows", "viewer", rows="workflow", offers=True)
-class Workflows(Query, frozen=True, kw_only=True):
+class Workflows(ListQuery["view.WorkflowRow"], frozen=True, kw_only=True):
     """List workflows that a process has loaded or the tenant has submitted, by name, the highest version first. Each row says
     how many live processes can run it."""
 
@@ -459,8 +450,8 @@ class Workflows(Query, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /workflows/{name}", "viewer", about={"name": Thing.WORKFLOW}, answers=Answer.ROW)
-class Workflow(Query, frozen=True):
+@query("GET /workflows/{name}", "viewer", about={"name": Thing.WORKFLOW})
+class Workflow(Query["view.WorkflowWhole"], frozen=True):
     """Show a workflow with its definition and input schema, and how many live processes can run it."""
 
     name: Annotated[str, doc("Name of the workflow.")]
@@ -468,7 +459,7 @@ class Workflow(Query, frozen=True):
 
 
 @query("GET /queue", "viewer", about={"run": Thing.RUN}, rows="workflow")
-class Queue(Query, frozen=True):
+class Queue(ListQuery["view.QueueRow | view.QueueReasonRow"], frozen=True):
     """List steps that wait for a worker or a pool, longest first; or why the steps of one run wait."""
 
     run: Annotated[str | None, doc("Only steps of this run, by its id, each with the reason why it waits.")] = None
@@ -480,7 +471,7 @@ NOW: Final = "now"
 
 
 @query("GET /events", "viewer", rows="workflow", ends=False)
-class Tail(Query, frozen=True, kw_only=True):
+class Tail(ListQuery["view.TailRow"], frozen=True, kw_only=True):
     """List the committed events of all runs, each once, in order within a run. Each event has the cursor after it. The list
     never ends, unless you pass `ends`."""
 
@@ -494,13 +485,13 @@ class Tail(Query, frozen=True, kw_only=True):
 
 
 @query("GET /workers", "viewer", whole=Whole.COUNTS)
-class Workers(Query, frozen=True):
+class Workers(ListQuery["view.WorkerRow | view.WorkerCountRow"], frozen=True):
     """List live processes that execute steps, with their workflows and slots. A caller that acts for one tenant gets only
     totals, in one row."""
 
 
 @query("GET /keys", "admin", rows="workflows", reach=True)
-class Keys(Query, frozen=True, kw_only=True):
+class Keys(ListQuery["view.KeyRow"], frozen=True, kw_only=True):
     """List API keys by name, including revoked ones, without their secrets."""
 
     tenant: field.OfTenant = None
@@ -509,7 +500,7 @@ class Keys(Query, frozen=True, kw_only=True):
 
 
 @query("GET /audit", "admin")
-class Audit(Query, frozen=True, kw_only=True):
+class Audit(ListQuery["view.AuditRow"], frozen=True, kw_only=True):
     """List the audit log: who did what from outside, from where and with what result, oldest first. Each entry is chained to
     the one before."""
 
@@ -519,6 +510,6 @@ class Audit(Query, frozen=True, kw_only=True):
 
 
 @query("GET /audit/head", "admin", whole=Whole.COUNTS)
-class AuditHead(Query, frozen=True):
+class AuditHead(ListQuery["view.AuditHeadRow"], frozen=True):
     """Show the last entry of the audit log: its number (0 before the first), hash and signature. A caller that acts for one
     tenant gets no row."""

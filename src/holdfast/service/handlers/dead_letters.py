@@ -6,7 +6,7 @@ from holdfast.core.values.ids import RunId
 from holdfast.service import listing, view
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
-from holdfast.service.declarations.query import Rows
+from holdfast.service.declarations.declaration import Rows
 from holdfast.service.handler import Request, given, handles
 from holdfast.service.view import DeadLetterCountRow, DeadLetterRow, DeadLetterWhole, OutcomeRow
 

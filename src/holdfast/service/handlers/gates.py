@@ -15,7 +15,7 @@ from holdfast.service.control.command import GateDecision
 from holdfast.service.control.standing_approval import no_approval
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
-from holdfast.service.declarations.query import Rows
+from holdfast.service.declarations.declaration import Rows
 from holdfast.service.gate import decidable, expect_hash, story_of, whole
 from holdfast.service.handler import Request, given, handles
 from holdfast.service.view import ApprovalRow, EffectRow, GateRow, GateWhole, NewLinkRow

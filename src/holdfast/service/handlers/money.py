@@ -12,7 +12,7 @@ from holdfast.errors import InvalidInput
 from holdfast.service import listing, view
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
-from holdfast.service.declarations.query import Rows
+from holdfast.service.declarations.declaration import Rows
 from holdfast.service.handler import Request, handles
 from holdfast.service.listing import key_of, keyed_page
 from holdfast.service.view import BudgetRow, CostRow, CostsCountedRow, DoubtRow, TeamBudgetRow, TeamBudgetWhole

@@ -7,7 +7,7 @@ import msgspec
 from holdfast.service import view
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
-from holdfast.service.declarations.query import Rows
+from holdfast.service.declarations.declaration import Rows
 from holdfast.service.handler import Request, handles
 from holdfast.service.listing import OF_TENANTS, key_of, keyed_page
 from holdfast.service.view import BackfilledRow, ScheduleRow, SupervisorRow, SupervisorWhole

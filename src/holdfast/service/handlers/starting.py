@@ -13,7 +13,7 @@ from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.service import view
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
-from holdfast.service.declarations.query import Rows
+from holdfast.service.declarations.declaration import Rows
 from holdfast.service.handler import Request, given, handles
 from holdfast.service.listing import key_of, keyed_page
 from holdfast.service.view import ForkQuoteRow, WorkflowRow, WorkflowWhole
