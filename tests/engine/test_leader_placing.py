@@ -39,9 +39,8 @@ async def led(engines: list[Engine]) -> None:
 
 def kill(leader: Leader) -> None:
     """Have a leader do nothing more, and say nothing: its lease runs out."""
-    for task in leader._tasks:
-        task.cancel()
-    leader._pool_client._shares._task.cancel()  # type: ignore[union-attr]
+    for loop in (*leader._loops, leader._pool_client._shares._loop):
+        loop._task.cancel()  # type: ignore[union-attr]
     leader._runtime.store.sessions._renewer.stop()  # type: ignore[attr-defined]
 
 

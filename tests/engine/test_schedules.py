@@ -150,7 +150,7 @@ async def test_a_run_that_was_started_and_not_written_down_is_the_one_before_for
 async def test_the_watch_of_any_process_fires_what_is_due(store: str) -> None:
     async with opened(store, workflows=[report()]) as engine:
         await hourly(engine, report(), 1)
-        engine._sweep._firing._next_s = 0.0  # it has just looked, and found nothing
+        engine._sweep._rounds._firing._next_s = 0.0  # it has just looked, and found nothing
         while (found := await engine.schedule("nightly")).last_run is None:
             await asyncio.sleep(0.02)
         await engine.run(found.last_run).result()

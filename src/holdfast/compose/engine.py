@@ -37,7 +37,7 @@ from holdfast.engine.attempts.step_services import StepServices
 from holdfast.engine.attempts.value_turn import ValueTurns
 from holdfast.engine.background.adoption import Adoption, Restore
 from holdfast.engine.background.consequences import Consequences
-from holdfast.engine.background.doubt import Doubts
+from holdfast.engine.background.rounds import Rounds
 from holdfast.engine.background.supervising import Supervising
 from holdfast.engine.capacity.call_pools import CallPools
 from holdfast.engine.capacity.model_knowledge import ModelKnowledge
@@ -248,8 +248,7 @@ class Engine(Control):
             workflow_grace_s=known.workflow_grace_s,
             lane=_Led(opened.leadership, lane) if is_fleet and opened.leadership is not None else None,
             adoption=adoption,
-            doubts=Doubts(runtime, doubt_rule_of(known)) if execute else None,
-            consequences=consequences,
+            rounds=Rounds(runtime, consequences, doubt_rule_of(known) if execute else None),
             conversations_days=known.retention.conversations_days if known.retention is not None else None,
         )
         log.addFilter(clean_log)

@@ -20,6 +20,7 @@ from holdfast.compose.from_settings import doubt_rule_of, lanes_of, open_queue, 
 from holdfast.core.capacity.lanes import DEFAULT
 from holdfast.core.values.demand import Resources
 from holdfast.engine.background.consequences import Consequences
+from holdfast.engine.background.rounds import Rounds
 from holdfast.engine.fleet.leader import LEASE_S, Leader
 from holdfast.engine.runs.catalog import Catalog
 from holdfast.engine.runs.retention import Retention
@@ -74,8 +75,7 @@ async def leading(store: str, *, settings: Settings | None = None, lane: str = D
         queue,
         strategy=known.strategy(lane),
         weights=known.weights,
-        doubts=doubt_rule_of(known),
-        consequences=consequences,
+        rounds=Rounds(runtime, consequences, doubt_rule_of(known)),
     )
     try:
         leader.start()

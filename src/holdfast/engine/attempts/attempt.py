@@ -27,8 +27,8 @@ from holdfast.core.values.policies import CANCELLED, ErrorRecord
 from holdfast.engine.attempts.step_services import StepServices
 from holdfast.engine.capacity.placing import HERE, Placed
 from holdfast.engine.runs.mailbox import Mailbox
+from holdfast.engine.runs.membership import Slots
 from holdfast.engine.runs.payloads import Storage, read
-from holdfast.engine.runs.slots import Slots
 from holdfast.errors import (
     Conflict,
     CorruptHistory,

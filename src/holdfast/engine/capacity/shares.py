@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import math
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -23,10 +22,9 @@ import msgspec
 
 from holdfast.core.capacity.lending import DeclaredPool, Grant, Visit, Visitor
 from holdfast.core.values.ids import SessionId
+from holdfast.engine.runs.background_loop import BackgroundLoop, Outage
 from holdfast.errors import Conflict, StoreError
 from holdfast.ports import Clock, Lending, Sessions
-
-log = logging.getLogger("holdfast")
 
 EVERY_S: Final = 1.0
 """Between two visits, while anything is wanted or held."""
@@ -102,19 +100,25 @@ class PoolShares:
         """Pools of which the store may think that more is held here than is: the answer of a visit never came, or the lease
         was over for a while."""
         self._held: dict[str, Grant] = {}
-        self._is_away = False
+        self._outage = Outage("holdfast cannot reach its pools, and keeps what it has of them: %s", EVERY_S)
         self._news = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._loop: BackgroundLoop | None = None
 
     def start(self, broken: Callable[[BaseException], None]) -> None:
         """`broken` is told of a fault of ours, after which nothing is held any more."""
-        self._task = asyncio.create_task(self._attend(broken), name="holdfast-pool-shares")
+
+        def give_up(problem: BaseException) -> None:
+            broken(problem)
+            self._lose()
+
+        fault = "holdfast can no longer keep its shares of pools, and holds none"
+        self._loop = BackgroundLoop("holdfast-pool-shares", self._attend, self._clock, give_up, fault=fault)
+        self._loop.start()
 
     async def aclose(self) -> None:
         """Visit no more. What is held is free with the session."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        if self._loop is not None:
+            await self._loop.aclose()
 
     async def give_back(self) -> None:
         """Nothing is in use or wanted any more: what is held is others' from now on. While the store is away, it is free
@@ -177,11 +181,9 @@ class PoolShares:
             self._lose()
         except StoreError as problem:
             self._closes_s = closes | self._closes_s
-            if not self._is_away:
-                log.warning("holdfast cannot reach its pools, and keeps what it has of them: %s", problem)
-            self._is_away = True
+            self._outage.goes_on(problem)
         else:
-            self._is_away = False
+            self._outage.ends()
             if session == self._session:
                 self._hear(said, {grant.pool.name: grant for grant in grants}, left_s)
 
@@ -286,18 +288,11 @@ class PoolShares:
 
     # --- Visits -------------------------------------------------------------------------------------------------------
 
-    async def _attend(self, broken: Callable[[BaseException], None]) -> None:
-        try:
-            while True:
-                await self._rest()
-                self._news.clear()
-                await self._visit()
-                await self._clock.sleep(SHORTEST_S)
-        except Exception as problem:
-            log.exception("holdfast can no longer keep its shares of pools, and holds none")
-            broken(problem)
-            self._lose()
-            raise
+    async def _attend(self) -> float:
+        await self._rest()
+        self._news.clear()
+        await self._visit()
+        return SHORTEST_S
 
     async def _rest(self) -> None:
         """Until there is news, or it is time."""

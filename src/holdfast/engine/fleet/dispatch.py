@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,8 +19,9 @@ from holdfast.core.facts.state import State
 from holdfast.core.values.ids import RunId, Seq, SessionId
 from holdfast.core.views.status import may_start
 from holdfast.engine.capacity.placing import unplaced_of
+from holdfast.engine.runs.background_loop import BackgroundLoop, end
 from holdfast.engine.steps.executor import Executor
-from holdfast.errors import CorruptHistory, HoldfastError, StoreError, UnknownCommit
+from holdfast.errors import HoldfastError, StoreError, UnknownCommit
 from holdfast.ports import Handed, Job, Queue, Report
 
 log = logging.getLogger("holdfast")
@@ -31,18 +32,6 @@ _SHORTEST_S: Final = 0.005
 """Between two words to others: what happens meanwhile goes out together."""
 _SESSION_S: Final = 0.1
 _LAST_WORDS_S: Final = 2.0
-_CANCELLED_S: Final = 0.1
-_MOST_CANCELLATIONS: Final = 50
-
-
-async def end(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Cancel tasks that listen until they have ended: a client's own time-out may swallow a cancellation."""
-    for _ in range(_MOST_CANCELLATIONS):
-        for task in tasks:
-            task.cancel()
-        if not tasks or not (await asyncio.wait(tasks, timeout=_CANCELLED_S))[1]:
-            return
-    log.warning("holdfast leaves while it still listens to its queue.")
 
 
 class Dispatch:
@@ -58,7 +47,7 @@ class Dispatch:
         self._reported: Report | None = None
         self._reported_s = 0.0
         self._woken = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._loops: list[BackgroundLoop] = []
         self._looks: set[asyncio.Task[None]] = set()
         self._taken = 0
         """Jobs that this process has been given so far."""
@@ -66,26 +55,24 @@ class Dispatch:
         """Those of them that it has not looked at yet: each may need a slot."""
 
     def start(self) -> None:
-        loops = [self._speak, self._receive, *([self._take] if self._runtime.membership.works else [])]
-        self._tasks = [asyncio.create_task(self._watched(loop), name=f"holdfast-dispatch-{n}") for n, loop in enumerate(loops)]
+        membership, clock = self._runtime.membership, self._runtime.clock
+        turns = [self._speak, self._receive, *([self._take] if membership.works else [])]
+        fault = "holdfast can no longer speak with the rest of the fleet"
+        self._loops = [
+            BackgroundLoop(f"holdfast-dispatch-{number}", turn, clock, membership.give_up, fault=fault)
+            for number, turn in enumerate(turns)
+        ]
+        for loop in self._loops:
+            loop.start()
 
     async def aclose(self) -> None:
         """Say what is still to be said (that this process takes nothing more, too) and leave."""
-        await end([*self._tasks, *self._looks])
+        await asyncio.gather(*(loop.aclose() for loop in self._loops), end([*self._looks]))
         try:
             async with asyncio.timeout(_LAST_WORDS_S):
                 await self._say()
         except TimeoutError:
             log.warning("holdfast could not tell its last words to the others; they find them in the store.")
-
-    async def _watched(self, loop: Callable[[], Awaitable[None]]) -> None:
-        """A fault of ours ends the process's work: a worker that is silently deaf would be worse than none."""
-        try:
-            await loop()
-        except Exception as problem:
-            log.exception("holdfast can no longer speak with the rest of the fleet")
-            self._runtime.membership.give_up(problem)
-            raise
 
     # --- What the executor tells ----------------------------------------------------------------------------------------
 
@@ -110,16 +97,15 @@ class Dispatch:
 
     # --- Speaking -----------------------------------------------------------------------------------------------------
 
-    async def _speak(self) -> None:
-        while True:
-            try:
-                async with asyncio.timeout(REPORT_EVERY_S):
-                    await self._woken.wait()
-            except TimeoutError:
-                pass
-            self._woken.clear()
-            await self._say()
-            await self._runtime.clock.sleep(_SHORTEST_S)
+    async def _speak(self) -> float:
+        try:
+            async with asyncio.timeout(REPORT_EVERY_S):
+                await self._woken.wait()
+        except TimeoutError:
+            pass
+        self._woken.clear()
+        await self._say()
+        return _SHORTEST_S
 
     async def _say(self) -> None:
         offers, self._offers = self._offers, {}
@@ -142,37 +128,32 @@ class Dispatch:
 
     # --- Hearing ------------------------------------------------------------------------------------------------------
 
-    async def _receive(self) -> None:
+    async def _receive(self) -> float:
         """Bring up to date what others have changed of runs in memory, and tell those who wait here."""
-        runtime = self._runtime
-        while True:
-            seqs = await self._queue.news()
-            if not seqs:  # nobody knows what was missed
-                runtime.runs.notify()
-                continue
-            for run, seq in seqs.items():
-                known = runtime.runs.known(run)
-                if known is not None and known.seq < seq:
-                    self._begin(self._look(Job(run, "")))
-            runtime.runs.notify(seqs)
+        runtime, seqs = self._runtime, await self._queue.news()
+        for run, seq in seqs.items():
+            known = runtime.runs.known(run)
+            if known is not None and known.seq < seq:
+                self._begin(self._look(Job(run, "")))
+        runtime.runs.notify(seqs or None)  # of no runs in particular, where nobody knows what was missed
+        return 0.0
 
-    async def _take(self) -> None:
+    async def _take(self) -> float:
         executor, runtime = self._executor, self._runtime
-        while True:
-            session = runtime.membership.session
-            if session is None or not runtime.membership.alive() or runtime.membership.closing:
-                await runtime.clock.sleep(_SESSION_S)
-                continue
-            handed = await self._queue.placed(session)
-            if handed:
-                # What it holds and how much it has taken are said together: it would seem to be done with the one otherwise.
-                now_ms = runtime.store.clock.now_ms()
-                for each in handed:
-                    if not each.job.until_ms or now_ms <= each.job.until_ms:
-                        executor.placing.accept(each.job.steps)
-                self._taken += len(handed)
-                self._taking += _slots(handed)
-                self._begin(self._take_up(session, handed))
+        session = runtime.membership.session
+        if session is None or not runtime.membership.alive() or runtime.membership.closing:
+            return _SESSION_S
+        handed = await self._queue.placed(session)
+        if handed:
+            # What it holds and how much it has taken are said together: it would seem to be done with the one otherwise.
+            now_ms = runtime.store.clock.now_ms()
+            for each in handed:
+                if not each.job.until_ms or now_ms <= each.job.until_ms:
+                    executor.placing.accept(each.job.steps)
+            self._taken += len(handed)
+            self._taking += _slots(handed)
+            self._begin(self._take_up(session, handed))
+        return 0.0
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -199,15 +180,13 @@ class Dispatch:
 
     async def _look(self, job: Job) -> None:
         try:
-            await self._runtime.runs.send(job.run, Tick(job.dead))
-        except CorruptHistory as problem:
-            log.error("holdfast leaves run %s alone: %s", job.run, problem)
+            await self._runtime.runs.tick(job.run, Tick(job.dead))
         except StoreError as problem:
             if isinstance(problem, UnknownCommit):
                 self._executor.placing.doubt(job.run, [each.step for each in job.steps])
             log.warning("holdfast could not look at run %s, and finds it again later: %s", job.run, problem)
         except HoldfastError:
-            pass  # somebody else was first, or there is no such run
+            pass  # it is found again, too
 
 
 def _slots(handed: Sequence[Handed]) -> int:

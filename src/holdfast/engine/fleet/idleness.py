@@ -7,7 +7,6 @@ Never here: running a step, letting the process end.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -22,7 +21,6 @@ from holdfast.engine.background.stuck import UNENDED, is_stuck
 from holdfast.engine.capacity.placing import in_line
 from holdfast.engine.capacity.stored_line import StoredLine
 from holdfast.engine.steps.executor import Executor
-from holdfast.errors import Conflict, CorruptHistory, NotFound, Unstorable
 from holdfast.ports import DueRun
 
 _LOOK_EVERY_S: Final = 0.02
@@ -100,8 +98,7 @@ class Idleness:
                 found += [row for row in page if is_stuck(row) and runtime.catalog.is_here(row)]
                 before = page[-1].run
         for row in found:
-            with contextlib.suppress(Conflict, NotFound, CorruptHistory, Unstorable):
-                await runtime.runs.send(row.run, Tick())
+            await runtime.runs.tick(row.run, Tick())
         again = [await runtime.store.views.run(row.run) for row in found]
         return [row for row in again if row is not None and is_stuck(row)]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -20,17 +20,15 @@ import msgspec
 from holdfast.core.facts.commands import Tick
 from holdfast.core.values.ids import RunId, SessionId
 from holdfast.core.values.scopes import with_headroom
-from holdfast.engine.background.consequences import Consequences
-from holdfast.engine.background.doubt import DoubtRule, Doubts
-from holdfast.engine.background.firing import Firing
-from holdfast.engine.background.rollup import Daily
+from holdfast.engine.background.rounds import Rounds
 from holdfast.engine.capacity.lane_due import LaneDue
 from holdfast.engine.capacity.placing import in_line
 from holdfast.engine.capacity.pool_client import PoolClient
 from holdfast.engine.capacity.stored_line import StoredLine
-from holdfast.engine.fleet.dispatch import REPORT_EVERY_S, end
+from holdfast.engine.fleet.dispatch import REPORT_EVERY_S
+from holdfast.engine.runs.background_loop import BackgroundLoop, Outage
 from holdfast.engine.runs.runtime import Runtime
-from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError, Unstorable
+from holdfast.errors import StoreError
 from holdfast.ports import Handed, Job, Leadership, PlacedStep, Queue, Report
 from holdfast.scheduling.job import Strategy
 from holdfast.scheduling.lane import Lane
@@ -71,10 +69,8 @@ class Leader:
         queue: Queue,
         strategy: Strategy = "least_loaded",
         weights: Mapping[str, float] = _NO_WEIGHTS,
-        doubts: DoubtRule | None = None,
-        consequences: Consequences | None = None,
+        rounds: Rounds | None = None,
     ) -> None:
-        """`consequences` sees to what others have left undone."""
         self._runtime = runtime
         self._store = store = runtime.store
         self._leadership = leadership
@@ -101,7 +97,6 @@ class Leader:
             lambda each: runtime.catalog.lanes.of(each.workflow, each.tenant, each.started_by) == runtime.catalog.lane,
         )
         self._offered_s: dict[RunId, float] = {}
-        self._damaged: set[RunId] = set()
         self._all_in_hand = False
         self._session: SessionId | None = None
         """The one with which it leads. Another session of this process leads nothing until the store says so: what it took of
@@ -110,12 +105,22 @@ class Leader:
         """Since when it leads."""
         self._knows = False
         """Whether it has heard of every worker what that has, since it leads."""
-        self._costs = Daily(store.costs, store.log, store.clock, runtime.clock)
-        self._doubts = Doubts(runtime, doubts)
-        self._firing = Firing(runtime)
-        self._consequences = consequences
+        self._rounds = rounds
         self._due = LaneDue(leadership, store.views, runtime.catalog, runtime.clock)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._unclaimed = Outage(f"holdfast cannot lead lane {self.lane} for now: %s", CLAIM_EVERY_S)
+        outage = Outage("holdfast cannot look into the store and tries again: %s", _AWAY_S)
+        turns = ((self._claim, None), (self._receive_jobs, None), (self._receive_reports, None), (self._look, outage))
+        self._loops = [
+            BackgroundLoop(
+                f"holdfast-leader-{number}",
+                turn,
+                runtime.clock,
+                runtime.membership.give_up,
+                fault="holdfast can no longer lead",
+                outage=known,
+            )
+            for number, (turn, known) in enumerate((*turns, (self._place, None)))
+        ]
 
     @property
     def jobs(self) -> int:
@@ -146,72 +151,58 @@ class Leader:
 
     def start(self) -> None:
         self._pool_client.start(self._runtime.membership.give_up)
-        loops = (self._claim, self._receive_jobs, self._receive_reports, self._sweep, self._place)
-        self._tasks = [asyncio.create_task(self._watched(loop), name=f"holdfast-leader-{n}") for n, loop in enumerate(loops)]
+        for loop in self._loops:
+            loop.start()
 
     async def aclose(self) -> None:
-        await end(self._tasks)
+        await asyncio.gather(*(loop.aclose() for loop in self._loops))
         await self._pool_client.aclose()
-
-    async def _watched(self, loop: Callable[[], Awaitable[None]]) -> None:
-        """A fault of ours ends the process's work: a leader that is silently blind would be worse than none."""
-        try:
-            await loop()
-        except Exception as problem:
-            log.exception("holdfast can no longer lead")
-            self._runtime.membership.give_up(problem)
-            raise
 
     # --- Leading ------------------------------------------------------------------------------------------------------
 
-    async def _claim(self) -> None:
-        told = ""
-        while True:
-            try:
-                await self._runtime.membership.hold()
-                session = self._runtime.membership.session
-                if session is not None and not await self._leadership.lead(self.lane, session):
-                    session = None
-                told = ""
-            except StoreError as problem:
-                # Nobody else can have led before the lease is over.
-                session = self._session if self._runtime.membership.alive() else None
-                if str(problem) != told:
-                    told = str(problem)
-                    log.warning("holdfast cannot lead lane %s for now: %s", self.lane, problem)
-            if session is not None and session != self._session:
-                log.info("holdfast leads lane %s as %s", self.lane, session)
-                self._session = session
-                self._led_s, self._knows = self._runtime.clock.monotonic_s(), False
-                self.leads.set()
-            elif session is None and self._session is not None:
-                log.warning("holdfast leads lane %s no more", self.lane)
-                self._session = None
-                self.leads.clear()
-                self._offered_s.clear()
-                await self._queue.drop(self._jobs.clear())
-            await self._runtime.clock.sleep(CLAIM_EVERY_S)
+    async def _claim(self) -> float:
+        try:
+            await self._runtime.membership.hold()
+            session = self._runtime.membership.session
+            if session is not None and not await self._leadership.lead(self.lane, session):
+                session = None
+            self._unclaimed.ends()
+        except StoreError as problem:
+            # Nobody else can have led before the lease is over.
+            session = self._session if self._runtime.membership.alive() else None
+            self._unclaimed.goes_on(problem)
+        if session is not None and session != self._session:
+            log.info("holdfast leads lane %s as %s", self.lane, session)
+            self._session = session
+            self._led_s, self._knows = self._runtime.clock.monotonic_s(), False
+            self.leads.set()
+        elif session is None and self._session is not None:
+            log.warning("holdfast leads lane %s no more", self.lane)
+            self._session = None
+            self.leads.clear()
+            self._offered_s.clear()
+            await self._queue.drop(self._jobs.clear())
+        return CLAIM_EVERY_S
 
-    async def _receive_jobs(self) -> None:
-        while True:
-            await self.leads.wait()
-            session = self._session
-            if session is None:
-                await self._runtime.clock.sleep(CLAIM_EVERY_S)
-                continue
-            useless = [self._offer(handed) for handed in await self._queue.offered(session)]
-            if any(useless):
-                await self._queue.drop([handed for handed in useless if handed is not None])
+    async def _receive_jobs(self) -> float:
+        await self.leads.wait()
+        session = self._session
+        if session is None:
+            return CLAIM_EVERY_S
+        useless = [self._offer(handed) for handed in await self._queue.offered(session)]
+        if any(useless):
+            await self._queue.drop([handed for handed in useless if handed is not None])
+        return 0.0
 
-    async def _receive_reports(self) -> None:
-        while True:
-            reports, now_s, workers = (await self._queue.reported(), self._runtime.clock.monotonic_s(), self._jobs.workers)
-            for report in reports:
-                workers.report(report, now_s)
-            if not self.leads.is_set():  # nobody tidies here; a silent worker is looked for in the store (_living)
-                for worker in workers.silent(now_s - _SILENT_S):
-                    workers.forget(worker)
-            self._awake.set()
+    async def _receive_reports(self) -> float:
+        reports, now_s, workers = (await self._queue.reported(), self._runtime.clock.monotonic_s(), self._jobs.workers)
+        for report in reports:
+            workers.report(report, now_s)
+        if not self.leads.is_set():  # nobody tidies here; a silent worker is looked for in the store (_living)
+            for worker in workers.silent(now_s - _SILENT_S):
+                workers.forget(worker)
+        self._awake.set()
+        return 0.0
 
     def _offer(self, handed: Handed) -> Handed | None:
         """Have a run placed, or steps of it, or both. Returns what was offered in vain."""
@@ -228,41 +219,30 @@ class Leader:
         self._jobs.find([step for step in known if step is not None], self._runtime.clock.monotonic_s())
         self._awake.set()
 
-    async def _place(self) -> None:
-        while True:
-            next_s = self._jobs.scheduler.next_s
-            pause_s = None if next_s is None else max(0.0, next_s - self._runtime.clock.monotonic_s())
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause_s):  # until a pool has refilled
-                    await self._awake.wait()
-            self._awake.clear()
-            if not (self.leads.is_set() and self._knows):
-                continue
-            until_ms = self._store.clock.now_ms() + ON_ITS_WAY_MS
-            placed = self._jobs.placements(self._runtime.clock.monotonic_s(), until_ms)
-            if placed:
-                self._pool_client.placed()
-            self._pool_client.tell_soon()
-            for worker, handed in placed.items():
-                await self._queue.place(worker, handed)
-            await asyncio.sleep(0)
+    async def _place(self) -> float:
+        next_s = self._jobs.scheduler.next_s
+        pause_s = None if next_s is None else max(0.0, next_s - self._runtime.clock.monotonic_s())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):  # until a pool has refilled
+                await self._awake.wait()
+        self._awake.clear()
+        if not (self.leads.is_set() and self._knows):
+            return 0.0
+        until_ms = self._store.clock.now_ms() + ON_ITS_WAY_MS
+        placed = self._jobs.placements(self._runtime.clock.monotonic_s(), until_ms)
+        if placed:
+            self._pool_client.placed()
+        self._pool_client.tell_soon()
+        for worker, handed in placed.items():
+            await self._queue.place(worker, handed)
+        await asyncio.sleep(0)
+        return 0.0
 
     # --- Looking ------------------------------------------------------------------------------------------------------
 
-    async def _sweep(self) -> None:
-        told = ""
-        while True:
-            await self.leads.wait()
-            try:
-                found = await self.turn()
-                pause_s = await self._pause_s(found)
-                told = ""
-            except StoreError as problem:
-                if str(problem) != told:
-                    told = str(problem)
-                    log.warning("holdfast cannot look into the store and tries again: %s", problem)
-                pause_s = _AWAY_S
-            await self._runtime.clock.sleep(pause_s)
+    async def _look(self) -> float:
+        await self.leads.wait()
+        return await self._pause_s(await self.turn())
 
     async def turn(self) -> int:
         """Have every run that is due go on; how many they were, without those that are in hand already."""
@@ -279,7 +259,7 @@ class Leader:
         waiting = with_headroom(await store.scopes.headroom(MOST_RUNS))
         handed_on, ticks = 0, []
         for each in due:
-            if each.run in self._damaged or self._is_in_hand(each.run, now_s):
+            if each.run in self._runtime.runs.damaged or self._is_in_hand(each.run, now_s):
                 continue
             if self._jobs.workers.can_run(each.graph_hash):
                 self._offer(Handed(Job(each.run, each.graph_hash, each.dead, each.tenant), ""))
@@ -287,14 +267,11 @@ class Leader:
             else:
                 ticks.append(self._tick(each.run, Tick(each.dead)))
         for run, scopes in waiting.items():
-            if run not in self._damaged and not self._is_in_hand(run, now_s):
+            if run not in self._runtime.runs.damaged and not self._is_in_hand(run, now_s):
                 ticks.append(self._tick(run, Tick(headroom=scopes)))
         await asyncio.gather(*ticks)
-        await self._costs.turn()
-        await self._doubts.turn()
-        await self._firing.turn()
-        if self._consequences is not None:
-            await self._consequences.turn(died=bool(dead))
+        if self._rounds is not None:
+            await self._rounds.turn(died=bool(dead))
         self._all_in_hand = bool(due) and not ticks
         return handed_on + len(ticks)
 
@@ -325,14 +302,8 @@ class Leader:
     async def _tick(self, run: RunId, tick: Tick) -> None:
         """Send a run its tick from here. If that has changed something, a worker may have something to do by now."""
         self._offered_s[run] = self._runtime.clock.monotonic_s()
-        try:
-            if await self._runtime.runs.send(run, tick):
-                self._offered_s.pop(run, None)
-        except (Conflict, NotFound):
-            pass  # somebody else was there first
-        except (CorruptHistory, Unstorable) as problem:  # its own fault, and the others' runs go on
-            self._damaged.add(run)
-            log.error("holdfast leaves run %s alone: %s", run, problem)
+        if await self._runtime.runs.tick(run, tick):
+            self._offered_s.pop(run, None)
 
     async def _tidy(self, now_s: float) -> None:
         """Forget what is long past, and workers that are dead. Those that say nothing are given nothing; what they have not

@@ -18,15 +18,13 @@ from holdfast.core.nouns.model_estimates import FORGOTTEN_MS
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.scopes import with_headroom
 from holdfast.engine.background.adoption import Adoption
-from holdfast.engine.background.consequences import Consequences
-from holdfast.engine.background.doubt import Doubts
-from holdfast.engine.background.firing import Firing
-from holdfast.engine.background.rollup import Daily
+from holdfast.engine.background.rounds import Rounds
 from holdfast.engine.background.stuck import StuckRuns
 from holdfast.engine.capacity.placing import in_line
 from holdfast.engine.capacity.stored_line import StoredLine
+from holdfast.engine.runs.background_loop import BackgroundLoop, Outage
 from holdfast.engine.steps.executor import Executor
-from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError, StoreGone, Unstorable
+from holdfast.errors import StoreError, StoreGone
 from holdfast.ports import RESOLVED_FOR_MS, DueRun
 
 log = logging.getLogger("holdfast")
@@ -68,14 +66,12 @@ class Sweep:
         workflow_grace_s: float,
         lane: Lane | None = None,
         adoption: Adoption | None = None,
-        doubts: Doubts | None = None,
-        consequences: Consequences | None = None,
+        rounds: Rounds | None = None,
         conversations_days: int | None = None,
     ) -> None:
         """`workflow_grace_s` is how long a run is left alone whose workflow no living process can run. `lane`, where
-        there is one, may have a leader that finds everything first. `adoption` learns workflows from the store, `doubts`
-        keeps a rule about money in doubt, `consequences` sees to what others have left undone. With
-        `conversations_days` conversations are forgotten that had no message for so long."""
+        there is one, may have a leader that finds everything first, and makes the `rounds`. `adoption` learns workflows from
+        the store. With `conversations_days` conversations are forgotten that had no message for so long."""
         self._executor = executor
         self._runtime = runtime = executor.services.runtime
         self._workflow_grace_ms = math.ceil(workflow_grace_s * 1000)
@@ -90,24 +86,26 @@ class Sweep:
         self._line = StoredLine(runtime.store.views, runtime.clock, runtime.catalog.is_here)
         self._stuck = StuckRuns(runtime.store.views, runtime.clock)
         self._described_s = -math.inf
-        self._costs = Daily(runtime.store.costs, runtime.store.log, runtime.store.clock, runtime.clock)
-        self._doubts = doubts
-        self._consequences = consequences
+        self._rounds = rounds
         self._conversations_days = conversations_days
-        self._firing = Firing(runtime)
-        self._task: asyncio.Task[None] | None = None
-        self._closing = False
+        self._missed = False
+        """The store tells of a commit once: what it told before a look that failed may not have been looked at."""
+        self._loop = BackgroundLoop(
+            "holdfast-sweep",
+            self._look,
+            runtime.clock,
+            runtime.membership.give_up,
+            fault="holdfast can no longer watch its store",
+            outage=Outage("holdfast cannot look into the store and tries again: %s", _AWAY_S),
+        )
         self._all_wait_here = False
         """Whether all that was due waits for a slot of this process already: it is fed when one is free."""
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._keep_looking(), name="holdfast-sweep")
+        self._loop.start()
 
     async def aclose(self) -> None:
-        self._closing = True  # a cancellation that meets an error of a look is lost in it
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._loop.aclose()
 
     async def turn(self) -> int:
         """Send a tick to every run that is due now; how many they were."""
@@ -137,20 +135,16 @@ class Sweep:
         waiting = {} if patience_ms else with_headroom(await store.scopes.headroom(MOST_RUNS))
         stuck = [] if self._is_led else await self._stuck.look()
         # From here to the gather nothing is awaited: a look that fails would lose ticks and commits of unknown outcome.
-        ticks = [self._tick(each.run, Tick(each.dead, headroom=waiting.pop(each.run, frozenset()))) for each in mine]
-        ticks += [self._tick(run, Tick(headroom=scopes)) for run, scopes in waiting.items() if run not in runtime.runs.damaged]
+        tick, damaged = runtime.runs.tick, runtime.runs.damaged
+        ticks = [tick(each.run, Tick(each.dead, headroom=waiting.pop(each.run, frozenset()))) for each in mine]
+        ticks += [tick(run, Tick(headroom=scopes)) for run, scopes in waiting.items() if run not in damaged]
         ticks += [self._tick_again(run) for run in runtime.runs.take_unknown_commits()]
-        ticks += [self._tick(row.run, Tick()) for row in stuck if runtime.catalog.is_here(row)]
+        ticks += [tick(row.run, Tick()) for row in stuck if runtime.catalog.is_here(row)]
         await asyncio.gather(*ticks)
         await self._look_for_stranded()
         await self._maintain()
-        if not self._is_led:  # else it is the leader's
-            if self._consequences is not None:
-                await self._consequences.turn(died=bool(dead))
-            await self._firing.turn()
-            await self._costs.turn()
-            if self._doubts is not None:
-                await self._doubts.turn()
+        if self._rounds is not None and not self._is_led:  # else they are the leader's
+            await self._rounds.turn(died=bool(dead))
         return len(mine)
 
     async def _adopt(self) -> None:
@@ -237,57 +231,32 @@ class Sweep:
         self._looked_for_stranded_s = now_s
         found = await runtime.store.views.stranded(runtime.store.clock.now_ms() - self._workflow_grace_ms, MOST_RUNS)
         loaded = runtime.catalog.loaded
-        ticks = [self._tick(each.run, Tick(each.dead, loaded)) for each in found if each.run not in runtime.runs.damaged]
+        ticks = [runtime.runs.tick(each.run, Tick(each.dead, loaded)) for each in found if each.run not in runtime.runs.damaged]
         await asyncio.gather(*ticks)
 
-    async def _tick_again(self, run: RunId) -> None:
+    async def _tick_again(self, run: RunId) -> bool:
         """Decide a run that may have gone on without anybody here knowing: its step may have started here."""
         try:
-            await self._tick(run, Tick())
+            return await self._runtime.runs.tick(run, Tick())
         except StoreError:
             self._runtime.runs.unknown_commit(run)
             raise
 
-    async def _tick(self, run: RunId, tick: Tick) -> None:
-        try:
-            await self._runtime.runs.send(run, tick)
-        except (Conflict, NotFound):
-            pass  # somebody else was there first
-        except (CorruptHistory, Unstorable) as problem:  # its own fault, and the others' runs go on
-            if run not in self._runtime.runs.damaged:  # else another look has met it at the same moment, and said so
-                self._runtime.runs.damaged.add(run)
-                log.error("holdfast leaves run %s alone: %s", run, problem)
-
-    async def _keep_looking(self) -> None:
-        """Turn after turn. A fault of ours in here ends the process's work: silently blind would be worse."""
-        try:
-            await self._look_for_ever()
-        except Exception as problem:
-            log.exception("holdfast can no longer watch its store")
-            self._runtime.membership.give_up(problem)
-            raise
-
-    async def _look_for_ever(self) -> None:
+    async def _look(self) -> float | None:
+        """Take a turn, and rest until there may be more to find."""
         runtime = self._runtime
-        told, missed = "", False
-        while runtime.membership.broken is None and not self._closing:
-            try:
-                found = await self.turn()
-                pause_s = SHORTEST_PAUSE_S if found >= FEWEST_RUNS else await self._pause_s()
-                if self._is_led:  # who commits elsewhere says so over the queue; this is for what is lost there
-                    await runtime.clock.sleep(_LED_LOOK_S)
-                    pause_s = 0.0
-                if await runtime.store.watch.changed(pause_s) or missed:
-                    await self._refresh()
-                told, missed = "", False
-            except StoreGone as problem:
-                runtime.membership.give_up(problem)
-            except StoreError as problem:
-                if str(problem) != told:  # once, not every second as long as it lasts
-                    log.warning("holdfast cannot look into the store and tries again: %s", problem)
-                # The store tells of a commit once: what it told just now may not have been looked at.
-                told, missed = str(problem), True
-                await runtime.clock.sleep(_AWAY_S)
+        if runtime.membership.broken is not None:
+            return None
+        missed, self._missed = self._missed, True
+        found = await self.turn()
+        pause_s = SHORTEST_PAUSE_S if found >= FEWEST_RUNS else await self._pause_s()
+        if self._is_led:  # who commits elsewhere says so over the queue; this is for what is lost there
+            await runtime.clock.sleep(_LED_LOOK_S)
+            pause_s = 0.0
+        if await runtime.store.watch.changed(pause_s) or missed:
+            await self._refresh()
+        self._missed = False
+        return 0.0
 
     async def _pause_s(self) -> float:
         runtime = self._runtime
@@ -306,7 +275,7 @@ class Sweep:
         runs = list(dict.fromkeys([*resident, *runtime.runs.watched(at_end=False)]))
         now = await runtime.store.log.seqs(runs) if runs else {}
         behind = [run for run, seq in resident.items() if now.get(run, seq) > seq]
-        await asyncio.gather(*(self._tick(run, Tick()) for run in behind))
+        await asyncio.gather(*(runtime.runs.tick(run, Tick()) for run in behind))
         awaited = runtime.runs.watched(at_end=True)
         ended = await runtime.store.log.seqs(awaited, ended=True) if awaited else {}
         runtime.runs.notify({**now, **ended})

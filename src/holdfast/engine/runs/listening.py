@@ -22,6 +22,7 @@ from holdfast.core.facts.streams import TOOLS, Cursor, Follower, Told, call_of, 
 from holdfast.core.nouns.shared_values import CACHE
 from holdfast.core.values.ids import RunId, Seq
 from holdfast.core.values.payload import Payload
+from holdfast.engine.runs.background_loop import Outage
 from holdfast.engine.runs.payloads import Payloads
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.ports import Chunk, Clock, Store, StreamName
@@ -269,18 +270,16 @@ class Listening:
             del self._feeds[run]
 
     async def _look_on(self) -> None:
-        said = ""
+        outage = Outage("holdfast: streams cannot be watched for now: %s", _AWAY_S)
         while self._feeds:
             began_s = self._clock.monotonic_s()
             self._nudged.clear()
             try:
                 await self._look(began_s)
-                said = ""
+                outage.ends()
             except HoldfastError as problem:
-                if str(problem) != said:  # once, not twice a second as long as it lasts
-                    log.warning("holdfast: streams cannot be watched for now: %s", problem)
-                said, self._mark = str(problem), None
-                await self._clock.sleep(_AWAY_S)
+                self._mark = None
+                await self._clock.sleep(outage.goes_on(problem))
             took_s = self._clock.monotonic_s() - began_s
             await self._pause(max(self._every_s(), took_s))
         self._mark = None

@@ -1,6 +1,11 @@
-"""This process as one of those that work on a store: its session, whether it lives, and how it ends itself.
+"""This process as one of those that work on a store: its session, whether that lives, how many attempts may work under it,
+and how the process ends itself.
 
-Never here: a run, a step, what this process does while its session lives.
+An attempt that waits for pools stands aside: others start meanwhile. When it goes on it has its slot at once, even where
+that is one more than there are, for it holds parts of pools by then; nothing new starts before one is free again. Pools let
+few in at a time, so that those many are few.
+
+Never here: a run, a step, who gets a slot (executor), what this process does while its session lives.
 """
 
 from __future__ import annotations
@@ -8,6 +13,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 import msgspec
@@ -21,6 +28,10 @@ log = logging.getLogger("holdfast")
 
 _LONGEST_UNKNOWN_S: Final = 600.0
 """The time that a step waits to learn if its session lives: as long as it waits for a store that is away."""
+
+MOST_ASIDE: Final = 5_000
+"""So many attempts stand aside at most, each with what it has in memory; any more keep their slots, and so hold up what
+would come after them."""
 
 
 class Work(Protocol):
@@ -149,3 +160,34 @@ class Membership:
             # A store that cannot be told finds out: nobody holds the session's lock any more.
             with contextlib.suppress(StoreError):
                 await self._sessions.close(self.session)
+
+
+class Slots:
+    """`most` attempts work at once."""
+
+    def __init__(self, most: int, on_free: Callable[[], None]) -> None:
+        self.most = most
+        self.working = 0
+        """Attempts, with those that stand aside."""
+        self.starting = 0
+        """Slots of steps whose start is on its way to the disk."""
+        self._aside = 0
+        self._on_free = on_free
+
+    @property
+    def free(self) -> int:
+        """Below zero where attempts have gone on that had stood aside."""
+        return self.most - self.working - self.starting + self._aside
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Inside, an attempt needs no slot."""
+        if self._aside >= MOST_ASIDE:
+            yield
+            return
+        self._aside += 1
+        self._on_free()
+        try:
+            yield
+        finally:
+            self._aside -= 1

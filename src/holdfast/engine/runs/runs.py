@@ -22,6 +22,7 @@ from holdfast.engine.runs.catalog import Catalog
 from holdfast.engine.runs.flush import Flush
 from holdfast.engine.runs.mailbox import Mailbox, Starter
 from holdfast.engine.runs.observing import NOBODY, Observers
+from holdfast.errors import Conflict, CorruptHistory, NotFound, Unstorable
 from holdfast.ports import Clock, Ids, Log, StoreClock
 
 log = logging.getLogger("holdfast")
@@ -123,6 +124,19 @@ class Runs:
     async def send(self, run: RunId, command: Command, graph: Graph | None = None) -> list[Event]:
         """Have `command` decided and committed, as `Mailbox.send` does."""
         return await self.mailbox(run).send(command, graph)
+
+    async def tick(self, run: RunId, tick: Tick) -> bool:
+        """Have a run look at what has fallen due for it. True if it has gone on; false where somebody else was there first, or
+        where the run is damaged: that is its own fault, and the others go on. Raises StoreError."""
+        try:
+            return bool(await self.send(run, tick))
+        except (Conflict, NotFound):
+            return False
+        except (CorruptHistory, Unstorable) as problem:
+            if run not in self.damaged:  # else another look has met it at the same moment, and logged it
+                self.damaged.add(run)
+                log.error("holdfast leaves run %s alone: %s", run, problem)
+            return False
 
     async def state(self, run: RunId, *, fresh: bool = True) -> State:
         """The run as of now; without `fresh`, as of the last that was heard of it here. Raises NotFound."""

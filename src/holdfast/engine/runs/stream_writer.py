@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from holdfast.engine.runs.background_loop import Outage
 from holdfast.errors import HoldfastError, Unstorable
 from holdfast.ports import Clock, Piece, StreamName, Streams
 
@@ -76,7 +77,7 @@ class StreamWriter:
         self._on_written = on_written
         self._turn: asyncio.Future[None] | None = None
         self._writing: asyncio.Task[None] | None = None
-        self._is_away = False
+        self._outage = Outage("holdfast: the store takes nothing of what runs say meanwhile, which waits: %s", _AWAY_S)
 
     # --- What comes ---------------------------------------------------------------------------------------------------
 
@@ -202,12 +203,9 @@ class StreamWriter:
                     await self._bring([piece])
                 return
             except HoldfastError as problem:
-                if not self._is_away:
-                    log.warning("holdfast: the store takes nothing of what runs say meanwhile, which waits: %s", problem)
-                self._is_away = True
-                await self._clock.sleep(_AWAY_S)
+                await self._clock.sleep(self._outage.goes_on(problem))
             else:
-                self._is_away = False
+                self._outage.ends()
                 return
 
     async def _let_go(self, names: list[StreamName]) -> None:

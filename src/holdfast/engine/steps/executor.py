@@ -27,8 +27,8 @@ from holdfast.engine.capacity.placing import HERE, Placing
 from holdfast.engine.operations import budget
 from holdfast.engine.runs.fair_queue import FairQueue
 from holdfast.engine.runs.mailbox import Mailbox, unheard
+from holdfast.engine.runs.membership import Slots
 from holdfast.engine.runs.outside_calls import GRACE_S
-from holdfast.engine.runs.slots import Slots
 from holdfast.engine.steps.execution import carry
 from holdfast.engine.steps.guard_judge import GuardJudge
 from holdfast.engine.steps.reminders import Reminders

@@ -1,0 +1,30 @@
+"""What somebody has to look for in the store beside the runs that are due: the leader of a lane, or each process without one.
+
+Never here: what is found (engine.background), who looks.
+"""
+
+from __future__ import annotations
+
+from holdfast.engine.background.consequences import Consequences
+from holdfast.engine.background.doubt import DoubtRule, Doubts
+from holdfast.engine.background.firing import Firing
+from holdfast.engine.background.rollup import Daily
+from holdfast.engine.runs.runtime import Runtime
+
+
+class Rounds:
+    """Those of one process."""
+
+    def __init__(self, runtime: Runtime, consequences: Consequences, doubts: DoubtRule | None) -> None:
+        store = runtime.store
+        self._consequences = consequences
+        self._firing = Firing(runtime)
+        self._costs = Daily(store.costs, store.log, store.clock, runtime.clock)
+        self._doubts = Doubts(runtime, doubts)
+
+    async def turn(self, *, died: bool) -> None:
+        """Look for all of it. `died`: a process is seen to have died, and may have left something undone. Raises StoreError."""
+        await self._consequences.turn(died=died)
+        await self._firing.turn()
+        await self._costs.turn()
+        await self._doubts.turn()
