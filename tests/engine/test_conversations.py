@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from holdfast import Chat, Context, Engine, flow, tool
 from holdfast.compose import open_administration
-from holdfast.core.nouns.conversations import Exchange, say, scopes_of
+from holdfast.core.nouns.conversations import Conversation, Exchange, say, scopes_of
 from holdfast.core.views.status import waiting_for
 from holdfast.engine.runs.retention import cold
 from holdfast.errors import Conflict, InvalidInput, NotFound
@@ -76,6 +77,32 @@ async def test_the_same_key_is_the_same_message_and_its_run_is_started_once(stor
         assert len(await one.runs()) == 1
         with pytest.raises(Conflict, match="another message's"):
             await one.say("c", "other", key="m1")
+
+
+@bounded
+async def test_a_message_reads_its_conversation_once(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(store, workflows=[parrot], execute=False) as engine:
+        await engine.open_conversation("c", parrot)
+        port, reads = engine.store.conversations, list[str]()
+        find, exchanges = port.find, port.exchanges
+
+        async def found(*name: str) -> Conversation | None:
+            reads.append("conversation")
+            return await find(*name)
+
+        async def listed(*name: str) -> Sequence[Exchange]:
+            reads.append("exchanges")
+            return await exchanges(*name)
+
+        monkeypatch.setattr(port, "find", found)
+        monkeypatch.setattr(port, "exchanges", listed)
+        first = await engine.say("c", "one")
+        assert first.run is not None
+        assert reads == ["conversation", "exchanges"]
+        for _ in range(2):  # the second time it is the same message
+            reads.clear()
+            assert (await engine.say("c", "two", key="m2")).number == 2
+            assert reads == ["conversation", "exchanges"]
 
 
 @bounded

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -42,6 +42,19 @@ _TRIES: Final = 50
 _EVENTS: Final = 1_000
 
 
+class Known(NamedTuple):
+    """A conversation and what was said in it, by number, as one process knows them. What others add meanwhile fails the change
+    that is made of it."""
+
+    conversation: Conversation
+    exchanges: Exchanges
+
+    def after(self, change: Change) -> Known:
+        """Return the same as it is in the store once a change of it is kept: nobody has to read it again."""
+        kept = msgspec.structs.replace(change.conversation, revision=change.conversation.revision + 1)
+        return Known(kept, {**self.exchanges, **{each.number: each for each in change.exchanges}})
+
+
 class Dialogues:
     """Those of the store, as one process sees to them."""
 
@@ -59,32 +72,37 @@ class Dialogues:
             errands.soon(self.carry_on(each.tenant, each.id))
         return len(due)
 
-    async def load(self, tenant: str, name: str) -> tuple[Conversation | None, Exchanges]:
-        """A conversation and what was said in it. What is said meanwhile fails the change that is made of it."""
-        return await loaded(self._conversations, tenant, name)
-
-    async def change(self, tenant: str, name: str, decide: Callable[[Conversation, Exchanges], Change]) -> Conversation | None:
-        """Have a change decided and kept, again where somebody else was first; None where there is no such conversation."""
+    async def change(self, known: Known, decide: Callable[[Conversation, Exchanges], Change | None]) -> Known | None:
+        """Have a change decided and kept, again where somebody else was first. Return the conversation as it is then, also
+        where nothing is to change; None where it is gone."""
+        tenant, name = known.conversation.tenant, known.conversation.id
+        found: Known | None = known
         for _ in range(_TRIES):
-            conversation, exchanges = await self.load(tenant, name)
-            if conversation is None:
+            if found is None:
                 return None
-            if await self._conversations.put(decide(conversation, exchanges)):
-                return conversation
+            change = decide(*found)
+            if change is None:
+                return found
+            if await self._conversations.put(change):
+                return found.after(change)
+            found = await loaded(self._conversations, tenant, name)
         raise Conflict(f"Conversation {name} is changed by others all the time. Nothing was said: try again.")
 
-    async def carry_on(self, tenant: str, name: str) -> Conversation | None:
-        """Do what can be done now; the conversation as it is then, None where there is none."""
-        conversation, exchanges = await self.load(tenant, name)
+    async def carry_on(self, tenant: str, name: str, known: Known | None = None) -> Known | None:
+        """Do what can be done now; the conversation as it is then, None where there is none. It is read where it is not
+        `known`, and again where somebody else has changed it."""
+        found = await loaded(self._conversations, tenant, name) if known is None else known
         for _ in range(_TRIES):
-            if conversation is None or conversation.active is None:
-                return conversation
-            change = await self._next(conversation, exchanges)
+            if found is None or found.conversation.active is None:
+                return found
+            change = await self._next(*found)
             if change is None:
-                return conversation
-            await self._conversations.put(change)  # else somebody else was first
-            conversation, exchanges = await self.load(tenant, name)
-        return conversation
+                return found
+            if await self._conversations.put(change):
+                found = found.after(change)
+            else:
+                found = await loaded(self._conversations, tenant, name)
+        return found
 
     async def _next(self, conversation: Conversation, exchanges: Exchanges) -> Change | None:
         if conversation.run is None:
@@ -234,8 +252,9 @@ class Dialogues:
         return tuple(dict.fromkeys(found.values()))
 
 
-async def loaded(conversations: Conversations, tenant: str, name: str) -> tuple[Conversation | None, Exchanges]:
-    """A conversation of a store and what was said in it."""
+async def loaded(conversations: Conversations, tenant: str, name: str) -> Known | None:
+    """Read a conversation of a store and what was said in it."""
     found = await conversations.find(tenant, name)
-    said = [] if found is None else await conversations.exchanges(tenant, name)
-    return found, {each.number: each for each in said}
+    if found is None:
+        return None
+    return Known(found, {each.number: each for each in await conversations.exchanges(tenant, name)})

@@ -120,11 +120,11 @@ class Conversations(Commands):
     async def conversation(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Talk:
         """A conversation and what was said in it. Raises NotFound."""
         names = word("tenant", tenant), word("name of the conversation", name)
-        found, exchanges = await loaded(self.store.conversations, *names)
+        found = await loaded(self.store.conversations, *names)
         if found is None:
             raise no_conversation(name)
         books, tokens = await self.store.scopes.balances(rule.scopes_of(tenant, name))
-        return Talk(found, exchanges, books, tokens)
+        return Talk(*found, books, tokens)
 
     async def conversations(
         self, *, tenant: str | None = None, after: tuple[str, str] | None = None, limit: int = MOST_LISTED
@@ -174,9 +174,10 @@ class Conversations(Commands):
         if not isinstance(clean, str) or not (clean.strip() or given):
             raise InvalidInput("A message is a text that is not empty, or has content parts. Nothing was said.")
         client_tools.checked(tools, context)
-        conversation = await dialogues.carry_on(tenant, name)
-        if conversation is None:
+        known = await dialogues.carry_on(tenant, name)
+        if known is None:
             raise no_conversation(name)
+        conversation = known.conversation
         how, claim = conversation.on_busy if on_busy is None else _expect(on_busy), self._claim(by)
         lasting: tuple[str, ...] = ()
         if how == "rollback" and conversation.run is not None:
@@ -195,20 +196,22 @@ class Conversations(Commands):
         )
         said: list[int] = []
 
-        def decide(conversation: Conversation, exchanges: Exchanges) -> Change:
-            known = next((each for each in exchanges.values() if key is not None and each.key == key), None)
-            if known is not None:
-                if known.text != clean or not are_same(known.parts, new.parts):
+        def decide(conversation: Conversation, exchanges: Exchanges) -> Change | None:
+            same = next((each for each in exchanges.values() if key is not None and each.key == key), None)
+            if same is not None:
+                if same.text != clean or not are_same(same.parts, new.parts):
                     raise Conflict(f"The key {key!r} is another message's of this conversation. Nothing was said.")
-                said.append(known.number)
-                return Change(conversation, ())
+                said.append(same.number)
+                return None
             change = rule.say(conversation, exchanges, new, after=after, cannot_be_undone=lasting)
             said.append(change.conversation.said)
             return change
 
-        await dialogues.change(tenant, name, decide)
-        await dialogues.carry_on(tenant, name)
-        return (await self.conversation(name, tenant=tenant)).exchanges[said[-1]]
+        known = await dialogues.change(known, decide)
+        known = None if known is None else await dialogues.carry_on(tenant, name, known)
+        if known is None:
+            raise no_conversation(name)
+        return known.exchanges[said[-1]]
 
     async def _kept_part(self, part: Image | Audio | Document, tenant: str) -> ContentPart:
         contents = self.executor.services.contents
@@ -234,34 +237,37 @@ class Conversations(Commands):
                 return await self.store.conversations.discard(tenant, name) or None
             if found is None:
                 raise no_conversation(name)
-            rule.expect_idle(found)
-            return await self.store.conversations.remove(found) or None
+            rule.expect_idle(found.conversation)
+            return await self.store.conversations.remove(found.conversation) or None
 
         await changed(f"Conversation {name!r}", attempt)
 
     async def reply(self, name: str, number: int, *, tenant: str = DEFAULT_TENANT) -> Exchange:
         """Wait until a message has been answered, or will not be: `status` says which, `reply` has the words, of one that
         steered those to the message whose run it steered. Raises NotFound."""
+        names = word("tenant", tenant), word("name of the conversation", name)
         while True:
-            await self._dialogues.carry_on(tenant, name)
-            talk = await self.conversation(name, tenant=tenant)
-            found = talk.exchanges.get(number)
+            known = await self._dialogues.carry_on(*names)
+            if known is None:
+                raise no_conversation(name)
+            found = known.exchanges.get(number)
             if found is None:
                 raise NotFound(f"Conversation {name!r} has no message {number}.")
             if found.status not in ("waiting", "active"):
-                part_of = found if found.steers is None else talk.exchanges[found.steers]
+                part_of = found if found.steers is None else known.exchanges[found.steers]
                 return msgspec.structs.replace(found, reply=part_of.reply, problem=part_of.problem)
-            if talk.conversation.run is not None:
-                await self.run(talk.conversation.run).until(lambda state: bool(state.ended))
+            if known.conversation.run is not None:
+                await self.run(known.conversation.run).until(lambda state: bool(state.ended))
 
     async def stop_reply(self, name: str, *, tenant: str = DEFAULT_TENANT) -> RunId | None:
         """Have the agent stop what it is at; what waits is next. The run that was at work, None where none was."""
-        conversation = await self._dialogues.carry_on(tenant, name)
-        if conversation is None:
+        known = await self._dialogues.carry_on(tenant, name)
+        if known is None:
             raise no_conversation(name)
-        if conversation.run is not None:
-            await self.cancel(conversation.run, reason="stopped by who spoke")
-        return conversation.run
+        run = known.conversation.run
+        if run is not None:
+            await self.cancel(run, reason="stopped by who spoke")
+        return run
 
 
 def _pieces(message: Said) -> tuple[str, list[Image | Audio | Document]]:
