@@ -305,7 +305,6 @@ PORTS = {
     "engine/flow/loop_watch.py": "looks at the loop from a thread; a simulation is not watched",
     "platform/own_loop.py": "answers callers in other threads; a simulation has none",
     "sync": "has a thread for an engine; a simulation has a loop of its own",
-    "service/json_text.py": "counts beside the loop; a simulation speaks no gRPC",
     "cli": "talks to people",
     "client": "waits between two tries; a simulation asks no server",
     "testing": "servers and sinks are outside",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from holdfast import Chat, Context, Engine, LocalEmbedder, SemanticCache, flow
 from holdfast.core.facts import events as ev
 from holdfast.core.values.claim import Claim
-from holdfast.errors import DecisionRefused
+from holdfast.errors import DecisionRefused, OperationFailed
 from holdfast.models.providers import Providers
 from holdfast.service.gate import story_of, whole
 from holdfast.testing.model_server import ModelServer, Rule
@@ -36,6 +37,11 @@ async def reads(ctx: Context, how: str) -> Any:
             await board.update("case", lambda value: [value])
         case "merge":
             await board.write("case", {"more": 1}, expected_version=0, strategy="merge")
+        case "reject":
+            with suppress(OperationFailed):
+                await board.write("case", {}, expected_version=0)
+        case "first_write":
+            await board.write("case", {}, expected_version=0, strategy="first_write")
         case "memory":
             await ctx.memory("clerk").recall("where to")
         case "cache":
@@ -60,7 +66,7 @@ async def refused(engine: Engine, gate: str, *who: str | Claim) -> None:
             await engine.decide(gate, by=by)
 
 
-@pytest.mark.parametrize("how", ["read", "changed", "update", "merge", "memory", "cache"])
+@pytest.mark.parametrize("how", ["read", "changed", "update", "merge", "reject", "first_write", "memory", "cache"])
 @bounded
 async def test_who_has_a_hand_in_a_shared_value_that_a_run_has_read_does_not_decide_it(
     store: str, server: ModelServer, model: Providers, how: str

@@ -283,6 +283,8 @@ async def test_times_that_have_passed_are_made_up_for_once(store: str) -> None:
             await engine.backfill_schedule("nightly", now_ms, now_ms + 2 * HOUR_MS)
         with pytest.raises(InvalidInput, match=f"more than {MOST_MADE_UP_FOR} times"):
             await engine.backfill_schedule("nightly", 0, now_ms)
+        with pytest.raises(InvalidInput, match="before 1970"):
+            await engine.backfill_schedule("nightly", -62_135_596_800_000, now_ms)
         assert [await engine.run(each.run).result() for each in made[:1]] == [f"sales {stamp(made[0].nominal_ms)}"]
 
 

@@ -21,9 +21,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from holdfast import flow
 from holdfast.core.values.access import Access
 from holdfast.core.values.audit import Verification
 from holdfast.errors import UsageError
+from holdfast.http import api
 from holdfast.observe.listening import listening
 from holdfast.service import subscription
 from holdfast.service.access import signed_token
@@ -462,6 +464,41 @@ async def test_a_stream_ends_when_what_it_was_opened_with_is_over(
                 *_, last = [each async for each in stream]
                 assert (last[0], last[2]["code"]) == ("problem", "unauthorized")
             assert (await admin.get(f"/runs/{run}"))["status"] == "waiting", "the run goes on without its listeners"
+
+
+@flow
+async def napping(ctx: Any) -> None:
+    """Waits for nobody."""
+    await ctx.sleep(3600)
+
+
+async def test_a_request_that_waits_is_answered_soon_after_its_key_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it stands then: of what comes later it is told nothing."""
+    monkeypatch.setattr(api, "AGAIN_S", 0.2)
+    waiting, waits = [], api._settled
+
+    async def settled(service: Any, said: Any, *more: Any) -> None:
+        waiting.append(said.run)
+        await waits(service, said, *more)
+
+    monkeypatch.setattr(api, "_settled", settled)
+    identity = Identity(tokens={hashed("admin" * 4): Holder("clients.admin", tenant="acme")})
+    async with served(tmp_path, identity, workflows=[napping]) as port, port.asked("admin" * 4) as admin, asyncio.timeout(20):
+        key = (await admin.post("/keys", {"name": "ear", "may": ["operator"]}))["key"]
+        async with port.asked(key) as ear:
+            asked = [asyncio.create_task(ear.said("POST", "/runs", {"workflow": "napping"}, prefer="wait=30"))]
+            while not waiting:
+                await asyncio.sleep(0.01)
+            run = waiting[0]
+            asked.append(asyncio.create_task(ear.said("GET", f"/runs/{run}", prefer="wait=30")))
+            while len(waiting) < 2:
+                await asyncio.sleep(0.01)
+            await admin.post("/keys/ear/revoke")
+            done = [await each for each in asked]
+            assert [each.json().get("status") for each in done] == ["waiting", "waiting"]
+            assert (await ear.said("GET", f"/runs/{run}")).status_code == 401
 
 
 # --- The audit log ----------------------------------------------------------------------------------------------------

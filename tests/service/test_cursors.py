@@ -7,16 +7,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Context, Engine, flow, tool
 from holdfast.core.values.access import Access
-from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.errors import HoldfastError, InvalidInput, NotFound
 from holdfast.service.cursor import open_, seal
 from holdfast.service.declarations import query
-from holdfast.service.declarations.command import GrantApproval, MakeKey
+from holdfast.service.declarations.command import Bulk, BulkDeadLetters, GrantApproval, MakeKey
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 
@@ -150,6 +151,55 @@ async def test_a_filter_tells_nothing_of_rows_that_are_hidden(world: World) -> N
         assert await ask(LIMITED, hit) == await ask(LIMITED, miss) == ([], None)
     assert (await ask(LIMITED, query.Runs(limit=3))).cursor is None, "older ones are hidden"
     assert (await ask(LIMITED, query.Schedules(limit=1))).rows[0]["name"] == "own-0", "hidden ones stand before it"
+
+
+@pytest.mark.parametrize("who", [LIMITED, Principal("gil", "globex")])
+async def test_the_pages_of_the_tail_count_no_events_of_others(world: World, who: Principal) -> None:
+    await own_things(world, 0)
+    await (await world.engine.start(quick, {}, tenant="globex")).result()
+
+    async def pages() -> list[int]:
+        cursor, found = "start", []
+        while cursor is not None:
+            rows, cursor = await world.service.ask(who, query.Tail(cursor=cursor, limit=1, ends=True))
+            found.append(len(rows))
+        return found
+
+    before = await pages()
+    for _ in range(3):
+        await world.engine.cancel((await world.engine.start(harriet, {}, tenant="acme")).id)
+        await (await world.engine.start(quick, {}, tenant="initech")).result()
+    assert await pages() == before
+
+
+async def test_a_cursor_of_the_tail_does_not_tell_that_others_commit(world: World) -> None:
+    """It would be the same again while nobody does."""
+    for cursor in ("now", "start"):
+        asked = query.Tail(cursor=cursor)
+        assert (await world.service.ask(LIMITED, asked)).cursor != (await world.service.ask(LIMITED, asked)).cursor
+
+
+async def test_a_list_without_a_cursor_is_cut_after_hidden_rows_are_left_out(world: World) -> None:
+    run = await world.engine.start(quick, {}, tenant="acme")
+    await run.result()
+    await world.engine.score(run.id, "z", 1.0, by="ann")
+    for name in ("a", "b"):
+        await world.engine.score(world.ids[0], name, 1.0, by="ann")
+    rows, cursor = await world.service.ask(LIMITED, query.ScoreMeans(limit=1))
+    assert ([row["name"] for row in rows], cursor) == (["z"], None)
+
+
+async def test_a_bulk_command_goes_on_after_own_runs_only(world: World) -> None:
+    """Between which own ones another's stands would tell when it began."""
+    run = await world.engine.start(quick, {}, tenant="globex")
+    await run.result()
+    letter = (await world.service.ask(Principal("ops"), query.DeadLetters())).rows[0]["letter"]
+    who, others = Principal("gil", "globex"), world.ids[0]
+    bulk = Bulk(deed="fork", step="flow#1", dry_run=True, status=("completed",), cursor=run.id)
+    assert (await world.service.tell(who, bulk)).rows == []
+    for told in (msgspec.structs.replace(bulk, cursor=others), BulkDeadLetters(deed="resolve", cursor=letter, dry_run=True)):
+        with pytest.raises(NotFound):
+            await world.service.tell(who, told)
 
 
 async def test_a_page_looks_through_so_many_hidden_rows_at_most(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

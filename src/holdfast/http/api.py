@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from contextlib import ExitStack, suppress
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from fastapi import FastAPI, Request, Response
@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.core.values.ids import RunId
-from holdfast.errors import NotFound
+from holdfast.errors import HoldfastError, NotFound
 from holdfast.http import once, openapi, problem, request, sse
 from holdfast.http.browser import Browser
 from holdfast.http.problem import END, Problem
@@ -34,9 +34,12 @@ from holdfast.service.declarations.command import Decide, Signal
 from holdfast.service.declarations.declaration import Answer, Declaration, Query
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
+from holdfast.service.subscription import AGAIN_S
 from holdfast.service.view import of_caller
 
 _JSON: Final = "application/json"
+_Checking: TypeAlias = Callable[[Any], Callable[[], Awaitable[None]]]
+"""Makes what looks again whether the sender of a request may still hear something."""
 
 
 class Api:
@@ -156,7 +159,7 @@ class Api:
             async def answer(said: Any) -> Response:
                 if takes.tag and (tag := asked.headers.get("if-match")) is not None:
                     said = await _expect_tag(service, caller.who, takes.tag, said, tag)
-                return await _answered(service, caller.who, takes, said, asked)
+                return await _answered(service, caller.who, takes, said, asked, partial(self._checking, service, asked))
 
             if asked.method != "POST" or once.HEADER not in asked.headers:
                 return await answer(said)
@@ -250,12 +253,17 @@ class _AsSent:
 # --- Answers ----------------------------------------------------------------------------------------------------------
 
 
-async def _answered(service: Service, who: Principal, takes: Declaration, said: Any, asked: Request) -> Response:
+async def _answered(
+    service: Service, who: Principal, takes: Declaration, said: Any, asked: Request, checking: _Checking
+) -> Response:
     if not takes.is_command:
+        if isinstance(said, query.Run) and (wait_s := request.wait_s(asked)):
+            await service.expect(who, said)
+            await _settled(service, said, wait_s, checking)
         return await (_row if takes.answers is Answer.ROW else _page)(service, who, said, asked)
     made, status = await service.tell(who, said), HTTPStatus.CREATED if takes.creates else HTTPStatus.OK
     if takes.answers is Answer.RUN:
-        return await _standing(service, who, made, asked, status)
+        return await _standing(service, who, made, asked, status, checking)
     if takes.answers is Answer.PAGE:
         return _json({"rows": made.rows, "cursor": made.cursor})
     return Response(status_code=HTTPStatus.NO_CONTENT) if takes.answers is Answer.NOTHING else _json(made, status)
@@ -267,9 +275,6 @@ async def _page(service: Service, who: Principal, said: Query, asked: Request) -
 
 
 async def _row(service: Service, who: Principal, said: Any, asked: Request) -> Response:
-    if isinstance(said, query.Run) and (wait_s := request.wait_s(asked)):
-        await service.expect(who, said)
-        await _settled(service, said.run, wait_s)
     body = msgspec.json.encode(await _one(service, who, said))
     tag = _tag(body)
     kept = {"ETag": tag, "Cache-Control": "private, no-cache"}  # a browser keeps it, and asks whether it still stands
@@ -286,20 +291,31 @@ async def _one(service: Service, who: Principal, said: Query) -> query.View:
     return rows[0]
 
 
-async def _standing(service: Service, who: Principal, run: RunId, asked: Request, status: HTTPStatus) -> Response:
+async def _standing(
+    service: Service, who: Principal, run: RunId, asked: Request, status: HTTPStatus, checking: _Checking
+) -> Response:
     """How a run stands after something was told, when it has settled or has been waited for as long as was asked."""
     headers = {"Location": f"{BASE}/runs/{run}"} if status is HTTPStatus.CREATED else {}
     if wait_s := request.wait_s(asked):
-        await _settled(service, run, wait_s)
+        await _settled(service, query.Run(run), wait_s, checking)
         headers["Preference-Applied"] = f"wait={wait_s}"
     return _json(await service.run(who, run), status, headers)
 
 
-async def _settled(service: Service, run: str, wait_s: int) -> None:
-    """Wait until the run has ended or waits for somebody, so many seconds at most."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(wait_s):
-            await service.control.run(run).settled()
+async def _settled(service: Service, said: query.Run, wait_s: float, checking: _Checking) -> None:
+    """Wait until the run has ended or waits for a person, so many seconds at most, and no longer than the sender may see it:
+    what comes after a key was revoked is not answered."""
+    check = checking(said)
+    while wait_s > 0:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(wait_s, AGAIN_S)):
+                await service.control.run(said.run).settled()
+                return
+        wait_s -= AGAIN_S
+        try:
+            await check()
+        except (HoldfastError, Problem):
+            return
 
 
 def _json(data: Any, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> Response:

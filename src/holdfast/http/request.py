@@ -138,7 +138,7 @@ async def body_of(request: Request, text: str) -> Mapping[str, Any]:
     if kind != _JSON:
         words = f"A body is {_JSON}, and this one is said to be {kind or 'nothing'!r:.80}. Nothing was done."
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", words)
-    said = await decoded(text, "body")
+    said = decoded(text, "body")
     if not isinstance(said, dict):
         raise InvalidInput("The body is no JSON object. Nothing was done.")
     return said

@@ -137,7 +137,7 @@ async def _tail(service: Service, who: Principal, asked: query.Tail, page: query
             yield _event(row, id_=row["cursor"])
         if page.cursor is None:
             return
-        if page.cursor == asked.cursor:
+        if not page.rows:
             await asyncio.sleep(_LOOK_S)  # the store's own watch tells one listener, and that is the engine
         asked = msgspec.structs.replace(asked, cursor=page.cursor)
         page = await service.ask(who, asked)

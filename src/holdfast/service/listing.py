@@ -5,7 +5,7 @@ Never here: who may see them (answers, principal).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 import msgspec
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from holdfast.service.declarations.command import Bulk
 
 _Key = TypeVar("_Key")
+_LOOKED: Final = 100
+"""Events that are read at a time, at least."""
+_MOST_LOOKED: Final = 10_000
+"""Events that are read for one page at most."""
 OF_TENANTS: Final = msgspec.json.Decoder(tuple[str, str])
 """The cursor of a list by tenant and name."""
 
@@ -83,21 +87,35 @@ async def events(inquiries: Inquiries, query: asked.Events, _: str | None = None
     return page([view.of_event(each) for each in found], query.limit, "seq")
 
 
-async def tail(inquiries: Inquiries, query: asked.Tail, tenant: str | None) -> Page:
-    """A page may have few rows where most are about other runs; its cursor is after all that were looked at."""
+async def _all(rows: list[Any]) -> list[Any]:
+    return rows
+
+
+async def tail(
+    inquiries: Inquiries, query: asked.Tail, tenant: str | None, seen: Callable[[list[Any]], Awaitable[list[Any]]] = _all
+) -> Page:
+    """Events of those runs that `seen` leaves. A page ends early only at the newest event, or where very many events of other
+    runs stand together: how many others there are cannot be counted by pages."""
     found = inquiries.store.tail
     if query.cursor == NOW:
         return Page([], None if query.ends else await found.end())
-    told, cursor = await found.after(None if query.cursor == START else query.cursor, query.limit)
-    runs = {each: await inquiries.store.views.run(each) for each in {event.run for event in told}}
-    return Page(
-        [
+    rows: list[Any] = []
+    cursor, looked, is_end = None if query.cursor == START else query.cursor, 0, False
+    while len(rows) < query.limit and looked < _MOST_LOOKED and not is_end:
+        asked_for = max(query.limit, _LOOKED)
+        told, upto = await found.after(cursor, asked_for)
+        runs = {each: await inquiries.store.views.run(each) for each in {event.run for event in told}}
+        wanted = [
             view.of_tail(each, row.workflow)
             for each in told
             if (row := runs[each.run]) is not None and tenant in (None, row.tenant) and query.workflow in (None, row.workflow)
-        ],
-        None if query.ends and len(told) < query.limit else cursor,
-    )
+        ]
+        rows += await seen(wanted)
+        # Not when there are few: those of a tenant that was erased are left out.
+        cursor, looked, is_end = upto, looked + asked_for, upto == cursor
+    if len(rows) > query.limit:
+        return Page(rows[: query.limit], rows[query.limit - 1]["cursor"])
+    return Page(rows, None if query.ends and is_end else cursor)
 
 
 async def logs(inquiries: Inquiries, query: asked.Logs, _: str | None = None) -> Page:

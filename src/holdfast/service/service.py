@@ -18,6 +18,7 @@ from holdfast.core.values.access import Access
 from holdfast.core.values.audit import DONE, Entry
 from holdfast.core.values.claim import is_among
 from holdfast.errors import CursorLost, HoldfastError, InvalidInput, NotFound, StoreError, UsageError, code_of
+from holdfast.platform.machine import salt
 from holdfast.ports import ApiKey, ToDecide
 from holdfast.service import view
 from holdfast.service.access.key import ApiKeys
@@ -181,7 +182,7 @@ class Service:
         of = _list_of(who, query)
         cursor = getattr(query, "cursor", None) if seal_key else None
         if cursor is not None and not (isinstance(query, ask.Tail) and cursor in (ask.START, ask.NOW)):
-            query = msgspec.structs.replace(query, cursor=open_(seal_key, of, cursor))
+            query = msgspec.structs.replace(query, cursor=_unsalted(query, open_(seal_key, of, cursor)))
         try:
             page = await self._page(who, query)
         except (NotFound, UsageError, CursorLost) as problem:
@@ -193,11 +194,14 @@ class Service:
             return page._replace(rows=rows)
         if isinstance(query, ask.Tail):
             rows = [{**row, "cursor": seal(seal_key, of, row["cursor"])} for row in rows]
-        return Page(rows, None if page.cursor is None else seal(seal_key, of, page.cursor))
+        return Page(rows, None if page.cursor is None else seal(seal_key, of, _salted(query, page.cursor)))
 
     async def _page(self, who: Principal, query: Any) -> Page:
         """Return a page of the rows that a caller sees. What it holds and whether it goes on depends on none that are hidden: a
         filter could be used to guess what they say. Of very many hidden rows in a row it tells that they are there."""
+        if self.permission.hides(who, query) and not hasattr(query, "cursor"):
+            whole = await self._handled(who, msgspec.structs.replace(query, limit=MOST))
+            return Page((await self._visible(who, query, whole))[: query.limit], None)
         found = await self._handled(who, query)
         page = Page([found], None) if declaration_of(type(query)).answers is Answer.ROW else found
         rows = await self._visible(who, query, page)
@@ -258,6 +262,20 @@ class Service:
 def _list_of(who: Principal, query: Query) -> str:
     """The list for which a cursor is."""
     return f"{type(query).__name__} {who.tenant or ''}"
+
+
+def _salted(query: Query, place: str) -> str:
+    """Return the place where a list goes on, never twice alike where it moves on as others commit: the same cursor again would
+    tell that nobody has."""
+    return f"{place}{_SALT}{salt().hex()}" if isinstance(query, ask.Tail) else place
+
+
+def _unsalted(query: Query, place: str) -> str:
+    return place.partition(_SALT)[0] if isinstance(query, ask.Tail) else place
+
+
+_SALT: Final = "\n"
+"""Between a place and its salt; no place of the tail holds it."""
 
 
 def _about(command: Command) -> str:

@@ -407,7 +407,7 @@ def _failure(error_class: str, message: str, *, retryable: bool = False) -> wire
 async def _decoded(text: str, what: str) -> Any:
     """JSON of a worker; nothing is null."""
     try:
-        return await decoded(text, what)
+        return decoded(text, what)
     except InvalidInput as problem:
         raise RemoteFailed(f"The worker sent what cannot be taken. {problem.message}", error_class=VALIDATION) from None
 

@@ -187,7 +187,7 @@ async def _made(kind: type[_Said], said: Any) -> _Said:
     for field, value in said.ListFields():
         if field.name.endswith(_JSON):
             name = field.name.removesuffix(_JSON)
-            fields[name] = await decoded(value, name)
+            fields[name] = decoded(value, name)
         elif field.name not in _OF_PRINCIPAL:
             fields[field.name] = value if isinstance(value, str | int | float) else tuple(value)
     try:

@@ -7,7 +7,7 @@ model, and every screen. Never here: a key, a cipher (core.views.sealing), which
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
@@ -143,29 +143,63 @@ def shown(name: object) -> str:
 
 
 def sealed_by(schema: Mapping[str, Any], data: Any) -> Any:
-    """Return JSON data with the texts sealed that its JSON Schema says are sensitive. For who has not the code."""
+    """Return JSON data with the texts sealed that its JSON Schema says are sensitive, and without the fields that it does not
+    know: the code reads none of them, and a misspelled one may be sensitive. For a process that has not the code."""
     # Where none is, nothing is looked at: a person or a model may have given a hundred thousand values.
     return _sealed_by(schema, schema, data, 0) if is_sensitive(schema) else data
 
 
-def _sealed_by(root: Mapping[str, Any], schema: Any, data: Any, depth: int) -> Any:
+def _sealed_by(root: Mapping[str, Any], schema: Any, data: Any, depth: int, *, is_part: bool = False) -> Any:
+    # What is one part of several schemas drops no field: another of them may know it.
     if not isinstance(schema, Mapping) or depth > _DEEPEST:
         return data
     if isinstance(data, str):
         data = sealed(data) if schema.get(SENSITIVE) is True else data
     if isinstance(ref := schema.get("$ref"), str) and ref.startswith("#/$defs/"):
-        data = _sealed_by(root, root.get("$defs", {}).get(ref.removeprefix("#/$defs/")), data, depth + 1)
-    for each in (*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())):
-        data = _sealed_by(root, each, data, depth + 1)
+        data = _sealed_by(root, root.get("$defs", {}).get(ref.removeprefix("#/$defs/")), data, depth + 1, is_part=is_part)
+    parts = _alternatives(schema)
+    for each in parts:
+        data = _sealed_by(root, each, data, depth + 1, is_part=is_part or len(parts) > 1)
+    if isinstance(data, dict) and not is_part and (known := _names(root, schema, depth)) is not None:
+        data = {name: each for name, each in data.items() if name in known}
     if isinstance(data, dict):
         fields, others = schema.get("properties", {}), schema.get("additionalProperties")
         names = schema.get("propertyNames")
         return {
-            _sealed_by(root, names, name, depth + 1): _sealed_by(root, fields.get(name, others), each, depth + 1)
+            _sealed_by(root, names, name, depth + 1): _sealed_by(
+                root, fields.get(name, others), each, depth + 1, is_part=is_part
+            )
             for name, each in data.items()
         }
     if isinstance(data, list):
         first = schema.get("prefixItems", ())
         kinds = [*first, *[schema.get("items")] * max(0, len(data) - len(first))]
-        return [_sealed_by(root, kind, each, depth + 1) for kind, each in zip(kinds, data, strict=False)]
+        return [_sealed_by(root, kind, each, depth + 1, is_part=is_part) for kind, each in zip(kinds, data, strict=False)]
     return data
+
+
+def _alternatives(schema: Mapping[str, Any]) -> list[Any]:
+    """Return the schemas of which one or all count, but for null: an optional model is that model."""
+    found = (*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ()))
+    return [each for each in found if each != {"type": "null"}]
+
+
+def _names(root: Mapping[str, Any], schema: Any, depth: int) -> Collection[str] | None:
+    """Return the fields that an object may have; None where it may have any."""
+    if not isinstance(schema, Mapping) or depth > _DEEPEST:
+        return None
+    parts = [*_alternatives(schema)]
+    if isinstance(ref := schema.get("$ref"), str) and ref.startswith("#/$defs/"):
+        parts.append(root.get("$defs", {}).get(ref.removeprefix("#/$defs/")))
+    fields = schema.get("properties")
+    if schema.get("additionalProperties") or "patternProperties" in schema:
+        return None
+    if fields is None and not parts:
+        return None if schema.get("type", "object") == "object" else ()
+    found = set(fields or ())
+    for each in parts:
+        names = _names(root, each, depth + 1)
+        if names is None:
+            return None
+        found |= {*names}
+    return found

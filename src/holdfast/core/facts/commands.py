@@ -508,7 +508,7 @@ class WriteSharedValue(AttemptCommand, frozen=True):
     """A write of a shared value, decided on version `base` of it: what it comes to, in `outcome` (a SharedValue, null where
     there is none), and if another version was expected, the `conflict`, with why it is refused where it is. For `index`, `keep`
     and `dropped` see events.SharedValueWritten. From `until_ms` on it is not taken any more. `authors` wrote the version
-    of which it was made."""
+    of which it was made, or which it met in the place of the expected one."""
 
     path: Path
     space: str

@@ -291,7 +291,8 @@ class SharedSpace:
             conflict = SharedConflict(expected, base, found_by, write.strategy, *sides)
             if lost is not None or write.strategy == "reject":
                 refusal = lost.message if lost is not None else self._refusal(write, base, found_by)
-        is_change = made.is_written and (write.is_change or (made.is_conflict and write.strategy == "merge"))
+        # A write that met another version comes to something else for it, also where nothing is written.
+        is_steered = made.is_conflict or (made.is_written and write.is_change)
         return cmd.WriteSharedValue(
             journal.step,
             journal.number,
@@ -308,7 +309,7 @@ class SharedSpace:
             journal.take(),
             write.found_by,
             write.keep,
-            authors=authors_of(current) if is_change else (),
+            authors=authors_of(current) if is_steered else (),
         )
 
     def _refusal(self, write: _Write, base: int, by: str) -> str:

@@ -90,7 +90,8 @@ class Permission:
         """True if a list that ends may have rows that a caller does not see, as `reached` says."""
         declared = declaration_of(type(asked))
         is_some = who.access.workflows != ANY or declared.offers or declared.rows == "agent"
-        return bool(declared.rows) and is_some and declared.ends and self.seals(who, asked)
+        is_list = declared.ends and hasattr(asked, "limit") and not any(named(declared, asked))
+        return bool(declared.rows) and is_some and is_list
 
     def seals(self, who: Principal, asked: Any) -> bool:
         """True if the cursors of a list are sealed: for all but those who see everything, unless it is of one thing, of which

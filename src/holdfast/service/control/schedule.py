@@ -170,6 +170,8 @@ class Schedules(Commands):
         schedule = await self.schedule(name, tenant=tenant)
         if since_ms > until_ms:
             raise InvalidInput("These times end before they begin. Nothing was started: say the earlier moment as since.")
+        if since_ms < 0:
+            raise InvalidInput("These times begin before 1970. Nothing was started: say a later moment as since.")
         if until_ms > self.store.clock.now_ms():
             raise InvalidInput("Only times that are past can be made up for. Nothing was started.")
         found = islice(schedules.nominal_times(schedule, since_ms - 1), MOST_MADE_UP_FOR + 1)

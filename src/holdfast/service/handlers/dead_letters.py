@@ -65,6 +65,8 @@ def _run_of(letter: str) -> RunId:
 
 @handles
 async def bulk(request: Request, command: cmd.BulkDeadLetters) -> Rows[OutcomeRow]:
+    if command.cursor is not None:
+        await request.permission.expect(request.who, ask.DeadLetter(command.cursor))
     found = await request.control.bulk_dead_letters(
         command.deed,
         given(command.output),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asyncio import timeout
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -17,6 +18,7 @@ from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
 from holdfast.service.handler import Request, handles
 from holdfast.service.listing import seq_of, since_of
+from holdfast.service.subscription import AGAIN_S
 from holdfast.service.view import (
     CancelQuoteRow,
     DrawingRow,
@@ -121,11 +123,12 @@ async def streams(request: Request, query: ask.Streams) -> Rows[StreamRow]:
 
 
 async def _told(request: Request, query: ask.Streams, since: str | int, *, follow: bool) -> list[Told]:
-    """Return what there is; with `follow` the first that comes."""
+    """Return what there is; with `follow` the first that comes. It is waited for no longer than a caller is trusted without
+    a look whether the key still holds."""
     told: list[Told] = []
     telling = request.control.watch_stream(query.run, query.name, since=since, follow=follow)
     with suppress(TimeoutError):
-        async with timeout(query.wait_s if follow else None), aclosing(telling):
+        async with timeout(min(query.wait_s, AGAIN_S) if follow else None), aclosing(telling):
             async for each in telling:
                 told.append(each)
                 if follow or len(told) == query.limit:
@@ -189,12 +192,15 @@ async def runs(request: Request, query: ask.Runs) -> Rows[RunRow]:
 
 @handles
 async def tail(request: Request, query: ask.Tail) -> Rows[TailRow]:
-    return await listing.tail(request.control, query, request.whose)
+    seen = partial(request.permission.reached, request.who, query)
+    return await listing.tail(request.control, query, request.whose, seen)
 
 
 @handles
 async def bulk(request: Request, command: cmd.Bulk) -> Rows[OutcomeRow]:
     listing.expect_statuses(command.status)
+    if command.cursor is not None:  # where another's run stands among one's own would tell when that began
+        await request.permission.expect(request.who, ask.Run(command.cursor))
     found = await request.control.bulk(
         command.deed,
         step=command.step,

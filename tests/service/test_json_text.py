@@ -1,0 +1,53 @@
+"""How many values a text from outside may hold, counted without decoding it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.errors import InvalidInput
+from holdfast.service import json_text
+from holdfast.service.json_text import MOST_ITEMS, decoded
+
+SIGNS = '[{,"\\\\'
+
+
+def values_in(data: object) -> int:
+    """The separators that stand outside of strings, one for each value or nearly."""
+    if isinstance(data, dict):
+        return max(len(data), 1) + sum(map(values_in, data.values()))
+    if isinstance(data, list):
+        return max(len(data), 1) + sum(map(values_in, data))
+    return 0
+
+
+DATA = st.recursive(
+    st.none() | st.text(alphabet=SIGNS, max_size=6),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(alphabet=SIGNS, max_size=4), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(DATA, st.integers(0, 12))
+def test_values_are_counted_and_not_what_stands_in_texts(data: object, most: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_text, "MOST_ITEMS", most)
+        patch.setattr(json_text, "_MOST_QUOTES", 4 * most)
+        text = msgspec.json.encode(data).decode()
+        if values_in(data) > most:
+            with pytest.raises(InvalidInput, match="more than"):
+                decoded(text, "body")
+        else:
+            assert decoded(text, "body") == data
+
+
+def test_a_text_may_hold_any_number_of_commas() -> None:
+    assert decoded('["' + "," * (MOST_ITEMS + 1) + '"]', "body") == ["," * (MOST_ITEMS + 1)]
+
+
+@pytest.mark.parametrize("text", ["[" * 800_000, "[" + '"",' * 1_300_000 + "]", "[" + "0," * 300_000 + "0]"])
+def test_what_has_too_many_values_is_refused_before_it_is_decoded(text: str) -> None:
+    with pytest.raises(InvalidInput, match=f"more than {MOST_ITEMS:,} values"):
+        decoded(text, "body")
