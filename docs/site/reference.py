@@ -37,6 +37,7 @@ def commands() -> str:
         words = " ".join(path)
         usage = " ".join(piece for piece in command.collect_usage_pieces(_context(command, words)))
         lines += [f"## holdfast {words}", "", sentence(command.help), "", f"```text\nholdfast {words} {usage}\n```", ""]
+        lines += ["For example:", "", f"```text\n{command.epilog.removeprefix('Example:').strip()}\n```", ""]
         rows = [(_flags(each), sentence(getattr(each, "help", None)), _default(each)) for each in shown(command)]
         if rows:
             lines += ["| | meaning | default |", "| --- | --- | --- |"]

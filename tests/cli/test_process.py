@@ -57,7 +57,7 @@ def test_a_list_of_commands_says_what_each_says_of_itself_and_loads_none() -> No
     commands: Any = typer.main.get_command(app)
     for name, command in commands.commands.items():
         words = " ".join(command.help.split("\n\n")[0].split())
-        assert _COMMANDS[name][1] == words, name
+        assert _COMMANDS[name].about == words, name
     program = "import sys; from holdfast.cli.app import invoke; invoke(['--help']); print(*sys.modules, file=sys.stderr)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stderr.split()
     assert [name for name in loaded if name in {"pydantic", "apsw", "asyncio", "holdfast.core.facts.state"}] == []

@@ -82,6 +82,8 @@ def commands() -> Iterator[str]:
 
 def _commands(words: str, command: Any) -> Iterator[str]:
     yield f"{words}: {_one_line(command.help)}"
+    if command.epilog:
+        yield f"{words} {_one_line(command.epilog)}"
     context = command.make_context(words, [], resilient_parsing=True)
     for each in command.params:
         if each.name != "help":

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, Final, NoReturn, cast
+from typing import Annotated, Any, Final, NamedTuple, NoReturn, cast
 
 import typer
 import typer.core
@@ -28,68 +28,63 @@ from holdfast.errors import UsageError
 _STRAGGLER_S: Final = 0.2
 """How long the thread of a finished step may take to notice that it is no longer needed."""
 
-_COMMANDS: Final = {
-    "run": ("runs.run", "Start a run and follow it until it ends or waits for somebody. In a fleet the workers run it."),
-    "worker": (
-        "fleet.worker",
-        "Drive every run of these workflows in the store, but for those that ask for labels which it has not.",
-    ),
-    "serve": (
-        "fleet.serve",
-        "Lead a fleet: find what is due and hand it to the workers. Start two; one leads, the other stands by.",
-    ),
-    "dev": ("fleet.dev", "Serve workflows over HTTP on this machine while they are written."),
-    "up": (
-        "fleet.up",
-        "Start a fleet on this machine: PostgreSQL and Redis, a leader and workers, until Ctrl-C. Its runs stay in --data.",
-    ),
-    "logs": (
-        "runs.logs",
-        "Print what the jobs of a run have printed, also when their workers are gone; of each try the beginning and the end.",
-    ),
-    "workflows": ("nouns.workflows", "See which workflows the store knows, and what each is started with."),
-    "validate": ("develop.graph", "Say everything that is wrong with a workflow, and what should be thought about."),
-    "eval": (
-        "develop.evaluation",
-        "Play scenarios, each on a throwaway store, or replay recorded runs, and say what their paths miss. Models and tools"
-        " are really called where a scenario is played, and never where a run is replayed.",
-    ),
-    "evals": ("nouns.evals", "See what suites of scenarios came to, as `eval --keep` kept it."),
-    "replay": (
-        "develop.replay",
-        "Replay recorded runs with the workflows as they are now, and say which go another way. Models, tools and tasks are"
-        " answered from the records; nobody is called, unless it is with --live.",
-    ),
-    "graph": ("develop.graph", "Print a workflow as a Mermaid flowchart."),
-    "runs": ("runs.runs", "See what runs there are, and pause, cancel, retry, extend, signal or score one."),
-    "gates": ("nouns.gates", "See what people are asked, and answer."),
-    "approvals": ("nouns.approvals", "Say beforehand which calls of tools need not be asked about."),
-    "budget": ("nouns.budget", "See what a run, a tenant or a team has spent and set aside, and say what it may spend."),
-    "team-budgets": ("nouns.team_budgets", "See and say what agents may spend together, and how they stand."),
-    "admission": ("nouns.admission", "See and say how many runs may be active at once."),
-    "pools": ("nouns.pools", "See and say how much there is of what steps ask for before they are placed."),
-    "chat": ("runs.chat", "Talk with an agent, a line a message; what was said goes on on any machine."),
-    "conversations": ("nouns.conversations", "See what was said to agents, and say something."),
-    "schedules": ("nouns.schedules", "Start runs by the calendar, and see what comes next."),
-    "shared": ("nouns.shared", "See what runs and agents know together, and write it."),
-    "supervisors": ("nouns.supervisors", "See how much supervisors have to do, and how their workers stand."),
-    "queue": ("nouns.queue", "See which steps wait for a worker or a pool, and why."),
-    "costs": ("nouns.costs", "See what models have cost."),
-    "effects": ("nouns.effects", "See what the tools did to the world, and resolve a call of unknown outcome."),
-    "scores": (
-        "nouns.score",
-        "Show what runs were said to be worth, by version of their workflow, as the mean of what counts.",
-    ),
-    "dead-letters": (
-        "nouns.dead_letters",
-        "See what has failed for good, and have it tried again, perhaps with another input, or be done with it.",
-    ),
-    "keys": ("nouns.keys", "Make keys with which services call this store's ports, and take them back."),
-    "audit": ("nouns.audit", "See who did what from outside, and check that nothing of it was changed."),
-    "store": ("nouns.store", "See how the store stands, migrate its tables, and archive or remove months."),
+_GROUPS: Final = {
+    "Run": {
+        "run": ("runs.run", "Start a run and follow it until it ends or waits."),
+        "runs": ("runs.runs", "List, inspect, pause, cancel, retry and fork runs."),
+        "logs": ("runs.logs", "Print the output of a run's jobs."),
+        "chat": ("runs.chat", "Chat with an agent."),
+        "conversations": ("nouns.conversations", "List conversations and send messages."),
+        "schedules": ("nouns.schedules", "Start runs at the times of a cron expression."),
+    },
+    "Decide": {
+        "gates": ("nouns.gates", "List the questions that runs ask people, and decide them."),
+        "approvals": ("nouns.approvals", "Approve tool calls in advance (standing approvals)."),
+        "effects": ("nouns.effects", "List tool calls, and resolve those of unknown outcome."),
+        "dead-letters": ("nouns.dead_letters", "List permanently failed steps; edit, retry or close them."),
+    },
+    "Operate": {
+        "worker": ("fleet.worker", "Execute runs of workflows."),
+        "serve": ("fleet.serve", "Lead a fleet of workers, and serve the API."),
+        "up": ("fleet.up", "Start a whole fleet on this machine."),
+        "workflows": ("nouns.workflows", "List workflows, and show their inputs and steps."),
+        "queue": ("nouns.queue", "List steps that wait for a worker or a pool, and why."),
+        "supervisors": ("nouns.supervisors", "Show the load of supervisors and of their workers."),
+        "shared": ("nouns.shared", "Read and write shared values."),
+    },
+    "Limits": {
+        "budget": ("nouns.budget", "Show and set the budgets of runs, tenants and teams."),
+        "team-budgets": ("nouns.team_budgets", "Show and set the budgets that agents share."),
+        "admission": ("nouns.admission", "Show or set how many runs may be active at once."),
+        "pools": ("nouns.pools", "Show and set pools: slots and rates that steps share."),
+        "costs": ("nouns.costs", "Show the costs of model calls."),
+    },
+    "Develop": {
+        "dev": ("fleet.dev", "Serve workflows on this machine while you write them."),
+        "validate": ("develop.graph", "Check a workflow and report every error and warning."),
+        "graph": ("develop.graph", "Print a workflow as a Mermaid flowchart."),
+        "eval": ("develop.evaluation", "Evaluate scenarios or recorded runs."),
+        "evals": ("nouns.evals", "Browse saved evaluation results."),
+        "replay": ("develop.replay", "Replay recorded runs and report which ones diverge."),
+        "scores": ("nouns.score", "Show mean run scores by workflow version."),
+    },
+    "Administer": {
+        "keys": ("nouns.keys", "Create, rotate and revoke API keys."),
+        "audit": ("nouns.audit", "List and verify the audit log."),
+        "store": ("nouns.store", "Inspect, migrate, archive and back up the store."),
+    },
 }
-"""Every command and group: the module that has it (as its name, a group as `app`), and what it says of itself in a list.
-Said here too, because a list of them must not load them all; a test compares."""
+"""Every command and noun by its group: the module that has it (a command as a function of its name, a noun as `app`), and its
+line in the list of commands. `EXAMPLES` of the module are what follows the words of each of its commands."""
+
+
+class _Entry(NamedTuple):
+    group: str
+    module: str
+    about: str
+
+
+_COMMANDS: Final = {name: _Entry(group, *entry) for group, commands in _GROUPS.items() for name, entry in commands.items()}
 
 
 class _Later(Mapping[str, Any]):
@@ -108,18 +103,21 @@ class _Later(Mapping[str, Any]):
 class _Members(Mapping[str, Any]):
     """The commands of one group, each made when it is asked for: to make one takes milliseconds, and a group has many."""
 
-    def __init__(self, group: typer.Typer) -> None:
+    def __init__(self, name: str, group: typer.Typer, examples: Mapping[str, str]) -> None:
+        self._name = name
         self._group = group
+        self._examples = examples
         self._known = {_name_of(each): each for each in group.registered_commands}
         self._made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
-            self._made[name] = typer.main.get_command_from_info(
+            made = typer.main.get_command_from_info(
                 self._known[name],
                 pretty_exceptions_short=self._group.pretty_exceptions_short,
                 rich_markup_mode=self._group.rich_markup_mode,
             )
+            self._made[name] = _with_example(made, f"{self._name} {name}", self._examples[name])
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -133,20 +131,26 @@ def _name_of(command: Any) -> str:
     return command.name or str(typer.main.get_command_name(command.callback.__name__))
 
 
+def _with_example(command: Any, words: str, example: str) -> Any:
+    command.epilog = f"Example:\n\nholdfast {words} {example}".rstrip()  # rich sets paragraphs on lines of their own
+    return command
+
+
 @cache
 def _made(name: str) -> Any:
     """A command or group, made once in this process."""
-    module = import_module(f"holdfast.cli.{_COMMANDS[name][0]}")
+    module = import_module(f"holdfast.cli.{_COMMANDS[name].module}")
     found = getattr(module, name, None)
     if callable(found):
         only = typer.Typer(add_completion=False)
         only.command(name)(found)
-        return typer.main.get_command(only)
+        return _with_example(typer.main.get_command(only), name, module.EXAMPLES[name])
     bare = copy(module.app)
     bare.registered_commands = []
     group = typer.main.get_group(bare)
     group.name = name
-    group.commands = cast(Any, _Members(module.app))
+    group.help = _COMMANDS[name].about
+    group.commands = cast(Any, _Members(name, module.app, module.EXAMPLES))
     return group
 
 
@@ -165,7 +169,8 @@ class _Group(typer.core.TyperGroup):
         if cmd_name not in _COMMANDS:
             return None
         if self._lists:
-            return typer.core.TyperCommand(cmd_name, callback=None, help=_COMMANDS[cmd_name][1])
+            group, _, about = _COMMANDS[cmd_name]
+            return typer.core.TyperCommand(cmd_name, callback=None, help=about, rich_help_panel=group)
         return self.commands[cmd_name]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -179,7 +184,8 @@ class _Group(typer.core.TyperGroup):
 app = typer.Typer(
     name="holdfast",
     cls=_Group,
-    help="Agent runs that never forget where they were, never do a completed thing twice, and never spend above their limit.",
+    help="Durable execution for agent workflows. A completed step does not run again, an effect does not happen twice, and"
+    " a run stays within its budget.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -195,7 +201,7 @@ def _say_version(asked: bool) -> None:
 @app.callback()
 def _of_all(
     version: Annotated[
-        bool, typer.Option("--version", help="Say which version this is, and end.", callback=_say_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_say_version, is_eager=True)
     ] = False,
 ) -> None:
     pass

@@ -30,12 +30,10 @@ MOST: Final = 1000
 """Runs of one command, unless said: each is a commit of its own, so a thousand take some seconds."""
 _PAGE: Final = 500
 
-All = Annotated[bool, typer.Option("--all", help="All runs that the options --status to --until find.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask. With --all and without a terminal it has to be said.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done, and to which runs.")]
-Limit = Annotated[
-    int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="With --all: at most so many, newest first.")
-]
+All = Annotated[bool, typer.Option("--all", help="Apply to all matching runs instead of one.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation; required outside a terminal.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; only show what would be done.")]
+Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="With --all: maximum number to apply to.")]
 
 Deed = Callable[[str], "Command"]
 """What is told a run, of the run's id."""

@@ -16,24 +16,25 @@ from holdfast.errors import UsageError
 if TYPE_CHECKING:
     from holdfast.service.declarations.query import Runs
 
-Workflow = Annotated[str | None, typer.Option("--workflow", metavar="NAME", help="Only this workflow's, by its name.")]
+Workflow = Annotated[str | None, typer.Option("--workflow", metavar="NAME", help="Only this workflow, by its name.")]
 Statuses = Annotated[
-    list[str] | None, typer.Option("--status", metavar="STATUS", help="Only those of this status, or these: failed,waiting.")
+    list[str] | None,
+    typer.Option("--status", metavar="STATUS", help="Only runs with this status, or one of several: failed,waiting."),
 ]
-Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only the run that was started under this key.")]
+Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only the run started under this key.")]
 Since = Annotated[
     str | None,
-    typer.Option("--since", metavar="TIME", help="Only those started since then: 2h, 3d, 2026-11-21, 2026-11-21T09:30."),
+    typer.Option("--since", metavar="TIME", help="Only runs started since this time: 2h, 3d, 2026-11-21, 2026-11-21T09:30."),
 ]
 RunTags = Annotated[
-    list[str] | None, typer.Option("--tag", metavar="TAG", help="Only those with this tag; all of them, if repeated.")
+    list[str] | None, typer.Option("--tag", metavar="TAG", help="Only runs with this tag. If repeated, with all of them.")
 ]
 Text = Annotated[
-    str | None, typer.Option("--text", metavar="TEXT", help="Only those with it in workflow, key, a tag, or who started them.")
+    str | None, typer.Option("--text", metavar="TEXT", help="Only runs with this text in their workflow, key, tags or starter.")
 ]
-MinCost = Annotated[str | None, typer.Option("--min-cost", metavar="USD", help="Only those that spent so much or more.")]
-MaxCost = Annotated[str | None, typer.Option("--max-cost", metavar="USD", help="Only those that spent no more.")]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only those started before then.")]
+MinCost = Annotated[str | None, typer.Option("--min-cost", metavar="USD", help="Only runs that spent at least this much.")]
+MaxCost = Annotated[str | None, typer.Option("--max-cost", metavar="USD", help="Only runs that spent at most this much.")]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only runs started before this time.")]
 
 
 class Asked(NamedTuple):

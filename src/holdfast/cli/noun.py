@@ -1,6 +1,6 @@
 """A noun of the command line, as data: its list, its sheet and its verbs, whose options are the fields of a command or query.
 
-    KEYS = Noun("keys", "Manage API keys.")
+    KEYS = Noun("keys")
     KEYS.list(query.Keys, Column("name", 10), Column("made", of=lambda row: row["made_at"][:10]))
     KEYS.verb("revoke", command.RevokeKey, says="Revoked key {name}.")
 
@@ -86,9 +86,9 @@ MANY: Final = Word("--limit N", 1, 10_000, help="Maximum number of rows.")
 class Noun:
     """The commands of one noun. A verb without an answer of its own answers with the row of the query `row`, on `sheet`."""
 
-    def __init__(self, name: str, about: str, row: Any = None, sheet: Show | None = None) -> None:
+    def __init__(self, name: str, row: Any = None, sheet: Show | None = None) -> None:
         self.name = name
-        self.app = typer.Typer(help=about, no_args_is_help=True)
+        self.app = typer.Typer(no_args_is_help=True)
         self._row = row
         self._sheet: Show = sheet or _nothing
 

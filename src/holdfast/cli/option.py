@@ -11,66 +11,66 @@ from holdfast.core.capacity.lanes import DEFAULT as DEFAULT  # noqa: PLC0414
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Store = Annotated[
-    str | None, typer.Option("--store", metavar="URL", help="The store; by default HOLDFAST_STORE, else SQLite in holdfast.db.")
+    str | None, typer.Option("--store", metavar="URL", help="Store URL; by default HOLDFAST_STORE, else SQLite in holdfast.db.")
 ]
 Tenant = Annotated[
     str | None,
     typer.Option("--tenant", metavar="NAME", help="Tenant; by default that of the token at a server, else `default`."),
 ]
 OfTenant = Annotated[
-    str | None, typer.Option("--tenant", metavar="NAME", help="Only this tenant; by default all that you reach.")
+    str | None, typer.Option("--tenant", metavar="NAME", help="Only this tenant; by default all that you can access.")
 ]
-After = Annotated[str | None, typer.Option("--after", metavar="CURSOR", help="Go on where the page before ended.")]
+After = Annotated[str | None, typer.Option("--after", metavar="CURSOR", help="Cursor that the previous page ended with.")]
 PageLimit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="Maximum number of rows.")]
 Who = Annotated[
     str | None,
     typer.Option(
-        "--as", metavar="WHO", help="Who is acting, unverified; by default the system's user, who is recorded besides."
+        "--as", metavar="WHO", help="Name to act under, unverified; by default the system's user, which is always recorded too."
     ),
 ]
-Roles = Annotated[
-    list[str] | None,
-    typer.Option("--role", metavar="ROLE", help="A role in which you act, where one is asked; unverified. May be repeated."),
-]
+Roles = Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="Role to act in, unverified. May be repeated.")]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Reason, kept in the history.")]
 Target = Annotated[
-    str, typer.Argument(metavar="FILE.py:WORKFLOW", help="A workflow in a file, FILE.yaml, or PACKAGE.MODULE:NAME.")
+    str, typer.Argument(metavar="FILE.py:WORKFLOW", help="Workflow: FILE.py:NAME, FILE.yaml or PACKAGE.MODULE:NAME.")
 ]
 Labels = Annotated[
     list[str] | None,
-    typer.Option("--label", metavar="LABEL", help="What this process has, for workflows that ask for it: gpu, zone=eu."),
+    typer.Option(
+        "--label", metavar="LABEL", help="Label of this process, for steps that require it: gpu, zone=eu. May be repeated."
+    ),
 ]
-Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="Like --label, for steps that ask for tags.")]
+Tags = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="TAG", help="Tag of this process, for steps that require it. May be repeated."),
+]
 CpuM = Annotated[
     int | None,
     typer.Option(
-        "--cpu-m", metavar="N", min=0, help="Thousandths of cores that steps may take; by default all of this machine's."
+        "--cpu-m",
+        metavar="N",
+        min=0,
+        help="CPU that steps may use, in thousandths of a core; by default all of this machine's.",
     ),
 ]
 MemoryMb = Annotated[
     int | None,
-    typer.Option("--memory-mb", metavar="N", min=0, help="MiB that steps may take; by default all of this machine's."),
+    typer.Option(
+        "--memory-mb", metavar="N", min=0, help="Memory that steps may use, in MiB; by default all of this machine's."
+    ),
 ]
 WaitS = Annotated[
     float,
     typer.Option(
-        "--wait-s",
-        metavar="SECONDS",
-        min=0,
-        max=86_400,
-        help="How long to wait at the start for a store that is not there yet.",
+        "--wait-s", metavar="SECONDS", min=0, max=86_400, help="Maximum time to wait for the store at startup, in seconds."
     ),
 ]
-Gpus = Annotated[int, typer.Option("--gpus", metavar="N", min=0, help="GPUs that steps may take.")]
+Gpus = Annotated[int, typer.Option("--gpus", metavar="N", min=0, help="Number of GPUs that steps may use.")]
 Yaml = Annotated[
-    bool, typer.Option("--yaml", help="Also every run of a workflow in YAML: its store says all of it, no file is needed.")
+    bool, typer.Option("--yaml", help="Also execute runs of YAML workflows. The store keeps them, so no file is needed.")
 ]
-Lane = Annotated[
-    str, typer.Option("--lane", metavar="NAME", help="The lane of the fleet that it belongs to; see holdfast.toml.")
-]
+Lane = Annotated[str, typer.Option("--lane", metavar="NAME", help="Lane of the fleet, as holdfast.toml defines it.")]
 TokenLimit = Annotated[
-    int | None,
-    typer.Option("--token-limit", metavar="N", min=0, help="How many tokens of models it may use, in and out together."),
+    int | None, typer.Option("--token-limit", metavar="N", min=0, help="Maximum number of tokens, input and output together.")
 ]
 TeamBudget = Annotated[
     str | None,
@@ -79,29 +79,22 @@ TeamBudget = Annotated[
 Agent = Annotated[
     str | None, typer.Option("--agent", metavar="NAME", help="Agent to charge there when a node does not name one.")
 ]
-ModelCallLimit = Annotated[
-    int | None, typer.Option("--model-calls", metavar="N", min=1, help="How many calls of models it may make.")
-]
-ToolCallLimit = Annotated[
-    int | None, typer.Option("--tool-calls", metavar="N", min=1, help="How many calls of tools it may make.")
-]
+ModelCallLimit = Annotated[int | None, typer.Option("--model-calls", metavar="N", min=1, help="Maximum number of model calls.")]
+ToolCallLimit = Annotated[int | None, typer.Option("--tool-calls", metavar="N", min=1, help="Maximum number of tool calls.")]
 WallLimit = Annotated[
     float | None,
-    typer.Option("--wall-s", metavar="SECONDS", min=0.001, help="How old it may become, its waits included, in seconds."),
+    typer.Option("--wall-s", metavar="SECONDS", min=0.001, help="Wall-clock limit in seconds, including time spent waiting."),
 ]
 AtLimit = Annotated[
     Literal["ask", "fail", "record"] | None,
     typer.Option(
-        "--on-limit",
-        metavar="HOW",
-        help="What becomes of it at a limit: ask, fail or, as a dry run, record (it goes on and tells where it would have"
-        " stopped).",
+        "--on-limit", metavar="HOW", help="Action at a limit: `ask` a person, `fail`, or `record` it and continue (dry run)."
     ),
 ]
 THIS_MACHINE: Final = "127.0.0.1"
-HealthHost = Annotated[str, typer.Option("--host", metavar="HOST", help="Where the health and metrics port listens.")]
+HealthHost = Annotated[str, typer.Option("--host", metavar="HOST", help="Host of the health and metrics port.")]
 _HEALTH_PORT: Final = typer.Option(
-    "--port", metavar="PORT", min=0, max=65535, help="The health and metrics port; 0 takes a free one."
+    "--port", metavar="PORT", min=0, max=65535, help="Health and metrics port; 0 picks a free one."
 )
 HealthPort = Annotated[int, _HEALTH_PORT]
 MaybeHealthPort = Annotated[int | None, _HEALTH_PORT]
@@ -109,14 +102,9 @@ MOST_LISTED: Final = 100
 """What a list has where nobody says how much he wants."""
 ListLimit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Maximum number of rows.")]
 RunArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="RUN", help="A run's id, or as much of its beginning as no other has.", autocompletion=completion.runs
-    ),
+    str, typer.Argument(metavar="RUN", help="Id of the run, or a unique beginning of it.", autocompletion=completion.runs)
 ]
 MaybeRun = Annotated[
     str | None,
-    typer.Argument(
-        metavar="RUN", help="A run's id, or as much of its beginning as no other has.", autocompletion=completion.runs
-    ),
+    typer.Argument(metavar="RUN", help="Id of the run, or a unique beginning of it.", autocompletion=completion.runs),
 ]

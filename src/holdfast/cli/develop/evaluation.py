@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
@@ -36,19 +36,17 @@ class Keeping(NamedTuple):
 
 
 def eval(  # noqa: A001 - as it is typed
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Scenarios in FILE.yaml, or FILE.py:SUITE for a suite made in Python.")
-    ],
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the report in the store, for `holdfast evals`.")] = False,
-    tenant: Annotated[str, typer.Option("--tenant", metavar="NAME", help="With --keep: whose report it is.")] = "default",
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Scenarios: FILE.yaml, or FILE.py:SUITE for a suite in Python.")],
+    keep: Annotated[bool, typer.Option("--keep", help="Save the report in the store, for `holdfast evals`.")] = False,
+    tenant: Annotated[str, typer.Option("--tenant", metavar="NAME", help="With --keep: tenant of the report.")] = "default",
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
-    """Play scenarios, each on a throwaway store, or replay recorded runs, and say what their paths miss. Models and tools are
-    really called where a scenario is played, and never where a run is replayed.
+    """Evaluate scenarios or recorded runs.
 
-    Exits with 1 where fewer pass than the suite asks for.
+    A scenario runs on a throwaway store and calls real models and tools. A recorded run is replayed and calls nothing. Exits
+    with 1 if fewer pass than the suite requires.
     """
     suite = suite_of(file)
     keeping = Keeping(file, tenant, by, store) if keep else None
@@ -105,3 +103,6 @@ async def _evaluated(suite: Suite, workflow: Workflow, keep: Keeping | None) -> 
             )
         terminal.say(f"Kept as evaluation {kept.id}: {typed('evals', 'show', kept.id, store=keep.store)}")
     return found
+
+
+EXAMPLES: Final = {"eval": "scenarios.yaml --keep"}

@@ -44,18 +44,22 @@ _SHAPES = {
 _MOST_REVIEWED: Final = 50
 """Runs whose paths a review looks at, the latest."""
 
-_Checked = Annotated[str | None, typer.Argument(metavar="FILE", help="FILE.yaml, FILE.py:WORKFLOW or PACKAGE.MODULE:NAME.")]
-_Strict = Annotated[bool, typer.Option("--strict", help="Warnings are an error too: exit code 2.")]
-_Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of workflows in YAML instead.")]
+_Checked = Annotated[
+    str | None, typer.Argument(metavar="FILE", help="Workflow: FILE.yaml, FILE.py:NAME or PACKAGE.MODULE:NAME.")
+]
+_Strict = Annotated[bool, typer.Option("--strict", help="Treat warnings as errors: exit with 2.")]
+_Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of YAML workflows instead.")]
 
 
 _Review = Annotated[
     bool,
     typer.Option(
-        "--review", help="Answer the sixteen questions of a design review, and print the design report, from code and runs."
+        "--review", help="Print a design report, which answers the sixteen questions of a design review from code and runs."
     ),
 ]
-_Evals = Annotated[str | None, typer.Option("--evals", metavar="FILE", help="With --review: the scenarios that it is held to.")]
+_Evals = Annotated[
+    str | None, typer.Option("--evals", metavar="FILE", help="With --review: scenarios that the workflow must pass.")
+]
 
 
 def validate(
@@ -67,7 +71,7 @@ def validate(
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
-    """Say everything that is wrong with a workflow, and what should be thought about."""
+    """Check a workflow and report every error and warning."""
     if schema:
         return yaml_file.schema()
     if target is None:
@@ -262,3 +266,6 @@ def _unused(workflow: Workflow) -> Iterator[str]:
         for tool in tools.values():
             if id(tool) not in used and tool.function.__module__ == module.__name__:
                 yield f"tool {tool.name!r}: no node lists it, so nothing can call it"
+
+
+EXAMPLES: Final = {"validate": "refund.py:refund --strict", "graph": "refund.py:refund"}

@@ -26,22 +26,20 @@ _TELL_EVERY: Final = 100
 
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="Records, as `holdfast runs export` writes them.")]
-Targets = Annotated[
-    list[str], typer.Argument(metavar="FILE.py:WORKFLOW...", help="The workflows of these runs, as they are now.")
-]
+Targets = Annotated[list[str], typer.Argument(metavar="FILE.py:WORKFLOW...", help="Current workflows of these runs.")]
 LiveUsd = Annotated[
-    str | None, typer.Option("--live", metavar="USD", help="Make the model calls that are new, for so much in all.")
+    str | None, typer.Option("--live", metavar="USD", help="Make new model calls, up to this total cost in dollars.")
 ]
-QuoteOnly = Annotated[bool, typer.Option("--quote", help="Only say what --live would have to pay for.")]
+QuoteOnly = Annotated[bool, typer.Option("--quote", help="Only show the calls that --live would pay for.")]
 
 
 def replay(
     file: File, targets: Targets, live: LiveUsd = None, quote: QuoteOnly = False, yes: Yes = False, as_json: AsJson = False
 ) -> int:
-    """Replay recorded runs with the workflows as they are now, and say which go another way. Models, tools and tasks are
-    answered from the records; nobody is called, unless it is with --live.
+    """Replay recorded runs and report which ones diverge.
 
-    Exits with 1 where a run goes another way, or asks for what its record does not have.
+    Runs use the current code. Models, tools and tasks are answered from the records; nothing is called without --live. Exits
+    with 1 if a run diverges, or needs an answer that its record lacks.
     """
     from holdfast.evaluation.recording import load_records
     from holdfast.evaluation.replaying import Live
@@ -110,3 +108,6 @@ def _plain(value: Any) -> Any:
     from msgspec import to_builtins
 
     return to_builtins(value)
+
+
+EXAMPLES: Final = {"replay": "runs.jsonl refund.py:refund"}

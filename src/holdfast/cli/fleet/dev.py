@@ -37,26 +37,26 @@ _LEFT_OUT: Final = frozenset({"node_modules", "__pycache__", "build", "dist"})
 
 def dev(
     targets: Annotated[
-        list[str], typer.Argument(metavar="FILE.py:WORKFLOW", help="The workflows to serve and execute, also FILE.yaml.")
+        list[str], typer.Argument(metavar="FILE.py:WORKFLOW", help="Workflows to serve and execute: FILE.py:NAME or FILE.yaml.")
     ],
     port: Annotated[
-        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="Where it answers; 0 takes a free one.")
+        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port of the HTTP API; 0 picks a free one.")
     ] = DEFAULT_PORT,
     token_file: Annotated[
         Path | None,
         typer.Option(
             "--token-file",
             metavar="FILE",
-            help="A file with what callers must know; else HOLDFAST_TOKEN or HOLDFAST_TOKEN_FILE, else one is made of chance.",
+            help="File with the token for callers; by default HOLDFAST_TOKEN or HOLDFAST_TOKEN_FILE, else a random token.",
         ),
     ] = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
-    """Serve workflows over HTTP on this machine while they are written.
+    """Serve workflows on this machine while you write them.
 
-    One process answers and executes, on SQLite. It is started anew when a file beside the workflows changes; runs go on where
-    they were, and those whose journal no longer fits the code stop and ask.
+    One process serves the HTTP API and executes runs, on SQLite. It restarts when a file beside the workflows changes. Runs
+    continue where they were; a run whose journal no longer fits the code stops and asks.
     """
     from holdfast.cli.opening import is_fleet, located, own_token
     from holdfast.compose.api import CODE, SESSION
@@ -180,3 +180,6 @@ def _files(folder: Path) -> Iterator[Path]:
             yield from _files(path)
         elif path.suffix in _WATCHED:
             yield path
+
+
+EXAMPLES: Final = {"dev": "refund.py:refund"}

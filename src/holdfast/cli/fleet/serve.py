@@ -49,16 +49,19 @@ _LOOK_EVERY_S: Final = 0.2
 def serve(
     targets: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FILE.py:WORKFLOW", help="With --grpc or --http: the workflows to execute, also FILE.yaml."),
+        typer.Argument(
+            metavar="FILE.py:WORKFLOW", help="With --grpc or --http: workflows to execute, FILE.py:NAME or FILE.yaml."
+        ),
     ] = None,
     host: HealthHost = THIS_MACHINE,
     port: HealthPort = DEFAULT_PORT,
     grpc: Annotated[
-        str | None, typer.Option("--grpc", metavar="HOST:PORT", help="Take clients and workers here; execute workflows.")
+        str | None,
+        typer.Option("--grpc", metavar="HOST:PORT", help="Address for gRPC clients and workers; also executes workflows."),
     ] = None,
-    http: Annotated[str | None, typer.Option("--http", metavar="HOST:PORT", help="Answer over HTTP here: the API.")] = None,
+    http: Annotated[str | None, typer.Option("--http", metavar="HOST:PORT", help="Address of the HTTP API.")] = None,
     behind_proxy: Annotated[
-        bool, typer.Option("--behind-proxy", help="With --http: TLS ends at a proxy in front of this machine's port.")
+        bool, typer.Option("--behind-proxy", help="With --http: a proxy in front of this port terminates TLS.")
     ] = False,
     proxies: Annotated[
         int,
@@ -67,7 +70,7 @@ def serve(
             metavar="N",
             min=1,
             max=16,
-            help="With --behind-proxy: how many proxies stand in a row; the client is Nth from the right in X-Forwarded-For.",
+            help="With --behind-proxy: number of proxies in a row. The client is Nth from the right in X-Forwarded-For.",
         ),
     ] = 1,
     browser: Annotated[
@@ -75,41 +78,40 @@ def serve(
     ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option("--token-file", metavar="FILE", help="One token that clients and workers must know; on 127.0.0.1 only."),
+        typer.Option(
+            "--token-file", metavar="FILE", help="File with one token for all clients and workers; on 127.0.0.1 only."
+        ),
     ] = None,
     tokens: Annotated[
         Path | None,
-        typer.Option(
-            "--tokens",
-            metavar="FILE",
-            help="A TOML file of tokens: which are clients', which workers', and for whom those work.",
-        ),
+        typer.Option("--tokens", metavar="FILE", help="TOML file of tokens for clients and workers, with what each may do."),
     ] = None,
-    keys: Annotated[bool, typer.Option("--keys", help="Take keys of services that `holdfast keys create` has made.")] = False,
-    tls_cert: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="The server's certificate, PEM.")] = None,
-    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, PEM.")] = None,
+    keys: Annotated[bool, typer.Option("--keys", help="Accept API keys that `holdfast keys create` made.")] = False,
+    tls_cert: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate of the server, PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Private key of the server, PEM.")] = None,
     client_ca: Annotated[
         Path | None,
-        typer.Option("--client-ca", metavar="FILE", help="Take only those whose certificate this authority signed."),
+        typer.Option("--client-ca", metavar="FILE", help="Accept only clients with a certificate that this authority signed."),
     ] = None,
     yaml: Annotated[
-        bool, typer.Option("--yaml", help="With --grpc: take workflow files too, and execute all of them in the store.")
+        bool, typer.Option("--yaml", help="With --grpc: accept workflow files too, and execute all of them in the store.")
     ] = False,
     shell: Annotated[
         bool,
         typer.Option(
             "--shell/--no-shell",
-            help="With --grpc: whether jobs of workflow files run here too, or with connected workers that have --shell only.",
+            help="With --grpc: execute jobs of workflow files here too, not only on connected workers with --shell.",
         ),
     ] = True,
     worker_lease_s: Annotated[
         float,
         typer.Option(
-            "--worker-lease-s", metavar="SECONDS", min=0.3, max=3600, help="How long a connected worker may be silent."
+            "--worker-lease-s", metavar="SECONDS", min=0.3, max=3600, help="Maximum silence of a connected worker, in seconds."
         ),
     ] = 6.0,
     slots: Annotated[
-        int, typer.Option("--slots", metavar="N", min=1, help="With --grpc: how many steps may run here at once.")
+        int,
+        typer.Option("--slots", metavar="N", min=1, help="With --grpc: maximum number of concurrent steps in this process."),
     ] = 100,
     label: Labels = None,
     tag: Tags = None,
@@ -120,17 +122,22 @@ def serve(
     grace_s: Annotated[
         float,
         typer.Option(
-            "--grace-s", metavar="SECONDS", min=0, max=3600, help="With --grpc: what steps get to finish when it is stopped."
+            "--grace-s",
+            metavar="SECONDS",
+            min=0,
+            max=3600,
+            help="With --grpc: time that steps get to finish after a stop signal, in seconds.",
         ),
     ] = 10.0,
     wait_s: WaitS = WAIT_S,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Lead a fleet: find what is due and hand it to the workers. Start two; one leads, the other stands by.
+    """Lead a fleet of workers, and serve the API.
 
-    With --grpc, on any store, it also executes workflows, which clients submit and whose remote tasks connected workers do.
-    With --http it answers the HTTP API, for everything in the store, and executes the workflows that are named.
+    A leader finds runs that are due and hands them to workers. Start two: if one fails, the other leads. With --grpc, on
+    any store, it also executes workflows that clients submit, and hands remote tasks to connected workers. With --http, it
+    serves the HTTP API for the whole store, and executes the workflows that you name.
     """
     from holdfast import settings
     from holdfast.cli.target import load
@@ -213,3 +220,6 @@ async def _serve(
                 led = served.leads
                 terminal.say("This process leads." if led else "This process stands by.")
             await asyncio.wait([stop], timeout=_LOOK_EVERY_S)
+
+
+EXAMPLES: Final = {"serve": "refund.py:refund --http 127.0.0.1:8080"}

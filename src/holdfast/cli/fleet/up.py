@@ -33,24 +33,26 @@ _FORGIVEN_S: Final = 60.0
 
 def up(
     targets: Annotated[
-        list[str] | None, typer.Argument(metavar="FILE.py:WORKFLOW", help="The workflows of the workers.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="FILE.py:WORKFLOW", help="Workflows to execute: FILE.py:NAME or FILE.yaml.", show_default=False),
     ] = None,
     yaml: Yaml = False,
-    workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, max=64, help="How many workers.")] = 2,
-    slots: Annotated[int, typer.Option("--slots", metavar="N", min=1, help="How many steps each may run at once.")] = 100,
+    workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, max=64, help="Number of workers.")] = 2,
+    slots: Annotated[
+        int, typer.Option("--slots", metavar="N", min=1, help="Maximum number of concurrent steps of each worker.")
+    ] = 100,
     grpc: Annotated[
-        str | None, typer.Option("--grpc", metavar="HOST:PORT", help="Also take clients and workers here, over gRPC.")
+        str | None, typer.Option("--grpc", metavar="HOST:PORT", help="Address for gRPC clients and workers.")
     ] = None,
-    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Where what it records stays.")] = DATA,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew: remove what is recorded there, for good.")] = False,
-    throwaway: Annotated[
-        bool, typer.Option("--throwaway", help="Keep nothing: what it records goes when it is stopped.")
-    ] = False,
+    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Directory that keeps the runs.")] = DATA,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Remove everything kept there first, permanently.")] = False,
+    throwaway: Annotated[bool, typer.Option("--throwaway", help="Keep nothing after the fleet stops.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Start a fleet on this machine: PostgreSQL and Redis, a leader and workers, until Ctrl-C. Its runs stay in --data.
+    """Start a whole fleet on this machine.
 
-    A process that ends by itself is started again.
+    It has PostgreSQL, Redis, a leader and workers, and works until Ctrl-C. Its runs are kept in --data. A process that ends by
+    itself is restarted.
     """
     from holdfast.cli.target import load
     from holdfast.testing.redis_server import RedisServer
@@ -178,3 +180,6 @@ class Fleet:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self._stopping.wait()
+
+
+EXAMPLES: Final = {"up": "refund.py:refund --workers 2"}

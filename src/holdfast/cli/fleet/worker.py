@@ -59,18 +59,15 @@ def worker(
         list[str] | None,
         typer.Argument(
             metavar="FILE.py:WORKFLOW",
-            help="The workflows to drive, also FILE.yaml. With --connect: FILE.py:TASKS.",
+            help="Workflows to execute: FILE.py:NAME or FILE.yaml. With --connect: FILE.py:TASKS.",
             show_default=False,
         ),
     ] = None,
     yaml: Yaml = False,
     until_idle: Annotated[
-        bool,
-        typer.Option(
-            "--until-idle", help="Stop when all their runs, wherever they run, have ended or wait; 8 if some are left."
-        ),
+        bool, typer.Option("--until-idle", help="Stop when every run has ended or waits. Exits with 8 if some cannot continue.")
     ] = False,
-    slots: Annotated[int, typer.Option("--slots", metavar="N", min=1, help="How many steps may run at once.")] = 100,
+    slots: Annotated[int, typer.Option("--slots", metavar="N", min=1, help="Maximum number of concurrent steps.")] = 100,
     label: Labels = None,
     tag: Tags = None,
     cpu_m: CpuM = None,
@@ -84,36 +81,35 @@ def worker(
             metavar="SECONDS",
             min=0,
             max=3600,
-            help="What steps get to finish when it is told to stop; then others go on.",
+            help="Time that steps get to finish after a stop signal, in seconds. Then other workers continue.",
         ),
     ] = _GRACE_S,
     connect: Annotated[
         str | None,
-        typer.Option("--connect", metavar="HOST:PORT[,HOST:PORT]", help="Do the tasks that this server gives; no store."),
+        typer.Option("--connect", metavar="HOST:PORT[,HOST:PORT]", help="Execute tasks from this server instead of a store."),
     ] = None,
-    shell: Annotated[
-        bool, typer.Option("--shell", help="With --connect: also run jobs of workflow files, which the server gives.")
-    ] = False,
+    shell: Annotated[bool, typer.Option("--shell", help="With --connect: also execute jobs of workflow files.")] = False,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="What it is called there; by default host:pid.")
+        str | None, typer.Option("--name", metavar="NAME", help="Name of this worker at the server; by default host:pid.")
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option("--token-file", metavar="FILE", help="The token that the server asks for.")
+        Path | None, typer.Option("--token-file", metavar="FILE", help="File with the token for the server.")
     ] = None,
     ca: Annotated[
-        Path | None, typer.Option("--ca", metavar="FILE", help="Speak TLS; the authority of the server's certificate.")
+        Path | None, typer.Option("--ca", metavar="FILE", help="Use TLS, with this authority of the server's certificate.")
     ] = None,
-    cert: Annotated[Path | None, typer.Option("--cert", metavar="FILE", help="A certificate to show the server.")] = None,
-    key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Its key.")] = None,
+    cert: Annotated[Path | None, typer.Option("--cert", metavar="FILE", help="Client certificate for the server.")] = None,
+    key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Private key of the client certificate.")] = None,
     host: HealthHost = THIS_MACHINE,
     port: MaybeHealthPort = None,
     wait_s: WaitS = WAIT_S,
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
-    """Drive every run of these workflows in the store, but for those that ask for labels which it has not.
+    """Execute runs of workflows.
 
-    With --connect it has no store: it does the tasks that a `holdfast serve --grpc` gives it.
+    Steps that need labels which this worker lacks are left to other workers. With --connect, the worker needs no store: it
+    executes the tasks that a `holdfast serve --grpc` gives it.
     """
     own = resources_of(tag or (), cpu_m, memory_mb, gpus)
     if connect is not None:
@@ -338,3 +334,6 @@ def _glance() -> Iterator[Any]:
         return
     with terminal.messages().status("") as line:
         yield line.update
+
+
+EXAMPLES: Final = {"worker": "refund.py:refund --until-idle"}

@@ -18,16 +18,16 @@ from holdfast.cli.page.table import Column
 from holdfast.errors import UsageError
 from holdfast.service.declarations import query
 
-app = typer.Typer(help="See and say how many runs may be active at once.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 RUNS: Final = (Column("run"),)
-Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="The runs of one tenant.")]
-Fleet = Annotated[bool, typer.Option("--fleet", help="The runs of all tenants together.")]
+Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Runs of this tenant.")]
+Fleet = Annotated[bool, typer.Option("--fleet", help="Runs of all tenants together.")]
 
 
 @app.command()
 def show(tenant: Tenant = None, fleet: Fleet = False, as_json: AsJson = False, store: Store = None) -> None:
-    """Show how many runs are active, how many may be, and which wait for a place."""
+    """Show how many runs are active, their limit, and which runs wait for a place."""
     _expect_one(tenant, fleet)
     _tell(asyncio.run(_show(tenant, store)), as_json)
 
@@ -36,15 +36,15 @@ def show(tenant: Tenant = None, fleet: Fleet = False, as_json: AsJson = False, s
 def set_(
     tenant: Tenant = None,
     fleet: Fleet = False,
-    runs: Annotated[int | None, typer.Option("--runs", metavar="N", min=0, help="How many may be active at once.")] = None,
-    none: Annotated[bool, typer.Option("--none", help="As many as there are.")] = False,
+    runs: Annotated[int | None, typer.Option("--runs", metavar="N", min=0, help="Maximum number of active runs.")] = None,
+    none: Annotated[bool, typer.Option("--none", help="Remove the limit.")] = False,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Cap the runs that are active at once, for every process on the store. What is active already stays so.
+    """Limit how many runs may be active at once. Runs that are active already stay so.
 
-    A run is active from its admission to its end, also while it waits for people. Starts beyond the cap are refused,
-    or wait in line (holdfast run --queue).
+    A run is active from its admission to its end, also while it waits for people. Starts beyond the limit are refused, or
+    queued with `holdfast run --queue`.
     """
     _expect_one(tenant, fleet)
     if none == (runs is not None):
@@ -84,3 +84,6 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
     if found["waiting"]:
         terminal.show("\nRuns that wait for a place, longest first")
         table.show(RUNS, [(run,) for run in found["waiting"]])
+
+
+EXAMPLES: Final = {"show": "--fleet", "set": "--tenant acme --runs 20"}

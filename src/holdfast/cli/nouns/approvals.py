@@ -61,7 +61,7 @@ def _state(row: View) -> str:
     return row["state"].replace("_", " ") if by is None else f"revoked by {by}"
 
 
-APPROVALS: Final = Noun("approvals", "Say beforehand which calls of tools need not be asked about.")
+APPROVALS: Final = Noun("approvals")
 app = APPROVALS.app
 
 APPROVALS.verb(
@@ -97,3 +97,10 @@ APPROVALS.verb(
     says="Revoked approval {approval}. Calls that it approved stay made.",
     signed=True,
 )
+
+
+EXAMPLES: Final = {
+    "grant": "'mail_*' --for 8h --most 50 --when 'amount<=100'",
+    "list": "",
+    "revoke": "019aa8b26f417c3e9d551b7e40c2aa10",
+}

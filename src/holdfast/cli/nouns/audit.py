@@ -42,7 +42,7 @@ COLUMNS: Final = (
     Column("from", goes=2, of=lambda row: row["origin"] or row["os_user"] or ""),
 )
 
-AUDIT: Final = Noun("audit", "See who did what from outside, and check that nothing of it was changed.")
+AUDIT: Final = Noun("audit")
 app = AUDIT.app
 AUDIT.list(query.Audit, *COLUMNS)
 
@@ -50,23 +50,22 @@ AUDIT.list(query.Audit, *COLUMNS)
 @app.command()
 def verify(
     known: Annotated[
-        str | None,
-        typer.Option("--hash", metavar="HASH", help="A hash that was noted before: it must still be that of an entry."),
+        str | None, typer.Option("--hash", metavar="HASH", help="Hash noted earlier, which an entry must still have.")
     ] = None,
     signed_from: Annotated[
-        int, typer.Option("--signed-from", metavar="NUMBER", min=1, help="Where signatures begin, if not with the first.")
+        int, typer.Option("--signed-from", metavar="NUMBER", min=1, help="Number of the first signed entry.")
     ] = 1,
     file: Annotated[
         Path | None,
-        typer.Option("--file", metavar="FILE", help="Verify what `audit export --json` wrote, not the log of the store."),
+        typer.Option("--file", metavar="FILE", help="Verify a file that `audit export --json` wrote, instead of the store."),
     ] = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Verify the log from its first entry to its last; exit with 4 where it is not as it was written.
+    """Verify the audit log from its first entry to its last. Exits with 4 if anything was changed.
 
-    With HOLDFAST_AUDIT_KEY, the key with which the servers sign it, nothing can have been written by others. A log that was
-    put back as it once stood shows only against a hash that was noted later: say it with --hash.
+    With HOLDFAST_AUDIT_KEY, the key that the servers sign with, forged entries are found too. To detect a log that was restored
+    from an old copy, note a hash and pass it later as --hash.
     """
     from holdfast import settings
     from holdfast.core.values.audit import Verification
@@ -86,7 +85,7 @@ def verify(
 
 @app.command()
 def export(as_json: AsJson = False, store: Store = None) -> None:
-    """Print all entries, one a line, each with its hash, and which is the last."""
+    """Print all entries with their hashes, one per line, and the number of the last one."""
     asyncio.run(_export(as_json, store))
 
 
@@ -164,3 +163,6 @@ async def _exported(file: Path) -> AsyncGenerator[_Part, None]:
         raise UsageError(
             f"{file} is no export of an audit log ({problem}): `holdfast audit export --json` writes one."
         ) from None
+
+
+EXAMPLES: Final = {"list": "--tenant acme", "verify": "", "export": "--json > audit.jsonl"}

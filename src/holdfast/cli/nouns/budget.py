@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from holdfast.cli.backend import Asking
     from holdfast.service.principal import Principal
 
-app = typer.Typer(
-    help="See what a run, a tenant or a team has spent and set aside, and say what it may spend.", no_args_is_help=True
-)
+app = typer.Typer(no_args_is_help=True)
 
 BOOKS: Final = (
     Column("scope", 16),
@@ -53,19 +51,19 @@ DOUBTS: Final = (
 )
 _MOST_NAMED: Final = 5
 
-Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="A tenant: all its runs together.")]
-Team = Annotated[str | None, typer.Option("--team", metavar="NAME", help="Only one team of the tenant.")]
+Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Tenant, with all its runs together.")]
+Team = Annotated[str | None, typer.Option("--team", metavar="NAME", help="Team of the tenant; by default the whole tenant.")]
 
 
 @app.command()
 def show(
-    run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run's id.")] = None,
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="Id of the run.")] = None,
     tenant: Tenant = None,
     team: Team = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Show limits, what is settled, held and in doubt: of a run, or of a tenant's or team's day and month (UTC)."""
+    """Show the budget of a run, or of a tenant or team for today and this month (UTC)."""
     _expect_tenant(tenant, team)
     if (run is None) == (tenant is None):
         raise UsageError("Name either a run (holdfast budget show RUN) or a tenant (holdfast budget show --tenant NAME).")
@@ -80,24 +78,33 @@ def set_(
     tenant: Tenant = None,
     team: Team = None,
     day: Annotated[
-        str | None, typer.Option("--day-usd", metavar="USD", help="For each day (UTC); `none` for no limit.")
+        str | None, typer.Option("--day-usd", metavar="USD", help="Limit for each day in dollars; `none` for no limit.")
     ] = None,
     month: Annotated[
-        str | None, typer.Option("--month-usd", metavar="USD", help="For each month (UTC); `none` for no limit.")
+        str | None, typer.Option("--month-usd", metavar="USD", help="Limit for each month in dollars; `none` for no limit.")
     ] = None,
     day_tokens: Annotated[
-        str | None, typer.Option("--day-tokens", metavar="N", help="Tokens for each day, in and out; or `none`.")
+        str | None,
+        typer.Option(
+            "--day-tokens", metavar="N", help="Limit for each day in tokens, input and output together; `none` for no limit."
+        ),
     ] = None,
     month_tokens: Annotated[
-        str | None, typer.Option("--month-tokens", metavar="N", help="Tokens for each month, in and out; or `none`.")
+        str | None,
+        typer.Option(
+            "--month-tokens",
+            metavar="N",
+            help="Limit for each month in tokens, input and output together; `none` for no limit.",
+        ),
     ] = None,
-    none: Annotated[bool, typer.Option("--none", help="No limit, neither for the day nor for the month.")] = False,
+    none: Annotated[bool, typer.Option("--none", help="Remove the limits of both day and month.")] = False,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Limit what all runs of a tenant, or of one of its teams, may spend and use in each day and month. It holds at once.
+    """Limit what the runs of a tenant or team may spend in each day and month (UTC).
 
-    Calls that do not fit wait, until others have settled, the limit is raised, or the next day or month begins.
+    The limit holds at once. Calls that do not fit wait until others have settled, the limit is raised, or the next day or month
+    begins.
     """
     _expect_tenant(tenant, team)
     if tenant is None:
@@ -197,13 +204,15 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
 @app.command("raise")
 def raise_(
     run: RunArgument,
-    limit: Annotated[str | None, typer.Argument(metavar="USD", help="The new limit.")] = None,
-    more: Annotated[str | None, typer.Option("--by", metavar="USD", help="How much more, instead.")] = None,
+    limit: Annotated[str | None, typer.Argument(metavar="USD", help="New cost limit in dollars.")] = None,
+    more: Annotated[
+        str | None, typer.Option("--by", metavar="USD", help="Amount to add to the current limit, instead of a new limit.")
+    ] = None,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Raise what a run may spend; one that is blocked goes on from the same place."""
+    """Raise the cost limit of a run. A blocked run continues where it stopped."""
     if (limit is None) == (more is None):
         raise UsageError("Give either the new limit (holdfast budget raise RUN 2.00) or how much more (--by 0.50).")
     tell_run(asyncio.run(_raise(run, limit, more, who(by), store)), as_json)
@@ -233,19 +242,21 @@ def _sum(run: View, more: str) -> Decimal:
 # --- Money in doubt ---------------------------------------------------------------------------------------------------
 
 OlderThan = Annotated[
-    str | None, typer.Option("--older-than", metavar="TIME", help="Only what is in doubt so long: 1h, 2d; or since when.")
+    str | None,
+    typer.Option(
+        "--older-than", metavar="TIME", help="Only calls that have been in doubt for this long: 1h, 2d; or since this time."
+    ),
 ]
-OfRun = Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only of this run.")]
+OfRun = Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only this run.")]
 
 
 @app.command("doubts")
 def doubts_(
     tenant: OfTenant = None, run: OfRun = None, older_than: OlderThan = None, as_json: AsJson = False, store: Store = None
 ) -> None:
-    """List the model calls of which nobody knows what they cost: their holds count as spent until somebody says.
+    """List model calls whose cost is unknown. Their holds count as spent until you reconcile them.
 
-    A call is in doubt when its process died or no readable answer came. No provider tells afterwards what a single call
-    used; compare with its bill, for the model and the times that stand here.
+    A cost is unknown if the process died, or if no readable response came. Compare with the provider's bill, by model and time.
     """
     found = asyncio.run(_doubts(tenant, run, older_than, store))
     if as_json:
@@ -257,19 +268,19 @@ def doubts_(
 
 @app.command()
 def reconcile(
-    call: Annotated[str | None, typer.Argument(metavar="CALL", help="A call in doubt, as `budget doubts` names it.")] = None,
-    cost: Annotated[str | None, typer.Option("--cost", metavar="USD", help="What it cost.")] = None,
-    unspent: Annotated[bool, typer.Option("--unspent", help="It cost nothing.")] = False,
-    all_: Annotated[bool, typer.Option("--all", help="Every call in doubt that the other options leave.")] = False,
+    call: Annotated[str | None, typer.Argument(metavar="CALL", help="Id of the call, as `budget doubts` lists it.")] = None,
+    cost: Annotated[str | None, typer.Option("--cost", metavar="USD", help="Cost of the call in dollars.")] = None,
+    unspent: Annotated[bool, typer.Option("--unspent", help="Record that the call cost nothing.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Reconcile all calls in doubt that match the other options.")] = False,
     tenant: OfTenant = None,
     run: OfRun = None,
     older_than: OlderThan = None,
-    yes: Annotated[bool, typer.Option("--yes", help="With --all: yes, all of them.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation; required with --all.")] = False,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Say what a model call in doubt cost, or all of them. What was set aside beyond that is free again at once."""
+    """Record the cost of a model call in doubt, or of all of them. The rest of what was held is free again at once."""
     if (cost is None) == (not unspent):
         raise UsageError("Say what it cost, --cost USD, or --unspent. Nothing was reconciled.")
     if (call is None) != all_ or (call is not None and (tenant or run or older_than)):
@@ -341,3 +352,12 @@ def _sum_of(found: Sequence[View]) -> str:
     runs = len({each["run_id"] for each in found})
     held = usd(sum(nanousd(each["hold_usd"]) for each in found))
     return f"{len(found)} calls of {runs} runs are in doubt, and hold ${held}."
+
+
+EXAMPLES: Final = {
+    "show": "--tenant acme",
+    "set": "--tenant acme --day-usd 20",
+    "raise": "019aa8b2 --by 0.50",
+    "doubts": "--older-than 1h",
+    "reconcile": "--all --older-than 2d --unspent --yes",
+}

@@ -66,7 +66,7 @@ def _sheet(found: View) -> None:
             terminal.show("  (What comes after this is told a summary of what came before, not the words.)")
 
 
-CONVERSATIONS: Final = Noun("conversations", "See what was said to agents, and say something.", query.Conversation, _sheet)
+CONVERSATIONS: Final = Noun("conversations", query.Conversation, _sheet)
 app = CONVERSATIONS.app
 
 CONVERSATIONS.list(
@@ -92,3 +92,6 @@ CONVERSATIONS.verb(
     signed=True,
 )
 CONVERSATIONS.verb("delete", command.DeleteConversation, done="deleted", says="Deleted conversation {name}.")
+
+
+EXAMPLES: Final = {"list": "", "show": "ada", "say": "ada 'Where is my order?'", "delete": "ada"}

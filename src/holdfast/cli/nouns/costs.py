@@ -21,7 +21,7 @@ from holdfast.errors import UsageError
 if TYPE_CHECKING:
     from holdfast.service.declarations.query import View
 
-app = typer.Typer(help="See what models have cost.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 _ROLL_UP_S: Final = 5.0
 """What somebody who asks for the costs may be kept waiting until they are up to date."""
@@ -40,7 +40,7 @@ COLUMNS: Final = (
 
 @app.command()
 def rollup(as_json: AsJson = False, store: Store = None) -> None:
-    """Bring the costs up to date now. Workers do so once a day, and `costs show` as far as it takes no long time."""
+    """Update the cost totals now. Workers do so once a day."""
     asyncio.run(_roll_up(store))
     terminal.say("The costs are up to date with every history.")
     if as_json:
@@ -57,13 +57,13 @@ async def _roll_up(store: str | None) -> None:
 
 @app.command()
 def show(
-    day: Annotated[str | None, typer.Option("--day", metavar="2026-11-21", help="One day (UTC).")] = None,
-    month: Annotated[str | None, typer.Option("--month", metavar="2026-11", help="One month (UTC).")] = None,
+    day: Annotated[str | None, typer.Option("--day", metavar="2026-11-21", help="Only this day (UTC).")] = None,
+    month: Annotated[str | None, typer.Option("--month", metavar="2026-11", help="Only this month (UTC).")] = None,
     tenant: OfTenant = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Show what calls have cost. A call counts on the day of its hold."""
+    """Show the costs of model calls, by day, workflow, node and model. A call counts on the day it was made."""
     from holdfast.core.values.money import nanousd, usd
 
     first, last = _days(day, month)
@@ -97,3 +97,6 @@ async def _costs(first: str, last: str, tenant: str | None, store: str | None) -
             rollup = typed("costs", "rollup", store=store)
             terminal.say(f"This is not all: counting the rest takes more than {_ROLL_UP_S:g} s. To count it:\n  {rollup}")
         return await service.rows(query.Costs(first_day=first, last_day=last, tenant=tenant))
+
+
+EXAMPLES: Final = {"show": "--month 2026-11", "rollup": ""}

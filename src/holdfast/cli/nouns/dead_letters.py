@@ -75,12 +75,7 @@ async def _edit(told: EditDeadLetter, by: Principal, store: str | None) -> View:
         return await service.tell(msgspec.structs.replace(told, letter=letter))
 
 
-LETTERS: Final = Noun(
-    "dead-letters",
-    "See what has failed for good, and have it tried again, perhaps with another input, or be done with it.",
-    query.DeadLetter,
-    _sheet,
-)
+LETTERS: Final = Noun("dead-letters", query.DeadLetter, _sheet)
 app = LETTERS.app
 
 LETTERS.list(
@@ -95,7 +90,7 @@ LETTERS.list(
     words={
         "run": "--run RUN",
         "error_class": "--error CLASS",
-        "cursor": Word("--after LETTER", help="Only those after this one."),
+        "cursor": Word("--after LETTER", help="Only dead letters after this one."),
         "limit": MANY,
     },
 )
@@ -119,16 +114,20 @@ LETTERS.verb(
 # --- One letter, or all of some ---------------------------------------------------------------------------------------
 
 MaybeLetter = Annotated[
-    str | None, typer.Argument(metavar="LETTER", help="As `dead-letters list` shows it, RUN:STEP; RUN, where it has only one.")
+    str | None, typer.Argument(metavar="LETTER", help="Id of the dead letter, RUN:STEP, or RUN if that run has only one open.")
 ]
-Run = Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only this run's.")]
-NodeOption = Annotated[str | None, typer.Option("--node", metavar="NAME", help="Only this node's.")]
+Run = Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only this run.")]
+NodeOption = Annotated[str | None, typer.Option("--node", metavar="NAME", help="Only steps of this node, by its name.")]
 ErrorClass = Annotated[
-    str | None, typer.Option("--error", metavar="CLASS", help="Only those that failed of this, as the list names it.")
+    str | None,
+    typer.Option("--error", metavar="CLASS", help="Only steps that failed with this error class, like `timeout` or `tool`."),
 ]
-Since = Annotated[str | None, typer.Option("--since", metavar="TIME", help="Only those that last failed since then.")]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only those that last failed before then.")]
-All = Annotated[bool, typer.Option("--all", help="All open letters that the options --run to --until find.")]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help="Only steps that last failed at this time or later: 2h, 3d, 2026-11-21."),
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only steps that last failed before this time.")]
+All = Annotated[bool, typer.Option("--all", help="Apply to all matching open dead letters instead of one.")]
 
 
 def _sought(
@@ -169,7 +168,7 @@ def replay(
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
-    """Try one again, or all of some: what was done keeps its keys and is not done again."""
+    """Try a dead letter again, or all matching ones. Completed effects do not happen again."""
     sought = (run, tenant, workflow, node, error, since, until)
     return _do("replay", command.ReplayDeadLetter, letter, every, sought, limit, yes, dry_run, by, as_json, store)
 
@@ -186,10 +185,10 @@ def resolve(
     since: Since = None,
     until: Until = None,
     output: Annotated[
-        str | None, typer.Option("--output", metavar="JSON", help="What the step comes to, where its run waits for that.")
+        str | None, typer.Option("--output", metavar="JSON", help="Output of the step, for a run that waits for one.")
     ] = None,
     fail: Annotated[
-        bool, typer.Option("--fail", help="Have a run that waits for an answer fail. One that has failed just stays so.")
+        bool, typer.Option("--fail", help="Let a run that waits for an output fail. A failed run stays failed.")
     ] = False,
     reason: Reason = None,
     limit: Limit = MOST,
@@ -199,7 +198,7 @@ def resolve(
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
-    """Be done with one, or with all of some: with this output, or with the failure. It is listed for three days then."""
+    """Close a dead letter, or all matching ones, with an output or as failed. Closed ones stay listed for three days."""
     if (output is not None) == fail:
         raise UsageError("Say what is to become of it: --output JSON or --fail. Nothing was done.")
     given = {} if output is None else {"output": json_value(output, "--output")}
@@ -266,3 +265,13 @@ async def _found(service: Backend, letter: str | None, sought: Sequence[str | No
     rows = await service.rows(query.DeadLetters(run=named, **_sought(service, *others)), limit + 1)
     ids = [each["letter"] for each in rows]
     return ids[:limit], len(ids) > limit
+
+
+EXAMPLES: Final = {
+    "list": "--workflow refund --since 3d",
+    "show": "019aa8b2",
+    "summary": "",
+    "edit": '019aa8b2 --input \'{"customer": "ada", "price": 40}\'',
+    "replay": "--all --error timeout --yes",
+    "resolve": "019aa8b2 --fail --reason 'Refunded by hand.'",
+}

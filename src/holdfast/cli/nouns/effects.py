@@ -42,7 +42,7 @@ class EffectState(StrEnum):
     ORPHANED = "orphaned"
 
 
-EFFECTS: Final = Noun("effects", "See what the tools did to the world, and resolve a call of unknown outcome.")
+EFFECTS: Final = Noun("effects")
 app = EFFECTS.app
 EFFECTS.list(
     query.Effects,
@@ -65,23 +65,25 @@ EFFECTS.list(
 @app.command()
 def resolve(
     call: Annotated[
-        str, typer.Argument(metavar="CALL", help="The call, as `effects list` shows it; also the beginning of its id.")
+        str,
+        typer.Argument(metavar="CALL", help="Id of the call, as `effects list` shows it. The beginning of an id is enough."),
     ],
     happened: Annotated[
-        str | None, typer.Option("--happened", metavar="JSON", help="It happened, and this is its response (or @FILE).")
+        str | None, typer.Option("--happened", metavar="JSON", help="The call took effect, with this response: JSON or @FILE.")
     ] = None,
-    did_not: Annotated[bool, typer.Option("--did-not", help="It did not happen; its step fails.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="Call it again, under the same key.")] = False,
+    did_not: Annotated[bool, typer.Option("--did-not", help="The call did not take effect; its step fails.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Make the call again, with the same key.")] = False,
     reason: Reason = None,
     shown: Annotated[
-        str | None, typer.Option("--shown", metavar="HASH", help="Decide only if the gate about it shows what has this hash.")
+        str | None,
+        typer.Option("--shown", metavar="HASH", help="Decide only if the gate about the call still shows this hash."),
     ] = None,
     by: Who = None,
     role: Roles = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Say what became of a call whose outcome nobody knows; its run goes on from there."""
+    """Record the outcome of a tool call whose outcome is unknown. Its run continues."""
     if (happened is not None) + did_not + again != 1:
         raise UsageError("Say one of: --happened JSON (its response), --did-not, --again.")
     given = {"response": json_value(happened, "--happened")} if happened is not None else {}
@@ -121,3 +123,6 @@ async def _asking(asking: Asking, call: str) -> str | None:
     """Return the open gate that asks what became of a call; None where none does."""
     rows = await asking.rows(query.Gates(run=run_of(CallId(call))), reference.MOST_OF_A_RUN)
     return next((row["gate_id"] for row in rows if (row["reason"], row["subject"]) == (EFFECT_UNKNOWN, call)), None)
+
+
+EXAMPLES: Final = {"list": "--run 019aa8b2", "resolve": "019aa8b2:pay#1:0:1 --did-not"}

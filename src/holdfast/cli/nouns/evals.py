@@ -46,7 +46,7 @@ def _sheet(found: View) -> None:
     table.show_rows(RUNS, found["judged"])
 
 
-EVALS: Final = Noun("evals", "See what suites of scenarios came to, as `eval --keep` kept it.", query.Evaluation, _sheet)
+EVALS: Final = Noun("evals", query.Evaluation, _sheet)
 app = EVALS.app
 
 EVALS.list(
@@ -62,3 +62,6 @@ EVALS.list(
     Column("by", goes=4, of=_by),
 )
 EVALS.show()
+
+
+EXAMPLES: Final = {"list": "--workflow refund", "show": "019aa8b2"}

@@ -41,13 +41,14 @@ GateArgument = Annotated[
     str,
     typer.Argument(
         metavar="GATE",
-        help="A gate's id or its beginning, or that of a run that asked nothing else.",
+        help="Id of the gate, or of a run that asked nothing else. The beginning of an id is enough.",
         autocompletion=completion.gates,
     ),
 ]
-Data = Annotated[str | None, typer.Option("--data", metavar="JSON", help="The form's fields: JSON, @FILE, or @- for stdin.")]
+Data = Annotated[str | None, typer.Option("--data", metavar="JSON", help="Fields of the form: JSON, @FILE, or @- for stdin.")]
 Shown = Annotated[
-    str | None, typer.Option("--shown", metavar="HASH", help="Decide only if this is what is shown (`gates show` prints it).")
+    str | None,
+    typer.Option("--shown", metavar="HASH", help="Decide only if the gate still shows this hash (see `gates show`)."),
 ]
 
 
@@ -71,7 +72,7 @@ def _deadline(gate: View) -> str:
     return moment.due(moment.maybe_ms(gate["due_at"]), moment.now_ms())
 
 
-GATES: Final = Noun("gates", "See what people are asked, and answer.")
+GATES: Final = Noun("gates")
 app = GATES.app
 GATES.list(
     query.Gates,
@@ -98,7 +99,7 @@ GATES.list(
 
 @app.command()
 def show(gate: GateArgument, as_json: AsJson = False, store: Store = None) -> None:
-    """Show what a gate asks about, whom, its form, and the commands that answer it."""
+    """Show a gate: what it asks, whom it asks, its form, and the commands that answer it."""
     asyncio.run(_show(gate, as_json, store))
 
 
@@ -251,11 +252,11 @@ def _answering(decision: str) -> Callable[..., None]:
 
 
 for _decision, _help in (
-    ("approve", "Approve what is shown; --data fills in the form's other fields."),
-    ("edit", 'Approve it with changes: --data \'{"edited_body": "..."}\'.'),
-    ("reject", "Reject it: the run takes the edge for that, or fails."),
-    ("answer", "Answer a question, or in a tool's place, with --data."),
-    ("retry", "Have it done again."),
+    ("approve", "Approve what a gate shows. Fill in the other fields of its form with --data."),
+    ("edit", "Approve what a gate shows with changes, given as --data."),
+    ("reject", "Reject what a gate shows. The run takes the edge for a rejection, or fails."),
+    ("answer", "Answer the question of a gate with --data, or give the response in place of a tool."),
+    ("retry", "Try again what failed or is unknown."),
 ):
     app.command(_decision, help=_help)(_answering(_decision))
 
@@ -263,7 +264,7 @@ for _decision, _help in (
 @app.command()
 def decide(
     gate: GateArgument,
-    decision: Annotated[str, typer.Argument(metavar="DECISION", help="One of those that `gates show` names.")],
+    decision: Annotated[str, typer.Argument(metavar="DECISION", help="Decision that `gates show` lists.")],
     data: Data = None,
     reason: Reason = None,
     shown: Shown = None,
@@ -272,13 +273,13 @@ def decide(
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Give a gate any answer that it takes, also one of its workflow's own."""
+    """Decide a gate with any decision that it allows, also one of its own."""
     _answering(decision)(gate, data, reason, shown, by, role, as_json, store)
 
 
 # --- Whom it asks -----------------------------------------------------------------------------------------------------
 
-To = Annotated[list[str], typer.Option("--to", metavar="NAME", help="A person or a role; may be given several times.")]
+To = Annotated[list[str], typer.Option("--to", metavar="NAME", help="Person or role to ask. May be repeated.")]
 
 
 @app.command()
@@ -291,7 +292,7 @@ def delegate(
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Hand on a question that asks you: others may decide it, too."""
+    """Ask more reviewers to decide a gate, beside the current ones. You must be one of its reviewers."""
     from holdfast.service.declarations.command import Delegate
 
     asyncio.run(_assign(gate, lambda found: Delegate(found, tuple(to), reason), who(by, role), as_json, store))
@@ -301,7 +302,7 @@ def delegate(
 def reassign(
     gate: GateArgument, to: To, reason: Reason = None, by: Who = None, as_json: AsJson = False, store: Store = None
 ) -> None:
-    """Have others asked, in the place of those whom a gate asks."""
+    """Replace the reviewers of a gate."""
     from holdfast.service.declarations.command import Reassign
 
     asyncio.run(_assign(gate, lambda found: Reassign(found, tuple(to), reason), who(by), as_json, store))
@@ -324,28 +325,30 @@ async def _assign(
 def together(
     gate: GateArgument,
     decision: Annotated[
-        str | None, typer.Argument(metavar="DECISION", help="What is decided of all: approve or reject.")
+        str | None, typer.Argument(metavar="DECISION", help="Decision for all calls: approve or reject.")
     ] = None,
     each: Annotated[
         str | None,
         typer.Option(
             "--each",
             metavar="JSON",
-            help='Or of each by its number, as `gates show` has them: {"1": "approve", "2": {"decision": "edit",'
-            ' "data": {...}}}; those that are not named stay open.',
+            help=(
+                'Decision for each call, by its number in `gates show`: {"1": "approve", "2":'
+                ' {"decision": "edit", "data": {...}}}. Calls that you do not name stay open.'
+            ),
         ),
     ] = None,
     reason: Reason = None,
     shown: Annotated[
         str | None,
-        typer.Option("--shown", metavar="HASH", help="Decide only if these calls are asked about (`gates show` prints it)."),
+        typer.Option("--shown", metavar="HASH", help="Decide only if the gates still show this hash (see `gates show`)."),
     ] = None,
     by: Who = None,
     role: Roles = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Answer the calls of tools that a step asks about at the same time: in one commit, all of the answers or none."""
+    """Decide several tool calls that one step asks about at the same time. All decisions take effect, or none."""
     if (decision is None) == (each is None):
         raise UsageError("Say what is decided of all (approve or reject), or of each with --each. Nothing was decided.")
     if decision is not None and decision not in ("approve", "reject"):
@@ -519,3 +522,18 @@ async def _found(asking: Asking, given: str) -> str:
     if not rows:
         raise NotFound(f"Run {given} asks nothing; it is {run['status']}.")
     return str((still[0] if still else rows[-1])["gate_id"])
+
+
+EXAMPLES: Final = {
+    "list": "--risk high",
+    "show": "019aa8b2",
+    "approve": "019aa8b2 --as grace --role support",
+    "edit": "019aa8b2 --data '{\"amount\": 30}' --as grace",
+    "reject": "019aa8b2 --reason 'Already refunded.' --as grace",
+    "answer": "019aa8b2 --data '\"Berlin\"'",
+    "retry": "019aa8b2",
+    "decide": "019aa8b2 escalate --as grace",
+    "delegate": "019aa8b2 --to ann --as grace",
+    "reassign": "019aa8b2 --to ann --to role:legal",
+    "together": "019aa8b2 approve --as grace",
+}

@@ -27,7 +27,7 @@ def _secret(found: View) -> None:
     terminal.show(found["key"])
 
 
-KEYS: Final = Noun("keys", "Make keys with which services call this store's ports, and take them back.")
+KEYS: Final = Noun("keys")
 app = KEYS.app
 
 KEYS.verb(
@@ -59,3 +59,6 @@ KEYS.list(
 )
 KEYS.verb("rotate", command.RotateKey, says=_secret, signed=True)
 KEYS.verb("revoke", command.RevokeKey, says="The key {name} is revoked: requests with it are refused.", signed=True)
+
+
+EXAMPLES: Final = {"create": "billing --may operator --days 90", "list": "", "rotate": "billing", "revoke": "billing"}

@@ -91,7 +91,7 @@ async def _set(told: SetPool, by: Principal, store: str | None) -> View:
         return await service.row(query.Pool(told.name))
 
 
-POOLS: Final = Noun("pools", "See and say how much there is of what steps ask for before they are placed.", query.Pool, _sheet)
+POOLS: Final = Noun("pools", query.Pool, _sheet)
 app = POOLS.app
 
 POOLS.list(
@@ -110,3 +110,6 @@ POOLS.verb(
     deed=_set,
 )
 POOLS.verb("remove", command.RemovePool, done="removed", says="Removed pool {name}. Steps that ask for it wait.")
+
+
+EXAMPLES: Final = {"list": "", "show": "GPU", "set": "GPU --slots 4", "remove": "GPU"}

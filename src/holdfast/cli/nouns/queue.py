@@ -25,7 +25,7 @@ from holdfast.service.declarations.query import View
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking
 
-QUEUE: Final = Noun("queue", "See which steps wait for a worker or a pool, and why.")
+QUEUE: Final = Noun("queue")
 app = QUEUE.app
 QUEUE.list(
     query.Queue,
@@ -42,11 +42,13 @@ QUEUE.list(
 
 @app.command()
 def why(
-    job: Annotated[str, typer.Argument(metavar="RUN[/STEP]", help="A run's id, or one of its steps as `queue list` names it.")],
+    job: Annotated[
+        str, typer.Argument(metavar="RUN[/STEP]", help="Id of a run, or one of its steps as `queue list` names it.")
+    ],
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Tell what a step waits for before it starts: which pool or label, its place in line, and who holds it."""
+    """Explain what a step waits for: a pool or a label, its place in line, and the steps that hold it."""
     found, stuck = asyncio.run(_why(job, store))
     if as_json:
         terminal.emit(found)
@@ -82,3 +84,6 @@ async def _held(asking: Asking, holders: set[str], now_ms: int) -> dict[str, str
             if step["step"] == name and step["worker"] is not None and step["began_at"] is not None:
                 found[holder] = f" at {step['worker']} for {span(now_ms - ms(step['began_at']))}"
     return found
+
+
+EXAMPLES: Final = {"list": "", "why": "019aa8b2"}

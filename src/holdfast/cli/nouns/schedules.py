@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.service.principal import Principal
 
 TIMES: Final = (Column("time", of=lambda row: moment.second(row["time"])), Column("run", ID, of="run_id"))
-WORKFLOW: Final = "A workflow: FILE.py:NAME, FILE.yaml, or the name of one in the store."
+WORKFLOW: Final = "Workflow: FILE.py:NAME, FILE.yaml, or the name of one in the store."
 
 
 def _sheet(found: View) -> None:
@@ -65,7 +65,7 @@ def _started(found: Sequence[View]) -> None:
     terminal.say("1 time has its run." if len(found) == 1 else f"{len(found)} times have their runs.")
 
 
-SCHEDULES: Final = Noun("schedules", "Start runs by the calendar, and see what comes next.", query.Schedule, _sheet)
+SCHEDULES: Final = Noun("schedules", query.Schedule, _sheet)
 app = SCHEDULES.app
 
 SCHEDULES.verb(
@@ -100,3 +100,14 @@ SCHEDULES.verb("pause", command.PauseSchedule)
 SCHEDULES.verb("resume", command.ResumeSchedule)
 SCHEDULES.verb("remove", command.RemoveSchedule, done="removed", says="Removed schedule {name}.")
 SCHEDULES.verb("backfill", command.Backfill, words={"since_ms": "--since TIME"}, says=_started)
+
+
+EXAMPLES: Final = {
+    "set": "nightly refund.py:refund --cron '0 2 * * *' -i @in.json",
+    "list": "",
+    "show": "nightly",
+    "pause": "nightly",
+    "resume": "nightly",
+    "remove": "nightly",
+    "backfill": "nightly --since 3d",
+}

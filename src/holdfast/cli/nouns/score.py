@@ -31,17 +31,17 @@ MEANS: Final = (
 
 def score(
     run: RunArgument,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is about: helpful.")],
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="A number, true (1) or false (0).")],
-    comment: Annotated[str, typer.Option("--comment", metavar="TEXT", help="Why; kept with it.")] = "",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the score, like helpful.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Value: a number, true (1) or false (0).")],
+    comment: Annotated[str, typer.Option("--comment", metavar="TEXT", help="Comment, kept with the score.")] = "",
     source: Annotated[
-        Literal["person", "code"], typer.Option("--source", help="Who gives it: a person, or a program.")
+        Literal["person", "code"], typer.Option("--source", help="Kind of author: a person or a program.")
     ] = "person",
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Say what a run was worth, also days after its end. The latest of each name and person counts; all are kept."""
+    """Score a run, during the run or after its end. The latest score of each name and author counts."""
     asyncio.run(_score(run, name, _number(value), comment, source, by, as_json, store))
 
 
@@ -50,13 +50,13 @@ def scores(
     workflow: Workflow = None,
     tenant: OfTenant = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Only those given since then: 3d, 2026-11-21.")
+        str | None, typer.Option("--since", metavar="TIME", help="Only scores given since this time: 3d, 2026-11-21.")
     ] = None,
     limit: ListLimit = MOST_LISTED,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Show what runs were said to be worth, by version of their workflow, as the mean of what counts."""
+    """Show mean run scores by workflow version."""
     asyncio.run(_scores(name, workflow, tenant, since, limit, as_json, store))
 
 
@@ -108,3 +108,6 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise UsageError(f"{text!r:.80} is no number, true or false. Nothing was scored.") from None
+
+
+EXAMPLES: Final = {"scores": "--name helpful --since 3d"}

@@ -35,7 +35,7 @@ async def _write(told: WriteSharedValue, by: Principal, store: str | None) -> Vi
         return {"space": told.space, "key": told.key, **versions[-1]}
 
 
-SHARED: Final = Noun("shared", "See what runs and agents know together, and write it.")
+SHARED: Final = Noun("shared")
 app = SHARED.app
 
 SHARED.list(
@@ -66,3 +66,11 @@ SHARED.verb(
     deed=_write,
 )
 SHARED.verb("forget", command.ForgetCachedAnswer, done="forgotten", says="Removed {key} from {space}.", signed=True)
+
+
+EXAMPLES: Final = {
+    "list": "board",
+    "show": "board case-7",
+    "write": "board case-7 --value '{\"open\": true}'",
+    "forget": "'!cache/answers' 4f1d2c",
+}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.engine.background.stuck import StuckRun
     from holdfast.ports import Administration, Freed, StoreStanding
 
-app = typer.Typer(help="See how the store stands, migrate its tables, and archive or remove months.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 MONTHS: Final = (
     Column("month"),
@@ -43,7 +43,7 @@ _OPEN: Final = ("open", "partly archived")
 
 @app.command()
 def status(as_json: AsJson = False, store: Store = None) -> None:
-    """Show the version of the tables, the months and where their histories are, who is connected, what is oldest."""
+    """Show the version of the tables, the months of runs, the connected processes and the oldest run."""
     found = asyncio.run(_status(store))
     if as_json:
         terminal.emit(_plain(found))
@@ -159,7 +159,7 @@ def check(
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
-    """Find runs that wait for nothing, by reading the history of each run that waits. Exits with 8 if there are any."""
+    """Find runs that wait for nothing, from the history of each waiting run. Exits with 8 if there are any."""
     from holdfast.cli.page.moment import around
 
     found, read, now_ms = asyncio.run(_check(wake, store))
@@ -217,13 +217,13 @@ async def _check(wake: bool, store: str | None) -> tuple[Sequence[StuckRun], int
 @app.command()
 def migrate(
     before: Annotated[
-        bool, typer.Option("--before", help="Only what comes before a deployment; old processes work on.")
+        bool, typer.Option("--before", help="Only what comes before a deployment; old processes keep working.")
     ] = False,
     after: Annotated[bool, typer.Option("--after", help="Only what comes after it; refused while old processes live.")] = False,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Bring the tables to this version: before a deployment, after it, or (with no option) both."""
+    """Migrate the tables to this version: before a deployment, after it, or (with no option) both."""
     part = None if before == after else "before" if before else "after"
     done = asyncio.run(_migrate(part, store))
     if as_json:
@@ -244,17 +244,21 @@ async def _migrate(part: str | None, store: str | None) -> Sequence[str]:
 
 @app.command()
 def guard(
-    read_role: Annotated[str, typer.Argument(metavar="READ_ROLE", help="The role that reads for tenants; it must be there.")],
+    read_role: Annotated[str, typer.Argument(metavar="READ_ROLE", help="Role that reads for tenants; it must exist.")],
     work_role: Annotated[
         list[str] | None,
-        typer.Option("--work-role", metavar="ROLE", help="Another role that processes work in, beside yours and the owner's."),
+        typer.Option(
+            "--work-role",
+            metavar="ROLE",
+            help="Another role that processes use, beside yours and the owner's. May be repeated.",
+        ),
     ] = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Have PostgreSQL itself keep tenants apart for a service: row-level security on all tables that tell of a tenant.
+    """Separate tenants in PostgreSQL itself, with row-level security.
 
-    A service reads so where its store's URL has read_role=READ_ROLE. Again after an upgrade, as the owner of the tables.
+    A service uses it if its store URL has read_role=READ_ROLE. Repeat this after an upgrade, as the owner of the tables.
     """
     workers = asyncio.run(_guard(read_role, work_role or [], store))
     if as_json:
@@ -273,11 +277,13 @@ async def _guard(read_role: str, work_roles: Sequence[str], store: str | None) -
 
 @app.command("forget-keys")
 def forget_keys(
-    yes: Annotated[bool, typer.Option("--yes", help="Yes, for good.")] = False, as_json: AsJson = False, store: Store = None
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation; this cannot be undone.")] = False,
+    as_json: AsJson = False,
+    store: Store = None,
 ) -> None:
-    """Have an encrypted store take other keys, because those of the tenant `default` are lost for good.
+    """Let an encrypted store accept other keys, if those of the tenant `default` are lost.
 
-    What they have sealed cannot be read any more. The next process that opens the store with a key file says which keys count.
+    Data that the lost keys sealed stays unreadable. The next process that opens the store with a key file sets the new keys.
     """
     known = asyncio.run(_forget_keys(yes, store))
     if as_json:
@@ -306,11 +312,11 @@ async def _forget_keys(yes: bool, store: str | None) -> int:
 
 @app.command()
 def backup(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The copy. Nothing may be there yet.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="File to write; it must not exist.")],
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Copy a SQLite store to a file, as it is now, while it is in use. The copy is read again, and is itself a store."""
+    """Copy a SQLite store to a file while it is in use, and verify the copy. The copy is itself a store."""
     size, place = asyncio.run(_backup(file, store))
     if as_json:
         terminal.emit({"file": file, "size_bytes": size, "large_payloads": place})
@@ -327,7 +333,7 @@ async def _backup(file: str, store: str | None) -> tuple[int, str]:
 
 @app.command()
 def accept(as_json: AsJson = False, store: Store = None) -> None:
-    """Go on with what is in a SQLite store whose log is missing: what was committed last may be lost."""
+    """Accept a SQLite store whose log is missing. Its latest commits may be lost."""
     from holdfast.storage import accept_store
 
     where = located(store)[0]
@@ -348,15 +354,15 @@ def archive(
         typer.Option(
             "--before",
             metavar="MONTH",
-            help="Months before this one (2026-09); by default as `retention.hot_days` or HOLDFAST_RETENTION_DAYS says.",
+            help="Months before this one (2026-09); by default from `retention.hot_days` or HOLDFAST_RETENTION_DAYS.",
         ),
     ] = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Take the histories of old months out of the tables, compressed, where every run of the month has ended.
+    """Archive the histories of old months in which every run has ended.
 
-    They are still read as before. A month that cannot go yet stays whole, and the runs that hold it back are named.
+    Archived histories are compressed and stay readable. A month with unfinished runs stays whole, and these runs are named.
     """
     archived, held = asyncio.run(_archive(before, store))
     if as_json:
@@ -415,11 +421,11 @@ def _expect_month(text: str) -> None:
 @app.command()
 def prune(
     before: Annotated[str, typer.Option("--before", metavar="MONTH", help="All months before this one (2026-09).")],
-    yes: Annotated[bool, typer.Option("--yes", help="Yes, for good.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation; this cannot be undone.")] = False,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Remove the archives of old months and their large payloads for good. Only the runs' rows in lists stay."""
+    """Remove the archives of old months and their large payloads permanently. The runs stay in lists."""
     freed = asyncio.run(_prune(before, yes, store))
     if as_json:
         terminal.emit(_freed(freed))
@@ -463,3 +469,16 @@ def _holders(problem: MonthHeld) -> list[dict[str, Any]]:
         }
         for each in problem.runs
     ]
+
+
+EXAMPLES: Final = {
+    "status": "",
+    "check": "",
+    "migrate": "--before",
+    "guard": "reader",
+    "forget-keys": "--yes",
+    "backup": "backup.db",
+    "accept": "",
+    "archive": "--before 2026-09",
+    "prune": "--before 2026-06 --yes",
+}

@@ -41,9 +41,7 @@ def _sheet(found: View) -> None:
     table.show_rows(WORKERS, [{"worker": name, **each} for name, each in found["workers"].items()])
 
 
-SUPERVISORS: Final = Noun(
-    "supervisors", "See how much supervisors have to do, and how their workers stand.", query.Supervisor, _sheet
-)
+SUPERVISORS: Final = Noun("supervisors", query.Supervisor, _sheet)
 app = SUPERVISORS.app
 
 SUPERVISORS.list(
@@ -54,3 +52,6 @@ SUPERVISORS.list(
     Column("waiting", of=_waiting),
 )
 SUPERVISORS.show()
+
+
+EXAMPLES: Final = {"list": "", "show": "desk"}

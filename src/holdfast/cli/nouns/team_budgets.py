@@ -78,9 +78,7 @@ def _tell_books(books: View, unit: str) -> None:
     table.show(AGENTS, rows)
 
 
-TEAM_BUDGETS: Final = Noun(
-    "team-budgets", "See and say what agents may spend together, and how they stand.", query.TeamBudget, _sheet
-)
+TEAM_BUDGETS: Final = Noun("team-budgets", query.TeamBudget, _sheet)
 app = TEAM_BUDGETS.app
 
 
@@ -107,3 +105,6 @@ TEAM_BUDGETS.verb(
     make=True,
 )
 TEAM_BUDGETS.verb("remove", command.RemoveTeamBudget, done="removed", says="Removed the limits of team budget {name}.")
+
+
+EXAMPLES: Final = {"list": "", "show": "desk", "set": "desk --agent writer=2 --agent critic --total-usd 5", "remove": "desk"}

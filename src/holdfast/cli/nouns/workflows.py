@@ -64,20 +64,18 @@ def _sheet(found: View) -> None:
     )
 
 
-WORKFLOWS: Final = Noun(
-    "workflows", "See which workflows the store knows, and what each is started with.", query.Workflow, _sheet
-)
+WORKFLOWS: Final = Noun("workflows", query.Workflow, _sheet)
 app = WORKFLOWS.app
 
 
 @app.command("list")
 def list_(
-    after: Annotated[str | None, typer.Option("--after", metavar="NAME", help="Only those that come after it.")] = None,
+    after: Annotated[str | None, typer.Option("--after", metavar="NAME", help="Only workflows after this name.")] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=_MOST_LISTED, help="Maximum number of rows.")] = 100,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """List the workflows whose code some process has loaded, and how many living processes can run each."""
+    """List workflows that a process has loaded, and how many live processes can run each."""
     asyncio.run(_list(after, limit, as_json, store))
 
 
@@ -94,3 +92,6 @@ async def _list(after: str | None, limit: int, as_json: bool, store: str | None)
 
 
 WORKFLOWS.show(words={"version": Word("--version N", 1, 2**31 - 1)})
+
+
+EXAMPLES: Final = {"list": "", "show": "refund"}

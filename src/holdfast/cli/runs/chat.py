@@ -11,7 +11,7 @@ import threading
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -50,33 +50,33 @@ def chat(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="AGENT", help="FILE.py:AGENT or PACKAGE.MODULE:NAME. Or the name of a workflow that workers elsewhere run."
+            metavar="AGENT", help="Agent: FILE.py:NAME, PACKAGE.MODULE:NAME, or the name of a workflow that workers run."
         ),
     ],
     conversation: Annotated[
-        str | None, typer.Option("--conversation", metavar="NAME", help="Go on with it, or begin it; by default a new one.")
+        str | None,
+        typer.Option(
+            "--conversation", metavar="NAME", help="Name of the conversation to continue or open; by default a new one."
+        ),
     ] = None,
-    on_busy: Annotated[
-        OnBusy | None, typer.Option("--on-busy", help="What becomes of a message that comes while the agent is at work.")
-    ] = None,
+    on_busy: Annotated[OnBusy | None, typer.Option("--on-busy", help="Action on a message while the agent is busy.")] = None,
     cost_limit: Annotated[
-        str | None, typer.Option("--cost-limit", metavar="USD", help="What the whole conversation may spend on models.")
+        str | None, typer.Option("--cost-limit", metavar="USD", help="Cost limit of the whole conversation in dollars.")
     ] = None,
     token_limit: TokenLimit = None,
     team_budget: TeamBudget = None,
     spends_as: Agent = None,
     tenant: Tenant = None,
-    here: Annotated[bool, typer.Option("--here", help="On a fleet's store: run the agent in this process too.")] = False,
+    here: Annotated[bool, typer.Option("--here", help="On a fleet's store: execute the agent in this process too.")] = False,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
-    """Talk with an agent, a line a message; what was said goes on on any machine.
+    """Chat with an agent.
 
-    A line `/attach FILE` has an image, a recording or a document go with the next message; `/help` lists such lines.
-
-    A line that is typed while the agent answers does what --on-busy says, Ctrl-C stops the reply, Ctrl-D leaves. A reply that
-    was cut off, because this process was killed, is gone on with when the conversation is.
+    The conversation can be continued on any machine. A line `/attach FILE` attaches an image, a recording or a document to the
+    next message; `/help` lists such lines. A line that you type while the agent answers does what --on-busy says. Ctrl-C stops
+    the reply, and Ctrl-D leaves. A reply that a crash cut off continues with the conversation.
     """
     name = conversation or f"chat-{uuid.uuid4().hex[:12]}"
     limits = {"cost_limit_usd": cost_limit, "max_tokens": token_limit, "team_budget": team_budget, "agent": spends_as}
@@ -290,3 +290,6 @@ async def _lines() -> AsyncGenerator[str, None]:
             return
         if line.strip():
             yield line.strip("\r\n")
+
+
+EXAMPLES: Final = {"chat": "assistant.py:assistant --conversation ada"}

@@ -22,11 +22,11 @@ _MARKS = {"both": " ", "first": "-", "second": "+"}
 
 def diff(
     run: RunArgument,
-    other: Annotated[str, typer.Argument(metavar="OTHER", help="The run to compare it with, its fork for instance.")],
+    other: Annotated[str, typer.Argument(metavar="OTHER", help="Run to compare with, like its fork.")],
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Compare the paths of two runs: which nodes only one came to (-, +), and what else is different."""
+    """Compare the paths of two runs: nodes that only one reached (-, +), and other differences."""
     found = asyncio.run(_compare(run, other, store))
     if as_json:
         from msgspec import to_builtins

@@ -31,25 +31,35 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN: Final = 20
 
-From = Annotated[
-    str, typer.Option("--from", metavar="STEP", help="The step from which it goes its own way: draft#2, or in a flow flow#1/3.")
-]
+From = Annotated[str, typer.Option("--from", metavar="STEP", help="Step to fork from: draft#2, or in a flow flow#1/3.")]
 Input = Annotated[
-    str | None, typer.Option("--input", "-i", metavar="JSON", help="Another input: JSON, @FILE, or @- for stdin.")
+    str | None,
+    typer.Option(
+        "--input",
+        "-i",
+        metavar="JSON",
+        help="Input of the new run; by default the original's. Give JSON, @FILE, or @- for stdin.",
+    ),
 ]
-Output = Annotated[str | None, typer.Option("--output", metavar="JSON", help="What the step comes to, instead of being done.")]
+Output = Annotated[
+    str | None, typer.Option("--output", metavar="JSON", help="Output of the step, instead of executing it again.")
+]
 State = Annotated[
-    str | None, typer.Option("--state", metavar="JSON", help="What other nodes came to: an object, by their names.")
+    str | None, typer.Option("--state", metavar="JSON", help="Outputs of other nodes: a JSON object by node name.")
 ]
 RepeatEffects = Annotated[
-    bool, typer.Option("--repeat-effects", help="Do also what happens once and is new; otherwise a person is asked each time.")
+    bool,
+    typer.Option(
+        "--repeat-effects", help="Make new calls of once-only tools without asking; by default a person approves each."
+    ),
 ]
 CostLimit = Annotated[
     str | None,
-    typer.Option("--cost-limit", metavar="USD", help="What it may spend on models; by default what the origin might."),
+    typer.Option("--cost-limit", metavar="USD", help="Cost limit of the new run in dollars; by default the original's."),
 ]
 Key = Annotated[
-    str | None, typer.Option("--key", metavar="KEY", help="The same again is the same run; with --all the same runs.")
+    str | None,
+    typer.Option("--key", metavar="KEY", help="Start key: the same key returns the same run, or with --all the same runs."),
 ]
 
 
@@ -75,8 +85,8 @@ def fork(
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
-    """Start a run with another's history before a step, or with that of each of some; what it asks for as that run did is not
-    done again."""
+    """Start a new run from a step of another run, or of all matching runs. Calls that match the original run's calls reuse
+    their outcomes."""
     from holdfast.service.declarations import command as cmd
 
     many = Many(Asked(tenant, workflow, status, None, since, until), limit, yes, dry_run)

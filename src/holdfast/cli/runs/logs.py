@@ -31,11 +31,14 @@ _LAST_WORDS_S: Final = 2.0
 def logs(
     run: RunArgument,
     job: Annotated[str | None, typer.Argument(metavar="JOB", help="Only this job, with all its combinations.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until the run has ended.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more until the run has ended.")] = False,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Print what the jobs of a run have printed, also when their workers are gone; of each try the beginning and the end."""
+    """Print the output of a run's jobs.
+
+    The beginning and the end of each attempt are kept, even after the worker is gone.
+    """
     with Interruption(lambda: "Interrupted.") as interruption:
         try:
             asyncio.run(_logs(run, _Printing(job, as_json=as_json), follow, store, interruption))
@@ -127,3 +130,6 @@ class _Printing:
 
 def _title(job: str, attempt: int) -> str:
     return job if attempt == 1 else f"{job}, try {attempt}"
+
+
+EXAMPLES: Final = {"logs": "019aa8b2 --follow"}

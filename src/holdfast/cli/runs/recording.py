@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 _ENDED = ("completed", "failed", "cancelled")
 
 
-To = Annotated[Path, typer.Option("--to", metavar="FILE", help="The file that is written; it must not be there.")]
+To = Annotated[Path, typer.Option("--to", metavar="FILE", help="File to write; it must not exist.")]
 Redacted = Annotated[
-    list[str] | None, typer.Option("--redact", metavar="FIELD", help="A field whose values are personal. May be repeated.")
+    list[str] | None,
+    typer.Option("--redact", metavar="FIELD", help="Field whose values are replaced entirely. May be repeated."),
 ]
-Whole = Annotated[bool, typer.Option("--whole", help="Take nothing personal out, where the settings permit it.")]
+Whole = Annotated[bool, typer.Option("--whole", help="Replace nothing, if the settings allow it.")]
 
 
 def export(
@@ -50,8 +51,11 @@ def export(
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
-    """Write what runs were told to a file, one a line, for `holdfast replay`. Personal data is replaced: what looks like an
-    address, a telephone, a card or an account, who decided, and whole fields with --redact."""
+    """Write records of runs to a file, one per line, for `holdfast replay`.
+
+    Personal data is replaced: what looks like an address, a phone, a card or an account, names of reviewers, and whole fields
+    with --redact.
+    """
     from holdfast import settings
     from holdfast.evaluation.recording import expect_permitted
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -54,26 +54,29 @@ def run(
         str,
         typer.Argument(
             metavar="WORKFLOW",
-            help="FILE.py:WORKFLOW, FILE.yaml or PACKAGE.MODULE:NAME. Or the name of one that the store knows (`workflows"
-            " list`): that runs where its code is, and is followed from here.",
+            help=(
+                "Workflow: FILE.py:NAME, FILE.yaml, PACKAGE.MODULE:NAME, or a name that `workflows list`"
+                " shows. A named workflow runs where its code is loaded."
+            ),
         ),
     ],
     given: Annotated[
-        str | None, typer.Option("--input", "-i", metavar="JSON", help="The input: JSON, @FILE of it, or @- for stdin.")
+        str | None, typer.Option("--input", "-i", metavar="JSON", help="Input of the run: JSON, @FILE, or @- for stdin.")
     ] = None,
     tenant: Annotated[
         str | None,
         typer.Option(
-            "--tenant", metavar="TENANT", help="Whose run it is; by default that of the token at a server, else `default`."
+            "--tenant", metavar="TENANT", help="Tenant of the run; by default that of the token at a server, else `default`."
         ),
     ] = None,
     team: Annotated[
-        str | None, typer.Option("--team", metavar="TEAM", help="Whose of the tenant: what its limits count it in.")
+        str | None,
+        typer.Option("--team", metavar="TEAM", help="Team of the tenant; what is spent counts in the team's budgets too."),
     ] = None,
     team_budget: TeamBudget = None,
     agent: Agent = None,
     cost_limit: Annotated[
-        str | None, typer.Option("--cost-limit", metavar="USD", help="What the run may spend on models.")
+        str | None, typer.Option("--cost-limit", metavar="USD", help="Cost limit in dollars, for the run and its children.")
     ] = None,
     token_limit: TokenLimit = None,
     model_calls: ModelCallLimit = None,
@@ -81,17 +84,17 @@ def run(
     wall_s: WallLimit = None,
     on_limit: AtLimit = None,
     key: Annotated[
-        str | None, typer.Option("--key", metavar="KEY", help="Makes the start idempotent: the same key is the same run.")
+        str | None, typer.Option("--key", metavar="KEY", help="Start key: the same key returns the same run.")
     ] = None,
     run_tag: Annotated[
-        list[str] | None, typer.Option("--run-tag", metavar="TAG", help="A word by which the run is found; repeatable.")
+        list[str] | None, typer.Option("--run-tag", metavar="TAG", help="Tag to find the run by. May be repeated.")
     ] = None,
     queue: Annotated[
-        bool, typer.Option("--queue", help="Where too many runs are active, wait for a place instead of being refused.")
+        bool, typer.Option("--queue", help="Wait for a place when too many runs are active, instead of being refused.")
     ] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return once the run is durably started.")] = False,
     here: Annotated[
-        bool, typer.Option("--here", help="On a fleet's store: run its steps in this process too, as a worker would.")
+        bool, typer.Option("--here", help="On a fleet's store: execute its steps in this process too, as a worker would.")
     ] = False,
     label: Labels = None,
     tag: Tags = None,
@@ -105,14 +108,17 @@ def run(
             metavar="SECONDS",
             min=0,
             max=3600,
-            help="What calls of tools and models that have left get to bring their outcome home, when it is interrupted.",
+            help="Time that calls already sent get to finish after an interruption, in seconds.",
         ),
     ] = 30.0,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
-    """Start a run and follow it until it ends or waits for somebody. In a fleet the workers run it."""
+    """Start a run and follow it until it ends or waits.
+
+    In a fleet, the workers execute it.
+    """
     following = Following(target, store)
     with Interruption(following.words) as interruption:
         try:
@@ -395,3 +401,6 @@ def _conclude(outcome: Outcome) -> None:
     terminal.say(f"Run {found['run_id']}: {found['status']}, {spent}." + (f" {why}" if why and ended else ""))
     for line in waits:
         terminal.say(line)
+
+
+EXAMPLES: Final = {"run": 'refund.py:refund --input \'{"customer": "ada", "price": 50}\''}

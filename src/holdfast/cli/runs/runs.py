@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from holdfast.service.declarations.declaration import Command
     from holdfast.service.principal import Principal
 
-app = typer.Typer(help="See what runs there are, and pause, cancel, retry, extend, signal or score one.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 app.command()(tail)
 app.command()(stream)
 app.command()(fork)
@@ -51,18 +51,14 @@ def list_(
     key: Key = None,
     since: Since = None,
     until: Until = None,
-    before: Annotated[str | None, typer.Option("--before", metavar="RUN", help="Only those older than this run.")] = None,
-    children_of: Annotated[
-        str | None, typer.Option("--children-of", metavar="RUN", help="Only those that this run has asked for.")
-    ] = None,
+    before: Annotated[str | None, typer.Option("--before", metavar="RUN", help="Only runs older than this one.")] = None,
+    children_of: Annotated[str | None, typer.Option("--children-of", metavar="RUN", help="Only children of this run.")] = None,
     tag: RunTags = None,
     text: Text = None,
     min_cost: MinCost = None,
     max_cost: MaxCost = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1_000_000, help="Maximum number of rows.")] = 50,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Go on: print each of them again when it has changed, until interrupted.")
-    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Print each run again when it changes, until interrupted.")] = False,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
@@ -74,16 +70,14 @@ def list_(
 @app.command()
 def show(
     run: RunArgument,
-    tree: Annotated[
-        bool, typer.Option("--tree", help="With everything below it: its children, theirs, and what all have cost.")
-    ] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="Include all runs below it, and their total cost.")] = False,
     trace: Annotated[
-        bool, typer.Option("--trace", help="Its trace: what happened at its nodes, how long it took and what it cost, no data.")
+        bool, typer.Option("--trace", help="Show what happened at each node, how long it took and what it cost, without data.")
     ] = False,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Show a run: its steps, its money, its effects, and what it waits for."""
+    """Show a run: its steps, cost and effects, and what it waits for."""
     if tree and trace:
         raise UsageError("--tree shows many runs, --trace one: say one of them.")
     portrait.show(run, tree=tree, trace=trace, as_json=as_json, store=store)
@@ -92,25 +86,25 @@ def show(
 @app.command()
 def events(
     run: RunArgument,
-    after: Annotated[int, typer.Option("--after", metavar="SEQ", help="Only those after this one.")] = 0,
-    follow: Annotated[bool, typer.Option("--follow", help="Wait for more, until the run has ended.")] = False,
+    after: Annotated[int, typer.Option("--after", metavar="SEQ", help="Only events after this number.")] = 0,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for more until the run has ended.")] = False,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Print a run's history, one event a line: when, how long after its start, and what matters of it."""
+    """Print the history of a run, one event per line, with its time."""
     history.show(run, after, follow=follow, as_json=as_json, store=store)
 
 
 @app.command()
 def items(
     run: RunArgument,
-    map_: Annotated[str, typer.Argument(metavar="MAP", help="The map, as `runs show` calls it: review, flow/2.")],
-    after: Annotated[int, typer.Option("--after", metavar="SEQ", help="Only those that ended after this event.")] = 0,
+    map_: Annotated[str, typer.Argument(metavar="MAP", help="Map, as `runs show` names it: review, flow/2.")],
+    after: Annotated[int, typer.Option("--after", metavar="SEQ", help="Only items that ended after this event.")] = 0,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="Maximum number of rows.")] = 100,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """List how the items of a map have ended, in the order in which they did."""
+    """List the ended items of a map, in the order in which they ended."""
     history.show_items(run, map_, after, limit, as_json=as_json, store=store)
 
 
@@ -136,9 +130,9 @@ def cancel(
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
-    """Cancel a run, or all of some: nothing new begins, a flow cleans up, what it did is compensated, then it ends.
+    """Cancel a run, or all matching runs. No new step starts, a flow cleans up, effects are compensated, and then the run ends.
 
-    Cancelling it again cuts short what cleans up.
+    Cancelling again cuts the clean-up short.
     """
     many = Many(Asked(tenant, workflow, status, key, since, until, tags=tag), limit, yes, dry_run)
     why = reason or "cancelled"
@@ -181,9 +175,9 @@ def _doing(name: str) -> Callable[..., int]:
 
 
 for _name, _help in (
-    ("retry", "Take up a failed run where it failed, or all of some: what is done stays done, what failed is tried again."),
-    ("pause", "Pause a run, or all of some: what has begun may finish, nothing new begins."),
-    ("resume", "Let a paused run go on, or all of some."),
+    ("retry", ("Retry a failed run from where it failed, or all matching runs. Completed steps stay as they are.")),
+    ("pause", "Pause a run, or all matching runs. Steps under way may finish, and no new step starts."),
+    ("resume", "Resume a paused run, or all matching runs."),
 ):
     app.command(_name, help=_help)(_doing(_name))
 
@@ -223,28 +217,23 @@ async def _tell_of_one(name: str, run: str, as_json: bool, store: str | None) ->
 @app.command()
 def extend(
     run: RunArgument,
-    steps: Annotated[int | None, typer.Option("--steps", metavar="N", help="The new limit on steps.")] = None,
-    tokens: Annotated[int | None, typer.Option("--tokens", metavar="N", help="The new limit on tokens.")] = None,
-    model_calls: Annotated[
-        int | None, typer.Option("--model-calls", metavar="N", help="The new limit on calls of models.")
-    ] = None,
-    tool_calls: Annotated[
-        int | None, typer.Option("--tool-calls", metavar="N", help="The new limit on calls of tools.")
-    ] = None,
+    steps: Annotated[int | None, typer.Option("--steps", metavar="N", help="New limit on steps.")] = None,
+    tokens: Annotated[int | None, typer.Option("--tokens", metavar="N", help="New limit on tokens.")] = None,
+    model_calls: Annotated[int | None, typer.Option("--model-calls", metavar="N", help="New limit on model calls.")] = None,
+    tool_calls: Annotated[int | None, typer.Option("--tool-calls", metavar="N", help="New limit on tool calls.")] = None,
     active: Annotated[
-        int | None, typer.Option("--active-s", metavar="SECONDS", help="The new limit on active time, in seconds.")
+        int | None, typer.Option("--active-s", metavar="SECONDS", help="New limit on active time, in seconds.")
     ] = None,
     wall: Annotated[
-        int | None, typer.Option("--wall-s", metavar="SECONDS", help="The new limit on its time since its start, in seconds.")
+        int | None,
+        typer.Option("--wall-s", metavar="SECONDS", help="New limit on the time since the start, waits included, in seconds."),
     ] = None,
-    lifespan: Annotated[
-        int | None, typer.Option("--lifespan-s", metavar="SECONDS", help="The new lifespan, in seconds.")
-    ] = None,
+    lifespan: Annotated[int | None, typer.Option("--lifespan-s", metavar="SECONDS", help="New lifespan, in seconds.")] = None,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Raise a run's limits, so that it goes on from where it stopped. (Money: holdfast budget raise.)"""
+    """Raise limits of a run, which continues where it stopped. For money, use `holdfast budget raise`."""
     given = {
         "steps": steps,
         "tokens": tokens,
@@ -266,14 +255,16 @@ def extend(
 @app.command()
 def signal(
     run: RunArgument,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The signal's name.")],
-    data: Annotated[str | None, typer.Option("--data", metavar="JSON", help="What it carries: JSON or @FILE.")] = None,
-    key: Annotated[str | None, typer.Option("--key", help="Send it once: the same key again sends nothing.")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the signal.")],
+    data: Annotated[str | None, typer.Option("--data", metavar="JSON", help="Data of the signal: JSON or @FILE.")] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="KEY", help="Idempotency key: repeated, it sends nothing.")
+    ] = None,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Send a run a signal; it is kept until a step asks for it."""
+    """Send a signal to a run. The run keeps it until a step asks for it."""
     value = json_value(data, "--data") if data is not None else None
     _act(run, _telling("Signal", name, value, key), by=by, as_json=as_json, store=store)
 
@@ -281,17 +272,16 @@ def signal(
 @app.command()
 def migrate(
     run: RunArgument,
-    target: Annotated[
-        str, typer.Argument(metavar="WORKFLOW", help="FILE.py:WORKFLOW, or the name of one that the store knows.")
-    ],
+    target: Annotated[str, typer.Argument(metavar="WORKFLOW", help="Workflow: FILE.py:NAME, or the name of one in the store.")],
     version: Annotated[
-        int | None, typer.Option("--version", metavar="N", min=1, help="With a name: this version, not the highest.")
+        int | None,
+        typer.Option("--version", metavar="N", min=1, help="With a name: version of the workflow; by default the highest."),
     ] = None,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Have a run go on with another definition of its workflow."""
+    """Continue a run with another definition of its workflow."""
     from holdfast.cli.target import is_name, load
 
     if is_name(target):
@@ -335,3 +325,24 @@ def _act(run: str, *deeds: Deed, by: str | None, as_json: bool, store: str | Non
             return found
 
     tell_run(asyncio.run(work()), as_json)
+
+
+EXAMPLES: Final = {
+    "list": "--status failed --since 3d",
+    "show": "019aa8b2",
+    "events": "019aa8b2 --follow",
+    "items": "019aa8b2 review",
+    "tail": "--from now --follow",
+    "stream": "019aa8b2 --follow",
+    "fork": "019aa8b2 --from flow#1/1 --cost-limit 0.50",
+    "diff": "019aa8b2 019aa9c3",
+    "export": "019aa8b2 --to runs.jsonl",
+    "score": "019aa8b2 helpful 0.8 --comment 'Found the invoice.'",
+    "cancel": "019aa8b2 --reason 'duplicate order'",
+    "retry": "--all --workflow refund --since 2h --yes",
+    "pause": "019aa8b2",
+    "resume": "019aa8b2",
+    "extend": "019aa8b2 --steps 2000",
+    "signal": "019aa8b2 paid --data '{\"amount\": 40}'",
+    "migrate": "019aa8b2 refund.py:refund",
+}

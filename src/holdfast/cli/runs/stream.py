@@ -27,21 +27,21 @@ def stream(
     run: RunArgument,
     name: Annotated[
         str | None,
-        typer.Option("--name", metavar="STREAM", help="Only this stream, `model`, or what one call says: draft#1:0:1."),
+        typer.Option("--name", metavar="STREAM", help="Only this stream, `model`, or one model call, like draft#1:0:1."),
     ] = None,
     since: Annotated[
         str,
         typer.Option(
             "--from",
             metavar="PLACE",
-            help="`start`, `now`, a cursor, or with --name a number: of the value, or of the character of the call.",
+            help="Place to start at: `start`, `now` or a cursor. With --name also a number, of a value or of a character.",
         ),
     ] = "start",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until the run has ended.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more until the run has ended.")] = False,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Print what models say in a run, and what its code writes to streams; with --json each piece with its cursor."""
+    """Print what models output in a run, and what its code writes to streams. With --json, each piece has its cursor."""
     reading = _Reading(run, name, since, as_json, store)
     with Interruption(reading.words) as interruption:
         try:

@@ -33,14 +33,14 @@ def tail(
     since: Annotated[
         str,
         typer.Option(
-            "--from", metavar="CURSOR", help="Go on after this cursor; `start` is the oldest event known, `now` the end."
+            "--from", metavar="CURSOR", help="Start after this cursor; `start` is the oldest known event, `now` the end."
         ),
     ] = START,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for more until interrupted.")] = False,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Print the events of all runs in the order of their commits, one a line; with --json each with its cursor."""
+    """Print the events of all runs in commit order, one per line. With --json, each has its cursor."""
     telling = Telling(since, follow, as_json, store)
     with Interruption(telling.words) as interruption:
         try:
