@@ -152,7 +152,7 @@ INNER_FLOORS = {
         {"unknown_children"},
     ),
     "service": (
-        {"control", "cursor", "json_text", "principal", "subscription", "turn"},
+        {"control", "cursor", "doc", "json_text", "principal", "subscription", "turn"},
         {"view"},
         {"declarations"},
         {"records", "speech", "text"},

@@ -58,6 +58,19 @@ def test_no_schema_that_is_referred_to_has_a_default() -> None:
         assert [each for each in parts(schema) if "default" in each] == [], name
 
 
+def test_every_field_that_is_sent_or_answered_is_described() -> None:
+    told = document()
+    fields = [each for part in parts(told) for each in part.get("properties", {}).items() if part.get("type") == "object"]
+    fields += [(each["name"], each) for part in parts(told["paths"]) for each in part.get("parameters", ())]
+    assert [name for name, each in fields if not each.get("description", "").endswith(".")] == []
+
+
+def test_an_object_within_a_list_or_a_choice_has_a_title() -> None:
+    """A generator would call its type after its place: SayBodyPartsType0Item."""
+    inner = [each for part in parts(document()) for each in [part.get("items", {}), *part.get("anyOf", ())]]
+    assert [each for each in inner if each.get("type") == "object" and "title" not in each] == []
+
+
 def test_operations_are_called_after_what_they_do() -> None:
     found = {
         f"{method} {path.removeprefix('/api/v1')}": each["operationId"]

@@ -26,6 +26,7 @@ from holdfast.service import view
 from holdfast.service.access.identity import Holder
 from holdfast.service.declarations.declaration import Answer
 from holdfast.service.service import Service
+from holdfast.service.view.plain import Dollars, Time
 from holdfast.testing.model_server import Fault, ModelServer, Rule
 from tests import media
 from tests.http import flows, rows
@@ -124,7 +125,12 @@ async def port(tmp_path: Path) -> AsyncIterator[Port]:
             yield Port(address, engine)
 
 
-def test_every_row_has_a_schema_in_which_each_key_is_described() -> None:
+MOST_CHARACTERS: Final = 200
+OF_EVERY_VALUE: Final = {msgspec.json.schema(each)["description"] for each in (Time, Dollars)}
+"""What says of a field only that it is a time, or an amount."""
+
+
+def test_each_key_of_each_row_has_a_short_description_of_its_own() -> None:
     kinds = [*rows.row_types()]
     _, schemas = msgspec.json.schema_components(kinds)
     assert schemas.keys() == {kind.__name__ for kind in kinds}, "each row within a row is exported too"
@@ -132,7 +138,10 @@ def test_every_row_has_a_schema_in_which_each_key_is_described() -> None:
         schema = schemas[kind.__name__]
         assert schema["description"].endswith("."), kind
         for name, each in schema["properties"].items():
-            assert each, f"{kind.__name__}.{name} may be anything, and nothing describes it"
+            text = each.get("description", "")
+            assert text.endswith("."), f"{kind.__name__}.{name}: {text!r}"
+            assert len(text) <= MOST_CHARACTERS, f"{kind.__name__}.{name}: {len(text)}"
+            assert text not in OF_EVERY_VALUE, f"{kind.__name__}.{name}: tell what it is the time, or the amount, of"
 
 
 def test_every_route_that_answers_with_rows_says_with_which() -> None:

@@ -8,21 +8,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, get_args
 
+from holdfast.authoring import tool
 from holdfast.core.capacity import lending
 from holdfast.core.facts.state import StepStatus
 from holdfast.core.nouns import conversations, memory, schedules, scores, tool_policy
 from holdfast.core.values import access, policies, proposal, scopes
 from holdfast.core.views import projection, status
 from holdfast.ports.beside_runs import LetterState
+from holdfast.service.view import conversation, run
 
 _SETS: Final[Mapping[str, Any]] = {
     "BudgetPeriod": scopes.Period,
     "Comparison": tool_policy.Comparison,
     "DeadLetterState": LetterState,
+    "EffectPolicy": tool.EffectPolicy,
     "GateState": projection.GateState,
     "Grant": access.Grant,
     "LimitAction": policies.OnLimit,
+    "LimitName": run.LimitName,
     "MemoryKind": memory.Kind,
+    "MessageStatus": conversation.MessageStatus,
     "OnBusy": conversations.OnBusy,
     "Overlap": schedules.Overlap,
     "PoolCounts": lending.Counted,
@@ -31,6 +36,7 @@ _SETS: Final[Mapping[str, Any]] = {
     "RunStatus": status.Status,
     "ScoreSource": scores.Source,
     "StepStatus": StepStatus,
+    "WaitKind": status.WaitKind,
 }
 _NAMES: Final = {frozenset(get_args(values)): name for name, values in _SETS.items()}
 

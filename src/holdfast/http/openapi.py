@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -24,18 +24,18 @@ from holdfast.service.view import CallerRow, EventRow, LinkUsedRow, TailRow
 
 _REF: Final = "#/components/schemas/{name}"
 _PROBLEMS: Final = {
-    HTTPStatus.BAD_REQUEST: "The request makes no sense.",
+    HTTPStatus.BAD_REQUEST: "The request is malformed.",
     HTTPStatus.UNAUTHORIZED: "The token is missing or wrong.",
     HTTPStatus.FORBIDDEN: "The token does not allow this.",
-    HTTPStatus.NOT_FOUND: "There is no such thing, or it is another tenant's.",
-    HTTPStatus.CONFLICT: "Somebody else was first, or the run is not in a state for this.",
-    HTTPStatus.GONE: "Nobody can say any more what came after this cursor.",
-    HTTPStatus.PRECONDITION_FAILED: "What If-Match says is not how it stands now.",
+    HTTPStatus.NOT_FOUND: "It does not exist, or it belongs to another tenant.",
+    HTTPStatus.CONFLICT: "Another request came first, or the run's state does not allow this.",
+    HTTPStatus.GONE: "The events after this cursor are no longer known.",
+    HTTPStatus.PRECONDITION_FAILED: "It has changed: its ETag is not the one in If-Match.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too large.",
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is no JSON.",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not JSON.",
     HTTPStatus.UNPROCESSABLE_ENTITY: "A field is wrong; `errors` say which.",
-    HTTPStatus.TOO_MANY_REQUESTS: "Too much at once: try again after Retry-After.",
-    HTTPStatus.SERVICE_UNAVAILABLE: "The store or the server is away for a moment.",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too many requests: try again after Retry-After.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "The store or the server is unavailable for a moment.",
 }
 _STREAMED: Final = ("/runs/{run}/events", "/runs/{run}/stream", "/events")
 
@@ -56,7 +56,7 @@ def document() -> Mapping[str, Any]:
         "info": {
             "title": "Holdfast",
             "version": __version__,
-            "description": "Durable runs of agents and workflows: what may be told and asked. Money is dollars as text,"
+            "description": "Durable runs of agents and workflows. Money is dollars as text,"
             " times are RFC 3339, ids are opaque.",
         },
         "security": [{"token": []}],
@@ -117,8 +117,9 @@ def _shape_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _page(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    cursor = {"type": ["string", "null"], "description": "Where the list goes on; null at its end."}
-    properties = {"rows": {"type": "array", "items": _shape_of(kind)}, "cursor": cursor}
+    cursor = {"type": ["string", "null"], "description": "Cursor at which the list goes on; null at its end."}
+    rows = {"type": "array", "items": _shape_of(kind), "description": "Rows of this page."}
+    properties = {"rows": rows, "cursor": cursor}
     return {"type": "object", "description": "A page of a list.", "properties": properties, "required": ["rows", "cursor"]}
 
 
@@ -139,10 +140,7 @@ def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
         "tags": [route.path.split("/")[1]],
         "summary": about.split(". ")[0].rstrip("."),
         "description": about,
-        "parameters": [
-            _parameter(name, "path", fields[name]["description"], {"type": "string", "minLength": 1}, required=True)
-            for name in route.in_path
-        ],
+        "parameters": [_parameter(name, "path", fields[name]["description"], _NAME, required=True) for name in route.in_path],
         "responses": _responses(route),
     }
     if route.method == "POST":
@@ -183,6 +181,7 @@ def _parameter(name: str, place: str, words: str, schema: Mapping[str, Any], *, 
     return {"name": name, "in": place, "required": required, "description": words, "schema": schema}
 
 
+_NAME: Final = {"type": "string", "minLength": 1}
 _BOUNDS: Final = {"limit": {"minimum": 1, "maximum": query.MOST}, "wait_s": {"minimum": 0, "maximum": 30}}
 
 
@@ -200,16 +199,16 @@ def _body(route: Route, fields: Mapping[str, Any], needed: Any) -> dict[str, Any
 def _headers(route: Route) -> dict[str, str]:
     found = {}
     if route.method == "POST":
-        found["Holdfast-As"] = "Who acts, as the holder of the token says; nobody verifies it."
-        found["Holdfast-Roles"] = "In which roles, with commas between them; nobody verifies it either."
+        found["Holdfast-As"] = "Name of the person who acts. It is a claim of the token's holder and is not verified."
+        found["Holdfast-Roles"] = "Roles in which the person acts, separated by commas. They are not verified either."
         if route.takes.keeps:
-            found[_KEY] = "The same request under the same key is done once, and answered alike, for 24 hours."
+            found[_KEY] = "The same request with the same key is carried out once and gets the same answer, for 24 hours."
     if route.takes.answers is Answer.RUN or route.path == "/runs/{run}":
-        found["Prefer"] = "`wait=20`: wait so many seconds at most for the run to end, or to wait for somebody."
+        found["Prefer"] = "`wait=20` answers when the run has ended or waits for a person, or after 20 seconds; at most 30."
     if tag := route.takes.tag:
-        found["If-Match"] = f"Only if `GET {tag}` still answers with this ETag."
+        found["If-Match"] = f"Carry it out only if `GET {tag}` still has this ETag."
     if route.path in _STREAMED:
-        found["Last-Event-ID"] = "As events: go on after this one."
+        found["Last-Event-ID"] = "Id of the last event that was received; events go on after it."
     return found
 
 
@@ -253,14 +252,18 @@ def _about_me() -> dict[str, Any]:
 
 
 def _about_links() -> dict[str, Any]:
-    said = {"data": {}, "decision": {"type": "string"}, "reason": {"type": ["string", "null"]}}
+    said = {
+        "data": {"description": "Data of the signal or of the decision."},
+        "decision": _text("Decision that the gate allows; by default `approve`."),
+        "reason": {"type": ["string", "null"], "description": "Reason of the decision, kept in the run's history."},
+    }
     schema = {"type": "object", "properties": said, "additionalProperties": False}
     return {
         "operationId": "use_link",
         "tags": ["links"],
         "summary": "Send the signal that a link is for, or decide its gate, once, without any other token",
         "security": [],
-        "parameters": [{"name": "token", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}],
+        "parameters": [_parameter("token", "path", "Secret of the link, which ends its address.", _NAME, required=True)],
         "requestBody": {"required": False, "content": {"application/json": {"schema": schema}}},
         "responses": {
             "200": {"description": Answer.ROW.value, "content": {"application/json": {"schema": _named("LinkUsedRow")}}},
@@ -277,8 +280,8 @@ def _about_agui() -> dict[str, Any]:
         "description": "The body is the protocol's RunAgentInput, of which the newest user message and `resume` are taken,"
         " and the answer is the protocol's events: https://docs.ag-ui.com/spec/1.0.",
         "parameters": [
-            {"name": "workflow", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}},
-            _header(_KEY, "For 24 hours the key is of this request; the same again is told its answer from the beginning."),
+            _parameter("workflow", "path", "Name of the agent's workflow.", _NAME, required=True),
+            _header(_KEY, "The same request with the same key gets the same answer from its beginning, for 24 hours."),
         ],
         "requestBody": {"required": True, "content": {"application/json": {"schema": _RUN_AGENT_INPUT}}},
         "responses": {
@@ -288,57 +291,74 @@ def _about_agui() -> dict[str, Any]:
     }
 
 
-_TEXT: Final = {"type": "string"}
+def _text(words: str, **more: Any) -> dict[str, Any]:
+    return {"type": "string", "description": words, **more}
+
+
+def _object(title: str, words: str, properties: Mapping[str, Any], required: Sequence[str], **more: Any) -> dict[str, Any]:
+    """Return the schema of an object that stands within another; a generator names its type after the title."""
+    return {"type": "object", "title": title, "description": words, "properties": properties, "required": required, **more}
+
+
+_MESSAGE: Final = _object(
+    "Message",
+    "A message of the user.",
+    {
+        "id": _text("Id of the message, chosen by the front end."),
+        "role": _text("Role of the author; messages of other roles are not read.", const="user"),
+        "content": _text("Text of the message."),
+    },
+    ["id", "role", "content"],
+)
+_DECISION: Final = _object(
+    "Decision",
+    "Decision of the gate that an interrupt stands for.",
+    {
+        "decision": _text("Decision that the gate allows, unless the interrupt is cancelled."),
+        "shown_hash": _text("Hash of what the gate showed, as the interrupt brings it."),
+        "data": {"description": "Data of the decision: the fields of the form."},
+        "reason": _text("Reason of the decision."),
+    },
+    ["shown_hash"],
+    additionalProperties=False,
+)
+_RESUME: Final = _object(
+    "Resume",
+    "Answer to an interrupt.",
+    {
+        "interruptId": _text("Id of the interrupt, which is the id of its gate."),
+        "status": _text("`resolved` with a payload, or `cancelled`.", enum=["resolved", "cancelled"]),
+        "payload": _DECISION,
+    },
+    ["interruptId", "status"],
+)
 _RUN_AGENT_INPUT: Final = {
     "type": "object",
     "properties": {
-        "threadId": {"type": "string", "minLength": 1},
-        "runId": _TEXT,
-        "messages": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"id": _TEXT, "role": {"type": "string", "const": "user"}, "content": _TEXT},
-                "required": ["id", "role", "content"],
-            },
-        },
-        "resume": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "interruptId": _TEXT,
-                    "status": {"type": "string", "enum": ["resolved", "cancelled"]},
-                    "payload": {
-                        "type": "object",
-                        "properties": {"decision": _TEXT, "shown_hash": _TEXT, "data": {}, "reason": _TEXT},
-                        "required": ["shown_hash"],
-                        "additionalProperties": False,
-                    },
-                },
-                "required": ["interruptId", "status"],
-            },
-        },
+        "threadId": _text("Name of the conversation.", minLength=1),
+        "runId": _text("Id of this exchange, chosen by the front end."),
+        "messages": {"type": "array", "description": "Messages, of which the newest by the user is sent.", "items": _MESSAGE},
+        "resume": {"type": "array", "description": "Answers to interrupts.", "items": _RESUME},
     },
     "required": ["threadId", "runId", "messages"],
 }
+_FIELD_ERROR: Final = _object(
+    "FieldError",
+    "A field of the request that is wrong.",
+    {"pointer": _text("JSON Pointer to the field (RFC 6901)."), "detail": _text("Error of the field, in words.")},
+    ["pointer", "detail"],
+)
 _PROBLEM: Final = {
     "type": "object",
+    "description": "An error, as RFC 9457 describes it.",
     "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "code": {"type": "string"},
-        "errors": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"pointer": {"type": "string"}, "detail": {"type": "string"}},
-                "required": ["pointer", "detail"],
-            },
-        },
-        "trace_id": {"type": "string"},
+        "type": _text("Identifier of the kind of error, as a URI."),
+        "title": _text("Kind of error, in words."),
+        "status": {"type": "integer", "description": "HTTP status of the response."},
+        "detail": _text("What happened, and what to do."),
+        "code": _text("Kind of error as a code, stable across versions: `not_found`, `invalid_input`."),
+        "errors": {"type": "array", "description": "Fields of the request that are wrong.", "items": _FIELD_ERROR},
+        "trace_id": _text("Trace of the request, by which the server's logs find it."),
     },
     "required": ["type", "title", "status", "detail", "code", "errors", "trace_id"],
 }

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import Final, NoReturn
+from typing import Annotated, Final, NoReturn
 
 import msgspec
+from msgspec import Meta
 
 from holdfast.errors import InvalidInput
 
@@ -29,8 +30,12 @@ class TeamAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An agent's place in a team budget. `initial_allocation` is its part of the total, above 0 and at most 1; agents without
     one share the rest equally. Of two agents that are idle equally long, the one with the lower `priority` lends first."""
 
-    priority: float = 1.0
-    initial_allocation: float | None = None
+    priority: Annotated[
+        float, Meta(description="Of two agents that are idle equally long, the one with the lower priority lends first.")
+    ] = 1.0
+    initial_allocation: Annotated[
+        float | None, Meta(description="Part of the total, above 0 and at most 1; by default an equal part of the rest.")
+    ] = None
 
 
 class Lender(msgspec.Struct, frozen=True):

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
-from typing import Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from holdfast.core.values import proposal
 from holdfast.core.values.claim import folded, is_among, suffices
@@ -42,11 +43,11 @@ def quorum_problems(quorum: object, reviewers: Sequence[str]) -> Iterator[str]:
 
 
 class When(msgspec.Struct, frozen=True):
-    """A condition on one argument of a call. `argument` is its name, or a path into objects (`order.amount`)."""
+    """A condition on one argument of a call."""
 
-    argument: str
-    compared: Comparison
-    value: Any
+    argument: Annotated[str, Meta(description="Name of the argument, or a path into objects: `order.amount`.")]
+    compared: Annotated[Comparison, Meta(description="Comparison that must hold; numbers are compared as decimals.")]
+    value: Annotated[Any, Meta(description="Value that it is compared with: for `in` a list, for `matches` a pattern.")]
 
     @property
     def problem(self) -> str | None:

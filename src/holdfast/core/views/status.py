@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -45,6 +45,24 @@ _TIMED: Final = ("open", "retrying")
 """Operations that may wait for a moment."""
 NOTHING: Final = "nothing"
 """The kind of a wait that never ends by itself."""
+WaitKind: TypeAlias = Literal[
+    "place",
+    "worker",
+    "pool",
+    "gate",
+    "signal",
+    "shared_value",
+    "timer",
+    "retry",
+    "money",
+    "tokens",
+    "calls",
+    "child",
+    "effect",
+    "model",
+    "nothing",
+]
+"""Wait has the meaning of each."""
 MOST_CHILDREN_TOLD: Final = 20
 """Of those that a run waits for: its row is written with each commit. `children` lists all."""
 _PICKUP_MS: Final = 1000
@@ -76,7 +94,7 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
       that has the workflow starts the step again
     """
 
-    kind: str
+    kind: WaitKind
     reason: str
     id: str
     since_ms: int
@@ -209,7 +227,7 @@ def _for_news(step: str, place: str, op: Operation) -> Wait:
 def _for_money(state: State, step: str, place: str, op: Operation) -> Wait:
     """A wait in the run's own books, or in those of a scope above it."""
     if op.scope is not None:
-        kind = "tokens" if scopes.counts_tokens(op.scope) else "money"
+        kind: WaitKind = "tokens" if scopes.counts_tokens(op.scope) else "money"
         reason = f"{scopes.level(op.scope)}_{'budget' if op.blocked else 'holds_in_flight'}"
         return Wait(kind, reason, place, op.since_ms, step, op.due_at_ms, op.scope)
     room = state.headroom(op.needed_nanousd, op.needed_tokens, op.kind)

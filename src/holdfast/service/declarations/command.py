@@ -20,7 +20,8 @@ from holdfast.core.values.money import Usd
 from holdfast.core.values.policies import OnLimit
 from holdfast.core.values.scopes import Period
 from holdfast.service.declarations import field
-from holdfast.service.declarations.declaration import Command, Thing, Whole, command, doc
+from holdfast.service.declarations.declaration import Command, Thing, Whole, command
+from holdfast.service.doc import doc
 
 if TYPE_CHECKING:  # answers are named in quotes
     from holdfast.service import view  # noqa: F401

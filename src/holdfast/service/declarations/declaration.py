@@ -148,11 +148,6 @@ def query(
     return _declaring(at=at, grants=grants, about=about, whole=whole, is_command=False, rows=rows, **more)
 
 
-def doc(text: str) -> msgspec.Meta:
-    """Return a field's description, as OpenAPI shows it: `name: Annotated[str, doc("Name of the schedule.")]`."""
-    return msgspec.Meta(description=text)
-
-
 def declaration_of(kind: type) -> Declaration:
     """Return what a command or query takes. Raises TypeError for one that does not declare it."""
     found = _DECLARED.get(kind)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from msgspec import Meta, UnsetType
 
 from holdfast.core.values.money import Usd
-from holdfast.service.declarations.declaration import doc
+from holdfast.service.doc import doc
 
 # --- The subject of a command or query --------------------------------------------------------------------------------
 
@@ -18,7 +18,7 @@ RunId = Annotated[str, doc("Id of the run.")]
 GateId = Annotated[str, doc("Id of the gate.")]
 LetterId = Annotated[str, doc("Id of the dead letter, `RUN:STEP`, or `RUN` if that run has only one open.")]
 ApprovalId = Annotated[str, doc("Id of the standing approval.")]
-Part = Annotated[Any, Meta(extra_json_schema={"type": "object", "additionalProperties": True})]
+Part = Annotated[Any, Meta(extra_json_schema={"type": "object", "title": "ContentPart", "additionalProperties": True})]
 """A content part: any data, which the engine checks; an object in the description, or else generators leave the field out."""
 SignalName = Annotated[str, doc("Name of the signal.")]
 ScheduleName = Annotated[str, doc("Name of the schedule.")]

@@ -14,7 +14,8 @@ from msgspec import UNSET
 from holdfast.core.nouns.memory import Kind
 from holdfast.core.values.proposal import RiskLevel
 from holdfast.service.declarations import field
-from holdfast.service.declarations.declaration import ListQuery, Query, Rows, Thing, Whole, doc, query
+from holdfast.service.declarations.declaration import ListQuery, Query, Rows, Thing, Whole, query
+from holdfast.service.doc import doc
 
 if TYPE_CHECKING:  # answers are named in quotes
     from holdfast.service import view  # noqa: F401

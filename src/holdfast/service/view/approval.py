@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict
 
 import msgspec
-from msgspec import Meta
 
 from holdfast.core.nouns.tool_policy import Comparison
+from holdfast.service.doc import doc
+from holdfast.service.view import field
 from holdfast.service.view.plain import Time, iso
 
 if TYPE_CHECKING:
@@ -19,35 +20,33 @@ ApprovalState: TypeAlias = Literal["stands", "used_up", "over", "revoked"]
 class ConditionRow(TypedDict):
     """A condition on an argument of a tool call."""
 
-    argument: Annotated[str, Meta(description="The argument's name, or its path into objects: `order.amount`.")]
-    compared: Annotated[Comparison, Meta(description="The comparison; numbers are compared as decimals.")]
-    value: Annotated[Any, Meta(description="What the argument is compared with.")]
+    argument: Annotated[str, doc("The argument's name, or its path into objects: `order.amount`.")]
+    compared: Annotated[Comparison, doc("The comparison; numbers are compared as decimals.")]
+    value: Annotated[Any, doc("What the argument is compared with.")]
 
 
 class ApprovalRow(TypedDict):
     """A standing approval: tool calls that a person has approved in advance."""
 
-    approval: Annotated[str, Meta(description="Its id.")]
-    tenant: str
-    tool: Annotated[str, Meta(description="The tools it covers, as a pattern with `*` and `?`.")]
-    when: Annotated[list[ConditionRow], Meta(description="The conditions on the arguments, all of which must hold.")]
-    workflow: Annotated[str | None, Meta(description="The only workflow whose calls it covers; null for any.")]
-    run_id: Annotated[str | None, Meta(description="The only run whose calls it covers; null for any.")]
-    state: Annotated[
-        ApprovalState, Meta(description="`stands` while it covers calls; `used_up` after `most` calls, `over` after `until`.")
-    ]
-    used: Annotated[int, Meta(description="How many calls it has covered.")]
-    most: Annotated[int | None, Meta(description="How many calls it covers at most; null for any number.")]
-    by: Annotated[str, Meta(description="The person who granted it.")]
-    roles: Annotated[list[str], Meta(description="The roles in which they granted it.")]
-    reason: str | None
-    granted_at: Time
-    until: Annotated[Time, Meta(description="When it ends.")]
-    revoked_by: Annotated[str | None, Meta(description="The person who revoked it.")]
+    approval: Annotated[str, doc("Its id.")]
+    tenant: field.Tenant
+    tool: Annotated[str, doc("The tools it covers, as a pattern with `*` and `?`.")]
+    when: Annotated[list[ConditionRow], doc("The conditions on the arguments, all of which must hold.")]
+    workflow: Annotated[str | None, doc("The only workflow whose calls it covers; null for any.")]
+    run_id: Annotated[str | None, doc("The only run whose calls it covers; null for any.")]
+    state: Annotated[ApprovalState, doc("`stands` while it covers calls; `used_up` after `most` calls, `over` after `until`.")]
+    used: Annotated[int, doc("How many calls it has covered.")]
+    most: Annotated[int | None, doc("How many calls it covers at most; null for any number.")]
+    by: Annotated[str, doc("The person who granted it.")]
+    roles: Annotated[list[str], doc("The roles in which they granted it.")]
+    reason: Annotated[str | None, doc("Reason that the person gave.")]
+    granted_at: Annotated[Time, doc("Time at which it was granted.")]
+    until: Annotated[Time, doc("When it ends.")]
+    revoked_by: Annotated[str | None, doc("The person who revoked it.")]
 
 
 def of_approval(id_: str, approval: StandingApproval, tenant: str, now_ms: int) -> ApprovalRow:
-    """What somebody has said beforehand, how often it was used, and whether it stands for more."""
+    """Return a standing approval, how often it was used, and whether it covers more calls."""
     return {
         "approval": id_,
         "tenant": tenant,

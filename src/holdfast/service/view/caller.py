@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
 
-from msgspec import Meta
-
 from holdfast.core.values.access import Grant
 from holdfast.core.values.audit import Entry, Head, Link
 from holdfast.core.values.ids import GateId, run_of
 from holdfast.core.views.status import Status
+from holdfast.service.doc import doc
+from holdfast.service.view import field
 from holdfast.service.view.plain import Time, iso
 
 if TYPE_CHECKING:
@@ -21,54 +21,54 @@ if TYPE_CHECKING:
 class OpensRow(TypedDict):
     """What a link does once: it sends a signal or decides a gate."""
 
-    run_id: str
-    signal: NotRequired[Annotated[str, Meta(description="The name of the signal.")]]
-    gate_id: NotRequired[str]
-    shown_hash: NotRequired[Annotated[str, Meta(description="The hash of what the gate showed when the link was made.")]]
-    reviewer: NotRequired[Annotated[str, Meta(description="The person in whose name the link decides.")]]
+    run_id: Annotated[str, doc("Id of the run that gets the signal, or whose gate is decided.")]
+    signal: NotRequired[Annotated[str, doc("The name of the signal.")]]
+    gate_id: NotRequired[Annotated[str, doc("Id of the gate that is decided.")]]
+    shown_hash: NotRequired[Annotated[str, doc("The hash of what the gate showed when the link was made.")]]
+    reviewer: NotRequired[Annotated[str, doc("The person in whose name the link decides.")]]
 
 
 class KeyRow(TypedDict):
     """An API key or a link, without its secret."""
 
-    name: str
-    tenant: Annotated[str | None, Meta(description="The tenant it acts for; null for all.")]
-    may: Annotated[list[Grant], Meta(description="The grants it holds.")]
-    roles: Annotated[list[str], Meta(description="The roles in which it acts.")]
-    teams: Annotated[list[str], Meta(description="The teams to which it belongs.")]
-    workflows: Annotated[list[str], Meta(description="Patterns of the workflows it reaches; `*` is any text.")]
-    tools: Annotated[list[str], Meta(description="Patterns of the tools it reaches; `*` is any text.")]
-    made_by: str
-    made_at: Time
-    expires_at: Annotated[Time | None, Meta(description="When it stops working; null for never.")]
-    revoked_at: Annotated[Time | None, Meta(description="When it was revoked, or when the link was used.")]
-    opens: Annotated[OpensRow | None, Meta(description="What a link does; null for a key.")]
+    name: Annotated[str, doc("Name of the key; a link has one that was generated.")]
+    tenant: Annotated[str | None, doc("The tenant it acts for; null for all.")]
+    may: Annotated[list[Grant], doc("The grants it holds.")]
+    roles: Annotated[list[str], doc("The roles in which it acts.")]
+    teams: Annotated[list[str], doc("The teams to which it belongs.")]
+    workflows: Annotated[list[str], doc("Patterns of the workflows it reaches; `*` is any text.")]
+    tools: Annotated[list[str], doc("Patterns of the tools it reaches; `*` is any text.")]
+    made_by: Annotated[str, doc("Person or key that created it.")]
+    made_at: Annotated[Time, doc("Time at which it was created.")]
+    expires_at: Annotated[Time | None, doc("When it stops working; null for never.")]
+    revoked_at: Annotated[Time | None, doc("When it was revoked, or when the link was used.")]
+    opens: Annotated[OpensRow | None, doc("What a link does; null for a key.")]
 
 
 class NewKeyRow(KeyRow):
     """An API key with its new secret."""
 
-    key: Annotated[str, Meta(description="The secret. It is shown here only.")]
+    key: Annotated[str, doc("The secret. It is shown here only.")]
 
 
 class NewLinkRow(KeyRow):
     """A link with its new secret."""
 
-    link: Annotated[str, Meta(description="The secret that ends the link's address. It is shown here only.")]
+    link: Annotated[str, doc("The secret that ends the link's address. It is shown here only.")]
 
 
 class CallerRow(TypedDict):
     """The holder of a token, and what it allows."""
 
-    name: Annotated[str | None, Meta(description="Who acts; null if the token belongs to nobody in particular.")]
-    verified: Annotated[bool, Meta(description="True if the name is that of the token or key; otherwise the caller claims it.")]
-    client: Annotated[str | None, Meta(description="The token or key that is used.")]
-    tenant: Annotated[str | None, Meta(description="The tenant it acts for; null for all.")]
-    roles: Annotated[list[str], Meta(description="The roles in which it acts.")]
-    teams: Annotated[list[str], Meta(description="The teams to which it belongs.")]
-    may: Annotated[list[Grant], Meta(description="The grants it holds.")]
-    workflows: Annotated[list[str], Meta(description="Patterns of the workflows it reaches; `*` is any text.")]
-    tools: Annotated[list[str], Meta(description="Patterns of the tools about whose calls it decides; `*` is any text.")]
+    name: Annotated[str | None, doc("Person or program who acts; null if the token names none.")]
+    verified: Annotated[bool, doc("True if the name is that of the token or key; otherwise the caller claims it.")]
+    client: Annotated[str | None, doc("The token or key that is used.")]
+    tenant: Annotated[str | None, doc("The tenant it acts for; null for all.")]
+    roles: Annotated[list[str], doc("The roles in which it acts.")]
+    teams: Annotated[list[str], doc("The teams to which it belongs.")]
+    may: Annotated[list[Grant], doc("The grants it holds.")]
+    workflows: Annotated[list[str], doc("Patterns of the workflows it reaches; `*` is any text.")]
+    tools: Annotated[list[str], doc("Patterns of the tools about whose calls it decides; `*` is any text.")]
 
 
 def of_caller(who: Principal) -> CallerRow:
@@ -89,8 +89,8 @@ def of_caller(who: Principal) -> CallerRow:
 class LinkUsedRow(TypedDict):
     """The run that a link was used on."""
 
-    run_id: str
-    status: Annotated[Status, Meta(description="The run's status afterwards.")]
+    run_id: field.RunId
+    status: Annotated[Status, doc("The run's status afterwards.")]
 
 
 def of_key(key: ApiKey) -> KeyRow:
@@ -123,30 +123,30 @@ def _of_opens(opens: Opens | None) -> OpensRow | None:
 class AuditRow(TypedDict):
     """An entry of the audit log."""
 
-    number: Annotated[int, Meta(description="Its place in the log; the first entry has 1.")]
-    at: Time
-    name: Annotated[str | None, Meta(description="Who acted.")]
-    verified: Annotated[bool, Meta(description="True if the name is that of the token or key; otherwise the caller claims it.")]
-    client: Annotated[str | None, Meta(description="The token or key that was used.")]
-    os_user: Annotated[str | None, Meta(description="The operating system's user who ran the command.")]
-    origin: Annotated[str | None, Meta(description="The network address of the caller.")]
-    tenant: Annotated[str | None, Meta(description="The tenant for which the caller acted; null for all.")]
-    deed: Annotated[str, Meta(description="The command: `Decide`.")]
-    about: Annotated[str | None, Meta(description="The run, gate or name that the command was about.")]
-    outcome: Annotated[str, Meta(description="`done`, or the code of the error that refused it.")]
-    trace_id: str | None
-    at_ms: Annotated[int, Meta(description="The time in milliseconds since 1970, as it is hashed.")]
-    hash: Annotated[str, Meta(description="SHA-256 of this entry and the hash before it, in hexadecimal digits.")]
-    kept_for: Annotated[str | None, Meta(description="The tenant who sees this entry.")]
-    signature: Annotated[str | None, Meta(description="HMAC of the hash; null where the process had no signing key.")]
+    number: Annotated[int, doc("Its place in the log; the first entry has 1.")]
+    at: Annotated[Time, doc("Time of the request.")]
+    name: Annotated[str | None, doc("Who acted.")]
+    verified: Annotated[bool, doc("True if the name is that of the token or key; otherwise the caller claims it.")]
+    client: Annotated[str | None, doc("The token or key that was used.")]
+    os_user: Annotated[str | None, doc("The operating system's user who ran the command.")]
+    origin: Annotated[str | None, doc("The network address of the caller.")]
+    tenant: Annotated[str | None, doc("The tenant for which the caller acted; null for all.")]
+    deed: Annotated[str, doc("The command: `Decide`.")]
+    about: Annotated[str | None, doc("The run, gate or name that the command was about.")]
+    outcome: Annotated[str, doc("`done`, or the code of the error that refused it.")]
+    trace_id: Annotated[str | None, doc("Trace of the request, in which its logs and events are found.")]
+    at_ms: Annotated[int, doc("The time in milliseconds since 1970, as it is hashed.")]
+    hash: Annotated[str, doc("SHA-256 of this entry and the hash before it, in hexadecimal digits.")]
+    kept_for: Annotated[str | None, doc("The tenant who sees this entry.")]
+    signature: Annotated[str | None, doc("HMAC of the hash; null where the process had no signing key.")]
 
 
 class AuditHeadRow(TypedDict):
     """The last entry of the audit log."""
 
-    number: Annotated[int, Meta(description="The number of the last entry; 0 for an empty log.")]
-    hash: Annotated[str, Meta(description="The hash of the last entry.")]
-    signature: Annotated[str | None, Meta(description="HMAC of the hash; null where the process had no signing key.")]
+    number: Annotated[int, doc("The number of the last entry; 0 for an empty log.")]
+    hash: Annotated[str, doc("The hash of the last entry.")]
+    signature: Annotated[str | None, doc("HMAC of the hash; null where the process had no signing key.")]
 
 
 def of_link(link: Link) -> AuditRow:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, TypedDict
 
 import msgspec
-from msgspec import Meta
 
 from holdfast.core.capacity.lending import Counted, Kind, Life
 from holdfast.core.values.scopes import in_words
+from holdfast.service.doc import doc
+from holdfast.service.view import field
 from holdfast.service.view.plain import Time, iso
 
 if TYPE_CHECKING:
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 class AdmissionRow(TypedDict):
     """The active runs of a tenant, or of all tenants together."""
 
-    scope: Annotated[str, Meta(description="Whose runs they are, in words: `active runs of tenant acme`.")]
-    active: Annotated[int, Meta(description="How many runs are active.")]
-    cap: Annotated[int | None, Meta(description="How many runs may be active at once; null for any number.")]
-    waiting: Annotated[list[str], Meta(description="The ids of the runs that wait to become active.")]
+    scope: Annotated[str, doc("Whose runs they are, in words: `active runs of tenant acme`.")]
+    active: Annotated[int, doc("How many runs are active.")]
+    cap: Annotated[int | None, doc("How many runs may be active at once; null for any number.")]
+    waiting: Annotated[list[str], doc("The ids of the runs that wait to become active.")]
 
 
 async def of_admission(control: Control, tenant: str | None) -> AdmissionRow:
@@ -40,41 +41,41 @@ async def of_admission(control: Control, tenant: str | None) -> AdmissionRow:
 class PoolRow(TypedDict):
     """A pool: capacity that steps and model calls share."""
 
-    name: Annotated[str, Meta(description="Its name; `NAME@TENANT` is the pool of one tenant.")]
-    kind: Annotated[Kind, Meta(description="`slots` are held until a step ends; a `rate` refills with time.")]
-    limit: Annotated[int, Meta(description="How many slots there are, or how many units in each `per_s` seconds.")]
-    per_s: Annotated[int | None, Meta(description="The period of a rate, in seconds.")]
-    burst: Annotated[int | None, Meta(description="How many units of a rate may be used at once.")]
-    counts: Annotated[Counted | None, Meta(description="What a unit is at a model provider; null where steps name the pool.")]
-    of: Annotated[str | None, Meta(description="The model or provider whose use counts.")]
+    name: Annotated[str, doc("Its name; `NAME@TENANT` is the pool of one tenant.")]
+    kind: Annotated[Kind, doc("`slots` are held until a step ends; a `rate` refills with time.")]
+    limit: Annotated[int, doc("How many slots there are, or how many units in each `per_s` seconds.")]
+    per_s: Annotated[int | None, doc("The period of a rate, in seconds.")]
+    burst: Annotated[int | None, doc("How many units of a rate may be used at once.")]
+    counts: Annotated[Counted | None, doc("What a unit is at a model provider; null where steps name the pool.")]
+    of: Annotated[str | None, doc("The model or provider whose use counts.")]
 
 
 class PoolShareRow(TypedDict):
     """A process's share of a pool."""
 
-    holder: Annotated[str, Meta(description="The name of the process.")]
-    session: Annotated[str, Meta(description="The id of the process's session.")]
-    life: Annotated[Life, Meta(description="`lingering` is the share of a process that has ended and whose steps may go on.")]
-    granted: Annotated[int, Meta(description="How much of the pool the process may use.")]
-    used: Annotated[int, Meta(description="How much of it is in use.")]
-    wanted: Annotated[int, Meta(description="How much the process asks for.")]
+    holder: Annotated[str, doc("The name of the process.")]
+    session: Annotated[str, doc("The id of the process's session.")]
+    life: Annotated[Life, doc("`lingering` is the share of a process that has ended and whose steps may go on.")]
+    granted: Annotated[int, doc("How much of the pool the process may use.")]
+    used: Annotated[int, doc("How much of it is in use.")]
+    wanted: Annotated[int, doc("How much the process asks for.")]
 
 
 class PoolEstimateRow(TypedDict):
     """An estimate of how much of a pool a node's steps use."""
 
-    workflow: str
-    node: str
-    amount: Annotated[int, Meta(description="The estimated units of one step.")]
-    samples: Annotated[int, Meta(description="How many steps it was learned from.")]
+    workflow: field.Workflow
+    node: field.Node
+    amount: Annotated[int, doc("The estimated units of one step.")]
+    samples: Annotated[int, doc("How many steps it was learned from.")]
 
 
 class PoolWhole(PoolRow):
     """A pool with its use."""
 
-    granted: Annotated[int, Meta(description="How much of it is granted to processes.")]
-    shares: Annotated[list[PoolShareRow], Meta(description="The shares of processes; empty for a caller of one tenant.")]
-    estimates: list[PoolEstimateRow]
+    granted: Annotated[int, doc("How much of it is granted to processes.")]
+    shares: Annotated[list[PoolShareRow], doc("The shares of processes; empty for a caller of one tenant.")]
+    estimates: Annotated[list[PoolEstimateRow], doc("Estimates of what steps use, by workflow and node.")]
 
 
 def of_pool(pool: DeclaredPool) -> PoolRow:
@@ -126,23 +127,23 @@ def _estimate(estimate: Estimate) -> PoolEstimateRow:
 class WorkerRow(TypedDict):
     """A process that executes steps."""
 
-    worker: Annotated[str, Meta(description="Its name, or the id of its session.")]
-    lane: Annotated[str, Meta(description="The lane (shard) of runs that it serves.")]
-    slots: Annotated[int, Meta(description="How many steps it executes at once.")]
-    free: Annotated[int, Meta(description="How many of its slots are free.")]
-    labels: Annotated[list[str], Meta(description="Labels that steps can ask for.")]
-    workflows: Annotated[list[str], Meta(description="Graph hashes of the workflows it runs; of a connected worker its tasks.")]
-    placed: Annotated[int, Meta(description="How many placed steps it has.")]
-    connected: Annotated[list[WorkerRow], Meta(description="The remote workers that are connected to it.")]
-    said_at: Annotated[Time | None, Meta(description="When it last reported this.")]
+    worker: Annotated[str, doc("Its name, or the id of its session.")]
+    lane: Annotated[str, doc("The lane (shard) of runs that it serves.")]
+    slots: Annotated[int, doc("How many steps it executes at once.")]
+    free: Annotated[int, doc("How many of its slots are free.")]
+    labels: Annotated[list[str], doc("Labels that steps can ask for.")]
+    workflows: Annotated[list[str], doc("Graph hashes of the workflows it runs; of a connected worker its tasks.")]
+    placed: Annotated[int, doc("How many placed steps it has.")]
+    connected: Annotated[list[WorkerRow], doc("The remote workers that are connected to it.")]
+    said_at: Annotated[Time | None, doc("When it last reported this.")]
 
 
 class WorkerCountRow(TypedDict):
     """The processes that execute steps, for a caller of one tenant."""
 
-    workers: Annotated[int, Meta(description="How many processes there are.")]
-    slots: Annotated[int, Meta(description="How many steps they execute at once.")]
-    free: Annotated[int, Meta(description="How many of their slots are free.")]
+    workers: Annotated[int, doc("How many processes there are.")]
+    slots: Annotated[int, doc("How many steps they execute at once.")]
+    free: Annotated[int, doc("How many of their slots are free.")]
 
 
 def of_worker(report: Report, name: str | None) -> WorkerRow:
@@ -168,12 +169,12 @@ def of_workers(reports: Sequence[Report]) -> WorkerCountRow:
 class QueueRow(TypedDict):
     """A step that waits for a worker or a pool."""
 
-    run: Annotated[str, Meta(description="The id of its run.")]
-    step: str
-    tenant: str
-    workflow: str
-    demands: Annotated[str, Meta(description="What it asks for, in words: `label gpu, 2000 cpu_m, 5 of OPENAI_RPS`.")]
-    ahead: Annotated[int, Meta(description="How many steps are ahead of it in the queue.")]
+    run: Annotated[str, doc("The id of its run.")]
+    step: field.StepId
+    tenant: Annotated[str, doc("Tenant of the run.")]
+    workflow: Annotated[str, doc("Name of the run's workflow.")]
+    demands: Annotated[str, doc("What it asks for, in words: `label gpu, 2000 cpu_m, 5 of OPENAI_RPS`.")]
+    ahead: Annotated[int, doc("How many steps are ahead of it in the queue.")]
 
 
 def of_placed(step: PlacedStep, ahead: int) -> QueueRow:
@@ -202,44 +203,41 @@ def demanded(demand: Demand) -> str:
 class DemandRow(TypedDict):
     """What a step asks for besides one slot; a key that is missing asks for nothing."""
 
-    labels: NotRequired[Annotated[list[str], Meta(description="Labels that the worker must have.")]]
-    tags: NotRequired[Annotated[list[str], Meta(description="Tags that the worker must have.")]]
-    cpu_m: NotRequired[Annotated[int, Meta(description="Thousandths of a processor core.")]]
-    memory_mb: NotRequired[Annotated[int, Meta(description="Memory in MiB.")]]
-    gpus: NotRequired[int]
+    labels: NotRequired[Annotated[list[str], doc("Labels that the worker must have.")]]
+    tags: NotRequired[Annotated[list[str], doc("Tags that the worker must have.")]]
+    cpu_m: NotRequired[Annotated[int, doc("Thousandths of a processor core.")]]
+    memory_mb: NotRequired[Annotated[int, doc("Memory in MiB.")]]
+    gpus: NotRequired[Annotated[int, doc("Number of graphics processors.")]]
     pools: NotRequired[
-        Annotated[
-            dict[str, int | None], Meta(description="Units of each pool; null for the amount learned from earlier steps.")
-        ]
+        Annotated[dict[str, int | None], doc("Units of each pool; null for the amount learned from earlier steps.")]
     ]
-    priority: NotRequired[Annotated[int, Meta(description="A step of a higher priority goes first; 0 if missing.")]]
-    task: NotRequired[Annotated[str | None, Meta(description="The task that a connected worker must offer.")]]
+    priority: NotRequired[Annotated[int, doc("A step of a higher priority goes first; 0 if missing.")]]
+    task: NotRequired[Annotated[str | None, doc("The task that a connected worker must offer.")]]
 
 
 class QueueReasonRow(TypedDict):
     """The reason why a step waits for a worker or a pool."""
 
-    run: Annotated[str, Meta(description="The id of its run.")]
-    step: str
-    workflow: str
-    graph_hash: str
-    workers: Annotated[int, Meta(description="How many processes could be given steps.")]
-    since_ms: Annotated[int, Meta(description="Since when it waits, in milliseconds since 1970.")]
-    demand: DemandRow
+    run: Annotated[str, doc("The id of its run.")]
+    step: field.StepId
+    workflow: Annotated[str, doc("Name of the run's workflow.")]
+    graph_hash: Annotated[str, doc("Hash of the workflow's definition, which a worker must have loaded.")]
+    workers: Annotated[int, doc("How many processes could be given steps.")]
+    since_ms: Annotated[int, doc("Since when it waits, in milliseconds since 1970.")]
+    demand: Annotated[DemandRow, doc("Resources that the step asks for.")]
     waits_for: Annotated[
-        Literal["turn", "pool", "worker", "nothing"],
-        Meta(description="`turn` if it was not looked at yet, `nothing` if it is placed."),
+        Literal["turn", "pool", "worker", "nothing"], doc("`turn` if it was not looked at yet, `nothing` if it is placed.")
     ]
-    place: Annotated[int, Meta(description="Its place among those that wait for the same; 1 is next.")]
-    possible: Annotated[bool, Meta(description="False if it waits for ever unless you add a worker or enlarge a pool.")]
-    pool: Annotated[str | None, Meta(description="The pool it waits for.")]
-    limit: Annotated[int | None, Meta(description="The pool's limit.")]
-    in_use: Annotated[int | None, Meta(description="How many of the pool's slots are in use.")]
-    level: Annotated[float | None, Meta(description="How many units of a rate are left; negative below empty.")]
-    holders: Annotated[list[str], Meta(description="Who has what it waits for, as `RUN/STEP`, the longest first.")]
-    lacking: Annotated[str | None, Meta(description="What every worker lacks: `label gpu`; `capacity` if they are only busy.")]
-    kept_for: Annotated[list[str] | None, Meta(description="The run and step for which free capacity is reserved.")]
-    worker: Annotated[str | None, Meta(description="The worker with which it is placed.")]
+    place: Annotated[int, doc("Its place among those that wait for the same; 1 is next.")]
+    possible: Annotated[bool, doc("False if it waits for ever unless you add a worker or enlarge a pool.")]
+    pool: Annotated[str | None, doc("The pool it waits for.")]
+    limit: Annotated[int | None, doc("The pool's limit.")]
+    in_use: Annotated[int | None, doc("How many of the pool's slots are in use.")]
+    level: Annotated[float | None, doc("How many units of a rate are left; negative below empty.")]
+    holders: Annotated[list[str], doc("Who has what it waits for, as `RUN/STEP`, the longest first.")]
+    lacking: Annotated[str | None, doc("What every worker lacks: `label gpu`; `capacity` if they are only busy.")]
+    kept_for: Annotated[list[str] | None, doc("The run and step for which free capacity is reserved.")]
+    worker: Annotated[str | None, doc("The worker with which it is placed.")]
 
 
 def of_wait(wait: WaitReason) -> QueueReasonRow:

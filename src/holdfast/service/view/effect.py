@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, cast
 
-from msgspec import Meta
-
+from holdfast.authoring.tool import EffectPolicy
 from holdfast.core.views.projection import EffectState
+from holdfast.service.doc import doc
+from holdfast.service.view import field
 from holdfast.service.view.plain import Time, iso
 
 if TYPE_CHECKING:
@@ -21,19 +22,22 @@ MOST_EFFECTS: Final = 1000
 class EffectRow(TypedDict):
     """A tool call, as the ledger keeps it."""
 
-    call: Annotated[str, Meta(description="Its id.")]
-    run_id: str
-    step: str
-    tool: str
-    policy: Annotated[str, Meta(description="Whether the tool may be called again: `read`, `idempotent`, `verify` or `once`.")]
-    key: Annotated[str, Meta(description="The effect key that is sent to the tool, the same for each attempt.")]
-    state: Annotated[EffectState, Meta(description="What is known of its outcome.")]
-    request: Annotated[Any, Meta(description="The arguments.")]
-    response: Annotated[Any, Meta(description="What the tool returned.")]
-    error: Annotated[str | None, Meta(description="The error that it ended with.")]
-    by: Annotated[str | None, Meta(description="The person who stated the outcome.")]
-    intended_at: Annotated[Time, Meta(description="When it was written down, before the call was made.")]
-    updated_at: Time
+    call: Annotated[str, doc("Its id.")]
+    run_id: Annotated[str, doc("Id of the run that made the call.")]
+    step: Annotated[str, doc("Id of the step that made the call.")]
+    tool: field.Tool
+    policy: Annotated[
+        EffectPolicy,
+        doc("Effect policy. After a lost outcome, `read` and `idempotent` repeat the call and `once` asks a person."),
+    ]
+    key: Annotated[str, doc("The effect key that is sent to the tool, the same for each attempt.")]
+    state: Annotated[EffectState, doc("What is known of its outcome.")]
+    request: Annotated[Any, doc("The arguments.")]
+    response: Annotated[Any, doc("What the tool returned.")]
+    error: Annotated[str | None, doc("The error that it ended with.")]
+    by: Annotated[str | None, doc("The person who stated the outcome.")]
+    intended_at: Annotated[Time, doc("When it was written down, before the call was made.")]
+    updated_at: Annotated[Time, doc("Time at which its state last changed.")]
 
 
 async def of_effect(
@@ -47,7 +51,7 @@ async def of_effect(
         "run_id": row.run,
         "step": row.step,
         "tool": row.tool,
-        "policy": row.policy,
+        "policy": cast("EffectPolicy", row.policy),
         "key": row.key,
         "state": change.state if change is not None else "intended",
         "request": await value(row.request, tenant),

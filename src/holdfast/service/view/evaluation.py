@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, TypedDict, overload
 
-from msgspec import Meta
-
 from holdfast.core.values.money import usd
+from holdfast.service.doc import doc
+from holdfast.service.view import field
 from holdfast.service.view.plain import Dollars, Time, iso
 
 if TYPE_CHECKING:
@@ -17,40 +17,40 @@ if TYPE_CHECKING:
 class EvaluationRow(TypedDict):
     """A saved result of a suite of scenarios."""
 
-    evaluation_id: str
-    tenant: str
-    suite: Annotated[str, Meta(description="The file of the suite.")]
-    workflow: str
-    version: int
-    graph_hash: str
-    met: Annotated[bool, Meta(description="True if at least `min_passed` of the scenarios passed.")]
-    min_passed: Annotated[float, Meta(description="The share of scenarios that must pass, from 0 to 1.")]
-    scenarios: Annotated[int, Meta(description="How many scenarios there are.")]
-    passed: Annotated[int, Meta(description="How many of them passed.")]
-    failed: Annotated[int, Meta(description="How many of them failed.")]
-    replayed: Annotated[int, Meta(description="How many of them were replayed from recorded runs.")]
-    cost_usd: Annotated[Dollars, Meta(description="What its live runs cost.")]
-    by: Annotated[str | None, Meta(description="The person who saved it.")]
-    by_os_user: Annotated[str | None, Meta(description="The operating system's user who saved it.")]
-    by_client: Annotated[str | None, Meta(description="The token or key with which it was saved.")]
-    at: Annotated[Time, Meta(description="When it was saved.")]
+    evaluation_id: Annotated[str, doc("Id of the evaluation.")]
+    tenant: field.Tenant
+    suite: Annotated[str, doc("The file of the suite.")]
+    workflow: Annotated[str, doc("Name of the workflow that was evaluated.")]
+    version: Annotated[int, doc("Version of the workflow that was evaluated.")]
+    graph_hash: field.GraphHash
+    met: Annotated[bool, doc("True if at least `min_passed` of the scenarios passed.")]
+    min_passed: Annotated[float, doc("The share of scenarios that must pass, from 0 to 1.")]
+    scenarios: Annotated[int, doc("How many scenarios there are.")]
+    passed: Annotated[int, doc("How many of them passed.")]
+    failed: Annotated[int, doc("How many of them failed.")]
+    replayed: Annotated[int, doc("How many of them were replayed from recorded runs.")]
+    cost_usd: Annotated[Dollars, doc("What its live runs cost.")]
+    by: Annotated[str | None, doc("The person who saved it.")]
+    by_os_user: Annotated[str | None, doc("The operating system's user who saved it.")]
+    by_client: Annotated[str | None, doc("The token or key with which it was saved.")]
+    at: Annotated[Time, doc("When it was saved.")]
 
 
 class JudgedRow(TypedDict):
     """The result of one scenario."""
 
-    scenario: str
-    run_id: str
-    passed: bool
-    misses: Annotated[list[str], Meta(description="What the run did not meet, a sentence each.")]
-    replayed: Annotated[bool, Meta(description="True if a recorded run was replayed.")]
-    cost_usd: Annotated[Dollars, Meta(description="What the run cost; of a replayed one, when it was recorded.")]
+    scenario: Annotated[str, doc("Name of the scenario.")]
+    run_id: Annotated[str, doc("Id of the run that was judged.")]
+    passed: Annotated[bool, doc("True if the run met everything that the scenario expects.")]
+    misses: Annotated[list[str], doc("What the run did not meet, a sentence each.")]
+    replayed: Annotated[bool, doc("True if a recorded run was replayed.")]
+    cost_usd: Annotated[Dollars, doc("What the run cost; of a replayed one, when it was recorded.")]
 
 
 class EvaluationWhole(EvaluationRow):
     """A saved result with each of its runs."""
 
-    judged: list[JudgedRow]
+    judged: Annotated[list[JudgedRow], doc("Results of the scenarios, one for each.")]
 
 
 @overload

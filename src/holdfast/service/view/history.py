@@ -6,13 +6,14 @@ import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, NotRequired, TypedDict, cast, get_args, get_origin
 
 import msgspec
-from msgspec import Meta
 
 from holdfast.core.facts import streams
 from holdfast.core.facts.events import AnyEvent, Recorded
 from holdfast.core.nouns.shared_values import SharedConflict
 from holdfast.core.values.payload import Payload, inline
 from holdfast.core.values.policies import ErrorRecord
+from holdfast.service.doc import doc
+from holdfast.service.view import field
 from holdfast.service.view.plain import Time, iso
 
 if TYPE_CHECKING:
@@ -31,48 +32,44 @@ SHOWN_AS: Final[dict[str, dict[str, str]]] = {
 class EventRow(TypedDict):
     """An event of a run. Besides these keys it has the fields of its type, as the reference of events lists them."""
 
-    seq: Annotated[int, Meta(description="Its number in the run; the first event has 1.")]
-    at: Time
-    type: Annotated[str, Meta(description="Its type, which says which fields it has.")]
-    trace_id: Annotated[str | None, Meta(description="The trace of the request that caused it.")]
-    verified: NotRequired[
-        Annotated[bool, Meta(description="True if `by` is the name of the token or key; otherwise the caller claims it.")]
-    ]
+    seq: Annotated[int, doc("Its number in the run; the first event has 1.")]
+    at: Annotated[Time, doc("Time of the event, by the store's clock.")]
+    type: Annotated[str, doc("Its type, which says which fields it has.")]
+    trace_id: Annotated[str | None, doc("The trace of the request that caused it.")]
+    verified: NotRequired[Annotated[bool, doc("True if `by` is the name of the token or key; otherwise the caller claims it.")]]
 
 
 class TailRow(EventRow):
     """An event of any run."""
 
-    run_id: str
-    workflow: str
-    cursor: Annotated[str, Meta(description="Give it to continue after this event.")]
+    run_id: field.RunId
+    workflow: Annotated[str, doc("Name of the run's workflow.")]
+    cursor: Annotated[str, doc("Give it to continue after this event.")]
 
 
 class StreamRow(TypedDict):
     """A piece of a run's streams: the text of a model call, or a value that user code wrote."""
 
-    run_id: str
-    stream: Annotated[str, Meta(description="The name of the stream.")]
-    kind: Annotated[streams.Kind, Meta(description="`reset` takes back what its source has sent so far; `end` ends it.")]
-    source: Annotated[str, Meta(description="The call that writes it, `draft#1:0:1`, or the stream's name.")]
-    offset: Annotated[int, Meta(description="The number of its first character, or of the value.")]
-    text: NotRequired[Annotated[str, Meta(description="The text, from `offset` on.")]]
-    value: NotRequired[Annotated[Any, Meta(description="The value that user code wrote.")]]
-    outcome: NotRequired[Annotated[streams.Outcome, Meta(description="How the source ended, or the tool that it called.")]]
-    cursor: Annotated[str, Meta(description="Give it to continue after this piece.")]
+    run_id: field.RunId
+    stream: Annotated[str, doc("The name of the stream.")]
+    kind: Annotated[streams.Kind, doc("`reset` takes back what its source has sent so far; `end` ends it.")]
+    source: Annotated[str, doc("The call that writes it, `draft#1:0:1`, or the stream's name.")]
+    offset: Annotated[int, doc("The number of its first character, or of the value.")]
+    text: NotRequired[Annotated[str, doc("The text, from `offset` on.")]]
+    value: NotRequired[Annotated[Any, doc("The value that user code wrote.")]]
+    outcome: NotRequired[Annotated[streams.Outcome, doc("How the source ended, or the tool that it called.")]]
+    cursor: Annotated[str, doc("Give it to continue after this piece.")]
 
 
 class LogRow(TypedDict):
     """A piece of the output of a job."""
 
-    job: Annotated[str, Meta(description="The job, with its combination: `greet (Ada)`.")]
-    attempt: int
-    first_byte: Annotated[int, Meta(description="How many bytes of the attempt come before this piece.")]
-    bytes: Annotated[int, Meta(description="The length of the piece in bytes.")]
-    written_at: Time
-    text: NotRequired[
-        Annotated[str, Meta(description="The output, if it was asked for; bytes that are no UTF-8 are replaced.")]
-    ]
+    job: Annotated[str, doc("The job, with its combination: `greet (Ada)`.")]
+    attempt: Annotated[int, doc("Number of the attempt that printed it; the first has 1.")]
+    first_byte: Annotated[int, doc("How many bytes of the attempt come before this piece.")]
+    bytes: Annotated[int, doc("The length of the piece in bytes.")]
+    written_at: Annotated[Time, doc("Time at which it was stored.")]
+    text: NotRequired[Annotated[str, doc("The output, if it was asked for; bytes that are no UTF-8 are replaced.")]]
 
 
 def of_event(recorded: Recorded) -> EventRow:

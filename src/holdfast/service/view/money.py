@@ -1,4 +1,4 @@
-"""Books, costs, and calls whose cost nobody knows. Never here: printing, who may see it."""
+"""Budgets, costs, and calls of unknown cost. Never here: printing, who may see it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from msgspec import Meta
 
 from holdfast.core.values.money import usd
 from holdfast.core.values.scopes import Period, in_words
+from holdfast.service.doc import doc
+from holdfast.service.view import field
 from holdfast.service.view.plain import Dollars, Time, iso, maybe_usd
 
 if TYPE_CHECKING:
@@ -21,35 +23,35 @@ if TYPE_CHECKING:
 class BudgetWaiterRow(TypedDict):
     """A run that waits for room in a budget."""
 
-    run_id: str
-    wanted_usd: NotRequired[Annotated[Dollars, Meta(description="The dollars that it needs.")]]
-    wanted_tokens: NotRequired[Annotated[int, Meta(description="The tokens that it needs.")]]
+    run_id: field.RunId
+    wanted_usd: NotRequired[Annotated[Dollars, doc("The dollars that it needs.")]]
+    wanted_tokens: NotRequired[Annotated[int, doc("The tokens that it needs.")]]
 
 
 class BookRow(TypedDict):
     """What a tenant or a team has spent in a period, in dollars and in tokens."""
 
-    scope: Annotated[str, Meta(description="Whose budget it is, in words: `tenant acme, day 2026-11-21`.")]
-    period: Period
-    limit_usd: Annotated[Dollars | None, Meta(description="The limit; null for none.")]
-    settled_usd: Annotated[Dollars, Meta(description="What calls have cost.")]
-    held_usd: Annotated[Dollars, Meta(description="What is reserved for calls in flight.")]
-    in_doubt_usd: Annotated[Dollars, Meta(description="What calls of unknown cost may have cost.")]
-    left_usd: Annotated[Dollars | None, Meta(description="What is left of the limit.")]
-    max_tokens: Annotated[int | None, Meta(description="The limit in tokens; null for none.")]
-    settled_tokens: int
-    held_tokens: int
-    in_doubt_tokens: int
-    left_tokens: int | None
-    waiting: Annotated[list[BudgetWaiterRow], Meta(description="The runs that wait for room in it.")]
+    scope: Annotated[str, doc("Whose budget it is, in words: `tenant acme, day 2026-11-21`.")]
+    period: Annotated[Period, doc("Period of the budget, in UTC.")]
+    limit_usd: Annotated[Dollars | None, doc("The limit; null for none.")]
+    settled_usd: Annotated[Dollars, doc("What calls have cost.")]
+    held_usd: Annotated[Dollars, doc("What is reserved for calls in flight.")]
+    in_doubt_usd: Annotated[Dollars, doc("What calls of unknown cost may have cost.")]
+    left_usd: Annotated[Dollars | None, doc("What is left of the limit.")]
+    max_tokens: Annotated[int | None, doc("The limit in tokens; null for none.")]
+    settled_tokens: Annotated[int, doc("Tokens that calls have used.")]
+    held_tokens: Annotated[int, doc("Tokens that are reserved for calls in flight.")]
+    in_doubt_tokens: Annotated[int, doc("Tokens that calls of unknown cost may have used.")]
+    left_tokens: Annotated[int | None, doc("Tokens that are left of the limit; null without one.")]
+    waiting: Annotated[list[BudgetWaiterRow], doc("The runs that wait for room in it.")]
 
 
 class BudgetRow(TypedDict):
     """The budgets of a tenant, or of a team."""
 
-    tenant: str
-    team: str | None
-    books: Annotated[list[BookRow], Meta(description="That of this day, and that of this month.")]
+    tenant: Annotated[str, doc("Tenant whose budgets these are.")]
+    team: Annotated[str | None, doc("Team whose budgets these are; null for the whole tenant.")]
+    books: Annotated[list[BookRow], doc("That of this day, and that of this month.")]
 
 
 async def of_owner(control: Control, tenant: str, team: str | None) -> BudgetRow:
@@ -90,27 +92,27 @@ async def of_owner(control: Control, tenant: str, team: str | None) -> BudgetRow
 class DoubtedCallRow(TypedDict):
     """A model call of a run whose cost is unknown."""
 
-    call: Annotated[str, Meta(description="Its id.")]
-    model: str
-    step: str
-    hold_usd: Annotated[Dollars, Meta(description="The most it can have cost, which counts as spent.")]
-    at: Annotated[Time, Meta(description="When it was made.")]
+    call: Annotated[str, doc("Its id.")]
+    model: field.Model
+    step: Annotated[str, doc("Id of the step that made the call.")]
+    hold_usd: Annotated[Dollars, doc("The most it can have cost, which counts as spent.")]
+    at: Annotated[Time, doc("When it was made.")]
 
 
 class RunBudgetRow(TypedDict):
     """The budget of a run."""
 
-    run_id: str
-    limit_usd: Annotated[Dollars | None, Meta(description="The cost limit; null for none.")]
-    settled_usd: Annotated[Dollars, Meta(description="What its calls have cost.")]
-    held_usd: Annotated[Dollars, Meta(description="What is reserved for calls in flight.")]
-    in_doubt_usd: Annotated[Dollars, Meta(description="What calls of unknown cost may have cost.")]
-    available_usd: Annotated[Dollars | None, Meta(description="What is left of the limit.")]
-    in_doubt: list[DoubtedCallRow]
+    run_id: field.RunId
+    limit_usd: Annotated[Dollars | None, doc("The cost limit; null for none.")]
+    settled_usd: Annotated[Dollars, doc("What its calls have cost.")]
+    held_usd: Annotated[Dollars, doc("What is reserved for calls in flight.")]
+    in_doubt_usd: Annotated[Dollars, doc("What calls of unknown cost may have cost.")]
+    available_usd: Annotated[Dollars | None, doc("What is left of the limit.")]
+    in_doubt: Annotated[list[DoubtedCallRow], doc("Model calls whose cost is unknown.")]
 
 
 def of_budget(state: State) -> RunBudgetRow:
-    """The books of a run, with the calls whose cost nobody knows yet."""
+    """Return the budget of a run, with its calls of unknown cost."""
     budget = state.budget
     return {
         "run_id": state.run,
@@ -130,23 +132,23 @@ def of_budget(state: State) -> RunBudgetRow:
 class DoubtRow(TypedDict):
     """A model call whose cost is unknown."""
 
-    call: Annotated[str, Meta(description="Its id.")]
-    run_id: str
-    tenant: str
-    workflow: str
-    step: str
-    attempt: Annotated[int, Meta(description="The attempt of the step that made it.")]
-    model: str
-    hold_usd: Annotated[Dollars, Meta(description="The most it can have cost, which counts as spent.")]
-    sent_at: Time
-    in_doubt_since: Time
-    session: Annotated[str | None, Meta(description="The session of the process that made it.")]
-    error_class: str
-    error: Annotated[str, Meta(description="Why its cost is unknown.")]
+    call: Annotated[str, doc("Its id.")]
+    run_id: field.RunId
+    tenant: Annotated[str, doc("Tenant of the run.")]
+    workflow: Annotated[str, doc("Name of the run's workflow.")]
+    step: Annotated[str, doc("Id of the step that made the call.")]
+    attempt: Annotated[int, doc("The attempt of the step that made it.")]
+    model: field.Model
+    hold_usd: Annotated[Dollars, doc("The most it can have cost, which counts as spent.")]
+    sent_at: Annotated[Time, doc("Time at which the call was made.")]
+    in_doubt_since: Annotated[Time, doc("Time since which its cost is unknown.")]
+    session: Annotated[str | None, doc("The session of the process that made it.")]
+    error_class: field.ErrorClass
+    error: Annotated[str, doc("Why its cost is unknown.")]
 
 
 def of_doubt(doubt: Doubt) -> DoubtRow:
-    """A model call of which nobody knows what it cost, and what is known of it."""
+    """Return a model call of unknown cost, and what is known of it."""
     return {
         "call": doubt.call,
         "run_id": doubt.run,
@@ -168,20 +170,20 @@ class CostRow(TypedDict):
     """What the calls of a node to a model have cost on a day."""
 
     day: Annotated[str, Meta(description="The day in UTC: `2026-11-21`.", extra_json_schema={"format": "date"})]
-    tenant: str
-    workflow: str
-    node: str
-    model: Annotated[str, Meta(description="The model, or the tool that has a price.")]
-    calls: Annotated[int, Meta(description="How many calls were made.")]
-    input_tokens: int
-    output_tokens: int
-    cost_usd: Dollars
+    tenant: Annotated[str, doc("Tenant whose runs made the calls.")]
+    workflow: Annotated[str, doc("Name of the workflow.")]
+    node: Annotated[str, doc("Name of the node that made the calls.")]
+    model: Annotated[str, doc("The model, or the tool that has a price.")]
+    calls: Annotated[int, doc("How many calls were made.")]
+    input_tokens: Annotated[int, doc("Tokens that were sent to the model.")]
+    output_tokens: Annotated[int, doc("Tokens that the model returned.")]
+    cost_usd: Annotated[Dollars, doc("Dollars that the calls have cost.")]
 
 
 class CostsCountedRow(TypedDict):
     """The result of counting costs."""
 
-    up_to_date: Annotated[bool, Meta(description="False if there was more to count than the time allowed; ask again.")]
+    up_to_date: Annotated[bool, doc("False if there was more to count than the time allowed; ask again.")]
 
 
 def of_cost(cost: Cost) -> CostRow:
@@ -201,67 +203,67 @@ def of_cost(cost: Cost) -> CostRow:
 class TeamBudgetRow(TypedDict):
     """A team budget in a list."""
 
-    name: str
-    tenant: str
+    name: Annotated[str, doc("Name of the team budget.")]
+    tenant: field.Tenant
 
 
 class __AgentUse(TypedDict):
     """The use that an agent of a team budget makes of it."""
 
-    utilization: Annotated[float, Meta(description="The share of its allotment that is used, held or in doubt, from 0 to 1.")]
-    priority: Annotated[float, Meta(description="Of two that are idle equally long, the lower one lends first.")]
-    idle_since: Annotated[Time | None, Meta(description="When its last call began or ended.")]
+    utilization: Annotated[float, doc("The share of its allotment that is used, held or in doubt, from 0 to 1.")]
+    priority: Annotated[float, doc("Of two that are idle equally long, the lower one lends first.")]
+    idle_since: Annotated[Time | None, doc("When its last call began or ended.")]
 
 
 class AgentMoneyRow(__AgentUse):
     """An agent's part of a team budget, in dollars."""
 
-    allocated_usd: Annotated[Dollars, Meta(description="Its allotment, with what it has borrowed and without what it lends.")]
-    used_usd: Dollars
-    held_usd: Annotated[Dollars, Meta(description="What is reserved for calls in flight.")]
-    in_doubt_usd: Annotated[Dollars, Meta(description="What calls of unknown cost may have cost.")]
-    remaining_usd: Dollars
+    allocated_usd: Annotated[Dollars, doc("Its allotment, with what it has borrowed and without what it lends.")]
+    used_usd: Annotated[Dollars, doc("Dollars that its calls have cost.")]
+    held_usd: Annotated[Dollars, doc("What is reserved for calls in flight.")]
+    in_doubt_usd: Annotated[Dollars, doc("What calls of unknown cost may have cost.")]
+    remaining_usd: Annotated[Dollars, doc("Dollars of its allotment that are neither used nor reserved nor in doubt.")]
 
 
 class AgentTokensRow(__AgentUse):
     """An agent's part of a team budget, in tokens."""
 
-    allocated_tokens: Annotated[int, Meta(description="Its allotment, with what it has borrowed and without what it lends.")]
-    used_tokens: int
-    held_tokens: Annotated[int, Meta(description="Tokens that are reserved for calls in flight.")]
-    in_doubt_tokens: Annotated[int, Meta(description="Tokens that calls of unknown cost may have used.")]
-    remaining_tokens: int
+    allocated_tokens: Annotated[int, doc("Its allotment, with what it has borrowed and without what it lends.")]
+    used_tokens: Annotated[int, doc("Tokens that its calls have used.")]
+    held_tokens: Annotated[int, doc("Tokens that are reserved for calls in flight.")]
+    in_doubt_tokens: Annotated[int, doc("Tokens that calls of unknown cost may have used.")]
+    remaining_tokens: Annotated[int, doc("Tokens of its allotment that are neither used nor reserved nor in doubt.")]
 
 
 class TeamMoneyRow(TypedDict):
     """A team budget in dollars."""
 
-    total_usd: Dollars
-    allocated_usd: Annotated[Dollars, Meta(description="What is allotted to all agents together.")]
-    used_usd: Dollars
-    held_usd: Annotated[Dollars, Meta(description="What is reserved for calls in flight.")]
-    in_doubt_usd: Annotated[Dollars, Meta(description="What calls of unknown cost may have cost.")]
-    remaining_usd: Dollars
-    agents: Annotated[dict[str, AgentMoneyRow], Meta(description="The agents by their names.")]
+    total_usd: Annotated[Dollars, doc("Total of the budget in dollars.")]
+    allocated_usd: Annotated[Dollars, doc("What is allotted to all agents together.")]
+    used_usd: Annotated[Dollars, doc("Dollars that calls have cost.")]
+    held_usd: Annotated[Dollars, doc("What is reserved for calls in flight.")]
+    in_doubt_usd: Annotated[Dollars, doc("What calls of unknown cost may have cost.")]
+    remaining_usd: Annotated[Dollars, doc("Dollars of the total that are neither used nor reserved nor in doubt.")]
+    agents: Annotated[dict[str, AgentMoneyRow], doc("The agents by their names.")]
 
 
 class TeamTokensRow(TypedDict):
     """A team budget in tokens."""
 
-    total_tokens: int
-    allocated_tokens: Annotated[int, Meta(description="What is allotted to all agents together.")]
-    used_tokens: int
-    held_tokens: Annotated[int, Meta(description="Tokens that are reserved for calls in flight.")]
-    in_doubt_tokens: Annotated[int, Meta(description="Tokens that calls of unknown cost may have used.")]
-    remaining_tokens: int
-    agents: Annotated[dict[str, AgentTokensRow], Meta(description="The agents by their names.")]
+    total_tokens: Annotated[int, doc("Total of the budget in tokens.")]
+    allocated_tokens: Annotated[int, doc("What is allotted to all agents together.")]
+    used_tokens: Annotated[int, doc("Tokens that calls have used.")]
+    held_tokens: Annotated[int, doc("Tokens that are reserved for calls in flight.")]
+    in_doubt_tokens: Annotated[int, doc("Tokens that calls of unknown cost may have used.")]
+    remaining_tokens: Annotated[int, doc("Tokens of the total that are neither used nor reserved nor in doubt.")]
+    agents: Annotated[dict[str, AgentTokensRow], doc("The agents by their names.")]
 
 
 class TeamBudgetWhole(TeamBudgetRow):
     """A team budget with how each agent stands."""
 
-    money: Annotated[TeamMoneyRow | None, Meta(description="Null where dollars are not limited.")]
-    tokens: Annotated[TeamTokensRow | None, Meta(description="Null where tokens are not limited.")]
+    money: Annotated[TeamMoneyRow | None, doc("Null where dollars are not limited.")]
+    tokens: Annotated[TeamTokensRow | None, doc("Null where tokens are not limited.")]
 
 
 def of_team_budget(found: Dashboard) -> TeamBudgetWhole:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypedDict, o
 from msgspec import Meta
 
 from holdfast.core.values.money import usd
+from holdfast.service.doc import doc
 
 if TYPE_CHECKING:
     from holdfast.core.values.policies import ErrorRecord
@@ -64,15 +65,14 @@ _PLACE: Final = re.compile(r" \([^\s()]+\.py:\d+(?: in [^()\n]+)?\)")
 class ErrorRow(TypedDict):
     """An error of a run, a step or an operation."""
 
-    node: Annotated[str | None, Meta(description="The node that failed; null for the run itself.")]
-    error_class: Annotated[str, Meta(description="The kind of error, stable across versions: `timeout`, `rate_limit`, `tool`.")]
-    message: str
-    retryable: Annotated[bool, Meta(description="True if another attempt may succeed.")]
-    at: Annotated[Time, Meta(description="When it happened.")]
-    tool: Annotated[str | None, Meta(description="The tool whose call failed.")]
+    node: Annotated[str | None, doc("The node that failed; null for the run itself.")]
+    error_class: Annotated[str, doc("The kind of error, stable across versions: `timeout`, `rate_limit`, `tool`.")]
+    message: Annotated[str, doc("Message of the error, for people.")]
+    retryable: Annotated[bool, doc("True if another attempt may succeed.")]
+    at: Annotated[Time, doc("When it happened.")]
+    tool: Annotated[str | None, doc("The tool whose call failed.")]
     trace: Annotated[
-        str | None,
-        Meta(description="The place in the user's own code, as Python prints it; hidden from callers of one tenant."),
+        str | None, doc("The place in the user's own code, as Python prints it; hidden from callers of one tenant.")
     ]
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
-
-from msgspec import Meta
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
 
 from holdfast.core.facts.state import OperationStatus
 from holdfast.core.values.money import nanousd, usd
 from holdfast.core.views import status
 from holdfast.core.views.status import Status
 from holdfast.ports import LetterState
+from holdfast.service.doc import doc
+from holdfast.service.view import field
 from holdfast.service.view.effect import MOST_EFFECTS
 from holdfast.service.view.plain import Dollars, ErrorRow, Time, error_of, iso, maybe_usd
 
 if TYPE_CHECKING:
+    from holdfast.authoring.tool import EffectPolicy
     from holdfast.core.facts.state import State
     from holdfast.core.rules.forking import Done, Fork
     from holdfast.ports import Letter, LetterCount
@@ -25,30 +26,30 @@ if TYPE_CHECKING:
 class ForkedOperationRow(TypedDict):
     """An operation of a run that is to be forked."""
 
-    step: str
-    path: Annotated[str, Meta(description="Its place in the step.")]
-    kind: Annotated[str, Meta(description="`model`, `effect`, `step` and others.")]
-    name: Annotated[str, Meta(description="The model, tool or function.")]
-    policy: Annotated[str | None, Meta(description="The policy of a tool: `read`, `idempotent`, `verify` or `once`.")]
-    stands: Annotated[bool, Meta(description="True if it comes before the place where the fork begins.")]
-    why: Annotated[str | None, Meta(description="Why its outcome cannot be reused.")]
-    cost_usd: Dollars
+    step: field.StepId
+    path: Annotated[str, doc("Its place in the step.")]
+    kind: field.OperationKind
+    name: Annotated[str, doc("The model, tool or function.")]
+    policy: field.Policy
+    stands: Annotated[bool, doc("True if it comes before the place where the fork begins.")]
+    why: Annotated[str | None, doc("Why its outcome cannot be reused.")]
+    cost_usd: Annotated[Dollars, doc("Dollars that it has cost in the original run.")]
 
 
 class ForkQuoteRow(TypedDict):
     """What a fork of a run would do and cost."""
 
-    run_id: Annotated[str, Meta(description="The run that would be forked.")]
-    workflow: str
-    begins_at: Annotated[str, Meta(description="The first step, or `STEP/OPERATION`, that would be done again.")]
-    why: Annotated[str | None, Meta(description="Why it begins earlier than asked.")]
-    kept: Annotated[list[str], Meta(description="The steps that would not be done again.")]
-    again: Annotated[list[str], Meta(description="The steps that would be done again.")]
-    reused: Annotated[list[ForkedOperationRow], Meta(description="The operations whose outcomes would be reused.")]
-    anew: Annotated[list[ForkedOperationRow], Meta(description="The operations that would be done again.")]
-    reused_usd: Annotated[Dollars, Meta(description="What the reused operations have cost.")]
-    anew_usd: Annotated[Dollars, Meta(description="The most that all operations could cost if none were reused.")]
-    most_usd: Annotated[Dollars | None, Meta(description="The cost limit of the fork; null for none.")]
+    run_id: Annotated[str, doc("The run that would be forked.")]
+    workflow: Annotated[str, doc("Name of the run's workflow.")]
+    begins_at: Annotated[str, doc("The first step, or `STEP/OPERATION`, that would be done again.")]
+    why: Annotated[str | None, doc("Why it begins earlier than asked.")]
+    kept: Annotated[list[str], doc("The steps that would not be done again.")]
+    again: Annotated[list[str], doc("The steps that would be done again.")]
+    reused: Annotated[list[ForkedOperationRow], doc("The operations whose outcomes would be reused.")]
+    anew: Annotated[list[ForkedOperationRow], doc("The operations that would be done again.")]
+    reused_usd: Annotated[Dollars, doc("What the reused operations have cost.")]
+    anew_usd: Annotated[Dollars, doc("The most that all operations could cost if none were reused.")]
+    most_usd: Annotated[Dollars | None, doc("The cost limit of the fork; null for none.")]
 
 
 def of_fork(fork: Fork, cost_limit_usd: str | int | float | None = None) -> ForkQuoteRow:
@@ -76,7 +77,7 @@ def _done(done: Done) -> ForkedOperationRow:
         "path": done.path,
         "kind": done.kind,
         "name": done.name,
-        "policy": done.policy or None,
+        "policy": cast("EffectPolicy | None", done.policy or None),
         "stands": done.stands,
         "why": done.why or None,
         "cost_usd": usd(done.settled_nanousd),
@@ -86,21 +87,21 @@ def _done(done: Done) -> ForkedOperationRow:
 class CallInFlightRow(TypedDict):
     """A call whose outcome is not known yet."""
 
-    call: Annotated[str, Meta(description="Its id.")]
-    kind: Literal["model", "effect"]
-    name: Annotated[str, Meta(description="The model or tool.")]
-    step: str
-    doubted: Annotated[bool, Meta(description="True if its outcome cannot be known without a person.")]
-    policy: Annotated[str | None, Meta(description="The policy of a tool: `read`, `idempotent`, `verify` or `once`.")]
+    call: Annotated[str, doc("Its id.")]
+    kind: Annotated[Literal["model", "effect"], doc("Kind of call: `model`, or `effect` for a tool.")]
+    name: Annotated[str, doc("The model or tool.")]
+    step: Annotated[str, doc("Id of the step that made the call.")]
+    doubted: Annotated[bool, doc("True if its outcome cannot be known without a person.")]
+    policy: field.Policy
 
 
 # `with` is a word of the language.
 CompensatedRow = TypedDict(
     "CompensatedRow",
     {
-        "call": Annotated[str, Meta(description="The id of the call, or of the child run.")],
-        "tool": Annotated[str, Meta(description="The tool that was called.")],
-        "with": Annotated[str | None, Meta(description="The tool that undoes it; null where the child run undoes itself.")],
+        "call": Annotated[str, doc("The id of the call, or of the child run.")],
+        "tool": Annotated[str, doc("The tool that was called.")],
+        "with": Annotated[str | None, doc("The tool that undoes it; null where the child run undoes itself.")],
     },
 )
 CompensatedRow.__doc__ = "An effect that would be undone."
@@ -109,12 +110,12 @@ CompensatedRow.__doc__ = "An effect that would be undone."
 class CancelQuoteRow(TypedDict):
     """What cancelling a run would do."""
 
-    run_id: str
-    status: Status
-    called_off: Annotated[list[str], Meta(description="The steps that would be cancelled.")]
-    in_flight: Annotated[list[CallInFlightRow], Meta(description="The calls that may have happened.")]
-    compensated: Annotated[list[CompensatedRow], Meta(description="The effects that would be undone, in this order.")]
-    asked: Annotated[list[str], Meta(description="The calls about which a person would be asked.")]
+    run_id: field.RunId
+    status: field.Status
+    called_off: Annotated[list[str], doc("The steps that would be cancelled.")]
+    in_flight: Annotated[list[CallInFlightRow], doc("The calls that may have happened.")]
+    compensated: Annotated[list[CompensatedRow], doc("The effects that would be undone, in this order.")]
+    asked: Annotated[list[str], doc("The calls about which a person would be asked.")]
 
 
 def of_cancel(state: State) -> CancelQuoteRow:
@@ -126,7 +127,7 @@ def of_cancel(state: State) -> CancelQuoteRow:
             "name": call.name,
             "step": call.step,
             "doubted": call.doubted,
-            "policy": call.policy if call.kind == "effect" else None,
+            "policy": cast("EffectPolicy", call.policy) if call.kind == "effect" else None,
         }
         for id_, call in state.calls.items()
     ]
@@ -149,19 +150,19 @@ def of_cancel(state: State) -> CancelQuoteRow:
 class OutcomeRow(TypedDict):
     """The result of a command for one of many runs or dead letters."""
 
-    run_id: str
-    status: Annotated[str, Meta(description="The run's status afterwards.")]
-    refused: Annotated[str | None, Meta(description="Why it was not done.")]
-    fork: Annotated[str | None, Meta(description="The id of the run that was forked from it.")]
-    letter: Annotated[str | None, Meta(description="The id of the dead letter.")]
-    quote: Annotated[ForkQuoteRow | None, Meta(description="What the fork would do, in a dry run.")]
+    run_id: field.RunId
+    status: Annotated[Status, doc("The run's status afterwards.")]
+    refused: Annotated[str | None, doc("Why it was not done.")]
+    fork: Annotated[str | None, doc("The id of the run that was forked from it.")]
+    letter: Annotated[str | None, doc("The id of the dead letter.")]
+    quote: Annotated[ForkQuoteRow | None, doc("What the fork would do, in a dry run.")]
 
 
 def of_outcome(outcome: BulkOutcome) -> OutcomeRow:
     """What became of one of many runs, or dead letters."""
     return {
         "run_id": outcome.run,
-        "status": outcome.status,
+        "status": cast("Status", outcome.status),
         "refused": outcome.refused,
         "fork": outcome.fork,
         "letter": outcome.letter,
@@ -172,45 +173,45 @@ def of_outcome(outcome: BulkOutcome) -> OutcomeRow:
 class DeadLetterRow(TypedDict):
     """A dead letter: a step that has failed permanently."""
 
-    letter: Annotated[str, Meta(description="Its id, `RUN:STEP`.")]
-    run_id: str
-    step: str
-    tenant: str
-    workflow: str
-    node: str
-    error_class: Annotated[str, Meta(description="The kind of the last error.")]
-    message: Annotated[str, Meta(description="The last error.")]
-    attempts: int
-    first_at: Annotated[Time, Meta(description="When it failed first.")]
-    last_at: Annotated[Time, Meta(description="When it failed last.")]
-    asked: Annotated[bool, Meta(description="True if the run goes on and a gate asks about the step.")]
-    edited: Annotated[bool, Meta(description="True if its input was edited since.")]
-    state: LetterState
-    resolved_at: Time | None
+    letter: Annotated[str, doc("Its id, `RUN:STEP`.")]
+    run_id: Annotated[str, doc("Id of the run that has failed or waits.")]
+    step: Annotated[str, doc("Id of the step that has failed, `NODE#VISIT`.")]
+    tenant: Annotated[str, doc("Tenant of the run.")]
+    workflow: Annotated[str, doc("Name of the run's workflow.")]
+    node: Annotated[str, doc("Name of the node that has failed.")]
+    error_class: Annotated[str, doc("The kind of the last error.")]
+    message: Annotated[str, doc("The last error.")]
+    attempts: Annotated[int, doc("Number of attempts that have failed.")]
+    first_at: Annotated[Time, doc("When it failed first.")]
+    last_at: Annotated[Time, doc("When it failed last.")]
+    asked: Annotated[bool, doc("True if the run goes on and a gate asks about the step.")]
+    edited: Annotated[bool, doc("True if its input was edited since.")]
+    state: Annotated[LetterState, doc("State of the dead letter: `resolved` ones stay listed for three days.")]
+    resolved_at: Annotated[Time | None, doc("Time at which it was replayed or closed; null while it is open.")]
 
 
 class LetterOperationRow(TypedDict):
     """An operation of a step that has failed permanently."""
 
-    path: Annotated[str, Meta(description="Its place in the step.")]
-    kind: Annotated[str, Meta(description="`model`, `effect`, `step` and others.")]
-    name: Annotated[str, Meta(description="The model, tool or function.")]
-    status: OperationStatus
-    key: Annotated[str | None, Meta(description="The effect key of a tool call.")]
-    error: ErrorRow | None
+    path: Annotated[str, doc("Its place in the step.")]
+    kind: field.OperationKind
+    name: Annotated[str, doc("The model, tool or function.")]
+    status: Annotated[OperationStatus, doc("Status of the operation.")]
+    key: Annotated[str | None, doc("The effect key of a tool call.")]
+    error: field.Error
 
 
 class DeadLetterWhole(DeadLetterRow):
     """A dead letter with its input, its error and its operations."""
 
-    status: Annotated[Status, Meta(description="The run's status.")]
-    input: Annotated[Any, Meta(description="The run's input.")]
-    error: ErrorRow | None
-    failed_at: Annotated[str | None, Meta(description="The operation that failed.")]
-    arguments: Annotated[Any, Meta(description="The arguments of the tool call that failed.")]
-    edited_arguments: Annotated[Any, Meta(description="The arguments of the next attempt, where they were edited.")]
-    operations: list[LetterOperationRow]
-    gate: Annotated[str | None, Meta(description="The gate that asks about the step.")]
+    status: Annotated[Status, doc("The run's status.")]
+    input: Annotated[Any, doc("The run's input.")]
+    error: Annotated[ErrorRow | None, doc("Last error of the step, in full.")]
+    failed_at: Annotated[str | None, doc("The operation that failed.")]
+    arguments: Annotated[Any, doc("The arguments of the tool call that failed.")]
+    edited_arguments: Annotated[Any, doc("The arguments of the next attempt, where they were edited.")]
+    operations: Annotated[list[LetterOperationRow], doc("Operations of the step, in the order in which they began.")]
+    gate: Annotated[str | None, doc("The gate that asks about the step.")]
 
 
 def of_letter(found: Letter) -> DeadLetterRow:
@@ -263,13 +264,13 @@ async def of_letter_whole(control: Control, found: Letter, state: State) -> Dead
 class DeadLetterCountRow(TypedDict):
     """The dead letters of a node and a kind of error."""
 
-    workflow: str
-    node: str
-    error_class: str
-    open: Annotated[int, Meta(description="How many are open.")]
-    resolved: Annotated[int, Meta(description="How many were resolved and are still listed.")]
-    oldest_open_at: Time | None
-    oldest_open_s: Annotated[int | None, Meta(description="The age of the oldest open one, in seconds.")]
+    workflow: field.Workflow
+    node: field.Node
+    error_class: field.ErrorClass
+    open: Annotated[int, doc("How many are open.")]
+    resolved: Annotated[int, doc("How many were resolved and are still listed.")]
+    oldest_open_at: Annotated[Time | None, doc("Time at which the oldest open one failed first; null if none is open.")]
+    oldest_open_s: Annotated[int | None, doc("The age of the oldest open one, in seconds.")]
 
 
 def of_letters(count: LetterCount, now_ms: int) -> DeadLetterCountRow:

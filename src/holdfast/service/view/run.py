@@ -6,8 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired, TypeAlias, TypedDict, cast
 
-from msgspec import Meta
-
 from holdfast.core.facts import graph as graphs
 from holdfast.core.facts.events import StepCompleted
 from holdfast.core.facts.state import StepStatus
@@ -16,7 +14,9 @@ from holdfast.core.rules.readiness import EdgeState, edge_state
 from holdfast.core.values.ids import node_of
 from holdfast.core.values.money import usd
 from holdfast.core.views import status
-from holdfast.core.views.status import Status
+from holdfast.core.views.status import Status, WaitKind
+from holdfast.service.doc import doc
+from holdfast.service.view import field
 from holdfast.service.view.capacity import DemandRow
 from holdfast.service.view.effect import MOST_EFFECTS, EffectRow, of_effect
 from holdfast.service.view.plain import Dollars, ErrorRow, Time, error_of, iso, maybe_usd
@@ -31,84 +31,84 @@ if TYPE_CHECKING:
     from holdfast.service.control.tree import Member, Tree
 
 
+LimitName: TypeAlias = Literal["cost", "steps", "tokens", "model_calls", "tool_calls", "active", "wall"]
+
+
 class WaitRow(TypedDict):
     """A thing that a run waits for."""
 
-    kind: Annotated[
-        str,
-        Meta(
-            description="What ends the wait: `place`, `worker`, `pool`, `gate`, `signal`, `shared_value`, `timer`, `retry`,"
-            " `money`, `tokens`, `calls`, `child`, `effect`, `model`; `nothing` if the run is stuck."
-        ),
-    ]
-    reason: Annotated[str, Meta(description="A stable code, such as the reason of a gate or the name of a signal.")]
-    id: Annotated[str, Meta(description="The gate, step or operation that waits.")]
-    since_ms: Annotated[int, Meta(description="Since when, in milliseconds since 1970.")]
-    step: NotRequired[Annotated[str | None, Meta(description="The step that waits.")]]
-    due_at_ms: NotRequired[Annotated[int | None, Meta(description="When it ends by itself, in milliseconds since 1970.")]]
-    about: NotRequired[Annotated[str | None, Meta(description="The tool, pool, scope or child run that it is about.")]]
-    demand: NotRequired[Annotated[DemandRow | None, Meta(description="What a worker must have.")]]
+    kind: Annotated[WaitKind, doc("What ends the wait, like a decision of a `gate`; `nothing` if the run is stuck.")]
+    reason: Annotated[str, doc("A stable code, such as the reason of a gate or the name of a signal.")]
+    id: Annotated[str, doc("The gate, step or operation that waits.")]
+    since_ms: Annotated[int, doc("Since when, in milliseconds since 1970.")]
+    step: NotRequired[Annotated[str | None, doc("The step that waits.")]]
+    due_at_ms: NotRequired[Annotated[int | None, doc("When it ends by itself, in milliseconds since 1970.")]]
+    about: NotRequired[Annotated[str | None, doc("The tool, pool, scope or child run that it is about.")]]
+    demand: NotRequired[Annotated[DemandRow | None, doc("What a worker must have.")]]
+
+
+Waits: TypeAlias = Annotated[list[WaitRow], doc("Everything that the run waits for, whatever its status is.")]
 
 
 class RunStatusRow(TypedDict):
     """A run's status, output and cost, as a command to a run returns it."""
 
-    run_id: str
-    workflow: str
-    version: int
-    status: Status
-    output: Annotated[Any, Meta(description="What it returned; null unless it is completed.")]
-    cost_usd: Annotated[Dollars, Meta(description="What its calls have cost.")]
-    held_usd: Annotated[Dollars, Meta(description="What is reserved for calls in flight and calls of unknown cost.")]
-    limit_usd: Annotated[Dollars | None, Meta(description="Its cost limit; null for none.")]
-    error: ErrorRow | None
-    waiting_for: list[WaitRow]
+    run_id: field.RunId
+    workflow: field.Workflow
+    version: field.Version
+    status: field.Status
+    output: field.Output
+    cost_usd: field.CostUsd
+    held_usd: field.HeldUsd
+    limit_usd: field.LimitUsd
+    error: field.Error
+    waiting_for: Waits
 
 
 class LimitRow(TypedDict):
     """A limit of a run, and its use."""
 
-    limit: Annotated[str, Meta(description="`cost`, `steps`, `tokens`, `model_calls`, `tool_calls`, `active` or `wall`.")]
-    used: Annotated[int, Meta(description="What is used of it: billionths of a dollar, milliseconds, or a number.")]
-    most: Annotated[int, Meta(description="The limit, in the same unit.")]
-    percent: Annotated[int, Meta(description="How much of it is used, in percent, rounded down.")]
+    limit: Annotated[LimitName, doc("Limit: `active` is working time, `wall` is time since the start, waits included.")]
+    used: Annotated[int, doc("What is used of it: billionths of a dollar, milliseconds, or a number.")]
+    most: Annotated[int, doc("The limit, in the same unit.")]
+    percent: Annotated[int, doc("How much of it is used, in percent, rounded down.")]
 
 
 class ParentRow(TypedDict):
     """The run that has started a run."""
 
-    run_id: str
-    step: Annotated[str, Meta(description="The step that has started it.")]
-    root_id: Annotated[str, Meta(description="The run at the top of the tree.")]
+    run_id: Annotated[str, doc("Id of the parent run.")]
+    step: Annotated[str, doc("The step that has started it.")]
+    root_id: Annotated[str, doc("The run at the top of the tree.")]
 
 
 class OriginRow(TypedDict):
     """The run that a run was forked from."""
 
-    run_id: str
-    step: Annotated[str, Meta(description="The step, or `STEP/OPERATION`, where the fork begins.")]
+    run_id: Annotated[str, doc("Id of the original run.")]
+    step: Annotated[str, doc("The step, or `STEP/OPERATION`, where the fork begins.")]
 
 
 class StallRow(TypedDict):
     """The reason why a process cannot go on with a run for now."""
 
-    why: str
-    since: Time
+    why: Annotated[str, doc("Error that the process met, in words.")]
+    since: Annotated[Time, doc("Time since which the process cannot continue.")]
 
 
 class StepRow(TypedDict):
     """The latest visit of a node."""
 
-    step: Annotated[str, Meta(description="Its id, `NODE#VISIT`.")]
-    status: StepStatus
-    attempts: int
-    began_at: Annotated[Time | None, Meta(description="When its first attempt began.")]
-    changed_at: Annotated[Time, Meta(description="When it took this status.")]
-    retry_at: Annotated[Time | None, Meta(description="When its next attempt is due.")]
-    worker: Annotated[str | None, Meta(description="The process that executes it; hidden from callers of one tenant.")]
-    decisions: Annotated[list[str] | None, Meta(description="The edges that it chose.")]
-    error: Annotated[ErrorRow | None, Meta(description="Its last error.")]
-    reason: Annotated[str | None, Meta(description="Why it was skipped or cancelled.")]
+    step: Annotated[str, doc("Its id, `NODE#VISIT`.")]
+    status: Annotated[StepStatus, doc("Status of the step.")]
+    attempts: field.Attempts
+    began_at: Annotated[Time | None, doc("When its first attempt began.")]
+    changed_at: Annotated[Time, doc("When it took this status.")]
+    retry_at: Annotated[Time | None, doc("When its next attempt is due.")]
+    worker: Annotated[str | None, doc("The process that executes it; hidden from callers of one tenant.")]
+    decisions: Annotated[list[str] | None, doc("The edges that it chose.")]
+    error: Annotated[ErrorRow | None, doc("Its last error.")]
+    reason: Annotated[str | None, doc("Why it was skipped or cancelled.")]
 
 
 ItemStatus: TypeAlias = Literal["completed", "failed", "cancelled"]
@@ -119,64 +119,63 @@ TreeStatus: TypeAlias = Literal[Status, "requested"]
 class ItemRow(TypedDict):
     """An item of a map that has ended."""
 
-    item: Annotated[str, Meta(description="Its name, `MAP[INDEX]`.")]
-    step: str
-    status: ItemStatus
-    attempts: int
-    ended_at: Time
-    output: Annotated[Any, Meta(description="What it returned.")]
-    error: ErrorRow | None
-    reason: Annotated[str | None, Meta(description="Why it was cancelled.")]
-    seq: Annotated[int, Meta(description="The number of the event that ended it.")]
+    item: Annotated[str, doc("Its name, `MAP[INDEX]`.")]
+    step: Annotated[str, doc("Id of the item's step.")]
+    status: Annotated[ItemStatus, doc("Status with which the item ended.")]
+    attempts: field.Attempts
+    ended_at: Annotated[Time, doc("Time at which the item ended.")]
+    output: Annotated[Any, doc("What it returned.")]
+    error: field.Error
+    reason: Annotated[str | None, doc("Why it was cancelled.")]
+    seq: Annotated[int, doc("The number of the event that ended it.")]
 
 
 class MapRow(TypedDict):
     """A list that a run works through item by item."""
 
-    map: Annotated[str, Meta(description="Its name: the node, or `STEP/OPERATION`.")]
-    step: str
-    status: MapStatus
-    items: Annotated[int, Meta(description="How many items there are.")]
-    completed: int
-    failed: int
-    under_way: int
-    failures: Annotated[list[ItemRow], Meta(description="The first items that failed.")]
+    map: Annotated[str, doc("Its name: the node, or `STEP/OPERATION`.")]
+    step: Annotated[str, doc("Id of the step that the list belongs to.")]
+    status: Annotated[MapStatus, doc("Status of the whole list.")]
+    items: Annotated[int, doc("How many items there are.")]
+    completed: Annotated[int, doc("Number of items that are completed.")]
+    failed: Annotated[int, doc("Number of items that have failed.")]
+    under_way: Annotated[int, doc("Number of items that have begun and not ended.")]
+    failures: Annotated[list[ItemRow], doc("The first items that failed.")]
 
 
 class RunWhole(RunStatusRow):
     """A run with its steps, effects, limits and scores."""
 
-    limits: list[LimitRow]
-    reason: Annotated[str | None, Meta(description="Why it was cancelled or has failed, as a code.")]
+    limits: Annotated[list[LimitRow], doc("Limits that the run has, each with its use.")]
+    reason: Annotated[str | None, doc("Why it was cancelled or has failed, as a code.")]
     would_stop: Annotated[
-        dict[str, str], Meta(description="The limits at which a dry run would have stopped, each with the reason in words.")
+        dict[str, str], doc("The limits at which a dry run would have stopped, each with the reason in words.")
     ]
     bound_percents: Annotated[
-        dict[str, int],
-        Meta(description="The models that billed more than was reserved, each with the percentage that is reserved since."),
+        dict[str, int], doc("The models that billed more than was reserved, each with the percentage that is reserved since.")
     ]
-    tenant: str
-    team: str | None
-    key: Annotated[str | None, Meta(description="Its idempotency key.")]
-    tags: list[str]
-    parent: ParentRow | None
-    forked_from: OriginRow | None
-    started_by: Annotated[str | None, Meta(description="The person or program that started it.")]
-    started_by_os_user: Annotated[str | None, Meta(description="The operating system's user who started it.")]
-    started_by_client: Annotated[str | None, Meta(description="The token or key with which it was started.")]
-    started_at: Time
-    updated_at: Time
-    ended_at: Time | None
-    settled_usd: Annotated[Dollars, Meta(description="What its calls have cost.")]
-    in_doubt_usd: Annotated[Dollars, Meta(description="What calls of unknown cost may have cost.")]
-    workflow_missing_since: Annotated[Time | None, Meta(description="Since when no process has its workflow.")]
-    hindered: Annotated[list[StallRow], Meta(description="Why processes cannot go on with it for now.")]
-    tokens: Annotated[int, Meta(description="How many tokens its calls have used.")]
-    steps_started: int
-    steps: list[StepRow]
-    maps: list[MapRow]
-    effects: Annotated[list[EffectRow], Meta(description="Its tool calls, oldest first; the first thousand.")]
-    scores: list[ScoreRow]
+    tenant: field.Tenant
+    team: field.Team
+    key: field.Key
+    tags: field.Tags
+    parent: Annotated[ParentRow | None, doc("Parent run; null if no run has started it.")]
+    forked_from: Annotated[OriginRow | None, doc("Original run; null if it is no fork.")]
+    started_by: Annotated[str | None, doc("The person or program that started it.")]
+    started_by_os_user: Annotated[str | None, doc("The operating system's user who started it.")]
+    started_by_client: Annotated[str | None, doc("The token or key with which it was started.")]
+    started_at: field.StartedAt
+    updated_at: field.UpdatedAt
+    ended_at: field.EndedAt
+    settled_usd: Annotated[Dollars, doc("What its calls have cost.")]
+    in_doubt_usd: Annotated[Dollars, doc("What calls of unknown cost may have cost.")]
+    workflow_missing_since: field.MissingSince
+    hindered: Annotated[list[StallRow], doc("Why processes cannot go on with it for now.")]
+    tokens: Annotated[int, doc("How many tokens its calls have used.")]
+    steps_started: Annotated[int, doc("Number of steps that were started, without items of maps.")]
+    steps: Annotated[list[StepRow], doc("Latest visit of each node, in the order in which they began.")]
+    maps: Annotated[list[MapRow], doc("Lists that the run works through item by item.")]
+    effects: Annotated[list[EffectRow], doc("Its tool calls, oldest first; the first thousand.")]
+    scores: Annotated[list[ScoreRow], doc("Scores of the run: the latest of each name and author.")]
 
 
 async def of_run(control: Control, state: State) -> RunStatusRow:
@@ -204,7 +203,7 @@ async def of_run_whole(control: Control, state: State) -> RunWhole:
     return {
         **await of_run(control, state),
         "limits": [
-            {"limit": cap.limit, "used": cap.used, "most": cap.most, "percent": cap.percent}
+            {"limit": cast("LimitName", cap.limit), "used": cap.used, "most": cap.most, "percent": cap.percent}
             for cap in caps.caps(state, state.ended_at_ms or control.now_ms())
         ],
         "reason": state.reason,
@@ -240,16 +239,16 @@ async def of_run_whole(control: Control, state: State) -> RunWhole:
 class RecordRow(TypedDict):
     """The record of a run, to replay it elsewhere."""
 
-    run_id: str
-    record: Annotated[Any, Meta(description="The record, as `holdfast runs export` writes it.")]
+    run_id: field.RunId
+    record: Annotated[Any, doc("The record, as `holdfast runs export` writes it.")]
 
 
 class NodeCostRow(TypedDict):
     """What the calls of a node have cost."""
 
-    node: str
-    visits: Annotated[int, Meta(description="How often the run came to the node.")]
-    cost_usd: Dollars
+    node: field.Node
+    visits: Annotated[int, doc("How often the run came to the node.")]
+    cost_usd: Annotated[Dollars, doc("Dollars that the calls of the node have cost in this run.")]
 
 
 def of_node_costs(state: State) -> list[NodeCostRow]:
@@ -263,33 +262,33 @@ def of_node_costs(state: State) -> list[NodeCostRow]:
 class DrawnNodeRow(TypedDict):
     """A node of a run's graph."""
 
-    node: str
-    kind: graphs.Kind
-    status: Annotated[StepStatus | None, Meta(description="The status of its latest visit; null before the first.")]
-    visits: Annotated[int, Meta(description="How often the run came to the node.")]
-    cost_usd: Dollars
+    node: field.Node
+    kind: Annotated[graphs.Kind, doc("Kind of node.")]
+    status: Annotated[StepStatus | None, doc("The status of its latest visit; null before the first.")]
+    visits: Annotated[int, doc("How often the run came to the node.")]
+    cost_usd: Annotated[Dollars, doc("Dollars that the calls of the node have cost in this run.")]
 
 
 class DrawnEdgeRow(TypedDict):
     """An edge of a run's graph."""
 
-    source: str
-    target: str
-    when: Annotated[str | None, Meta(description="The decision of the source that takes it.")]
-    guard: Annotated[str | None, Meta(description="The function that must allow it.")]
-    on: Annotated[Literal["success", "error"], Meta(description="Whether it is taken when the source completes or fails.")]
-    state: EdgeState
+    source: Annotated[str, doc("Name of the node that the edge leaves.")]
+    target: Annotated[str, doc("Name of the node that the edge leads to.")]
+    when: Annotated[str | None, doc("The decision of the source that takes it.")]
+    guard: Annotated[str | None, doc("The function that must allow it.")]
+    on: Annotated[Literal["success", "error"], doc("Whether it is taken when the source completes or fails.")]
+    state: Annotated[EdgeState, doc("State of the edge in the current visit of its source.")]
 
 
 class DrawingRow(TypedDict):
     """The graph of a run."""
 
-    run_id: str
-    workflow: str
-    version: int
-    graph_hash: str
-    nodes: list[DrawnNodeRow]
-    edges: list[DrawnEdgeRow]
+    run_id: field.RunId
+    workflow: field.Workflow
+    version: field.Version
+    graph_hash: field.GraphHash
+    nodes: Annotated[list[DrawnNodeRow], doc("Nodes of the graph, each with its latest visit.")]
+    edges: Annotated[list[DrawnEdgeRow], doc("Edges of the graph, each taken or not.")]
 
 
 def of_drawing(graph: graphs.Graph, state: State) -> DrawingRow:
@@ -326,21 +325,21 @@ def of_drawing(graph: graphs.Graph, state: State) -> DrawingRow:
 class RunRow(TypedDict):
     """A run in a list."""
 
-    run_id: str
-    workflow: str
-    version: int
-    status: Status
-    tenant: str
-    key: Annotated[str | None, Meta(description="Its idempotency key.")]
-    tags: list[str]
-    started_at: Time
-    updated_at: Time
-    ended_at: Time | None
-    cost_usd: Annotated[Dollars, Meta(description="What its calls have cost.")]
-    held_usd: Annotated[Dollars, Meta(description="What is reserved for calls in flight and calls of unknown cost.")]
-    limit_usd: Annotated[Dollars | None, Meta(description="Its cost limit; null for none.")]
-    waiting_for: list[WaitRow]
-    workflow_missing_since: Annotated[Time | None, Meta(description="Since when no process has its workflow.")]
+    run_id: field.RunId
+    workflow: field.Workflow
+    version: field.Version
+    status: field.Status
+    tenant: field.Tenant
+    key: field.Key
+    tags: field.Tags
+    started_at: field.StartedAt
+    updated_at: field.UpdatedAt
+    ended_at: field.EndedAt
+    cost_usd: field.CostUsd
+    held_usd: field.HeldUsd
+    limit_usd: field.LimitUsd
+    waiting_for: Waits
+    workflow_missing_since: field.MissingSince
 
 
 def of_row(row: projection.RunRow, missing_ms: int | None = None, tags: Sequence[str] = ()) -> RunRow:
@@ -370,43 +369,41 @@ def of_row(row: projection.RunRow, missing_ms: int | None = None, tags: Sequence
 class TreeRunRow(TypedDict):
     """A run of a tree. One that was requested and has not started has no more than its id, its place and its tokens."""
 
-    parent_id: Annotated[str | None, Meta(description="The run that has started it; null at the top of the whole tree.")]
-    depth: Annotated[int, Meta(description="How many runs are above it in this tree.")]
-    tokens: Annotated[int, Meta(description="How many tokens its calls have used.")]
-    held_tokens: Annotated[int, Meta(description="Tokens that are reserved for calls in flight.")]
-    max_tokens: Annotated[int | None, Meta(description="Its limit on tokens; null for none.")]
-    run_id: str
-    status: TreeStatus
-    workflow: NotRequired[str]
-    version: NotRequired[int]
-    tenant: NotRequired[str]
-    key: NotRequired[Annotated[str | None, Meta(description="Its idempotency key.")]]
-    tags: NotRequired[list[str]]
-    started_at: NotRequired[Time]
-    updated_at: NotRequired[Time]
-    ended_at: NotRequired[Time | None]
-    cost_usd: NotRequired[Annotated[Dollars, Meta(description="What its calls have cost.")]]
-    held_usd: NotRequired[
-        Annotated[Dollars, Meta(description="What is reserved for calls in flight and calls of unknown cost.")]
-    ]
-    limit_usd: NotRequired[Annotated[Dollars | None, Meta(description="Its cost limit; null for none.")]]
-    waiting_for: NotRequired[list[WaitRow]]
-    workflow_missing_since: NotRequired[Annotated[Time | None, Meta(description="Since when no process has its workflow.")]]
+    parent_id: Annotated[str | None, doc("The run that has started it; null at the top of the whole tree.")]
+    depth: Annotated[int, doc("How many runs are above it in this tree.")]
+    tokens: Annotated[int, doc("How many tokens its calls have used.")]
+    held_tokens: Annotated[int, doc("Tokens that are reserved for calls in flight.")]
+    max_tokens: Annotated[int | None, doc("Its limit on tokens; null for none.")]
+    run_id: field.RunId
+    status: Annotated[TreeStatus, doc("Status of the run; `requested` before it has started.")]
+    workflow: NotRequired[field.Workflow]
+    version: NotRequired[field.Version]
+    tenant: NotRequired[field.Tenant]
+    key: NotRequired[field.Key]
+    tags: NotRequired[field.Tags]
+    started_at: NotRequired[field.StartedAt]
+    updated_at: NotRequired[field.UpdatedAt]
+    ended_at: NotRequired[field.EndedAt]
+    cost_usd: NotRequired[field.CostUsd]
+    held_usd: NotRequired[field.HeldUsd]
+    limit_usd: NotRequired[field.LimitUsd]
+    waiting_for: NotRequired[Waits]
+    workflow_missing_since: NotRequired[field.MissingSince]
 
 
 class TreeRow(TypedDict):
     """A run and all runs below it."""
 
-    run_id: str
-    root_id: Annotated[str, Meta(description="The run at the top of the whole tree.")]
-    cost_usd: Annotated[Dollars, Meta(description="What all runs together have cost.")]
-    held_usd: Annotated[Dollars, Meta(description="What is reserved for all of them.")]
-    limit_usd: Annotated[Dollars | None, Meta(description="The cost limit of the first run.")]
-    tokens: Annotated[int, Meta(description="How many tokens all runs together have used.")]
-    held_tokens: Annotated[int, Meta(description="Tokens that are reserved for all of them.")]
-    max_tokens: Annotated[int | None, Meta(description="The limit on tokens of the first run.")]
-    is_whole: Annotated[bool, Meta(description="False if there are more runs than are listed: too many, or hidden ones.")]
-    runs: Annotated[list[TreeRunRow], Meta(description="Each run before its children.")]
+    run_id: Annotated[str, doc("Id of the run at the top of this tree.")]
+    root_id: Annotated[str, doc("The run at the top of the whole tree.")]
+    cost_usd: Annotated[Dollars, doc("What all runs together have cost.")]
+    held_usd: Annotated[Dollars, doc("What is reserved for all of them.")]
+    limit_usd: Annotated[Dollars | None, doc("The cost limit of the first run.")]
+    tokens: Annotated[int, doc("How many tokens all runs together have used.")]
+    held_tokens: Annotated[int, doc("Tokens that are reserved for all of them.")]
+    max_tokens: Annotated[int | None, doc("The limit on tokens of the first run.")]
+    is_whole: Annotated[bool, doc("False if there are more runs than are listed: too many, or hidden ones.")]
+    runs: Annotated[list[TreeRunRow], doc("Each run before its children.")]
 
 
 def of_tree(tree: Tree) -> TreeRow:

@@ -6,10 +6,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
 
 import msgspec
-from msgspec import Meta
 
 from holdfast.core.nouns.schedules import Overlap, nominal_times
 from holdfast.core.views.status import Status
+from holdfast.service.doc import doc
+from holdfast.service.view import field
 from holdfast.service.view.plain import Dollars, Time, iso, maybe_usd
 
 if TYPE_CHECKING:
@@ -25,41 +26,41 @@ _NEXT_TIMES: Final = 5
 class BackfilledRow(TypedDict):
     """A run that was started for a past time of a schedule."""
 
-    time: Annotated[Time, Meta(description="The time for which it was started.")]
-    run_id: str
+    time: Annotated[Time, doc("The time for which it was started.")]
+    run_id: field.RunId
 
 
 class ScheduleRow(TypedDict):
     """A schedule, with the state of its last run and its next times."""
 
-    name: str
-    tenant: str
-    workflow: str
-    version: Annotated[int | None, Meta(description="The version that it starts; null for the highest.")]
-    cron: Annotated[str, Meta(description="Five fields as in cron, or six with the seconds first.")]
-    timezone: Annotated[str, Meta(description="The time zone of `cron`, an IANA name: `Europe/Berlin`.")]
-    input: Annotated[Any, Meta(description="The input of its runs.")]
-    time_field: Annotated[str | None, Meta(description="The field of the input that is set to the nominal time.")]
-    team: str | None
-    team_budget: Annotated[str | None, Meta(description="The team budget that its runs are charged to.")]
-    agent: Annotated[str | None, Meta(description="The agent of the team budget that its runs are charged to.")]
-    cost_limit_usd: Annotated[Dollars | None, Meta(description="The cost limit of each run; null for that of the workflow.")]
-    jitter_s: Annotated[float, Meta(description="The most seconds by which a run starts later than its time.")]
-    overlap: Annotated[Overlap, Meta(description="What happens when the run before has not ended.")]
-    catch_up_s: Annotated[float, Meta(description="Skip runs that were missed by more than this, in seconds.")]
-    paused: bool
-    by: Annotated[str | None, Meta(description="The person who set it last.")]
-    created_at: Time
-    next_times: Annotated[list[Time], Meta(description="The next times at which it starts a run; none while it is paused.")]
-    queued_time: Annotated[Time | None, Meta(description="The time whose run waits for the run before to end.")]
-    last_time: Annotated[Time | None, Meta(description="The time of its last run.")]
-    last_run_id: str | None
-    last_status: Annotated[Status | None, Meta(description="The status of its last run.")]
-    fired: Annotated[int, Meta(description="How many runs it has started.")]
-    skipped: Annotated[int, Meta(description="How many times it started none because the run before had not ended.")]
-    missed: Annotated[int, Meta(description="How many times passed while no process was there to start a run.")]
-    uncounted_s: Annotated[int, Meta(description="Seconds whose missed times are not counted because they were too many.")]
-    problem: Annotated[str | None, Meta(description="Why it could not start its last run.")]
+    name: Annotated[str, doc("Name of the schedule.")]
+    tenant: field.Tenant
+    workflow: Annotated[str, doc("Name of the workflow that it starts.")]
+    version: Annotated[int | None, doc("The version that it starts; null for the highest.")]
+    cron: Annotated[str, doc("Five fields as in cron, or six with the seconds first.")]
+    timezone: Annotated[str, doc("The time zone of `cron`, an IANA name: `Europe/Berlin`.")]
+    input: Annotated[Any, doc("The input of its runs.")]
+    time_field: Annotated[str | None, doc("The field of the input that is set to the nominal time.")]
+    team: field.Team
+    team_budget: Annotated[str | None, doc("The team budget that its runs are charged to.")]
+    agent: Annotated[str | None, doc("The agent of the team budget that its runs are charged to.")]
+    cost_limit_usd: Annotated[Dollars | None, doc("The cost limit of each run; null for that of the workflow.")]
+    jitter_s: Annotated[float, doc("The most seconds by which a run starts later than its time.")]
+    overlap: Annotated[Overlap, doc("What happens when the run before has not ended.")]
+    catch_up_s: Annotated[float, doc("Skip runs that were missed by more than this, in seconds.")]
+    paused: Annotated[bool, doc("True if it is paused and starts no runs.")]
+    by: Annotated[str | None, doc("The person who set it last.")]
+    created_at: Annotated[Time, doc("Time at which it was set first.")]
+    next_times: Annotated[list[Time], doc("The next times at which it starts a run; none while it is paused.")]
+    queued_time: Annotated[Time | None, doc("The time whose run waits for the run before to end.")]
+    last_time: Annotated[Time | None, doc("The time of its last run.")]
+    last_run_id: Annotated[str | None, doc("Id of its last run; null before the first.")]
+    last_status: Annotated[Status | None, doc("The status of its last run.")]
+    fired: Annotated[int, doc("How many runs it has started.")]
+    skipped: Annotated[int, doc("How many times it started none because the run before had not ended.")]
+    missed: Annotated[int, doc("How many times passed while no process was there to start a run.")]
+    uncounted_s: Annotated[int, doc("Seconds whose missed times are not counted because they were too many.")]
+    problem: Annotated[str | None, doc("Why it could not start its last run.")]
 
 
 def of_backfilled(made_up: Backfilled) -> BackfilledRow:

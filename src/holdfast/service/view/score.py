@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
-from msgspec import Meta
-
 from holdfast.core.nouns.scores import Source
+from holdfast.service.doc import doc
+from holdfast.service.view import field
 from holdfast.service.view.plain import Time, iso
 
 if TYPE_CHECKING:
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 class ScoreRow(TypedDict):
     """A score of a run."""
 
-    name: Annotated[str, Meta(description="What is scored: `helpful`.")]
-    value: Annotated[float, Meta(description="A number on a scale of the author's.")]
-    by: Annotated[str, Meta(description="The author: a person, or the name that code gives itself.")]
-    by_os_user: Annotated[str | None, Meta(description="The operating system's user who gave it.")]
-    by_client: Annotated[str | None, Meta(description="The token or key with which it was given.")]
-    source: Source
-    comment: str | None
-    at: Annotated[Time, Meta(description="When it was given.")]
+    name: Annotated[str, doc("What is scored: `helpful`.")]
+    value: Annotated[float, doc("A number on a scale of the author's.")]
+    by: Annotated[str, doc("The author: a person, or the name that code gives itself.")]
+    by_os_user: Annotated[str | None, doc("The operating system's user who gave it.")]
+    by_client: Annotated[str | None, doc("The token or key with which it was given.")]
+    source: Annotated[Source, doc("Kind of author: a person or code.")]
+    comment: Annotated[str | None, doc("Comment of the author; null without one.")]
+    at: Annotated[Time, doc("When it was given.")]
 
 
 class ScoreMeanRow(TypedDict):
     """The mean score of the runs of a workflow's version."""
 
-    workflow: str
-    version: int
-    name: Annotated[str, Meta(description="What is scored: `helpful`.")]
-    scores: Annotated[int, Meta(description="How many scores count.")]
-    mean: float
-    newest_at: Annotated[Time, Meta(description="When the newest of them was given.")]
+    workflow: field.Workflow
+    version: field.Version
+    name: Annotated[str, doc("What is scored: `helpful`.")]
+    scores: Annotated[int, doc("How many scores count.")]
+    mean: Annotated[float, doc("Mean of the scores that count.")]
+    newest_at: Annotated[Time, doc("When the newest of them was given.")]
 
 
 def of_score(score: Score) -> ScoreRow:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
-from msgspec import Meta
-
 from holdfast.core.nouns.memory import Kind
+from holdfast.service.doc import doc
+from holdfast.service.view import field
 from holdfast.service.view.plain import Time, iso
 
 if TYPE_CHECKING:
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 class MemoryRow(TypedDict):
     """A memory of an agent."""
 
-    key: Annotated[str, Meta(description="Its id.")]
-    kind: Kind
-    text: str
-    importance: Annotated[float, Meta(description="From 0 to 1, as it was given.")]
-    relevance: Annotated[float, Meta(description="From 0 to 1: computed from its importance, its age and its use.")]
-    source: Annotated[str, Meta(description="Where it comes from.")]
-    trusted: Annotated[bool, Meta(description="False if it comes from a tool, a model or an unknown author.")]
-    metadata: Annotated[dict[str, Any], Meta(description="Data that was stored with it.")]
-    at: Annotated[Time, Meta(description="When it was written.")]
-    uses: Annotated[int, Meta(description="How often it was recalled.")]
-    used_at: Annotated[Time | None, Meta(description="When it was last recalled.")]
+    key: Annotated[str, doc("Its id.")]
+    kind: Annotated[Kind, doc("Kind of memory.")]
+    text: Annotated[str, doc("Text that the agent remembers.")]
+    importance: Annotated[float, doc("From 0 to 1, as it was given.")]
+    relevance: Annotated[float, doc("From 0 to 1: computed from its importance, its age and its use.")]
+    source: Annotated[str, doc("Where it comes from.")]
+    trusted: Annotated[bool, doc("False if it comes from a tool, a model or an unknown author.")]
+    metadata: Annotated[dict[str, Any], doc("Data that was stored with it.")]
+    at: Annotated[Time, doc("When it was written.")]
+    uses: Annotated[int, doc("How often it was recalled.")]
+    used_at: Annotated[Time | None, doc("When it was last recalled.")]
 
 
 class SharedValueRow(TypedDict):
     """A version of a shared value."""
 
-    tenant: str
-    space: str
-    key: str
-    version: Annotated[int, Meta(description="The first version is 1.")]
-    value: Annotated[Any, Meta(description="The value, any JSON.")]
-    by: Annotated[str, Meta(description="The person, program or step that wrote it.")]
-    run_id: Annotated[str | None, Meta(description="The run in which it was written.")]
-    at: Annotated[Time, Meta(description="When it was written.")]
+    tenant: field.Tenant
+    space: Annotated[str, doc("Space of the shared value, in which its key is unique.")]
+    key: Annotated[str, doc("Key of the shared value in its space.")]
+    version: Annotated[int, doc("The first version is 1.")]
+    value: Annotated[Any, doc("The value, any JSON.")]
+    by: Annotated[str, doc("The person, program or step that wrote it.")]
+    run_id: Annotated[str | None, doc("The run in which it was written.")]
+    at: Annotated[Time, doc("When it was written.")]
 
 
 def of_memory(memory: Memory) -> MemoryRow:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import msgspec
-from msgspec import Meta
 
 from holdfast.core.nouns import supervision
 from holdfast.core.nouns.supervision import WorkerState
+from holdfast.service.doc import doc
+from holdfast.service.view import field
 
 if TYPE_CHECKING:
     from holdfast.core.nouns.supervision import Supervisor
@@ -17,40 +18,38 @@ if TYPE_CHECKING:
 class SupervisorRow(TypedDict):
     """A supervisor in a list."""
 
-    name: str
-    tenant: str
-    system_load: Annotated[float, Meta(description="The share of its workers' capacity that is in use, from 0 to 1.")]
-    queue_size: Annotated[int, Meta(description="How many tasks wait.")]
-    max_queue: Annotated[int, Meta(description="How many tasks may wait.")]
-    workers: Annotated[list[str], Meta(description="The names of its workers.")]
-    workflows: Annotated[list[str], Meta(description="The workflows that do its tasks.")]
+    name: Annotated[str, doc("Name of the supervisor.")]
+    tenant: field.Tenant
+    system_load: Annotated[float, doc("The share of its workers' capacity that is in use, from 0 to 1.")]
+    queue_size: Annotated[int, doc("How many tasks wait.")]
+    max_queue: Annotated[int, doc("How many tasks may wait.")]
+    workers: Annotated[list[str], doc("The names of its workers.")]
+    workflows: Annotated[list[str], doc("The workflows that do its tasks.")]
 
 
 class SupervisedWorkerRow(TypedDict):
     """A worker of a supervisor."""
 
-    state: Annotated[
-        WorkerState, Meta(description="`failed` while it gets no tasks after errors; `half_open` while it is tried.")
-    ]
-    load: Annotated[float, Meta(description="The share of its capacity that is in use, from 0 to 1.")]
-    active: Annotated[int, Meta(description="How many tasks it works on.")]
-    max_concurrent: Annotated[int, Meta(description="How many tasks it works on at once.")]
-    queued: Annotated[int, Meta(description="How many tasks wait for it, or for another worker of their type.")]
-    completed: int
-    errors: int
-    avg_ms: Annotated[float, Meta(description="How long its tasks take, in milliseconds.")]
+    state: Annotated[WorkerState, doc("`failed` while it gets no tasks after errors; `half_open` while it is tried.")]
+    load: Annotated[float, doc("The share of its capacity that is in use, from 0 to 1.")]
+    active: Annotated[int, doc("How many tasks it works on.")]
+    max_concurrent: Annotated[int, doc("How many tasks it works on at once.")]
+    queued: Annotated[int, doc("How many tasks wait for it, or for another worker of their type.")]
+    completed: Annotated[int, doc("Number of tasks that it has completed.")]
+    errors: Annotated[int, doc("Number of its tasks that have failed.")]
+    avg_ms: Annotated[float, doc("How long its tasks take, in milliseconds.")]
 
 
 class SupervisorWhole(TypedDict):
     """A supervisor with its workers."""
 
-    name: str
-    tenant: str
-    system_load: Annotated[float, Meta(description="The share of its workers' capacity that is in use, from 0 to 1.")]
-    queue_size: Annotated[int, Meta(description="How many tasks wait.")]
-    max_queue: Annotated[int, Meta(description="How many tasks may wait.")]
-    workers: Annotated[dict[str, SupervisedWorkerRow], Meta(description="Its workers by their names.")]
-    workflows: Annotated[list[str], Meta(description="The workflows that do its tasks.")]
+    name: Annotated[str, doc("Name of the supervisor.")]
+    tenant: field.Tenant
+    system_load: Annotated[float, doc("The share of its workers' capacity that is in use, from 0 to 1.")]
+    queue_size: Annotated[int, doc("How many tasks wait.")]
+    max_queue: Annotated[int, doc("How many tasks may wait.")]
+    workers: Annotated[dict[str, SupervisedWorkerRow], doc("Its workers by their names.")]
+    workflows: Annotated[list[str], doc("The workflows that do its tasks.")]
 
 
 def of_supervisor(supervisor: Supervisor) -> SupervisorRow:

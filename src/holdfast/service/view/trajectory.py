@@ -2,96 +2,97 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
 
 import msgspec
-from msgspec import Meta
 
 from holdfast.core.values.money import usd
 from holdfast.core.views.trajectory import TraceType
+from holdfast.service.doc import doc
+from holdfast.service.view import field
 from holdfast.service.view.plain import Dollars, Time, iso, maybe_usd
 
 if TYPE_CHECKING:
+    from holdfast.core.views.status import Status
     from holdfast.core.views.trajectory import TraceEvent, Trajectory
 
 
 class TraceRow(TypedDict):
     """A thing that happened at a node of a run, without what its data says."""
 
-    trace_id: str
-    run_id: str
-    seq: Annotated[int, Meta(description="The number of its event.")]
-    step_number: Annotated[int, Meta(description="How many attempts of steps had begun.")]
-    node_name: str
-    event_type: TraceType
-    state_summary: Annotated[dict[str, Any], Meta(description="The shape of the run's state: types, sizes and field names.")]
-    input_summary: Annotated[dict[str, Any], Meta(description="The shape of the input.")]
-    output_summary: Annotated[dict[str, Any], Meta(description="The shape of the output.")]
-    latency_ms: Annotated[int | None, Meta(description="How long it took, in milliseconds; of a retry, until it is due.")]
-    token_usage: Annotated[dict[str, int], Meta(description="Tokens by kind: `input`, `output`.")]
-    at: Time
-    cost_estimate: Dollars | None
+    trace_id: Annotated[str, doc("Trace of the request that started the run, or the run at the top of the tree.")]
+    run_id: field.RunId
+    seq: field.Seq
+    step_number: Annotated[int, doc("How many attempts of steps had begun.")]
+    node_name: field.Node
+    event_type: Annotated[TraceType, doc("What happened: a `checkpoint` is a stored outcome, an `interrupt` is a wait.")]
+    state_summary: Annotated[dict[str, Any], doc("The shape of the run's state: types, sizes and field names.")]
+    input_summary: Annotated[dict[str, Any], doc("The shape of the input.")]
+    output_summary: Annotated[dict[str, Any], doc("The shape of the output.")]
+    latency_ms: Annotated[int | None, doc("How long it took, in milliseconds; of a retry, until it is due.")]
+    token_usage: Annotated[dict[str, int], doc("Tokens by kind: `input`, `output`.")]
+    at: Annotated[Time, doc("Time at which it happened.")]
+    cost_estimate: Annotated[Dollars | None, doc("Dollars that the call has cost; null if it was none.")]
 
 
 class VisitRow(TypedDict):
     """A node that a run came to."""
 
-    node: str
-    seq: Annotated[int, Meta(description="The number of its event.")]
-    became: Literal["completed", "failed", "cancelled"] | None
-    decisions: Annotated[list[str], Meta(description="The edges that it chose.")]
+    node: field.Node
+    seq: field.Seq
+    became: Annotated[Literal["completed", "failed", "cancelled"] | None, doc("How the visit ended; null if it has not.")]
+    decisions: Annotated[list[str], doc("The edges that it chose.")]
 
 
 class TransitionRow(TypedDict):
     """An edge that a run took."""
 
-    source: str
-    target: str
-    seq: Annotated[int, Meta(description="The number of its event.")]
+    source: Annotated[str, doc("Name of the node that the edge leaves.")]
+    target: Annotated[str, doc("Name of the node that the edge leads to.")]
+    seq: field.Seq
 
 
 class AskedRow(TypedDict):
     """A question to a person."""
 
-    gate: str
-    node: Annotated[str, Meta(description="The node that asked; empty for the engine's questions about the run.")]
-    reason: str
-    seq: Annotated[int, Meta(description="The number of its event.")]
-    decision: str | None
-    decided_seq: Annotated[int | None, Meta(description="The number of the event of the decision.")]
+    gate: field.GateId
+    node: Annotated[str, doc("The node that asked; empty for the engine's questions about the run.")]
+    reason: Annotated[str, doc("Reason of the gate, as a code: `approval`, `question`, `tool_approval`.")]
+    seq: field.Seq
+    decision: Annotated[str | None, doc("Decision of the gate; null before there is one.")]
+    decided_seq: Annotated[int | None, doc("The number of the event of the decision.")]
 
 
 class ToolUseRow(TypedDict):
     """A tool call that a step asked for."""
 
-    node: str
-    tool: str
-    args_hash: str
-    seq: Annotated[int, Meta(description="The number of its event.")]
+    node: field.Node
+    tool: field.Tool
+    args_hash: Annotated[str, doc("Hash of the arguments, by which equal calls are found.")]
+    seq: field.Seq
     how: Annotated[
-        Literal["called", "reused", "denied"],
-        Meta(description="`reused` if its outcome was known; `denied` if it was not made."),
+        Literal["called", "reused", "denied"], doc("`reused` if its outcome was known; `denied` if it was not made.")
     ]
 
 
 class TrajectoryRow(TypedDict):
     """The path of a run."""
 
-    run: str
-    workflow: str
-    status: str
-    visits: list[VisitRow]
-    transitions: list[TransitionRow]
-    approvals: list[AskedRow]
-    tools: list[ToolUseRow]
-    retries: Annotated[int, Meta(description="How often something that had failed was tried again.")]
-    holds: Annotated[int, Meta(description="How often money was reserved for a call.")]
-    model_calls: int
-    tool_calls: int
-    tokens: int
-    duration_ms: int
-    nodes: Annotated[list[str], Meta(description="The nodes in the order of their visits, without items of maps.")]
-    cost_usd: Dollars
+    run: field.RunId
+    workflow: field.Workflow
+    status: field.Status
+    visits: Annotated[list[VisitRow], doc("Visits of nodes, in the order in which the run came to them.")]
+    transitions: Annotated[list[TransitionRow], doc("Edges that the run took, in this order.")]
+    approvals: Annotated[list[AskedRow], doc("Questions to people, in the order in which they were asked.")]
+    tools: Annotated[list[ToolUseRow], doc("Tool calls that steps asked for, in this order.")]
+    retries: Annotated[int, doc("How often something that had failed was tried again.")]
+    holds: Annotated[int, doc("How often money was reserved for a call.")]
+    model_calls: Annotated[int, doc("Number of model calls.")]
+    tool_calls: Annotated[int, doc("Number of tool calls.")]
+    tokens: Annotated[int, doc("Tokens that the calls have used, input and output together.")]
+    duration_ms: Annotated[int, doc("Time from the start to the end, or to the latest event, in milliseconds.")]
+    nodes: Annotated[list[str], doc("The nodes in the order of their visits, without items of maps.")]
+    cost_usd: field.CostUsd
 
 
 def of_trace(event: TraceEvent) -> TraceRow:
@@ -118,7 +119,7 @@ def of_trajectory(path: Trajectory) -> TrajectoryRow:
     return {
         "run": path.run,
         "workflow": path.workflow,
-        "status": path.status,
+        "status": cast("Status", path.status),
         "visits": msgspec.to_builtins(path.visits),
         "transitions": msgspec.to_builtins(path.transitions),
         "approvals": msgspec.to_builtins(path.approvals),

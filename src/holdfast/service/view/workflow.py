@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypedDict
 
 import msgspec
 from msgspec import Meta
 
 from holdfast.ports import WorkflowRecord
+from holdfast.service.doc import doc
+from holdfast.service.view import field
 from holdfast.service.view.plain import Time, iso
 
 if TYPE_CHECKING:
     from holdfast.engine.runs.stored_workflow import StoredWorkflow
 
 
+JsonSchema: TypeAlias = Annotated[dict[str, Any], Meta(title="JsonSchema")]
+
+
 class WorkflowRow(TypedDict):
     """A version of a workflow."""
 
-    workflow: str
-    version: int
-    graph_hash: Annotated[str, Meta(description="The hash of its definition.")]
-    tenant: Annotated[str | None, Meta(description="The tenant that submitted its file; null for code.")]
-    loaded_at: Annotated[Time | None, Meta(description="When a process first loaded this definition, if it is known.")]
-    processes: Annotated[int, Meta(description="How many living processes can run it.")]
+    workflow: field.Workflow
+    version: field.Version
+    graph_hash: Annotated[str, doc("The hash of its definition.")]
+    tenant: Annotated[str | None, doc("The tenant that submitted its file; null for code.")]
+    loaded_at: Annotated[Time | None, doc("When a process first loaded this definition, if it is known.")]
+    processes: Annotated[int, doc("How many living processes can run it.")]
 
 
 class WorkflowWhole(WorkflowRow):
     """A version of a workflow with its definition."""
 
-    input_schema: Annotated[dict[str, Any] | None, Meta(description="The JSON Schema of its input; null for anything.")]
-    definition: Annotated[dict[str, Any], Meta(description="Its nodes, edges and limits.")]
+    input_schema: Annotated[JsonSchema | None, doc("The JSON Schema of its input; null for anything.")]
+    definition: Annotated[dict[str, Any], doc("Its nodes, edges and limits.")]
 
 
 def of_workflow(workflow: WorkflowRecord | StoredWorkflow, processes: int) -> WorkflowRow:
