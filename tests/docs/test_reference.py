@@ -123,7 +123,7 @@ def codes() -> dict[str, set[str]]:
     asked = {gates.APPROVAL, gates.QUESTION, state.TOOL_APPROVAL, client_tools.CLIENT_TOOL}
     return {
         "Statuses of a run": set(get_args(status.Status)),
-        "What a run waits for": literals(status, "Wait", 0) | {"model"},
+        "What a run waits for": set(get_args(status.WaitKind)),
         "Statuses of a step": set(get_args(state.StepStatus)),
         "Statuses of an operation in a journal": set(get_args(state.OperationStatus)),
         "States in the ledger of effects": {"intended"} | literals(projection, "EffectChange", 1),
