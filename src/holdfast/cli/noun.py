@@ -61,8 +61,20 @@ _OF_UNIT: Final = {"usd": "USD", "s": "SECONDS", "ms": "TIME", "tokens": "N"}
 _UNIX_MS: Final = "in Unix milliseconds"
 _A_TIME: Final = "like 2026-11-21, or 3d for three days ago"
 
+_OFFERED: Final = {"run": completion.runs, "gate": completion.gates}
+"""Fields of which a shell completes the ids."""
+
+
+class Caller(NamedTuple):
+    """Who typed a command, for which store, and whether the answer is JSON."""
+
+    by: Principal
+    store: str | None
+    as_json: bool
+
+
 Show: TypeAlias = Callable[[Any], None]
-Deed: TypeAlias = "Callable[[Any, Principal, str | None], Awaitable[View]]"
+Deed: TypeAlias = "Callable[[Any, Caller], Awaitable[View]]"
 
 
 class Word(NamedTuple):
@@ -99,15 +111,17 @@ class Noun:
         name: str = "list",
         words: Mapping[str, str | Word] = {},
         every: bool = False,
+        only: str = "",
         about: str = "",
     ) -> None:
-        """Add a command that prints rows: as many as `--limit` says and how to go on, or with `every` all of them."""
+        """Add a command that prints rows: as many as `--limit` says and how to go on, or with `every` all of them. With `only`,
+        the JSON of a row is that field."""
         taken = _taken(kind, {**words, **({"cursor": "", "limit": ""} if every else {})})
 
         def run(as_json: bool, store: str | None, **given: Any) -> None:
             page = asyncio.run(_list(kind, taken, given, every, store))
             if as_json:
-                terminal.emit(page.rows)
+                terminal.emit([row[only] for row in page.rows] if only else page.rows)
             else:
                 table.show_rows(columns, page.rows)
             if page.cursor is not None:
@@ -131,6 +145,7 @@ class Noun:
         kind: Any,
         *,
         words: Mapping[str, str | Word] = {},
+        about: str = "",
         says: str | Show | None = None,
         done: str = "",
         signed: bool = False,
@@ -145,11 +160,12 @@ class Noun:
         extras = {**({"by": option.Who} if signed else {}), **({"role": option.Roles} if roles else {})}
 
         def run(as_json: bool, store: str | None, by: str | None = None, role: Sequence[str] = (), **given: Any) -> None:
-            work = _do(kind, taken, given, None if done else self._row, who(by, role), store, make=make, deed=deed)
+            caller = Caller(who(by, role), store, as_json)
+            work = _do(kind, taken, given, None if done else self._row, caller, make=make, deed=deed)
             found = asyncio.run(work)
             self.print({**found, done: True} if done else found, as_json, says)
 
-        self._add(name, kind, run, taken, extras)
+        self._add(name, about or kind, run, taken, extras)
 
     def print(self, found: Any, as_json: bool, says: str | Show | None = None) -> None:
         """Print a row as JSON or for people: on its sheet, or in a sentence."""
@@ -197,8 +213,8 @@ class _Taken:
         if self._hint in _SHARED and not self._word.spelt:
             return _parameter(self.name, _SHARED[self._hint], default)
         said: dict[str, Any] = {"help": self._help(), "min": self._word.least, "max": self._word.most}
-        if self.name == "run":
-            said["autocompletion"] = completion.runs
+        if self.name in _OFFERED:
+            said["autocompletion"] = _OFFERED[self.name]
         if not self.is_option:
             info = typer.Argument(metavar=self.flag, **said)
         else:
@@ -325,22 +341,14 @@ async def _row(kind: Any, taken: Sequence[_Taken], given: Mapping[str, Any], sto
 
 
 async def _do(
-    kind: Any,
-    taken: Sequence[_Taken],
-    given: Mapping[str, Any],
-    row: Any,
-    by: Principal,
-    store: str | None,
-    *,
-    make: bool,
-    deed: Deed | None,
+    kind: Any, taken: Sequence[_Taken], given: Mapping[str, Any], row: Any, caller: Caller, *, make: bool, deed: Deed | None
 ) -> Any:
     """Do it; its answer, or the row of what it is about as that stands afterwards, or without one its required fields."""
     values = _values(taken, given)
     if deed is not None:
-        return await deed(kind(**values), by, store)
+        return await deed(kind(**values), caller)
     answers = declaration_of(kind).answers
-    async with backend(store, by, make=make) as service:
+    async with backend(caller.store, caller.by, make=make) as service:
         wish = await _made(kind, values, service)
         if answers is Answer.PAGE:
             return (await service.tell_many(wish)).rows

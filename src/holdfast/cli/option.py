@@ -102,9 +102,9 @@ MOST_LISTED: Final = 100
 """What a list has where nobody says how much he wants."""
 ListLimit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Maximum number of rows.")]
 RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="Id of the run, or a unique beginning of it.", autocompletion=completion.runs)
+    str, typer.Argument(metavar="RUN", help="Id of the run. The beginning of an id is enough.", autocompletion=completion.runs)
 ]
 MaybeRun = Annotated[
     str | None,
-    typer.Argument(metavar="RUN", help="Id of the run, or a unique beginning of it.", autocompletion=completion.runs),
+    typer.Argument(metavar="RUN", help="Id of the run. The beginning of an id is enough.", autocompletion=completion.runs),
 ]

@@ -15,7 +15,7 @@ import typer
 from holdfast.cli import bulk, reference
 from holdfast.cli.bulk import MOST, DryRun, Limit, Yes
 from holdfast.cli.filter import Workflow
-from holdfast.cli.noun import MANY, Noun, Word
+from holdfast.cli.noun import MANY, Caller, Noun, Word
 from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, OfTenant, Reason, Store, Who
 from holdfast.cli.page import moment, terminal
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from holdfast.service.declarations.command import EditDeadLetter
     from holdfast.service.declarations.declaration import Command
     from holdfast.service.declarations.query import View
-    from holdfast.service.principal import Principal
 
 
 def _sheet(found: View) -> None:
@@ -67,10 +66,10 @@ def _oldest(row: View) -> str:
     return "-" if row["oldest_open_s"] is None else moment.span(row["oldest_open_s"] * 1000)
 
 
-async def _edit(told: EditDeadLetter, by: Principal, store: str | None) -> View:
+async def _edit(told: EditDeadLetter, caller: Caller) -> View:
     if told.input is msgspec.UNSET and told.arguments is msgspec.UNSET:
         raise UsageError("Say what is to be otherwise: --input JSON or --arguments JSON. Nothing was changed.")
-    async with backend(store, by) as service:
+    async with backend(caller.store, caller.by) as service:
         letter = await reference.letter(service, told.letter)
         return await service.tell(msgspec.structs.replace(told, letter=letter))
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import msgspec
 import typer
 
 from holdfast.cli import completion, reference
@@ -20,15 +21,17 @@ from holdfast.cli.page import form, moment, terminal
 from holdfast.cli.page.given import json_value, who
 from holdfast.cli.page.table import ID, Column
 from holdfast.core.values.claim import Claim
+from holdfast.core.values.ids import GateId, run_of
 from holdfast.core.values.payload import digest
 from holdfast.core.values.proposal import RISK_LEVELS
 from holdfast.errors import AlreadyDecided, DecisionRefused, NotFound, UsageError
-from holdfast.service.declarations import query
+from holdfast.service.declarations import command, query
 from holdfast.service.declarations.query import View
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking
-    from holdfast.service.declarations.command import Delegate, GateAnswer, Reassign
+    from holdfast.cli.noun import Caller, Deed
+    from holdfast.service.declarations.command import Decide, Delegate, GateAnswer, Reassign
     from holdfast.service.principal import Principal
 
 TOOL_APPROVAL: Final = "tool_approval"
@@ -44,11 +47,6 @@ GateArgument = Annotated[
         help="Id of the gate, or of a run that asked nothing else. The beginning of an id is enough.",
         autocompletion=completion.gates,
     ),
-]
-Data = Annotated[str | None, typer.Option("--data", metavar="JSON", help="Fields of the form: JSON, @FILE, or @- for stdin.")]
-Shown = Annotated[
-    str | None,
-    typer.Option("--shown", metavar="HASH", help="Decide only if the gate still shows this hash (see `gates show`)."),
 ]
 
 
@@ -224,101 +222,74 @@ def _state(gate: View, now_ms: int) -> str:
 # --- Deciding ---------------------------------------------------------------------------------------------------------
 
 
-def _answering(decision: str) -> Callable[..., None]:
-    """The command that gives a gate this answer."""
-
-    def command(
-        gate: GateArgument,
-        data: Data = None,
-        reason: Reason = None,
-        shown: Shown = None,
-        by: Who = None,
-        role: Roles = None,
-        as_json: AsJson = False,
-        store: Store = None,
-    ) -> None:
-        given = {"data": json_value(data, "--data")} if data is not None else {}
-        person = who(by, role)
-        found = asyncio.run(_decide(gate, decision, given, reason, shown, person, as_json, store))
-        if as_json:
-            terminal.emit(found)
-        elif _is_open(found):
-            what = "Another person decides" if decision != "approve" else _approvals(found)
-            terminal.say(f"Gate {found['gate_id']}: {decision} by {person.claim}. It is still open. {what}.")
-        else:
-            terminal.say(f"Gate {found['gate_id']}: {decision} by {person.claim}. Where a worker runs, its run goes on.")
-
-    return command
+async def _decided(told: Decide, caller: Caller) -> View:
+    async with backend(caller.store, caller.by) as service:
+        gate = await _meant(service, told.gate, told.decision, told.shown_hash, caller.store)
+        shown = told.shown_hash
+        if shown is None:
+            shown = await show_first(service, gate, caller.as_json, caller.store)
+        await service.tell(msgspec.structs.replace(told, gate=gate, shown_hash=shown))
+        row = next(row for row in await _asked(service, run_of(GateId(gate))) if row["gate_id"] == gate)
+        if _is_open(row):  # another person is needed
+            whole = await service.row(query.Gate(gate))
+            row = {**row, "approvals": whole["approvals"], "edited_by": whole["edited_by"]}
+    if not caller.as_json:
+        rest = "Where a worker runs, its run goes on"
+        if _is_open(row):
+            rest = f"It is still open. {'Another person decides' if told.decision != 'approve' else _approvals(row)}"
+        terminal.say(f"Gate {gate}: {told.decision} by {caller.by.claim}. {rest}.")
+    return row
 
 
-for _decision, _help in (
+def _deciding(decision: str) -> Deed:
+    return lambda told, caller: _decided(msgspec.structs.replace(told, decision=decision), caller)
+
+
+_GATE: Final = Word("GATE", help="Id of the gate, or of a run that asked nothing else. The beginning of an id is enough.")
+_DECIDE: Final[Mapping[str, str | Word]] = {
+    "gate": _GATE,
+    "shown_hash": Word("--shown HASH", help="Decide only if the gate still shows this hash (see `gates show`)."),
+}
+for _decision, _about_it in (
     ("approve", "Approve what a gate shows. Fill in the other fields of its form with --data."),
     ("edit", "Approve what a gate shows with changes, given as --data."),
     ("reject", "Reject what a gate shows. The run takes the edge for a rejection, or fails."),
     ("answer", "Answer the question of a gate with --data, or give the response in place of a tool."),
     ("retry", "Try again what failed or is unknown."),
 ):
-    app.command(_decision, help=_help)(_answering(_decision))
-
-
-@app.command()
-def decide(
-    gate: GateArgument,
-    decision: Annotated[str, typer.Argument(metavar="DECISION", help="Decision that `gates show` lists.")],
-    data: Data = None,
-    reason: Reason = None,
-    shown: Shown = None,
-    by: Who = None,
-    role: Roles = None,
-    as_json: AsJson = False,
-    store: Store = None,
-) -> None:
-    """Decide a gate with any decision that it allows, also one of its own."""
-    _answering(decision)(gate, data, reason, shown, by, role, as_json, store)
+    _words = {**_DECIDE, "decision": ""}
+    GATES.verb(_decision, command.Decide, words=_words, about=_about_it, deed=_deciding(_decision), signed=True, roles=True)
+GATES.verb(
+    "decide",
+    command.Decide,
+    words={**_DECIDE, "decision": Word("DECISION", needed=True, help="Decision that `gates show` lists.")},
+    about="Decide a gate with any decision that it allows, also one of its own.",
+    deed=_decided,
+    signed=True,
+    roles=True,
+)
 
 
 # --- Whom it asks -----------------------------------------------------------------------------------------------------
 
-To = Annotated[list[str], typer.Option("--to", metavar="NAME", help="Person or role to ask. May be repeated.")]
+
+async def _assign(told: Delegate | Reassign, caller: Caller) -> View:
+    async with backend(caller.store, caller.by) as service:
+        gate = await _found(service, told.gate)
+        await service.tell(msgspec.structs.replace(told, gate=gate))
+        return await service.row(query.Gate(gate))
 
 
-@app.command()
-def delegate(
-    gate: GateArgument,
-    to: To,
-    reason: Reason = None,
-    by: Who = None,
-    role: Roles = None,
-    as_json: AsJson = False,
-    store: Store = None,
-) -> None:
-    """Ask more reviewers to decide a gate, beside the current ones. You must be one of its reviewers."""
-    from holdfast.service.declarations.command import Delegate
-
-    asyncio.run(_assign(gate, lambda found: Delegate(found, tuple(to), reason), who(by, role), as_json, store))
+def _say_assigned(gate: View) -> None:
+    terminal.say(f"Gate {gate['gate_id']} asks {', '.join(gate['reviewers'])} now.")
 
 
-@app.command()
-def reassign(
-    gate: GateArgument, to: To, reason: Reason = None, by: Who = None, as_json: AsJson = False, store: Store = None
-) -> None:
-    """Replace the reviewers of a gate."""
-    from holdfast.service.declarations.command import Reassign
-
-    asyncio.run(_assign(gate, lambda found: Reassign(found, tuple(to), reason), who(by), as_json, store))
+_ASSIGN: Final[Mapping[str, str | Word]] = {"gate": _GATE, "to": "--to NAME"}
+GATES.verb("delegate", command.Delegate, words=_ASSIGN, says=_say_assigned, deed=_assign, signed=True, roles=True)
+GATES.verb("reassign", command.Reassign, words=_ASSIGN, says=_say_assigned, deed=_assign, signed=True)
 
 
-async def _assign(
-    given: str, command: Callable[[str], Delegate | Reassign], by: Principal, as_json: bool, store: str | None
-) -> None:
-    async with backend(store, by) as service:
-        gate = await _found(service, given)
-        await service.tell(command(gate))
-        row = await service.row(query.Gate(gate))
-    if as_json:
-        terminal.emit(row)
-    else:
-        terminal.say(f"Gate {gate} asks {', '.join(row['reviewers'])} now.")
+# --- Several at once --------------------------------------------------------------------------------------------------
 
 
 @app.command()
@@ -390,8 +361,6 @@ def _of_number(number: str, gates: Sequence[str]) -> str:
 
 def _answer(number: str, said: Any, reason: str | None) -> GateAnswer:
     """What is decided of one call; `reason` is that of all. Raises UsageError."""
-    import msgspec
-
     from holdfast.service.declarations.command import GateAnswer
 
     more = {"decision": said} if isinstance(said, str) else said
@@ -401,31 +370,6 @@ def _answer(number: str, said: Any, reason: str | None) -> GateAnswer:
         raise UsageError(
             f"Of call {number}: give a decision, or an object with decision, data and reason. Nothing was decided."
         ) from None
-
-
-async def _decide(
-    gate: str,
-    decision: str,
-    given: dict[str, Any],
-    reason: str | None,
-    shown: str | None,
-    by: Principal,
-    as_json: bool,
-    store: str | None,
-) -> dict[str, Any]:
-    from holdfast.core.values.ids import GateId, run_of
-    from holdfast.service.declarations.command import Decide
-
-    async with backend(store, by) as service:
-        gate = await _meant(service, gate, decision, shown, store)
-        if shown is None:
-            shown = await show_first(service, gate, as_json, store)
-        await service.tell(Decide(gate, decision, **given, reason=reason, shown_hash=shown))
-        row = next(row for row in await _asked(service, run_of(GateId(gate))) if row["gate_id"] == gate)
-        if not _is_open(row):
-            return row
-        whole = await service.row(query.Gate(gate))  # another person is needed
-        return {**row, "approvals": whole["approvals"], "edited_by": whole["edited_by"]}
 
 
 async def show_first(asking: Asking, gate: str, as_json: bool, store: str | None) -> str | None:

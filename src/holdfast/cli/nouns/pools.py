@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.cli.noun import Noun, Word
+from holdfast.cli.noun import Caller, Noun, Word
 from holdfast.cli.opening import backend
 from holdfast.cli.page import table, terminal
 from holdfast.cli.page.table import Column
@@ -18,7 +18,6 @@ from holdfast.service.declarations import command, query
 if TYPE_CHECKING:
     from holdfast.service.declarations.command import SetPool
     from holdfast.service.declarations.query import View
-    from holdfast.service.principal import Principal
 
 SHARES: Final = (
     Column("holder", 12),
@@ -79,14 +78,14 @@ def _per_s(period: Any) -> int:
     return Period(period).per_s
 
 
-async def _set(told: SetPool, by: Principal, store: str | None) -> View:
+async def _set(told: SetPool, caller: Caller) -> View:
     if (told.slots is None) == (told.rate is None):
         raise UsageError(f"Say what {told.name} is: --slots N for so many at a time, or --rate N --per minute.")
     if told.slots is not None and (told.per_s is not None or told.burst is not None):
         raise UsageError("--per and --burst belong to --rate; slots are so many at a time.")
     if told.rate is not None and told.per_s is None:
         raise UsageError(f"--rate {told.rate} in which time? Add --per second, minute, hour or day.")
-    async with backend(store, by, make=True) as service:  # pools come before runs
+    async with backend(caller.store, caller.by, make=True) as service:  # pools come before runs
         await service.tell(told)
         return await service.row(query.Pool(told.name))
 

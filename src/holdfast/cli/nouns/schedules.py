@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.cli.noun import Noun, Word
+from holdfast.cli.noun import Caller, Noun, Word
 from holdfast.cli.opening import acting, backend
 from holdfast.cli.page import moment, table, terminal
 from holdfast.cli.page.table import ID, Column
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from holdfast.service.declarations.command import SetSchedule
     from holdfast.service.declarations.query import View
-    from holdfast.service.principal import Principal
 
 TIMES: Final = (Column("time", of=lambda row: moment.second(row["time"])), Column("run", ID, of="run_id"))
 WORKFLOW: Final = "Workflow: FILE.py:NAME, FILE.yaml, or the name of one in the store."
@@ -45,18 +44,18 @@ def _sheet(found: View) -> None:
     )
 
 
-async def _set(told: SetSchedule, by: Principal, store: str | None) -> View:
+async def _set(told: SetSchedule, caller: Caller) -> View:
     """Set a schedule; one of a workflow in a file makes that known to the store."""
     from holdfast.service import view
 
     if is_name(told.workflow):
-        async with backend(store, by, make=True) as named:
+        async with backend(caller.store, caller.by, make=True) as named:
             await named.tell(told)
             return await named.row(query.Schedule(told.name, told.tenant))
     meant = load(told.workflow)
     how = {each: getattr(told, each) for each in told.__struct_fields__[3:] if each != "tenant" or told.tenant is not None}
-    async with acting(store, make=True) as service:
-        kept = await service.control.set_schedule(told.name, meant, told.cron, **how, by=by.claim)
+    async with acting(caller.store, make=True) as service:
+        kept = await service.control.set_schedule(told.name, meant, told.cron, **how, by=caller.by.claim)
         return await view.of_schedule(service.control, kept)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from holdfast.cli.noun import Noun, Word
+from holdfast.cli.noun import Caller, Noun, Word
 from holdfast.cli.opening import backend
 from holdfast.cli.page import moment
 from holdfast.cli.page.table import Column
@@ -17,7 +17,6 @@ from holdfast.service.declarations import command, query
 if TYPE_CHECKING:
     from holdfast.service.declarations.command import WriteSharedValue
     from holdfast.service.declarations.query import View
-    from holdfast.service.principal import Principal
 
 
 def _at(row: View) -> str:
@@ -28,8 +27,8 @@ def _value(row: View) -> str:
     return json.dumps(row["value"], ensure_ascii=False)
 
 
-async def _write(told: WriteSharedValue, by: Principal, store: str | None) -> View:
-    async with backend(store, by, make=True) as service:
+async def _write(told: WriteSharedValue, caller: Caller) -> View:
+    async with backend(caller.store, caller.by, make=True) as service:
         await service.tell(told)
         versions = await service.rows(query.SharedVersions(told.space, told.key, told.tenant))
         return {"space": told.space, "key": told.key, **versions[-1]}

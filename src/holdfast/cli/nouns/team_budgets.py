@@ -5,14 +5,10 @@ Never here: who lends how much.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.cli.noun import Noun, Word
-from holdfast.cli.opening import backend
-from holdfast.cli.option import AsJson, Store, Tenant
 from holdfast.cli.page import moment, table, terminal
-from holdfast.cli.page.given import who
 from holdfast.cli.page.table import Column
 from holdfast.core.nouns.team_budgets import TeamAgent
 from holdfast.errors import UsageError
@@ -21,7 +17,6 @@ from holdfast.service.declarations import command, query
 if TYPE_CHECKING:
     from holdfast.service.declarations.query import View
 
-NAMES: Final = (Column("team budget", 12),)
 AGENTS: Final = (
     Column("agent", 12),
     Column("allocated"),
@@ -82,21 +77,7 @@ TEAM_BUDGETS: Final = Noun("team-budgets", query.TeamBudget, _sheet)
 app = TEAM_BUDGETS.app
 
 
-@app.command("list")
-def list_(tenant: Tenant = None, as_json: AsJson = False, store: Store = None) -> None:
-    """List the team budgets of a tenant by name."""
-    names = [row["name"] for row in asyncio.run(_list(tenant, store))]
-    if as_json:
-        terminal.emit(names)
-    else:
-        table.show(NAMES, [(name,) for name in names])
-
-
-async def _list(tenant: str | None, store: str | None) -> list[View]:
-    async with backend(store, who(None)) as service:
-        return await service.rows(query.TeamBudgets(tenant=tenant))
-
-
+TEAM_BUDGETS.list(query.TeamBudgets, Column("team budget", 12, of="name"), every=True, only="name")
 TEAM_BUDGETS.show()
 TEAM_BUDGETS.verb(
     "set",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from holdfast.cli import reference
-from holdfast.cli.opening import backend
+from holdfast.cli.opening import backend, typed
 from holdfast.cli.page import moment, table, terminal
 from holdfast.cli.page.exit_code import INTERRUPTED
 from holdfast.cli.page.given import who
@@ -73,7 +73,8 @@ async def _show_items(run: str, map_: str, after: int, limit: int, as_json: bool
         ],
     )
     if cursor is not None:
-        terminal.say(f"There may be more: say the same with --after {cursor}")
+        more = typed("runs", "items", named, map_, "--after", cursor, store=store)
+        terminal.say(f"There may be more: {more}")
 
 
 async def _show(given: str, after: int, follow: bool, as_json: bool, store: str | None, interruption: Interruption) -> None:

@@ -15,11 +15,12 @@ from holdfast.cli import bulk, reference
 from holdfast.cli.backend import Lists
 from holdfast.cli.bulk import MOST, All, Deed, DryRun, Limit, Many, Yes
 from holdfast.cli.filter import Asked, Key, MaxCost, MinCost, RunTags, Since, Statuses, Text, Until, Workflow
+from holdfast.cli.noun import Noun
 from holdfast.cli.nouns.score import score
 from holdfast.cli.opening import acting, backend
 from holdfast.cli.option import AsJson, MaybeRun, OfTenant, Reason, RunArgument, Store, Who
 from holdfast.cli.page.exit_code import OK
-from holdfast.cli.page.given import json_value, who
+from holdfast.cli.page.given import who
 from holdfast.cli.page.telling import tell_run
 from holdfast.cli.runs import history, listing, portrait
 from holdfast.cli.runs.comparison import diff
@@ -28,13 +29,15 @@ from holdfast.cli.runs.recording import export
 from holdfast.cli.runs.stream import stream
 from holdfast.cli.runs.tail import tail
 from holdfast.errors import UsageError
+from holdfast.service.declarations import command
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow as Definition
     from holdfast.service.declarations.declaration import Command
     from holdfast.service.principal import Principal
 
-app = typer.Typer(no_args_is_help=True)
+RUNS: Final = Noun("runs")
+app = RUNS.app
 app.command()(tail)
 app.command()(stream)
 app.command()(fork)
@@ -186,8 +189,6 @@ def _telling(kind: str, *fields: Any) -> Deed:
     """What makes of a run the command of that kind to it."""
 
     def made(run: str) -> Command:
-        from holdfast.service.declarations import command
-
         told: Command = getattr(command, kind)(run, *fields)
         return told
 
@@ -252,21 +253,9 @@ def extend(
     _act(run, *(_telling("Extend", *each) for each in limits.items()), by=by, as_json=as_json, store=store)
 
 
-@app.command()
-def signal(
-    run: RunArgument,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the signal.")],
-    data: Annotated[str | None, typer.Option("--data", metavar="JSON", help="Data of the signal: JSON or @FILE.")] = None,
-    key: Annotated[
-        str | None, typer.Option("--key", metavar="KEY", help="Idempotency key: repeated, it sends nothing.")
-    ] = None,
-    by: Who = None,
-    as_json: AsJson = False,
-    store: Store = None,
-) -> None:
-    """Send a signal to a run. The run keeps it until a step asks for it."""
-    value = json_value(data, "--data") if data is not None else None
-    _act(run, _telling("Signal", name, value, key), by=by, as_json=as_json, store=store)
+RUNS.verb(
+    "signal", command.Signal, words={"data": "--data JSON", "key": "--key KEY"}, says="Run {run_id}: {status}.", signed=True
+)
 
 
 @app.command()
