@@ -19,7 +19,7 @@ from holdfast.core.facts import commands as cmd
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.graph import COMPENSATE, Definition, Edge, Graph, Join, Limits, Node
 from holdfast.core.facts.state import OPEN_STEPS, Operation, State, Step
-from holdfast.core.rules.waking import stuck
+from holdfast.core.rules.readiness import stuck
 from holdfast.core.values import policies
 from holdfast.core.values.claim import Claim
 from holdfast.core.values.ids import NAMING, CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId

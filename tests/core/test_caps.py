@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.core.rules import caps
+from holdfast.core.rules import limits
 from tests.core.game import OTHER, Game, ev, graph, kinds
 
 
@@ -10,8 +10,8 @@ def told(game: Game) -> list[tuple[str, int]]:
     return [(event.limit, event.percent) for event in game.events(ev.LimitNeared)]
 
 
-def left(game: Game) -> caps.LimitsLeft:
-    return caps.left(game.state, game.now_ms)
+def left(game: Game) -> limits.LimitsLeft:
+    return limits.left(game.state, game.now_ms)
 
 
 def test_each_threshold_is_told_once_in_the_commit_that_crosses_it() -> None:
@@ -86,18 +86,18 @@ def test_what_is_left_is_what_nobody_holds() -> None:
         ),
         limit=2_000_000_000,
     )
-    assert left(game) == caps.LimitsLeft("2.00", 100, 3, 2, 9, 50.0, 100.0, 10, None, "2.00", 100)
+    assert left(game) == limits.LimitsLeft("2.00", 100, 3, 2, 9, 50.0, 100.0, 10, None, "2.00", 100)
     game.settle(game.held("a", 500_000_000, 30), 500_000_000, tokens=(10, 10))
     game.held("a", 500_000_000, 60, path="1")
     game.intended("a", path="2")
     game.now_ms += 5_000
-    assert left(game) == caps.LimitsLeft("1.00", 20, 1, 1, 9, 45.0, 95.0, 80, None, "1.00", 20)
+    assert left(game) == limits.LimitsLeft("1.00", 20, 1, 1, 9, 45.0, 95.0, 80, None, "1.00", 20)
     assert left(game).wraps_up
 
 
 def test_without_limits_only_steps_are_bounded() -> None:
     game = Game(graph("a"))
-    assert left(game) == caps.LimitsLeft(None, None, None, None, 999, None, None, 0)
+    assert left(game) == limits.LimitsLeft(None, None, None, None, 999, None, None, 0)
     assert not left(game).wraps_up
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.core.facts.state import State
-from holdfast.core.rules.caps import left, with_above
+from holdfast.core.rules.limits import left, with_above
 from holdfast.core.values.remainder import ScopeLeft
 from holdfast.core.values.scopes import ScopeRow, left_above
 

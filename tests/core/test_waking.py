@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from holdfast.core.evolve import evolve
-from holdfast.core.rules.waking import stuck
+from holdfast.core.rules.readiness import stuck
 from holdfast.core.values.policies import LOST, MOST_LOST_ATTEMPTS
 from holdfast.core.views.status import waits_for_nothing
 from holdfast.errors import Suspended

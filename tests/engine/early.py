@@ -13,7 +13,7 @@ from holdfast.core.evolve import evolve
 from holdfast.core.facts import events as ev
 from holdfast.core.values.ids import AppendId, RunId, Seq, SessionId
 from holdfast.core.views.projection import project
-from holdfast.engine.runs.history import RunHistory
+from holdfast.engine.runs.mailbox import RunHistory
 from holdfast.ports import Append, Store
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import Engine, RunFailed, Workflow, branch, flow, llm_node, step, task, tool
 from holdfast.core.facts.events import GuardJudged, LimitNeared, LimitWouldStop, ModelCallHeld, ModelCallSettled, ValueRecorded
-from holdfast.core.rules.caps import LimitsLeft
+from holdfast.core.rules.limits import LimitsLeft
 from holdfast.core.values.money import usd
 from holdfast.core.views.status import status
 from holdfast.errors import InvalidInput, UsageError

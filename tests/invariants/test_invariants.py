@@ -18,7 +18,7 @@ import pytest
 from holdfast import Context, Engine, RetryPolicy, RunFailed, Workflow, flow, step, task, tool, tool_node
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts import events as ev
-from holdfast.core.rules.waking import stuck
+from holdfast.core.rules.readiness import stuck
 from holdfast.core.values.claim import Claim
 from holdfast.core.values.ids import GateId, RunId
 from holdfast.core.values.ids import Path as Place

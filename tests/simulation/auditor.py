@@ -18,7 +18,7 @@ from holdfast.core.evolve import evolve
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.graph import COMPENSATE, GOING_ON, Definition, Edge, Graph
 from holdfast.core.facts.state import FOLD_VERSION, MAP, SHARED_USE, SLEEP, State, comes_after
-from holdfast.core.rules.waking import stuck
+from holdfast.core.rules.readiness import stuck
 from holdfast.core.values.demand import NOTHING, Demand
 from holdfast.core.values.ids import (
     CallId,

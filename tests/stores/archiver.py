@@ -19,7 +19,7 @@ from holdfast.compose import open_administration
 from holdfast.stores.postgres.context import PostgresTables
 from holdfast.stores.postgres.retention import PostgresRetention
 from holdfast.stores.sqlite import retention as of_sqlite
-from holdfast.stores.sqlite.writer import Writer
+from holdfast.stores.sqlite.thread import Writer
 
 LASTING = ((Writer, "write"), (PostgresTables, "change"), (PostgresTables, "transact"), (PostgresRetention, "_drop"))
 """What leaves something behind that outlasts the process. `_drop` is the last thing in its transaction."""

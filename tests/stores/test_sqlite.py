@@ -37,7 +37,7 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.stores.nouns.tables import Steps, do
-from holdfast.stores.sqlite import SqliteStore, reader
+from holdfast.stores.sqlite import SqliteStore, thread
 from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.database import APPLICATION_ID, LATEST, MIGRATIONS, accept, locks_of, log_of
 from holdfast.stores.sqlite.lock import is_free
@@ -870,7 +870,7 @@ async def test_what_a_tenant_reads_for_long_ends_and_keeps_neither_others_nor_th
     store, story = await opened(path), Story()
     await store.log.append([story.start()])
     of = {name: store.of_tenant(name).context.reader for name in ("acme", "globex", None)}  # type: ignore[attr-defined]
-    monkeypatch.setattr(reader, "READ_S", 60.0)
+    monkeypatch.setattr(thread, "READ_S", 60.0)
     READ.clear()
     slow = [asyncio.ensure_future(of["acme"].ask(long)) for _ in range(8)]
     shares = store.context.asked.shares
@@ -888,7 +888,7 @@ async def test_what_a_tenant_reads_for_long_ends_and_keeps_neither_others_nor_th
         for each in slow:
             each.cancel()
         await asyncio.wait(slow)
-        monkeypatch.setattr(reader, "READ_S", 0.2)
+        monkeypatch.setattr(thread, "READ_S", 0.2)
         with pytest.raises(TooMuch, match=r"took longer than 0\.2 s"):
             await of[None].ask(long)
         assert list(await store.of_tenant("acme").log.events(story.run)) == list(story.history)

@@ -26,7 +26,7 @@ from holdfast.authoring.values.view import StartedBy
 from holdfast.core.facts.graph import Join
 from holdfast.core.nouns.memory import MOST_ENTRIES
 from holdfast.core.nouns.shared_values import LOCK_LEASE_S, LOCK_WAIT_S, SharedValue, Strategy
-from holdfast.core.rules.caps import LimitsLeft
+from holdfast.core.rules.limits import LimitsLeft
 from holdfast.core.values.ids import Unique
 from holdfast.core.values.proposal import RiskLevel
 

@@ -21,7 +21,6 @@ from holdfast.core.people import deployment, divergence, gates
 from holdfast.core.rules import (
     calling_off,
     calls,
-    caps,
     children,
     dead_letters,
     endings,
@@ -166,7 +165,7 @@ def decide(
             calls.attend_doubts(decision)
         if state.children:
             children.attend(decision)
-        caps.tell_neared(decision)
+        limits.tell_neared(decision)
         limits.note_overspent(decision)
         endings.end(decision)
         if decision.ready:  # the ending begins with compensation

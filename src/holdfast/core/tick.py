@@ -12,8 +12,7 @@ from holdfast.core.facts.state import Derived
 from holdfast.core.people import deployment, gates
 from holdfast.core.rules import admission, calls, endings, limits, mapping, shortages, steps, waits
 from holdfast.core.rules.decision import Decision
-from holdfast.core.rules.readiness import judge, next_step
-from holdfast.core.rules.waking import stuck
+from holdfast.core.rules.readiness import judge, next_step, stuck
 from holdfast.core.values.ids import NodeName, node_of
 from holdfast.core.values.policies import JOIN
 

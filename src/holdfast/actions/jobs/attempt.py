@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.values.view import StateView
 from holdfast.core.capacity.estimates import Report
-from holdfast.core.rules.caps import LimitsLeft
+from holdfast.core.rules.limits import LimitsLeft
 from holdfast.core.values.demand import Demand
 from holdfast.core.values.ids import RunId, StepId
 from holdfast.core.values.policies import RetryPolicy

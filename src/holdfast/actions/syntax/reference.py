@@ -16,7 +16,7 @@ from holdfast.actions.syntax import matrix
 from holdfast.actions.syntax.document import Job
 from holdfast.actions.syntax.mistake import listed, meant, quoted
 from holdfast.actions.syntax.reading import Path, Reading
-from holdfast.core.rules.caps import LimitsLeft
+from holdfast.core.rules.limits import LimitsLeft
 
 _OF_JOB: Final = ("outputs", "result")
 _OF_STEP: Final = ("outputs", "outcome", "conclusion")

@@ -16,7 +16,7 @@ from holdfast.authoring.values.arguments import describe
 from holdfast.core.facts.graph import FieldStrategy
 from holdfast.core.facts.state import FINISHED, Derived, State, Step
 from holdfast.core.facts.typed_state import combined
-from holdfast.core.rules.caps import LimitsLeft, left
+from holdfast.core.rules.limits import LimitsLeft, left
 from holdfast.core.values.ids import NodeName, StepId
 from holdfast.core.values.payload import Payload
 from holdfast.core.values.policies import ErrorRecord

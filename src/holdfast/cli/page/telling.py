@@ -17,7 +17,7 @@ from holdfast.core.facts import events as ev
 from holdfast.core.facts.graph import COMPENSATE
 from holdfast.core.facts.state import FUNCTION, SHARED_USE
 from holdfast.core.nouns.shared_values import CACHE
-from holdfast.core.rules import caps
+from holdfast.core.rules import limits
 from holdfast.core.values.claim import Claim
 from holdfast.core.values.content import labelled
 from holdfast.core.values.ids import StepId, item_name, node_of
@@ -223,7 +223,7 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ),
     ev.LimitNeared: lambda e, at_ms: (
         f"{e.percent} % of the limit on {e.limit} are used"
-        if e.percent < caps.THRESHOLDS[-1]
+        if e.percent < limits.THRESHOLDS[-1]
         else f"the limit on {e.limit} is reached"
     ),
     ev.LimitWouldStop: lambda e, at_ms: f"it would have stopped here: {e.message}",

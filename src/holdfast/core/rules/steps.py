@@ -30,8 +30,8 @@ from holdfast.core.rules.readiness import (
     tally_of,
     tolerated,
     unhandled_failure,
+    will_wake,
 )
-from holdfast.core.rules.waking import will_wake
 from holdfast.core.values import policies
 from holdfast.core.values.claim import folded
 from holdfast.core.values.demand import Demand

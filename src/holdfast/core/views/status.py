@@ -15,7 +15,7 @@ from holdfast.core.facts.state import SHARED_WAIT, SLEEP, Operation, State, Step
 from holdfast.core.people import gates
 from holdfast.core.rules import limits, questions
 from holdfast.core.rules.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS, WORKFLOW_MISSING
-from holdfast.core.rules.waking import has_suspended, stuck
+from holdfast.core.rules.readiness import has_suspended, stuck
 from holdfast.core.values import scopes
 from holdfast.core.values.demand import Demand
 from holdfast.core.values.ids import node_of

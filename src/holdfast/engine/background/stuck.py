@@ -15,7 +15,7 @@ import msgspec
 from holdfast.core.values.ids import RunId, StepId
 from holdfast.core.views.projection import RunRow
 from holdfast.core.views.status import NOTHING, Wait, waiting_for, waits_for_nothing
-from holdfast.engine.runs.history import RunHistory
+from holdfast.engine.runs.mailbox import RunHistory
 from holdfast.ports import Clock, Store, Views
 
 _PAGE: Final = 500

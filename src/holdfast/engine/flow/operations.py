@@ -15,7 +15,7 @@ from typing import Any, Final
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.state import LOOKED_AT, SLEEP, TIMER, State, Step
 from holdfast.core.rules.fence import hindrance
-from holdfast.core.rules.waking import brings
+from holdfast.core.rules.readiness import brings
 from holdfast.core.values.ids import Path, approval_at, refused_at
 from holdfast.core.values.policies import CALLED_OFF
 from holdfast.engine.attempts import cursor as places

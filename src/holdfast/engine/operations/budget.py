@@ -1,6 +1,6 @@
 """What is left of a run's limits, as a step is told it: recorded at its place, so that a replay is told the same.
 
-Never here: what is left (core.rules.caps), a limit that stops anything (core.rules.limits).
+Never here: what is left, a limit that stops anything (core.rules.limits).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import msgspec
 
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.state import LEFT, Question, State
-from holdfast.core.rules import caps
-from holdfast.core.rules.caps import LimitsLeft
+from holdfast.core.rules import limits
+from holdfast.core.rules.limits import LimitsLeft
 from holdfast.core.values.ids import Path, left_at
 from holdfast.core.values.remainder import ScopeLeft
 from holdfast.core.values.scopes import above as scopes_above
@@ -51,11 +51,11 @@ async def left(journal: StepJournal, path: Path, *, reads_above: bool = True) ->
     op = journal.found(path, LEFT, LEFT)
     if op is not None and op.outcome is not None:
         known = msgspec.convert(op.outcome.value(), LimitsLeft)
-        return known if known.above is not None else caps.with_above(known, ())  # recorded before these were read
+        return known if known.above is not None else limits.with_above(known, ())  # recorded before these were read
     state, store = await journal.attempt.state(), journal.attempt.services.runtime.store
     now_ms = store.clock.now_ms()
     scopes = await journal.attempt.patiently(lambda: above(store.scopes, state, now_ms)) if reads_above else ()
-    found = caps.left(state, now_ms, scopes)
+    found = limits.left(state, now_ms, scopes)
     journal.note(cmd.Value(path, LEFT, msgspec.to_builtins(found)))
     return found
 

@@ -34,7 +34,7 @@ from holdfast.core.nouns import conversations
 from holdfast.core.nouns.memory import MOST_ENTRIES, namespace
 from holdfast.core.nouns.shared_values import expect_space, unpacked
 from holdfast.core.people.gates import APPROVAL
-from holdfast.core.rules.caps import LimitsLeft
+from holdfast.core.rules.limits import LimitsLeft
 from holdfast.core.values.demand import NOTHING
 from holdfast.core.values.ids import CallId, Path, RunId, Unique
 from holdfast.core.values.payload import NULL, digest

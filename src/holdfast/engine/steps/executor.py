@@ -29,9 +29,8 @@ from holdfast.engine.runs.fair_queue import FairQueue
 from holdfast.engine.runs.mailbox import Mailbox, unheard
 from holdfast.engine.runs.membership import Slots
 from holdfast.engine.runs.outside_calls import GRACE_S
+from holdfast.engine.steps.after_commit import GuardJudge, Reminders
 from holdfast.engine.steps.execution import carry
-from holdfast.engine.steps.guard_judge import GuardJudge
-from holdfast.engine.steps.reminders import Reminders
 from holdfast.errors import StoreError, UnknownCommit
 from holdfast.ports import Report
 from holdfast.scheduling.job import Capacity

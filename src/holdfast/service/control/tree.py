@@ -12,7 +12,7 @@ from holdfast.core.facts import events as ev
 from holdfast.core.rules.forking import questions
 from holdfast.core.values.ids import RunId
 from holdfast.core.views.projection import RunRow
-from holdfast.engine.runs.history import RunHistory
+from holdfast.engine.runs.mailbox import RunHistory
 from holdfast.errors import NotFound
 from holdfast.ports import ChildLink, Store
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired, T
 from holdfast.core.facts import graph as graphs
 from holdfast.core.facts.events import StepCompleted
 from holdfast.core.facts.state import StepStatus
-from holdfast.core.rules import caps
+from holdfast.core.rules import limits
 from holdfast.core.rules.readiness import EdgeState, edge_state
 from holdfast.core.values.ids import node_of
 from holdfast.core.values.money import usd
@@ -204,7 +204,7 @@ async def of_run_whole(control: Control, state: State) -> RunWhole:
         **await of_run(control, state),
         "limits": [
             {"limit": cast("LimitName", cap.limit), "used": cap.used, "most": cap.most, "percent": cap.percent}
-            for cap in caps.caps(state, state.ended_at_ms or control.now_ms())
+            for cap in limits.caps(state, state.ended_at_ms or control.now_ms())
         ],
         "reason": state.reason,
         "would_stop": state.would_stop,

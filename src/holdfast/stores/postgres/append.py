@@ -19,9 +19,19 @@ from holdfast.core.views.projection import Changes, ChildChange, ChildOrder, Chi
 from holdfast.core.views.sealing import Sealing
 from holdfast.errors import HoldfastError, KeyReused, SeqConflict
 from holdfast.ports import Append
-from holdfast.stores.history import expect_next, unstorable
 from holdfast.stores.postgres.connection import Connection
-from holdfast.stores.row import Row, astuple, encode, is_run, of_effect, of_effect_change, of_gate, of_gate_change
+from holdfast.stores.row import (
+    Row,
+    astuple,
+    encode,
+    expect_next,
+    is_run,
+    of_effect,
+    of_effect_change,
+    of_gate,
+    of_gate_change,
+    unstorable,
+)
 
 _KEY_COLUMNS: Final = 4
 _WAITER_COLUMNS: Final = 3

@@ -17,7 +17,6 @@ from holdfast.core.facts.events import Recorded
 from holdfast.core.values.ids import RunId, Seq
 from holdfast.errors import HoldfastError, NotFound, OverLimit, StoreError, UnknownCommit, Unstorable
 from holdfast.ports import Append, History, SnapshotRecord
-from holdfast.stores.history import recorded, unstorable
 from holdfast.stores.month import Month
 from holdfast.stores.postgres.append import Entry, entry, fates_of, write, write_children, write_ledger, write_one
 from holdfast.stores.postgres.connection import AGAIN, LOST, POISON, Connection, begin, durable, explain, transaction
@@ -27,7 +26,7 @@ from holdfast.stores.postgres.history import MOST_EVENTS, Asked, Histories, Read
 from holdfast.stores.postgres.partition import make
 from holdfast.stores.postgres.scope import ScopeBalances
 from holdfast.stores.postgres.shared_value import Written
-from holdfast.stores.row import fate_of, is_run
+from holdfast.stores.row import fate_of, is_run, recorded, unstorable
 from holdfast.stores.shelf import Shelf
 
 

@@ -22,9 +22,9 @@ from holdfast.core.facts.events import Recorded
 from holdfast.core.values.ids import RunId
 from holdfast.errors import CorruptHistory, CursorLost, KeyMissing, NotFound, UsageError
 from holdfast.ports import TailEvent
-from holdfast.stores.history import recorded
 from holdfast.stores.postgres.context import StoreContext, StorePort
 from holdfast.stores.postgres.log import Log
+from holdfast.stores.row import recorded
 
 _CURSOR: Final = re.compile(
     r"(?P<line>\d+-[0-9A-F]{8})_(?P<since>\d+:\d+:[\d,]*)"

@@ -16,8 +16,7 @@ from holdfast.ports import BlobPlace
 from holdfast.stores.nouns.tables import Ground, Step, Steps, T, Tables
 from holdfast.stores.row import Row, encode
 from holdfast.stores.sqlite.clock import StoreClock
-from holdfast.stores.sqlite.reader import AskedReads, Reader, ReaderOfTenant
-from holdfast.stores.sqlite.writer import Writer
+from holdfast.stores.sqlite.thread import AskedReads, Reader, ReaderOfTenant, Writer
 from holdfast.stores.statement import for_sqlite, statements
 
 SQL: Final = statements("sqlite")

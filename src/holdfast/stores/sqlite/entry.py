@@ -12,8 +12,7 @@ from holdfast.core.values.ids import RunId
 from holdfast.core.views.projection import Changes
 from holdfast.core.views.sealing import Sealing
 from holdfast.ports import Append
-from holdfast.stores.history import expect_next, unstorable
-from holdfast.stores.row import Row, astuple, encode
+from holdfast.stores.row import Row, astuple, encode, expect_next, unstorable
 
 
 class Entry(msgspec.Struct):

@@ -19,8 +19,7 @@ from holdfast.core.values.ids import RunId, Seq
 from holdfast.core.views.sealing import Sealing
 from holdfast.errors import HoldfastError, NotFound, StoreError, Unstorable
 from holdfast.ports import Append, History, SnapshotRecord
-from holdfast.stores.history import recorded, unstorable
-from holdfast.stores.row import fate_of
+from holdfast.stores.row import fate_of, recorded, unstorable
 from holdfast.stores.shelf import Shelf
 from holdfast.stores.sqlite.append import commit
 from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value

@@ -26,7 +26,7 @@ from holdfast.errors import StoreError
 from holdfast.stores.sqlite.clock import boot_ms
 from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value
 from holdfast.stores.sqlite.lock import LockFile, is_free
-from holdfast.stores.sqlite.writer import Write
+from holdfast.stores.sqlite.thread import Write
 
 LEASE_S: Final = 10.0
 """Longer than a healthy process may stand still: a long collection of garbage, a slow disk, a stop in a debugger."""

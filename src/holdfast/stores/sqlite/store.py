@@ -22,14 +22,13 @@ from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value
 from holdfast.stores.sqlite.database import locks_of, resolve
 from holdfast.stores.sqlite.lending import Lending
 from holdfast.stores.sqlite.log import Log
-from holdfast.stores.sqlite.reader import AskedReads, Reader, ReaderOfTenant
 from holdfast.stores.sqlite.scope import Scopes
 from holdfast.stores.sqlite.session import LEASE_S, Sessions
 from holdfast.stores.sqlite.shared_value import SharedValues
 from holdfast.stores.sqlite.stream import Streams
 from holdfast.stores.sqlite.tail import Tail, Watch, data_version
+from holdfast.stores.sqlite.thread import AskedReads, Reader, ReaderOfTenant, Writer
 from holdfast.stores.sqlite.view import Views
-from holdfast.stores.sqlite.writer import Writer
 
 _MOST_TENANTS: Final = 1000
 WAIT_S: Final = 30.0

@@ -20,7 +20,7 @@ import apsw
 from holdfast.core.values.ids import RunId
 from holdfast.errors import CursorLost, KeyMissing, UsageError
 from holdfast.ports import TailEvent
-from holdfast.stores.history import recorded
+from holdfast.stores.row import recorded
 from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value
 
 _CURSOR: Final = re.compile(r"(\d+)(?:-(\d+))?")

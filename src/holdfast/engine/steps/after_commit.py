@@ -1,6 +1,7 @@
-"""Asks the guards that must speak, outside of any decision, and sends what they say.
+"""What a commit has a process that executes do beside its attempts: ask the guards that must speak, outside of any decision,
+and send a tick to a run that falls due so soon that a sweep would come late.
 
-Never here: what follows from it (core), when a guard is asked (core).
+Never here: what follows from it, when a guard is asked, what falls due, what a tick finds (core has all four).
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -17,18 +18,58 @@ from holdfast.authoring.values.sensitive import seal_for
 from holdfast.authoring.values.view import StateView
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.facts import commands as cmd
-from holdfast.core.facts.commands import Verdict
+from holdfast.core.facts.commands import Tick, Verdict
+from holdfast.core.facts.events import Event
 from holdfast.core.facts.state import Question, State
-from holdfast.core.rules.caps import with_above
+from holdfast.core.rules.limits import with_above
 from holdfast.core.values.ids import RunId, node_of
 from holdfast.core.values.policies import GUARD, ErrorRecord
 from holdfast.core.values.remainder import ScopeLeft
-from holdfast.engine.runs.mailbox import Mailbox
+from holdfast.engine.runs.mailbox import Mailbox, unheard
 from holdfast.engine.runs.payloads import Payloads, read
+from holdfast.engine.runs.runtime import Runtime
 from holdfast.errors import BlobLost, Conflict, NotFound, StoreError, TransitionDenied
 from holdfast.platform.border import is_ours, text_of, words_of
 
+_SOON_MS: Final = 1000
+_MOST: Final = 10_000
+
 log = logging.getLogger("holdfast")
+
+
+class Reminders:
+    """Those of one process, one for each run at most."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._tasks: dict[RunId, asyncio.Task[None]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._tasks)
+
+    def committed(self, mailbox: Mailbox, events: Sequence[Event]) -> None:
+        """A run has gone on: see that it is looked at, if it falls due within a second."""
+        if not events or mailbox.due_at_ms is None:
+            return
+        run, due_in_ms = mailbox.run, mailbox.due_at_ms - self._runtime.store.clock.now_ms()
+        if not 0 < due_in_ms < _SOON_MS:
+            return
+        if (sooner := self._tasks.pop(run, None)) is not None:
+            sooner.cancel()
+        elif len(self._tasks) >= _MOST:
+            return  # the sweep is good enough
+        self._tasks[run] = asyncio.create_task(self._look_at(run, due_in_ms), name=f"holdfast-due-{run}")
+
+    async def _look_at(self, run: RunId, due_in_ms: int) -> None:
+        await self._runtime.clock.sleep((due_in_ms + 1) / 1000)
+        del self._tasks[run]
+        self._runtime.runs.mailbox(run).post(Tick()).add_done_callback(unheard)
+
+    async def aclose(self) -> None:
+        tasks = [*self._tasks.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class GuardJudge:
