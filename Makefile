@@ -135,6 +135,8 @@ lint: setup ## Check style and formatting without changing anything
 	@$(PY) -m ruff check
 	@echo "lint: ruff format --check"
 	@$(PY) -m ruff format --check
+	@echo "lint: words, by tests/words"
+	@$(PY) -m tests.words
 
 types: setup ## Check the types of src, of the simulation, and of examples as their authors would, strictly
 	@echo "types: mypy --strict src tests/simulation"

@@ -1,0 +1,109 @@
+"""Counts what plain English avoids, room by room, and fails where there is more of it than `ceilings.json` allows.
+
+    python -m tests.words [--list ROOM] [--lower]
+
+Counted are docstrings that begin with a relative clause (What, Who, Whether, …), texts that a user may read with words that
+nobody speaks, and names of tests that are too long. A ceiling only falls: `--lower` writes the counts of today where they
+are lower, and the check fails as well where a ceiling is higher than the count, so that it is lowered in the same commit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+CEILINGS: Final = Path(__file__).with_name("ceilings.json")
+LONGEST_NAME: Final = 80
+
+RELATIVE: Final = re.compile(r"(What|Who|Whose|Whom|Whether|How|Those|That|Whatever|Whoever|Which|Where|When)\b")
+UNSPOKEN: Final = re.compile(r"\b(told|said|whoever|nobody|somebody|anybody|everybody|anew)\b", re.IGNORECASE)
+GENERATED: Final = {"wire_pb2.py"}
+
+_Documented: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
+
+
+class Finding(NamedTuple):
+    """A place that is to be written in other words."""
+
+    kind: str
+    room: str
+    file: Path
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file.relative_to(ROOT)}:{self.line}: {self.text}"
+
+
+def findings() -> Iterator[Finding]:
+    """Yield all of them: in the package, in the order of its files, and then in the tests."""
+    for file in sorted((ROOT / "src/holdfast").rglob("*.py")):
+        if file.name not in GENERATED:
+            room = file.relative_to(ROOT / "src/holdfast").parts[0]
+            yield from in_module(file, room, ast.parse(file.read_text("utf-8")))
+    for file in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            is_test = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+            if is_test and len(node.name) > LONGEST_NAME:
+                yield Finding("long names of tests", "tests", file, node.lineno, node.name)
+
+
+def in_module(file: Path, room: str, tree: ast.Module) -> Iterator[Finding]:
+    """Yield those of a module of the package. A docstring below an attribute counts as no text for users."""
+    documentation: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, _Documented):
+            documentation |= {id(each.value) for each in node.body if isinstance(each, ast.Expr)}
+            text = ast.get_docstring(node) or ""
+            if RELATIVE.match(text):
+                line = 1 if isinstance(node, ast.Module) else node.lineno
+                yield Finding("relative docstrings", room, file, line, text.partition("\n")[0])
+    for node in ast.walk(tree):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation
+        if is_text and " " in node.value and UNSPOKEN.search(node.value):
+            yield Finding("unspoken words", room, file, node.lineno, node.value[:100])
+
+
+def main() -> int:
+    """Compare the counts with the ceilings."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", metavar="ROOM", help="print the findings of a room, like core or errors.py")
+    parser.add_argument("--lower", action="store_true", help="lower the ceilings to what there is")
+    given = parser.parse_args()
+    found = [*findings()]
+    if given.list:
+        print(*(each for each in found if each.room == given.list), sep="\n")
+        return 0
+    counts = Counter(f"{each.kind}: {each.room}" for each in found)
+    ceilings: dict[str, int] = json.loads(CEILINGS.read_text("utf-8"))
+    wrong = problems(counts, ceilings)
+    if given.lower:
+        lowered = {name: min(ceiling, counts[name]) for name, ceiling in ceilings.items() if counts[name]}
+        CEILINGS.write_text(json.dumps(lowered, indent=2, sort_keys=True) + "\n", "utf-8")
+        wrong = problems(counts, lowered)
+    print(*wrong, sep="\n", end="\n" if wrong else "")
+    return 1 if wrong else 0
+
+
+def problems(counts: Mapping[str, int], ceilings: Mapping[str, int]) -> list[str]:
+    """Return a line for each count that is not its ceiling."""
+    found = []
+    for name in sorted({*counts, *ceilings}):
+        count, ceiling = counts.get(name, 0), ceilings.get(name, 0)
+        if count > ceiling:
+            found.append(f"{name}: {count}, more than the {ceiling} before: python -m tests.words --list {name.split()[-1]}")
+        elif count < ceiling:
+            found.append(f"{name}: {count}, fewer than the {ceiling} before: run python -m tests.words --lower, and commit")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
