@@ -6,6 +6,7 @@ tests/e2e/test_clients.py generates clients and runs them.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
@@ -63,6 +64,17 @@ def test_every_field_that_is_sent_or_answered_is_described() -> None:
     fields = [each for part in parts(told) for each in part.get("properties", {}).items() if part.get("type") == "object"]
     fields += [(each["name"], each) for part in parts(told["paths"]) for each in part.get("parameters", ())]
     assert [name for name, each in fields if not each.get("description", "").endswith(".")] == []
+
+
+STARTS: Final = {"What", "Who", "Whose", "Whoever", "Whether", "How", "Those"}
+WORDS: Final = {"somebody", "nobody", "anybody", "everybody", "whoever", "anew", "told"}
+"""Words of the house that a stranger reads twice."""
+
+
+def test_each_description_is_in_plain_english() -> None:
+    texts = {each["description"] for each in parts(document()) if isinstance(each.get("description"), str)}
+    assert sorted(text for text in texts if text.split()[0] in STARTS) == []
+    assert sorted(text for text in texts if WORDS & {*re.findall(r"\w+", text.lower())}) == []
 
 
 def test_an_object_within_a_list_or_a_choice_has_a_title() -> None:

@@ -355,7 +355,7 @@ _PROBLEM: Final = {
         "type": _text("Identifier of the kind of error, as a URI."),
         "title": _text("Kind of error, in words."),
         "status": {"type": "integer", "description": "HTTP status of the response."},
-        "detail": _text("What happened, and what to do."),
+        "detail": _text("Explanation of the error, and what to do."),
         "code": _text("Kind of error as a code, stable across versions: `not_found`, `invalid_input`."),
         "errors": {"type": "array", "description": "Fields of the request that are wrong.", "items": _FIELD_ERROR},
         "trace_id": _text("Trace of the request, by which the server's logs find it."),

@@ -22,7 +22,7 @@ class ConditionRow(TypedDict):
 
     argument: Annotated[str, doc("The argument's name, or its path into objects: `order.amount`.")]
     compared: Annotated[Comparison, doc("The comparison; numbers are compared as decimals.")]
-    value: Annotated[Any, doc("What the argument is compared with.")]
+    value: Annotated[Any, doc("Value with which the argument is compared.")]
 
 
 class ApprovalRow(TypedDict):
@@ -35,8 +35,8 @@ class ApprovalRow(TypedDict):
     workflow: Annotated[str | None, doc("The only workflow whose calls it covers; null for any.")]
     run_id: Annotated[str | None, doc("The only run whose calls it covers; null for any.")]
     state: Annotated[ApprovalState, doc("`stands` while it covers calls; `used_up` after `most` calls, `over` after `until`.")]
-    used: Annotated[int, doc("How many calls it has covered.")]
-    most: Annotated[int | None, doc("How many calls it covers at most; null for any number.")]
+    used: Annotated[int, doc("Number of calls that it has covered.")]
+    most: Annotated[int | None, doc("Maximum number of calls that it covers; null for any number.")]
     by: Annotated[str, doc("The person who granted it.")]
     roles: Annotated[list[str], doc("The roles in which they granted it.")]
     reason: Annotated[str | None, doc("Reason that the person gave.")]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class OpensRow(TypedDict):
-    """What a link does once: it sends a signal or decides a gate."""
+    """The single use of a link: it sends a signal or decides a gate."""
 
     run_id: Annotated[str, doc("Id of the run that gets the signal, or whose gate is decided.")]
     signal: NotRequired[Annotated[str, doc("The name of the signal.")]]
@@ -42,7 +42,7 @@ class KeyRow(TypedDict):
     made_at: Annotated[Time, doc("Time at which it was created.")]
     expires_at: Annotated[Time | None, doc("When it stops working; null for never.")]
     revoked_at: Annotated[Time | None, doc("When it was revoked, or when the link was used.")]
-    opens: Annotated[OpensRow | None, doc("What a link does; null for a key.")]
+    opens: Annotated[OpensRow | None, doc("Thing that a link does once; null for a key.")]
 
 
 class NewKeyRow(KeyRow):
@@ -125,7 +125,7 @@ class AuditRow(TypedDict):
 
     number: Annotated[int, doc("Its place in the log; the first entry has 1.")]
     at: Annotated[Time, doc("Time of the request.")]
-    name: Annotated[str | None, doc("Who acted.")]
+    name: Annotated[str | None, doc("Person or program that acted.")]
     verified: Annotated[bool, doc("True if the name is that of the token or key; otherwise the caller claims it.")]
     client: Annotated[str | None, doc("The token or key that was used.")]
     os_user: Annotated[str | None, doc("The operating system's user who ran the command.")]

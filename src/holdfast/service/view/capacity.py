@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class AdmissionRow(TypedDict):
     """The active runs of a tenant, or of all tenants together."""
 
-    scope: Annotated[str, doc("Whose runs they are, in words: `active runs of tenant acme`.")]
-    active: Annotated[int, doc("How many runs are active.")]
-    cap: Annotated[int | None, doc("How many runs may be active at once; null for any number.")]
+    scope: Annotated[str, doc("Owner of the runs, in words: `active runs of tenant acme`.")]
+    active: Annotated[int, doc("Number of active runs.")]
+    cap: Annotated[int | None, doc("Maximum number of active runs; null for any number.")]
     waiting: Annotated[list[str], doc("The ids of the runs that wait to become active.")]
 
 
@@ -43,10 +43,10 @@ class PoolRow(TypedDict):
 
     name: Annotated[str, doc("Its name; `NAME@TENANT` is the pool of one tenant.")]
     kind: Annotated[Kind, doc("`slots` are held until a step ends; a `rate` refills with time.")]
-    limit: Annotated[int, doc("How many slots there are, or how many units in each `per_s` seconds.")]
+    limit: Annotated[int, doc("Number of slots, or of units in each `per_s` seconds.")]
     per_s: Annotated[int | None, doc("The period of a rate, in seconds.")]
-    burst: Annotated[int | None, doc("How many units of a rate may be used at once.")]
-    counts: Annotated[Counted | None, doc("What a unit is at a model provider; null where steps name the pool.")]
+    burst: Annotated[int | None, doc("Units of a rate that may be used at once.")]
+    counts: Annotated[Counted | None, doc("Unit that it counts at a model provider; null where steps name the pool.")]
     of: Annotated[str | None, doc("The model or provider whose use counts.")]
 
 
@@ -56,9 +56,9 @@ class PoolShareRow(TypedDict):
     holder: Annotated[str, doc("The name of the process.")]
     session: Annotated[str, doc("The id of the process's session.")]
     life: Annotated[Life, doc("`lingering` is the share of a process that has ended and whose steps may go on.")]
-    granted: Annotated[int, doc("How much of the pool the process may use.")]
-    used: Annotated[int, doc("How much of it is in use.")]
-    wanted: Annotated[int, doc("How much the process asks for.")]
+    granted: Annotated[int, doc("Units of the pool that the process may use.")]
+    used: Annotated[int, doc("Units of it that are in use.")]
+    wanted: Annotated[int, doc("Units that the process asks for.")]
 
 
 class PoolEstimateRow(TypedDict):
@@ -67,13 +67,13 @@ class PoolEstimateRow(TypedDict):
     workflow: field.Workflow
     node: field.Node
     amount: Annotated[int, doc("The estimated units of one step.")]
-    samples: Annotated[int, doc("How many steps it was learned from.")]
+    samples: Annotated[int, doc("Number of steps from which it was learned.")]
 
 
 class PoolWhole(PoolRow):
     """A pool with its use."""
 
-    granted: Annotated[int, doc("How much of it is granted to processes.")]
+    granted: Annotated[int, doc("Units of it that are granted to processes.")]
     shares: Annotated[list[PoolShareRow], doc("The shares of processes; empty for a caller of one tenant.")]
     estimates: Annotated[list[PoolEstimateRow], doc("Estimates of what steps use, by workflow and node.")]
 
@@ -129,11 +129,11 @@ class WorkerRow(TypedDict):
 
     worker: Annotated[str, doc("Its name, or the id of its session.")]
     lane: Annotated[str, doc("The lane (shard) of runs that it serves.")]
-    slots: Annotated[int, doc("How many steps it executes at once.")]
-    free: Annotated[int, doc("How many of its slots are free.")]
+    slots: Annotated[int, doc("Number of steps that it can execute at once.")]
+    free: Annotated[int, doc("Number of its slots that are free.")]
     labels: Annotated[list[str], doc("Labels that steps can ask for.")]
     workflows: Annotated[list[str], doc("Graph hashes of the workflows it runs; of a connected worker its tasks.")]
-    placed: Annotated[int, doc("How many placed steps it has.")]
+    placed: Annotated[int, doc("Number of placed steps that it has.")]
     connected: Annotated[list[WorkerRow], doc("The remote workers that are connected to it.")]
     said_at: Annotated[Time | None, doc("When it last reported this.")]
 
@@ -141,9 +141,9 @@ class WorkerRow(TypedDict):
 class WorkerCountRow(TypedDict):
     """The processes that execute steps, for a caller of one tenant."""
 
-    workers: Annotated[int, doc("How many processes there are.")]
-    slots: Annotated[int, doc("How many steps they execute at once.")]
-    free: Annotated[int, doc("How many of their slots are free.")]
+    workers: Annotated[int, doc("Number of processes.")]
+    slots: Annotated[int, doc("Number of steps that they can execute at once.")]
+    free: Annotated[int, doc("Number of their slots that are free.")]
 
 
 def of_worker(report: Report, name: str | None) -> WorkerRow:
@@ -173,8 +173,8 @@ class QueueRow(TypedDict):
     step: field.StepId
     tenant: Annotated[str, doc("Tenant of the run.")]
     workflow: Annotated[str, doc("Name of the run's workflow.")]
-    demands: Annotated[str, doc("What it asks for, in words: `label gpu, 2000 cpu_m, 5 of OPENAI_RPS`.")]
-    ahead: Annotated[int, doc("How many steps are ahead of it in the queue.")]
+    demands: Annotated[str, doc("Resources that it asks for, in words: `label gpu, 2000 cpu_m, 5 of OPENAI_RPS`.")]
+    ahead: Annotated[int, doc("Number of steps that are ahead of it in the queue.")]
 
 
 def of_placed(step: PlacedStep, ahead: int) -> QueueRow:
@@ -201,7 +201,7 @@ def demanded(demand: Demand) -> str:
 
 
 class DemandRow(TypedDict):
-    """What a step asks for besides one slot; a key that is missing asks for nothing."""
+    """The resources that a step asks for besides one slot; a key that is missing asks for nothing."""
 
     labels: NotRequired[Annotated[list[str], doc("Labels that the worker must have.")]]
     tags: NotRequired[Annotated[list[str], doc("Tags that the worker must have.")]]
@@ -222,8 +222,8 @@ class QueueReasonRow(TypedDict):
     step: field.StepId
     workflow: Annotated[str, doc("Name of the run's workflow.")]
     graph_hash: Annotated[str, doc("Hash of the workflow's definition, which a worker must have loaded.")]
-    workers: Annotated[int, doc("How many processes could be given steps.")]
-    since_ms: Annotated[int, doc("Since when it waits, in milliseconds since 1970.")]
+    workers: Annotated[int, doc("Number of processes that could be given steps.")]
+    since_ms: Annotated[int, doc("Time since which it waits, in milliseconds since 1970.")]
     demand: Annotated[DemandRow, doc("Resources that the step asks for.")]
     waits_for: Annotated[
         Literal["turn", "pool", "worker", "nothing"], doc("`turn` if it was not looked at yet, `nothing` if it is placed.")
@@ -232,10 +232,10 @@ class QueueReasonRow(TypedDict):
     possible: Annotated[bool, doc("False if it waits for ever unless you add a worker or enlarge a pool.")]
     pool: Annotated[str | None, doc("The pool it waits for.")]
     limit: Annotated[int | None, doc("The pool's limit.")]
-    in_use: Annotated[int | None, doc("How many of the pool's slots are in use.")]
-    level: Annotated[float | None, doc("How many units of a rate are left; negative below empty.")]
-    holders: Annotated[list[str], doc("Who has what it waits for, as `RUN/STEP`, the longest first.")]
-    lacking: Annotated[str | None, doc("What every worker lacks: `label gpu`; `capacity` if they are only busy.")]
+    in_use: Annotated[int | None, doc("Number of the pool's slots that are in use.")]
+    level: Annotated[float | None, doc("Units of a rate that are left; negative below empty.")]
+    holders: Annotated[list[str], doc("Steps that hold what it waits for, as `RUN/STEP`, the longest first.")]
+    lacking: Annotated[str | None, doc("Resource that every worker lacks: `label gpu`; `capacity` if they are only busy.")]
     kept_for: Annotated[list[str] | None, doc("The run and step for which free capacity is reserved.")]
     worker: Annotated[str | None, doc("The worker with which it is placed.")]
 

@@ -27,10 +27,10 @@ class ConversationRow(TypedDict):
     name: Annotated[str, doc("Name of the conversation.")]
     tenant: field.Tenant
     agent: Annotated[str, doc("The workflow that answers its messages.")]
-    on_busy: Annotated[OnBusy, doc("What happens to a message that comes while the agent is at work.")]
+    on_busy: Annotated[OnBusy, doc("Action on a message that comes while the agent is at work.")]
     team_budget: Annotated[str | None, doc("The team budget that its runs are charged to.")]
     spends_as: Annotated[str | None, doc("The agent of the team budget that its runs are charged to.")]
-    messages: Annotated[int, doc("How many messages were sent.")]
+    messages: Annotated[int, doc("Number of messages.")]
     active: Annotated[int | None, doc("The number of the message that is being answered.")]
     run: Annotated[str | None, doc("The id of the run that answers it.")]
     waiting: Annotated[list[int], doc("The numbers of the messages that wait.")]
@@ -55,7 +55,7 @@ class SummaryRow(TypedDict):
     """A summary of the beginning of a conversation."""
 
     text: Annotated[str, doc("Text of the summary, which agents read in place of the messages.")]
-    covers: Annotated[int, doc("How many messages and replies it stands for.")]
+    covers: Annotated[int, doc("Number of messages and replies that it stands for.")]
 
 
 class ExchangeRow(TypedDict):
@@ -75,7 +75,7 @@ class ExchangeRow(TypedDict):
     reply: Annotated[str | None, doc("The reply, as text.")]
     summary: Annotated[SummaryRow | None, doc("Summary of what comes before this message; null if agents read it in full.")]
     left: Annotated[bool, doc("True if a later message replaced it, so that agents do not see it any more.")]
-    problem: Annotated[str | None, doc("Why it has no reply.")]
+    problem: Annotated[str | None, doc("Reason why it has no reply.")]
 
 
 class ConversationWhole(ConversationRow):
@@ -83,7 +83,7 @@ class ConversationWhole(ConversationRow):
 
     limit_usd: Annotated[Dollars | None, doc("The most that its runs may spend together.")]
     spent_usd: Annotated[Dollars, doc("Dollars that its runs have spent; calls of unknown cost count with their maximum.")]
-    held_usd: Annotated[Dollars, doc("What is reserved for calls in flight.")]
+    held_usd: Annotated[Dollars, doc("Dollars that are reserved for calls in flight.")]
     max_tokens: Annotated[int | None, doc("The most tokens that its runs may use together.")]
     spent_tokens: Annotated[int, doc("Tokens that its runs have used; calls of unknown use count with their maximum.")]
     held_tokens: Annotated[int, doc("Tokens that are reserved for calls in flight.")]

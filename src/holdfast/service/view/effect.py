@@ -31,9 +31,9 @@ class EffectRow(TypedDict):
         doc("Effect policy. After a lost outcome, `read` and `idempotent` repeat the call and `once` asks a person."),
     ]
     key: Annotated[str, doc("The effect key that is sent to the tool, the same for each attempt.")]
-    state: Annotated[EffectState, doc("What is known of its outcome.")]
+    state: Annotated[EffectState, doc("State of the call: what is known of its outcome.")]
     request: Annotated[Any, doc("The arguments.")]
-    response: Annotated[Any, doc("What the tool returned.")]
+    response: Annotated[Any, doc("Response of the tool; null before there is one.")]
     error: Annotated[str | None, doc("The error that it ended with.")]
     by: Annotated[str | None, doc("The person who stated the outcome.")]
     intended_at: Annotated[Time, doc("When it was written down, before the call was made.")]

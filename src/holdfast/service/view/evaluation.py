@@ -25,11 +25,11 @@ class EvaluationRow(TypedDict):
     graph_hash: field.GraphHash
     met: Annotated[bool, doc("True if at least `min_passed` of the scenarios passed.")]
     min_passed: Annotated[float, doc("The share of scenarios that must pass, from 0 to 1.")]
-    scenarios: Annotated[int, doc("How many scenarios there are.")]
-    passed: Annotated[int, doc("How many of them passed.")]
-    failed: Annotated[int, doc("How many of them failed.")]
-    replayed: Annotated[int, doc("How many of them were replayed from recorded runs.")]
-    cost_usd: Annotated[Dollars, doc("What its live runs cost.")]
+    scenarios: Annotated[int, doc("Number of scenarios.")]
+    passed: Annotated[int, doc("Number of them that passed.")]
+    failed: Annotated[int, doc("Number of them that failed.")]
+    replayed: Annotated[int, doc("Number of them that were replayed from recorded runs.")]
+    cost_usd: Annotated[Dollars, doc("Dollars that its live runs cost.")]
     by: Annotated[str | None, doc("The person who saved it.")]
     by_os_user: Annotated[str | None, doc("The operating system's user who saved it.")]
     by_client: Annotated[str | None, doc("The token or key with which it was saved.")]
@@ -42,9 +42,9 @@ class JudgedRow(TypedDict):
     scenario: Annotated[str, doc("Name of the scenario.")]
     run_id: Annotated[str, doc("Id of the run that was judged.")]
     passed: Annotated[bool, doc("True if the run met everything that the scenario expects.")]
-    misses: Annotated[list[str], doc("What the run did not meet, a sentence each.")]
+    misses: Annotated[list[str], doc("Expectations that the run did not meet, a sentence each.")]
     replayed: Annotated[bool, doc("True if a recorded run was replayed.")]
-    cost_usd: Annotated[Dollars, doc("What the run cost; of a replayed one, when it was recorded.")]
+    cost_usd: Annotated[Dollars, doc("Dollars that the run cost; of a replayed run, when it was recorded.")]
 
 
 class EvaluationWhole(EvaluationRow):

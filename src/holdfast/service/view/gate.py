@@ -20,19 +20,21 @@ class GateRow(TypedDict):
     gate_id: field.GateId
     run_id: field.RunId
     step: Annotated[str | None, doc("The step that asks; null if the engine asks about the run.")]
-    reason: Annotated[str, doc("Why it is asked, as a code: `approval`, `question`, `tool_approval`, `effect_unknown`, ….")]
-    subject: Annotated[str | None, doc("What it is about: a call, a step, a tool.")]
+    reason: Annotated[
+        str, doc("Reason why it is asked, as a code: `approval`, `question`, `tool_approval`, `effect_unknown`, ….")
+    ]
+    subject: Annotated[str | None, doc("Subject: the id of a call or a step, or the name of a tool.")]
     state: Annotated[GateState, doc("State: `escalated` is open past its deadline, `withdrawn` is no longer needed.")]
     reviewers: Annotated[list[str], doc("The persons, roles and teams that it asks; empty if any reviewer may decide.")]
     opened_at: Annotated[Time, doc("Time at which it was asked.")]
     due_at: Annotated[Time | None, doc("When it escalates.")]
     expires_at: Annotated[Time | None, doc("When it stops taking answers.")]
-    proposed_action: Annotated[str | None, doc("What happens if it is approved, in a sentence.")]
+    proposed_action: Annotated[str | None, doc("Action that follows an approval, in a sentence.")]
     evidence_ids: Annotated[list[str], doc("The ids of what the proposal is based on.")]
     risk_level: Annotated[RiskLevel | None, doc("Risk of what is proposed; null if the workflow states none.")]
-    quorum: Annotated[int, doc("How many persons must approve.")]
+    quorum: Annotated[int, doc("Number of persons who must approve.")]
     approved_by: Annotated[list[str], doc("The persons who have approved so far.")]
-    reminders: Annotated[int, doc("How many reminders were sent.")]
+    reminders: Annotated[int, doc("Number of reminders that were sent.")]
     decision: Annotated[str | None, doc("The decision: `approve`, `reject`, `edit`, or one of the gate's own.")]
     by: Annotated[str | None, doc("The person who decided.")]
 
@@ -95,7 +97,7 @@ class GateWhole(GateRow):
     verified: Annotated[bool, doc("True if the name is that of the token or key; otherwise the caller claims it.")]
     approver_role: Annotated[str | None, doc("The role in which the person was asked; null if by name.")]
     rationale: Annotated[str | None, doc("The reason of the decision.")]
-    shown: Annotated[Any, doc("What it shows.")]
+    shown: Annotated[Any, doc("Data that the gate shows.")]
     filled: Annotated[Any, doc("The values that the form begins with.")]
     data: Annotated[Any, doc("The data of the decision.")]
     asked_together: Annotated[AskedTogetherRow | None, doc("The calls that one decision can answer together.")]

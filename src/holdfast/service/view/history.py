@@ -57,7 +57,7 @@ class StreamRow(TypedDict):
     offset: Annotated[int, doc("The number of its first character, or of the value.")]
     text: NotRequired[Annotated[str, doc("The text, from `offset` on.")]]
     value: NotRequired[Annotated[Any, doc("The value that user code wrote.")]]
-    outcome: NotRequired[Annotated[streams.Outcome, doc("How the source ended, or the tool that it called.")]]
+    outcome: NotRequired[Annotated[streams.Outcome, doc("Status with which the source ended, or the tool call that it shows.")]]
     cursor: Annotated[str, doc("Give it to continue after this piece.")]
 
 
@@ -66,7 +66,7 @@ class LogRow(TypedDict):
 
     job: Annotated[str, doc("The job, with its combination: `greet (Ada)`.")]
     attempt: Annotated[int, doc("Number of the attempt that printed it; the first has 1.")]
-    first_byte: Annotated[int, doc("How many bytes of the attempt come before this piece.")]
+    first_byte: Annotated[int, doc("Number of bytes of the attempt before this piece.")]
     bytes: Annotated[int, doc("The length of the piece in bytes.")]
     written_at: Annotated[Time, doc("Time at which it was stored.")]
     text: NotRequired[Annotated[str, doc("The output, if it was asked for; bytes that are no UTF-8 are replaced.")]]

@@ -29,15 +29,15 @@ class BudgetWaiterRow(TypedDict):
 
 
 class BookRow(TypedDict):
-    """What a tenant or a team has spent in a period, in dollars and in tokens."""
+    """The spending of a tenant or a team in a period, in dollars and in tokens."""
 
-    scope: Annotated[str, doc("Whose budget it is, in words: `tenant acme, day 2026-11-21`.")]
+    scope: Annotated[str, doc("Owner and period of the budget, in words: `tenant acme, day 2026-11-21`.")]
     period: Annotated[Period, doc("Period of the budget, in UTC.")]
     limit_usd: Annotated[Dollars | None, doc("The limit; null for none.")]
-    settled_usd: Annotated[Dollars, doc("What calls have cost.")]
-    held_usd: Annotated[Dollars, doc("What is reserved for calls in flight.")]
-    in_doubt_usd: Annotated[Dollars, doc("What calls of unknown cost may have cost.")]
-    left_usd: Annotated[Dollars | None, doc("What is left of the limit.")]
+    settled_usd: Annotated[Dollars, doc("Dollars that calls have cost.")]
+    held_usd: Annotated[Dollars, doc("Dollars that are reserved for calls in flight.")]
+    in_doubt_usd: Annotated[Dollars, doc("Dollars that calls of unknown cost may have cost.")]
+    left_usd: Annotated[Dollars | None, doc("Dollars that are left of the limit; null without one.")]
     max_tokens: Annotated[int | None, doc("The limit in tokens; null for none.")]
     settled_tokens: Annotated[int, doc("Tokens that calls have used.")]
     held_tokens: Annotated[int, doc("Tokens that are reserved for calls in flight.")]
@@ -104,10 +104,10 @@ class RunBudgetRow(TypedDict):
 
     run_id: field.RunId
     limit_usd: Annotated[Dollars | None, doc("The cost limit; null for none.")]
-    settled_usd: Annotated[Dollars, doc("What its calls have cost.")]
-    held_usd: Annotated[Dollars, doc("What is reserved for calls in flight.")]
-    in_doubt_usd: Annotated[Dollars, doc("What calls of unknown cost may have cost.")]
-    available_usd: Annotated[Dollars | None, doc("What is left of the limit.")]
+    settled_usd: Annotated[Dollars, doc("Dollars that its calls have cost.")]
+    held_usd: Annotated[Dollars, doc("Dollars that are reserved for calls in flight.")]
+    in_doubt_usd: Annotated[Dollars, doc("Dollars that calls of unknown cost may have cost.")]
+    available_usd: Annotated[Dollars | None, doc("Dollars that are left of the limit; null without one.")]
     in_doubt: Annotated[list[DoubtedCallRow], doc("Model calls whose cost is unknown.")]
 
 
@@ -144,7 +144,7 @@ class DoubtRow(TypedDict):
     in_doubt_since: Annotated[Time, doc("Time since which its cost is unknown.")]
     session: Annotated[str | None, doc("The session of the process that made it.")]
     error_class: field.ErrorClass
-    error: Annotated[str, doc("Why its cost is unknown.")]
+    error: Annotated[str, doc("Reason why its cost is unknown, in words.")]
 
 
 def of_doubt(doubt: Doubt) -> DoubtRow:
@@ -167,14 +167,14 @@ def of_doubt(doubt: Doubt) -> DoubtRow:
 
 
 class CostRow(TypedDict):
-    """What the calls of a node to a model have cost on a day."""
+    """The cost of a node's calls to a model on a day."""
 
     day: Annotated[str, Meta(description="The day in UTC: `2026-11-21`.", extra_json_schema={"format": "date"})]
     tenant: Annotated[str, doc("Tenant whose runs made the calls.")]
     workflow: Annotated[str, doc("Name of the workflow.")]
     node: Annotated[str, doc("Name of the node that made the calls.")]
     model: Annotated[str, doc("The model, or the tool that has a price.")]
-    calls: Annotated[int, doc("How many calls were made.")]
+    calls: Annotated[int, doc("Number of calls.")]
     input_tokens: Annotated[int, doc("Tokens that were sent to the model.")]
     output_tokens: Annotated[int, doc("Tokens that the model returned.")]
     cost_usd: Annotated[Dollars, doc("Dollars that the calls have cost.")]
@@ -220,8 +220,8 @@ class AgentMoneyRow(__AgentUse):
 
     allocated_usd: Annotated[Dollars, doc("Its allotment, with what it has borrowed and without what it lends.")]
     used_usd: Annotated[Dollars, doc("Dollars that its calls have cost.")]
-    held_usd: Annotated[Dollars, doc("What is reserved for calls in flight.")]
-    in_doubt_usd: Annotated[Dollars, doc("What calls of unknown cost may have cost.")]
+    held_usd: Annotated[Dollars, doc("Dollars that are reserved for calls in flight.")]
+    in_doubt_usd: Annotated[Dollars, doc("Dollars that calls of unknown cost may have cost.")]
     remaining_usd: Annotated[Dollars, doc("Dollars of its allotment that are neither used nor reserved nor in doubt.")]
 
 
@@ -239,10 +239,10 @@ class TeamMoneyRow(TypedDict):
     """A team budget in dollars."""
 
     total_usd: Annotated[Dollars, doc("Total of the budget in dollars.")]
-    allocated_usd: Annotated[Dollars, doc("What is allotted to all agents together.")]
+    allocated_usd: Annotated[Dollars, doc("Dollars that are allotted to all agents together.")]
     used_usd: Annotated[Dollars, doc("Dollars that calls have cost.")]
-    held_usd: Annotated[Dollars, doc("What is reserved for calls in flight.")]
-    in_doubt_usd: Annotated[Dollars, doc("What calls of unknown cost may have cost.")]
+    held_usd: Annotated[Dollars, doc("Dollars that are reserved for calls in flight.")]
+    in_doubt_usd: Annotated[Dollars, doc("Dollars that calls of unknown cost may have cost.")]
     remaining_usd: Annotated[Dollars, doc("Dollars of the total that are neither used nor reserved nor in doubt.")]
     agents: Annotated[dict[str, AgentMoneyRow], doc("The agents by their names.")]
 
@@ -251,7 +251,7 @@ class TeamTokensRow(TypedDict):
     """A team budget in tokens."""
 
     total_tokens: Annotated[int, doc("Total of the budget in tokens.")]
-    allocated_tokens: Annotated[int, doc("What is allotted to all agents together.")]
+    allocated_tokens: Annotated[int, doc("Tokens that are allotted to all agents together.")]
     used_tokens: Annotated[int, doc("Tokens that calls have used.")]
     held_tokens: Annotated[int, doc("Tokens that are reserved for calls in flight.")]
     in_doubt_tokens: Annotated[int, doc("Tokens that calls of unknown cost may have used.")]

@@ -32,22 +32,22 @@ class ForkedOperationRow(TypedDict):
     name: Annotated[str, doc("The model, tool or function.")]
     policy: field.Policy
     stands: Annotated[bool, doc("True if it comes before the place where the fork begins.")]
-    why: Annotated[str | None, doc("Why its outcome cannot be reused.")]
+    why: Annotated[str | None, doc("Reason why its outcome cannot be reused; null if it can.")]
     cost_usd: Annotated[Dollars, doc("Dollars that it has cost in the original run.")]
 
 
 class ForkQuoteRow(TypedDict):
-    """What a fork of a run would do and cost."""
+    """A quote of a fork: what it would do and cost."""
 
     run_id: Annotated[str, doc("The run that would be forked.")]
     workflow: Annotated[str, doc("Name of the run's workflow.")]
     begins_at: Annotated[str, doc("The first step, or `STEP/OPERATION`, that would be done again.")]
-    why: Annotated[str | None, doc("Why it begins earlier than asked.")]
+    why: Annotated[str | None, doc("Reason why it begins earlier than asked; null if it does not.")]
     kept: Annotated[list[str], doc("The steps that would not be done again.")]
     again: Annotated[list[str], doc("The steps that would be done again.")]
     reused: Annotated[list[ForkedOperationRow], doc("The operations whose outcomes would be reused.")]
     anew: Annotated[list[ForkedOperationRow], doc("The operations that would be done again.")]
-    reused_usd: Annotated[Dollars, doc("What the reused operations have cost.")]
+    reused_usd: Annotated[Dollars, doc("Dollars that the reused operations have cost.")]
     anew_usd: Annotated[Dollars, doc("The most that all operations could cost if none were reused.")]
     most_usd: Annotated[Dollars | None, doc("The cost limit of the fork; null for none.")]
 
@@ -108,7 +108,7 @@ CompensatedRow.__doc__ = "An effect that would be undone."
 
 
 class CancelQuoteRow(TypedDict):
-    """What cancelling a run would do."""
+    """A quote of a cancellation: what it would do."""
 
     run_id: field.RunId
     status: field.Status
@@ -152,10 +152,10 @@ class OutcomeRow(TypedDict):
 
     run_id: field.RunId
     status: Annotated[Status, doc("The run's status afterwards.")]
-    refused: Annotated[str | None, doc("Why it was not done.")]
+    refused: Annotated[str | None, doc("Reason why it was not done; null if it was.")]
     fork: Annotated[str | None, doc("The id of the run that was forked from it.")]
     letter: Annotated[str | None, doc("The id of the dead letter.")]
-    quote: Annotated[ForkQuoteRow | None, doc("What the fork would do, in a dry run.")]
+    quote: Annotated[ForkQuoteRow | None, doc("Quote of the fork, in a dry run.")]
 
 
 def of_outcome(outcome: BulkOutcome) -> OutcomeRow:
@@ -267,8 +267,8 @@ class DeadLetterCountRow(TypedDict):
     workflow: field.Workflow
     node: field.Node
     error_class: field.ErrorClass
-    open: Annotated[int, doc("How many are open.")]
-    resolved: Annotated[int, doc("How many were resolved and are still listed.")]
+    open: Annotated[int, doc("Number of open ones.")]
+    resolved: Annotated[int, doc("Number of resolved ones that are still listed.")]
     oldest_open_at: Annotated[Time | None, doc("Time at which the oldest open one failed first; null if none is open.")]
     oldest_open_s: Annotated[int | None, doc("The age of the oldest open one, in seconds.")]
 

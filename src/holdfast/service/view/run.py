@@ -37,14 +37,14 @@ LimitName: TypeAlias = Literal["cost", "steps", "tokens", "model_calls", "tool_c
 class WaitRow(TypedDict):
     """A thing that a run waits for."""
 
-    kind: Annotated[WaitKind, doc("What ends the wait, like a decision of a `gate`; `nothing` if the run is stuck.")]
+    kind: Annotated[WaitKind, doc("Thing that ends the wait, like the decision of a `gate`; `nothing` if the run is stuck.")]
     reason: Annotated[str, doc("A stable code, such as the reason of a gate or the name of a signal.")]
     id: Annotated[str, doc("The gate, step or operation that waits.")]
-    since_ms: Annotated[int, doc("Since when, in milliseconds since 1970.")]
+    since_ms: Annotated[int, doc("Time since which it waits, in milliseconds since 1970.")]
     step: NotRequired[Annotated[str | None, doc("The step that waits.")]]
     due_at_ms: NotRequired[Annotated[int | None, doc("When it ends by itself, in milliseconds since 1970.")]]
     about: NotRequired[Annotated[str | None, doc("The tool, pool, scope or child run that it is about.")]]
-    demand: NotRequired[Annotated[DemandRow | None, doc("What a worker must have.")]]
+    demand: NotRequired[Annotated[DemandRow | None, doc("Resources that a worker must have.")]]
 
 
 Waits: TypeAlias = Annotated[list[WaitRow], doc("Everything that the run waits for, whatever its status is.")]
@@ -69,9 +69,9 @@ class LimitRow(TypedDict):
     """A limit of a run, and its use."""
 
     limit: Annotated[LimitName, doc("Limit: `active` is working time, `wall` is time since the start, waits included.")]
-    used: Annotated[int, doc("What is used of it: billionths of a dollar, milliseconds, or a number.")]
+    used: Annotated[int, doc("Use of the limit: billionths of a dollar, milliseconds, or a number.")]
     most: Annotated[int, doc("The limit, in the same unit.")]
-    percent: Annotated[int, doc("How much of it is used, in percent, rounded down.")]
+    percent: Annotated[int, doc("Percentage of it that is used, rounded down.")]
 
 
 class ParentRow(TypedDict):
@@ -108,7 +108,7 @@ class StepRow(TypedDict):
     worker: Annotated[str | None, doc("The process that executes it; hidden from callers of one tenant.")]
     decisions: Annotated[list[str] | None, doc("The edges that it chose.")]
     error: Annotated[ErrorRow | None, doc("Its last error.")]
-    reason: Annotated[str | None, doc("Why it was skipped or cancelled.")]
+    reason: Annotated[str | None, doc("Reason why it was skipped or cancelled.")]
 
 
 ItemStatus: TypeAlias = Literal["completed", "failed", "cancelled"]
@@ -124,9 +124,9 @@ class ItemRow(TypedDict):
     status: Annotated[ItemStatus, doc("Status with which the item ended.")]
     attempts: field.Attempts
     ended_at: Annotated[Time, doc("Time at which the item ended.")]
-    output: Annotated[Any, doc("What it returned.")]
+    output: Annotated[Any, doc("Output; null unless it is completed.")]
     error: field.Error
-    reason: Annotated[str | None, doc("Why it was cancelled.")]
+    reason: Annotated[str | None, doc("Reason why it was cancelled.")]
     seq: Annotated[int, doc("The number of the event that ended it.")]
 
 
@@ -136,7 +136,7 @@ class MapRow(TypedDict):
     map: Annotated[str, doc("Its name: the node, or `STEP/OPERATION`.")]
     step: Annotated[str, doc("Id of the step that the list belongs to.")]
     status: Annotated[MapStatus, doc("Status of the whole list.")]
-    items: Annotated[int, doc("How many items there are.")]
+    items: Annotated[int, doc("Number of items.")]
     completed: Annotated[int, doc("Number of items that are completed.")]
     failed: Annotated[int, doc("Number of items that have failed.")]
     under_way: Annotated[int, doc("Number of items that have begun and not ended.")]
@@ -147,7 +147,7 @@ class RunWhole(RunStatusRow):
     """A run with its steps, effects, limits and scores."""
 
     limits: Annotated[list[LimitRow], doc("Limits that the run has, each with its use.")]
-    reason: Annotated[str | None, doc("Why it was cancelled or has failed, as a code.")]
+    reason: Annotated[str | None, doc("Reason why it was cancelled or has failed, as a code.")]
     would_stop: Annotated[
         dict[str, str], doc("The limits at which a dry run would have stopped, each with the reason in words.")
     ]
@@ -166,11 +166,11 @@ class RunWhole(RunStatusRow):
     started_at: field.StartedAt
     updated_at: field.UpdatedAt
     ended_at: field.EndedAt
-    settled_usd: Annotated[Dollars, doc("What its calls have cost.")]
-    in_doubt_usd: Annotated[Dollars, doc("What calls of unknown cost may have cost.")]
+    settled_usd: Annotated[Dollars, doc("Dollars that its calls have cost.")]
+    in_doubt_usd: Annotated[Dollars, doc("Dollars that calls of unknown cost may have cost.")]
     workflow_missing_since: field.MissingSince
-    hindered: Annotated[list[StallRow], doc("Why processes cannot go on with it for now.")]
-    tokens: Annotated[int, doc("How many tokens its calls have used.")]
+    hindered: Annotated[list[StallRow], doc("Reasons why processes cannot continue it for now.")]
+    tokens: Annotated[int, doc("Tokens that its calls have used.")]
     steps_started: Annotated[int, doc("Number of steps that were started, without items of maps.")]
     steps: Annotated[list[StepRow], doc("Latest visit of each node, in the order in which they began.")]
     maps: Annotated[list[MapRow], doc("Lists that the run works through item by item.")]
@@ -244,10 +244,10 @@ class RecordRow(TypedDict):
 
 
 class NodeCostRow(TypedDict):
-    """What the calls of a node have cost."""
+    """The cost of a node's calls."""
 
     node: field.Node
-    visits: Annotated[int, doc("How often the run came to the node.")]
+    visits: Annotated[int, doc("Number of visits: how often the run came to the node.")]
     cost_usd: Annotated[Dollars, doc("Dollars that the calls of the node have cost in this run.")]
 
 
@@ -265,7 +265,7 @@ class DrawnNodeRow(TypedDict):
     node: field.Node
     kind: Annotated[graphs.Kind, doc("Kind of node.")]
     status: Annotated[StepStatus | None, doc("The status of its latest visit; null before the first.")]
-    visits: Annotated[int, doc("How often the run came to the node.")]
+    visits: Annotated[int, doc("Number of visits: how often the run came to the node.")]
     cost_usd: Annotated[Dollars, doc("Dollars that the calls of the node have cost in this run.")]
 
 
@@ -276,7 +276,7 @@ class DrawnEdgeRow(TypedDict):
     target: Annotated[str, doc("Name of the node that the edge leads to.")]
     when: Annotated[str | None, doc("The decision of the source that takes it.")]
     guard: Annotated[str | None, doc("The function that must allow it.")]
-    on: Annotated[Literal["success", "error"], doc("Whether it is taken when the source completes or fails.")]
+    on: Annotated[Literal["success", "error"], doc("Event that takes the edge: the source completes, or fails.")]
     state: Annotated[EdgeState, doc("State of the edge in the current visit of its source.")]
 
 
@@ -370,8 +370,8 @@ class TreeRunRow(TypedDict):
     """A run of a tree. One that was requested and has not started has no more than its id, its place and its tokens."""
 
     parent_id: Annotated[str | None, doc("The run that has started it; null at the top of the whole tree.")]
-    depth: Annotated[int, doc("How many runs are above it in this tree.")]
-    tokens: Annotated[int, doc("How many tokens its calls have used.")]
+    depth: Annotated[int, doc("Number of runs above it in this tree.")]
+    tokens: Annotated[int, doc("Tokens that its calls have used.")]
     held_tokens: Annotated[int, doc("Tokens that are reserved for calls in flight.")]
     max_tokens: Annotated[int | None, doc("Its limit on tokens; null for none.")]
     run_id: field.RunId
@@ -396,10 +396,10 @@ class TreeRow(TypedDict):
 
     run_id: Annotated[str, doc("Id of the run at the top of this tree.")]
     root_id: Annotated[str, doc("The run at the top of the whole tree.")]
-    cost_usd: Annotated[Dollars, doc("What all runs together have cost.")]
-    held_usd: Annotated[Dollars, doc("What is reserved for all of them.")]
+    cost_usd: Annotated[Dollars, doc("Dollars that all runs together have cost.")]
+    held_usd: Annotated[Dollars, doc("Dollars that are reserved for all of them.")]
     limit_usd: Annotated[Dollars | None, doc("The cost limit of the first run.")]
-    tokens: Annotated[int, doc("How many tokens all runs together have used.")]
+    tokens: Annotated[int, doc("Tokens that all runs together have used.")]
     held_tokens: Annotated[int, doc("Tokens that are reserved for all of them.")]
     max_tokens: Annotated[int | None, doc("The limit on tokens of the first run.")]
     is_whole: Annotated[bool, doc("False if there are more runs than are listed: too many, or hidden ones.")]

@@ -46,7 +46,7 @@ class ScheduleRow(TypedDict):
     agent: Annotated[str | None, doc("The agent of the team budget that its runs are charged to.")]
     cost_limit_usd: Annotated[Dollars | None, doc("The cost limit of each run; null for that of the workflow.")]
     jitter_s: Annotated[float, doc("The most seconds by which a run starts later than its time.")]
-    overlap: Annotated[Overlap, doc("What happens when the run before has not ended.")]
+    overlap: Annotated[Overlap, doc("Action while the previous run is active.")]
     catch_up_s: Annotated[float, doc("Skip runs that were missed by more than this, in seconds.")]
     paused: Annotated[bool, doc("True if it is paused and starts no runs.")]
     by: Annotated[str | None, doc("The person who set it last.")]
@@ -56,11 +56,11 @@ class ScheduleRow(TypedDict):
     last_time: Annotated[Time | None, doc("The time of its last run.")]
     last_run_id: Annotated[str | None, doc("Id of its last run; null before the first.")]
     last_status: Annotated[Status | None, doc("The status of its last run.")]
-    fired: Annotated[int, doc("How many runs it has started.")]
-    skipped: Annotated[int, doc("How many times it started none because the run before had not ended.")]
-    missed: Annotated[int, doc("How many times passed while no process was there to start a run.")]
+    fired: Annotated[int, doc("Number of runs that it has started.")]
+    skipped: Annotated[int, doc("Number of times without a start, because the previous run had not ended.")]
+    missed: Annotated[int, doc("Number of times that passed while no process was there to start a run.")]
     uncounted_s: Annotated[int, doc("Seconds whose missed times are not counted because they were too many.")]
-    problem: Annotated[str | None, doc("Why it could not start its last run.")]
+    problem: Annotated[str | None, doc("Reason why it could not start its last run; null if it could.")]
 
 
 def of_backfilled(made_up: Backfilled) -> BackfilledRow:

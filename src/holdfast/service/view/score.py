@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class ScoreRow(TypedDict):
     """A score of a run."""
 
-    name: Annotated[str, doc("What is scored: `helpful`.")]
+    name: Annotated[str, doc("Name of the score: `helpful`.")]
     value: Annotated[float, doc("A number on a scale of the author's.")]
     by: Annotated[str, doc("The author: a person, or the name that code gives itself.")]
     by_os_user: Annotated[str | None, doc("The operating system's user who gave it.")]
@@ -31,8 +31,8 @@ class ScoreMeanRow(TypedDict):
 
     workflow: field.Workflow
     version: field.Version
-    name: Annotated[str, doc("What is scored: `helpful`.")]
-    scores: Annotated[int, doc("How many scores count.")]
+    name: Annotated[str, doc("Name of the score: `helpful`.")]
+    scores: Annotated[int, doc("Number of scores that count.")]
     mean: Annotated[float, doc("Mean of the scores that count.")]
     newest_at: Annotated[Time, doc("When the newest of them was given.")]
 

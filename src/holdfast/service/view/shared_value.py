@@ -22,11 +22,11 @@ class MemoryRow(TypedDict):
     text: Annotated[str, doc("Text that the agent remembers.")]
     importance: Annotated[float, doc("From 0 to 1, as it was given.")]
     relevance: Annotated[float, doc("From 0 to 1: computed from its importance, its age and its use.")]
-    source: Annotated[str, doc("Where it comes from.")]
+    source: Annotated[str, doc("Source of the memory, like a person, a tool or a model.")]
     trusted: Annotated[bool, doc("False if it comes from a tool, a model or an unknown author.")]
     metadata: Annotated[dict[str, Any], doc("Data that was stored with it.")]
     at: Annotated[Time, doc("When it was written.")]
-    uses: Annotated[int, doc("How often it was recalled.")]
+    uses: Annotated[int, doc("Number of times that it was recalled.")]
     used_at: Annotated[Time | None, doc("When it was last recalled.")]
 
 

@@ -21,8 +21,8 @@ class SupervisorRow(TypedDict):
     name: Annotated[str, doc("Name of the supervisor.")]
     tenant: field.Tenant
     system_load: Annotated[float, doc("The share of its workers' capacity that is in use, from 0 to 1.")]
-    queue_size: Annotated[int, doc("How many tasks wait.")]
-    max_queue: Annotated[int, doc("How many tasks may wait.")]
+    queue_size: Annotated[int, doc("Number of tasks that wait.")]
+    max_queue: Annotated[int, doc("Maximum number of tasks that may wait.")]
     workers: Annotated[list[str], doc("The names of its workers.")]
     workflows: Annotated[list[str], doc("The workflows that do its tasks.")]
 
@@ -32,12 +32,12 @@ class SupervisedWorkerRow(TypedDict):
 
     state: Annotated[WorkerState, doc("`failed` while it gets no tasks after errors; `half_open` while it is tried.")]
     load: Annotated[float, doc("The share of its capacity that is in use, from 0 to 1.")]
-    active: Annotated[int, doc("How many tasks it works on.")]
-    max_concurrent: Annotated[int, doc("How many tasks it works on at once.")]
-    queued: Annotated[int, doc("How many tasks wait for it, or for another worker of their type.")]
+    active: Annotated[int, doc("Number of tasks that it works on.")]
+    max_concurrent: Annotated[int, doc("Maximum number of tasks that it works on at once.")]
+    queued: Annotated[int, doc("Number of tasks that wait for it, or for another worker of their type.")]
     completed: Annotated[int, doc("Number of tasks that it has completed.")]
     errors: Annotated[int, doc("Number of its tasks that have failed.")]
-    avg_ms: Annotated[float, doc("How long its tasks take, in milliseconds.")]
+    avg_ms: Annotated[float, doc("Average duration of its tasks in milliseconds.")]
 
 
 class SupervisorWhole(TypedDict):
@@ -46,8 +46,8 @@ class SupervisorWhole(TypedDict):
     name: Annotated[str, doc("Name of the supervisor.")]
     tenant: field.Tenant
     system_load: Annotated[float, doc("The share of its workers' capacity that is in use, from 0 to 1.")]
-    queue_size: Annotated[int, doc("How many tasks wait.")]
-    max_queue: Annotated[int, doc("How many tasks may wait.")]
+    queue_size: Annotated[int, doc("Number of tasks that wait.")]
+    max_queue: Annotated[int, doc("Maximum number of tasks that may wait.")]
     workers: Annotated[dict[str, SupervisedWorkerRow], doc("Its workers by their names.")]
     workflows: Annotated[list[str], doc("The workflows that do its tasks.")]
 

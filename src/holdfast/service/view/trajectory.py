@@ -23,13 +23,13 @@ class TraceRow(TypedDict):
     trace_id: Annotated[str, doc("Trace of the request that started the run, or the run at the top of the tree.")]
     run_id: field.RunId
     seq: field.Seq
-    step_number: Annotated[int, doc("How many attempts of steps had begun.")]
+    step_number: Annotated[int, doc("Number of attempts of steps that had begun.")]
     node_name: field.Node
-    event_type: Annotated[TraceType, doc("What happened: a `checkpoint` is a stored outcome, an `interrupt` is a wait.")]
+    event_type: Annotated[TraceType, doc("Type of event: a `checkpoint` is a stored outcome, an `interrupt` is a wait.")]
     state_summary: Annotated[dict[str, Any], doc("The shape of the run's state: types, sizes and field names.")]
     input_summary: Annotated[dict[str, Any], doc("The shape of the input.")]
     output_summary: Annotated[dict[str, Any], doc("The shape of the output.")]
-    latency_ms: Annotated[int | None, doc("How long it took, in milliseconds; of a retry, until it is due.")]
+    latency_ms: Annotated[int | None, doc("Duration in milliseconds; of a retry, the time until it is due.")]
     token_usage: Annotated[dict[str, int], doc("Tokens by kind: `input`, `output`.")]
     at: Annotated[Time, doc("Time at which it happened.")]
     cost_estimate: Annotated[Dollars | None, doc("Dollars that the call has cost; null if it was none.")]
@@ -40,7 +40,9 @@ class VisitRow(TypedDict):
 
     node: field.Node
     seq: field.Seq
-    became: Annotated[Literal["completed", "failed", "cancelled"] | None, doc("How the visit ended; null if it has not.")]
+    became: Annotated[
+        Literal["completed", "failed", "cancelled"] | None, doc("Status with which the visit ended; null if it has not.")
+    ]
     decisions: Annotated[list[str], doc("The edges that it chose.")]
 
 
@@ -85,8 +87,8 @@ class TrajectoryRow(TypedDict):
     transitions: Annotated[list[TransitionRow], doc("Edges that the run took, in this order.")]
     approvals: Annotated[list[AskedRow], doc("Questions to people, in the order in which they were asked.")]
     tools: Annotated[list[ToolUseRow], doc("Tool calls that steps asked for, in this order.")]
-    retries: Annotated[int, doc("How often something that had failed was tried again.")]
-    holds: Annotated[int, doc("How often money was reserved for a call.")]
+    retries: Annotated[int, doc("Number of retries of anything that had failed.")]
+    holds: Annotated[int, doc("Number of times that money was reserved for a call.")]
     model_calls: Annotated[int, doc("Number of model calls.")]
     tool_calls: Annotated[int, doc("Number of tool calls.")]
     tokens: Annotated[int, doc("Tokens that the calls have used, input and output together.")]

@@ -27,7 +27,7 @@ class WorkflowRow(TypedDict):
     graph_hash: Annotated[str, doc("The hash of its definition.")]
     tenant: Annotated[str | None, doc("The tenant that submitted its file; null for code.")]
     loaded_at: Annotated[Time | None, doc("When a process first loaded this definition, if it is known.")]
-    processes: Annotated[int, doc("How many living processes can run it.")]
+    processes: Annotated[int, doc("Number of living processes that can run it.")]
 
 
 class WorkflowWhole(WorkflowRow):
