@@ -1,4 +1,4 @@
-"""What the machine needs from outside, as short promises; each is kept by adapters that do not know one another.
+"""The services that the machine needs from outside, as short promises. Adapters that do not know one another keep them.
 
 Never here: an implementation, a default, a wire format.
 """

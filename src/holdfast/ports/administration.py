@@ -1,4 +1,4 @@
-"""What a person does to a store as a whole.
+"""The operations of an administrator on a store as a whole.
 
 Never here: an implementation, a default, a wire format.
 """
@@ -39,8 +39,8 @@ class SessionStanding(msgspec.Struct, frozen=True):
 
 
 class StoreStanding(msgspec.Struct, frozen=True):
-    """How a store is. `version` is that of its tables, 0 where there are none yet; `pending` are the migrations that it has
-    not had. What needs tables is left at its default while there are none that this version can read."""
+    """The state of a store. `version` is the version of its tables, 0 if there are none yet. `pending` are the migrations that
+    it has not had. Fields that need tables keep their defaults while there are no tables that this version can read."""
 
     store: str
     version: int
@@ -67,7 +67,7 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 class Freed(msgspec.Struct, frozen=True):
-    """What was archived or removed. `stored_bytes` is the size of the archives or blobs."""
+    """The result of archiving or removing runs. `stored_bytes` is the size of the archives or blobs."""
 
     runs: int
     events: int
@@ -75,7 +75,8 @@ class Freed(msgspec.Struct, frozen=True):
 
 
 class Administration(Protocol):
-    """What a person does to a store as a whole. Every deed may be interrupted anywhere and be done again."""
+    """The operations of an administrator on a store as a whole. You can repeat each operation after an interruption at any
+    point."""
 
     async def standing(self) -> StoreStanding: ...
 

@@ -27,7 +27,7 @@ class ChildLink(msgspec.Struct, frozen=True):
 
     @property
     def is_pending(self) -> bool:
-        """Whether somebody has to see to it."""
+        """True if some process must act on the child."""
         return self.state in ("requested", "ended") or (self.state == "running" and self.ordered > self.heeded)
 
 
@@ -35,15 +35,15 @@ class Children(Protocol):
     """Moved by appends, in their transactions: by those of the parent and by those of the child."""
 
     async def pending(self, before_ms: int, limit: int) -> Sequence[ChildLink]:
-        """What somebody has to see to since `before_ms` or longer, longest first."""
+        """Return the links that have needed action since `before_ms` or longer, longest first."""
         ...
 
     async def link(self, child: RunId) -> ChildLink | None:
-        """What links a run to its parent, None for one that has none."""
+        """Return the link of a run to its parent, or None if it has none."""
         ...
 
     async def settle(self, link: ChildLink) -> bool:
-        """What was to be done about a child, as `link` says, has been done. False where more has come meanwhile."""
+        """Record that the action that `link` calls for was taken. Return False if the link has changed meanwhile."""
         ...
 
     async def family(self, root: RunId, after: RunId | None, limit: int) -> Sequence[ChildLink]:
@@ -58,7 +58,8 @@ LetterState = Literal["open", "resolved"]
 
 
 class LetterFilter(TypedDict, total=False):
-    """Which dead letters a list is to have; what is not said, or None, is any. Times are those of the latest failure."""
+    """The criteria by which a list selects dead letters. A criterion that is missing or None matches any. Times are those of
+    the latest failure."""
 
     run: RunId | None
     tenant: str | None
@@ -86,7 +87,7 @@ class Letter(NamedTuple):
 
 
 class LetterCount(NamedTuple):
-    """How many letters of one kind there are; of the open ones, when the first of them failed."""
+    """The number of letters of one kind, and the time of the first failure among the open ones."""
 
     workflow: str
     node: str
@@ -97,7 +98,7 @@ class LetterCount(NamedTuple):
 
 
 class DeadLetters(Protocol):
-    """What runs have had of dead letters. They are written with the commits of their runs."""
+    """The dead letters of runs. They are written with the commits of their runs."""
 
     async def letters(self, **sought: Unpack[LetterFilter]) -> Sequence[Letter]:
         """In the order of their runs, oldest first."""
@@ -113,7 +114,7 @@ class DeadLetters(Protocol):
 
 
 class LogPlace(NamedTuple):
-    """Where a piece of what a job prints stands: behind the `first` bytes of that attempt."""
+    """The place of a piece of a job's output: behind the `first` bytes of that attempt."""
 
     run: RunId
     job: str
@@ -123,7 +124,7 @@ class LogPlace(NamedTuple):
 
 
 class LogPiece(NamedTuple):
-    """What there is of it."""
+    """A stored piece of a job's output: its place, its size, and the time at which it was written."""
 
     place: LogPlace
     bytes: int
@@ -131,7 +132,7 @@ class LogPiece(NamedTuple):
 
 
 class JobLogs(Protocol):
-    """What jobs have printed, for people. Nothing follows from it, so losing some of it changes no run."""
+    """The output of jobs, for people. Nothing follows from it, so losing some of it changes no run."""
 
     async def keep(self, pieces: Sequence[tuple[LogPlace, bytes, str]], cut: Sequence[LogPlace]) -> None:
         """Keep pieces with the tenants of their runs, each whole in the place of what was there, and let go of those that are
@@ -143,5 +144,5 @@ class JobLogs(Protocol):
         ...
 
     async def read(self, place: LogPlace) -> bytes:
-        """What a piece says, in UTF-8; nothing if it was cut meanwhile."""
+        """Return the text of a piece, in UTF-8; nothing if it was cut meanwhile."""
         ...

@@ -20,9 +20,10 @@ class Blobs(Protocol):
         ...
 
     async def get(self, tenant: str, month: str, sha256: str) -> bytes:
-        """What was put there; no tenant is given what only another has put. The caller checks it against its hash.
+        """Return the stored bytes. A tenant never gets bytes that only another tenant has stored. The caller checks them
+        against their hash.
 
-        Raises NotFound where there is none, StoreError where nobody can know for now.
+        Raises NotFound if there are none, StoreError if that cannot be known for now.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""What is kept about those who call from outside: their keys, what they did, and what they were answered.
+"""The records about callers from outside: their keys, their actions, and the replies that they got.
 
 Never here: an implementation, what a key allows (core.values.access).
 """
@@ -16,7 +16,7 @@ from holdfast.ports.codec import OF_NONE
 
 
 class ToDecide(msgspec.Struct, frozen=True):
-    """That somebody called `by` decides a gate which shows what `shown_hash` stands for."""
+    """The right of the caller named `by` to decide a gate that shows the content behind `shown_hash`."""
 
     gate: str
     shown_hash: str
@@ -70,7 +70,7 @@ class Keys(Protocol):
         ...
 
     async def named(self, name: str, tenant: str | None, limit: int) -> Sequence[ApiKey]:
-        """Those of a name: a tenant's own, or without a tenant that of the fleet or those of tenants."""
+        """Return the keys of a name: a tenant's own, or without a tenant that of the fleet or those of tenants."""
         ...
 
     async def listed(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[ApiKey]:
@@ -91,17 +91,17 @@ class Audit(Protocol):
         ...
 
     async def links(self, after: int, tenant: str | None, limit: int) -> Sequence[Link]:
-        """Those after a number, of those who act for a tenant or all."""
+        """Return the links after a number: those of callers that act for `tenant`, or all if it is None."""
         ...
 
     async def head(self) -> Head | None:
-        """Which entry is the last, as the append of it has noted, number 0 where there was none yet; None where that was taken
-        away."""
+        """Return the head: the last entry as its append noted it, number 0 if there was none yet. Return None if that note was
+        removed."""
         ...
 
 
 class Reply(NamedTuple):
-    """What was answered to a request, kept as its transport sent it."""
+    """The reply to a request, kept as its transport sent it."""
 
     status: int
     body: bytes

@@ -1,4 +1,4 @@
-"""How what users have stored is encrypted before a store keeps it, and where the keys come from.
+"""The encryption of users' data before a store keeps it, and the source of the keys.
 
 Never here: an implementation, an algorithm, what a store keeps (core.views.sealing).
 """

@@ -39,17 +39,19 @@ class Ids(Protocol):
 
 
 class Threads(Protocol):
-    """Where users' functions run. A plain one cannot be stopped: `abandoned` of them have been given up and still run.
+    """The threads in which users' functions run. A plain function cannot be stopped: `abandoned` of them have been given up and
+    still run.
 
-    `on_return` is called, in the event loop, whenever an abandoned one has come back.
+    `on_return` is called, in the event loop, each time an abandoned one comes back.
     """
 
     abandoned: int
     on_return: Callable[[], None]
 
     async def run(self, function: Callable[..., Any], arguments: Mapping[str, Any], context: Context | None = None) -> Any:
-        """What `function` returns; awaited too where that is awaitable. In `context`, or in a copy of the caller's; an async
-        function without it in the caller's own. Raises what the function raises, as `border.ordinary` has it."""
+        """Return the result of `function`, awaited if it is awaitable. The function runs in `context`, or in a copy of the
+        caller's. An async function without `context` runs in the caller's own. Raises what the function raises, as
+        `border.ordinary` converts it."""
         ...
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from holdfast.ports.view import MOST_LISTED
 
 
 class Scores(Protocol):
-    """What was said of runs. It goes when its run is removed for good, and not before."""
+    """The scores of runs. A score goes when its run is removed for good, and not before."""
 
     async def add(self, run: RunId, score: Score, most: int) -> bool:
         """Keep one more. False, and nothing is kept, where the run has `most` already."""
@@ -68,7 +68,7 @@ class ModelEstimates(Protocol):
     """By workflow, node and model, and by model in all workflows."""
 
     async def of(self, workflow: str) -> Sequence[ModelEstimate]:
-        """Those of a workflow and those of all workflows, of each the latest, `MOST_ESTIMATES` at most."""
+        """Return the estimates of a workflow and those of all workflows: the latest of each, `MOST_ESTIMATES` at most."""
         ...
 
     async def learn(self, uses: Sequence[ModelUse]) -> None:
@@ -76,5 +76,5 @@ class ModelEstimates(Protocol):
         ...
 
     async def forget(self, before_ms: int) -> None:
-        """Those of which the last reply came before that."""
+        """Remove the estimates whose last reply came before that."""
         ...

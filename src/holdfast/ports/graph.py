@@ -14,7 +14,7 @@ from holdfast.ports.view import MOST_LISTED
 
 
 class WorkflowRecord(msgspec.Struct, frozen=True):
-    """What is known of a workflow without its code: the definition that was loaded last under this name and version."""
+    """The data of a workflow that are known without its code: the latest definition loaded under this name and version."""
 
     name: str
     version: int
@@ -42,8 +42,8 @@ class Graphs(Protocol):
         ...
 
     async def workflow(self, name: str, version: int | None = None, *, tenant: str) -> WorkflowRecord:
-        """What a name means for a tenant, in this version or the highest: the code that is called so, or else what the tenant
-        has submitted under it. Raises NotFound, also for what another tenant has submitted."""
+        """Return the workflow of a name for a tenant, in this version or the highest. Code of that name goes before a file that
+        the tenant has submitted under it. Raises NotFound, also for a file that another tenant has submitted."""
         ...
 
     async def workflows(

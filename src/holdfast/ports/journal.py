@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Recall(msgspec.Struct, frozen=True):
-    """What a journal holds at a place: an outcome, an error, or a call whose outcome the tool itself must be asked for."""
+    """The content of a journal at a place: an outcome, an error, or a call whose outcome only the tool itself knows."""
 
     value: Any = None
     error: ErrorRecord | None = None
@@ -61,7 +61,7 @@ class Pace(Protocol):
         ...
 
     def used(self, names: Collection[str], usage: Usage) -> None:
-        """What an answered call has taken of tokens."""
+        """Record the tokens that an answered call has used."""
         ...
 
 
@@ -81,8 +81,8 @@ class Journal(Protocol):
         ...
 
     async def recall(self, path: Path, kind: str, name: str, args_hash: str, asked: Any = None) -> Recall | None:
-        """What stands at `path`; None if the operation is to be made. Leaves the step where another one stands there; `asked`
-        are the arguments, for the question that a person is asked then."""
+        """Return the record at `path`, or None if the operation is still to be made. Leaves the step if the record is of
+        another operation. `asked` are the arguments, for the question that a person then gets."""
         ...
 
     async def contents(self, parts: Sequence[ContentPart]) -> Mapping[str, bytes]:
@@ -119,7 +119,7 @@ class Journal(Protocol):
         ...
 
     async def experience(self) -> Experience:
-        """What models are like in practice where this step asks, as of some seconds ago."""
+        """Return the measured behavior of models where this step calls them, as of some seconds ago."""
         ...
 
     def learn(self, model: str, usage: Usage, took_s: float, quoted_nanousd: int, cost_nanousd: int) -> None:
@@ -131,11 +131,11 @@ class Journal(Protocol):
         ...
 
     def may_send(self) -> bool:
-        """Whether this process still holds its lease: to be asked right before a call leaves."""
+        """Return True if this process still holds its lease. Check it right before a call leaves."""
         ...
 
     def stood_in(self, path: Path, kind: str, name: str, args_hash: str, hold_nanousd: int = 0) -> Recall | None:
-        """What a call comes to in a run that is replayed; None where it is really to be made. Raises NotRecorded."""
+        """Return the outcome of a call in a replayed run, or None if the call is really to be made. Raises NotRecorded."""
         ...
 
     async def outside(self, call: Coroutine[Any, Any, T]) -> T:
@@ -192,8 +192,8 @@ class Journal(Protocol):
         ...
 
     def tells(self, call: CallId) -> Callable[[str, str], None]:
-        """What takes the words of a call as they come, for whoever watches: the part that they are of ("" for its text), and
-        more of it. It returns at once."""
+        """Return the function that takes the words of a call as they come, for listeners. It takes the part that they belong to
+        ("" for the reply's text), and the next words of it. It returns at once."""
         ...
 
     async def intend(
@@ -256,15 +256,15 @@ class Journal(Protocol):
 
     @property
     def tool_rules(self) -> Sequence[ToolRule]:
-        """What the workflow says about calls of tools."""
+        """The workflow's rules for calls of tools."""
         ...
 
     async def edited(self, path: Path, tool: str) -> Edited | None:
-        """What a person wants the tool to be called with there, whatever the code asks for."""
+        """Return the arguments that a person has set for the tool's call there. They replace those of the code."""
         ...
 
     def repeats(self, path: Path, tool: str, args_hash: str) -> bool:
-        """Whether a call of what happens once would repeat, in a fork, what its origin may have done: a person is to approve
+        """Return True if, in a fork, this once-only call could repeat an effect of the original run. A person must then approve
         it."""
         ...
 

@@ -36,19 +36,20 @@ class Lending(Protocol):
         ...
 
     async def lend(self, visitor: Visitor, visits: Sequence[Visit]) -> Sequence[Grant]:
-        """What the visitor has of each of these pools from now on, in one transaction; nothing of those that are not there.
+        """Return the visitor's share of each of these pools from now on, in one transaction. A pool that does not exist is left
+        out.
 
-        Raises Conflict where its session is dead: then it has nothing. After any other error nobody knows what it was
-        lent, and its next visit sets that right.
+        Raises Conflict if the visitor's session is dead: then it has nothing. After any other error the share is unknown, and
+        the next visit corrects that.
         """
         ...
 
     async def pool_shares(self, pool: str) -> Sequence[Share]:
-        """Who has how much of a pool, by holder. The dead are among them until somebody visits."""
+        """Return the shares of a pool, by holder. Shares of dead holders are among them until the next visit."""
         ...
 
     async def estimates(self, *, workflow: str | None = None, pool: str | None = None) -> Sequence[Estimate]:
-        """What steps have taken of pools (core.capacity.estimates), by workflow, node and pool."""
+        """Return the amounts of pools that steps have taken (core.capacity.estimates), by workflow, node and pool."""
         ...
 
     async def learn(self, uses: Sequence[Use]) -> None:

@@ -42,14 +42,14 @@ class SnapshotRecord(msgspec.Struct, frozen=True):
 
 
 class History(msgspec.Struct, frozen=True):
-    """What is needed to fold a run: its latest snapshot, if there is one, and the events after it."""
+    """The data from which a run is folded: its latest snapshot, if there is one, and the events after it."""
 
     snapshot: SnapshotRecord | None
     events: tuple[Recorded, ...]
 
 
 class Log(Protocol):
-    """Where runs live. Everything else may be lost and found again from here."""
+    """The histories of runs. Everything else may be lost and restored from here."""
 
     async def append(self, appends: Sequence[Append]) -> Sequence[HoldfastError | None]:
         """Commit many runs' appends together, at most one of each run, durably; each learns its own fate.
@@ -73,7 +73,8 @@ class Log(Protocol):
         ...
 
     async def seqs(self, runs: Sequence[RunId], *, ended: bool = False) -> Mapping[RunId, Seq]:
-        """Where each of these runs is now; unknown ones are missing, and with `ended` those that have not ended."""
+        """Return the current position of each of these runs. Unknown runs are missing. With `ended` so are those that have not
+        ended."""
         ...
 
     def exclusive(self, run: RunId) -> AbstractAsyncContextManager[None]:
@@ -86,7 +87,7 @@ class Log(Protocol):
         ...
 
     async def is_archived(self, run: RunId) -> bool:
-        """Whether the run's history is in an archive, or was removed with one."""
+        """Return True if the run's history is in an archive, or was removed with one."""
         ...
 
     async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:

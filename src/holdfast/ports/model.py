@@ -1,4 +1,4 @@
-"""What a model is asked and answers, and who asks it.
+"""Requests to models, their replies, and the promise of an adapter that makes the calls.
 
 Never here: an implementation, a default, a wire format.
 """
@@ -38,7 +38,7 @@ class ToolRequest(msgspec.Struct, frozen=True):
 
 
 class ToolReply(msgspec.Struct, frozen=True):
-    """What a tool answered, as the model reads it."""
+    """The answer of a tool, as the model reads it."""
 
     id: str
     name: str
@@ -47,7 +47,7 @@ class ToolReply(msgspec.Struct, frozen=True):
 
 
 class UserTurn(msgspec.Struct, frozen=True, tag="user", omit_defaults=True):
-    """What a person says: a text, then content parts with the words between them."""
+    """A person's turn: a text, then content parts with the words between them."""
 
     text: str
     parts: tuple[Piece, ...] = ()
@@ -89,7 +89,8 @@ class ModelRequest(msgspec.Struct, frozen=True):
         return [part for turn in self.turns if isinstance(turn, UserTurn) and turn.parts for part in parts_of(turn.parts)]
 
     def compared(self) -> Any:
-        """What a journal compares it by: without the place where its parts are kept, which is not what was asked."""
+        """Return the form by which a journal compares the request. It leaves out the place of its parts in storage, which is no
+        part of the question."""
         asked = msgspec.to_builtins(self)
         for turn in asked["turns"]:
             for part in turn.get("parts", ()):
@@ -117,7 +118,7 @@ class EmbeddingRequest(msgspec.Struct, frozen=True):
     content: ClassVar[tuple[ContentPart, ...]] = ()
 
     def compared(self) -> Any:
-        """What a journal compares it by."""
+        """Return the form by which a journal compares the request."""
         return msgspec.to_builtins(self)
 
 

@@ -1,4 +1,4 @@
-"""Those who look on while an engine works: what they are told of runs, and of what happens around them.
+"""Observers of a running engine: the reports that they get about runs, and about what happens around them.
 
 Never here: what is made of it (a metric, a trace, a line of progress), anything that the engine would wait for.
 """
@@ -86,7 +86,7 @@ class CallBegan(Observed, frozen=True):
 
 
 class CallEnded(Observed, frozen=True):
-    """What became of a call. One that is `in_doubt` or `unanswered` ends once more, when that is known after all."""
+    """The outcome of a call. A call that is `in_doubt` or `unanswered` ends once more if its outcome becomes known later."""
 
     call: CallId
     step: StepId

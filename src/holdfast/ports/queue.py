@@ -51,10 +51,10 @@ class Hindered(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a worker says of itself: the workflows it can run, its slots, and how many of them are free, those left out
-    that are kept for jobs it has taken. `taken` counts all of these so far: what was placed with it and is not among
-    them is still on its way, and needs a slot too. `held` are the placed steps that it has and is not done with, `connected`
-    the workers that do steps for it, with the tasks that they offer as their `hashes`. It was said at `at_ms` (store time)."""
+    """A worker's report: the workflows it can run, its slots, and how many of them are free. Slots kept for jobs it has taken
+    do not count as free. `taken` counts all of these so far. A job placed with the worker but not among them is still on its
+    way, and needs a slot too. `held` are the placed steps that it has and is not done with. `connected` are the workers that
+    do steps for it, with the tasks that they offer as their `hashes`. `at_ms` is the time of the report (store time)."""
 
     worker: SessionId
     hashes: tuple[str, ...]
@@ -128,7 +128,7 @@ class Queue(Protocol):
         ...
 
     async def reclaim(self, worker: SessionId) -> Sequence[Job]:
-        """What a dead or departed worker has not acknowledged; nobody else is given it."""
+        """Return the jobs that a dead or departed worker has not acknowledged. No other caller gets them."""
         ...
 
     async def aclose(self) -> None: ...

@@ -23,7 +23,7 @@ class KeptSchedule(NamedTuple):
 
 
 class Schedules(Protocol):
-    """Those of the store, each known by its tenant and its name."""
+    """The schedules of the store, each known by its tenant and its name."""
 
     async def add(self, schedule: Schedule) -> bool:
         """False, and nothing is changed, where there is one of this name already."""
@@ -44,16 +44,16 @@ class Schedules(Protocol):
         ...
 
     async def due(self, now_ms: int, limit: int) -> Sequence[KeptSchedule]:
-        """Those at which somebody must look by then, the longest due first."""
+        """Return the schedules that are due by then, the longest due first."""
         ...
 
     async def next_due_ms(self) -> int | None:
-        """When somebody must look at one next; None where nobody must."""
+        """Return the time at which the next schedule is due, or None if none will be."""
         ...
 
 
 class Conversations(Protocol):
-    """Those of the store, each known by its tenant and its id."""
+    """The conversations of the store, each known by its tenant and its id."""
 
     async def put(self, change: conversations.Change) -> bool:
         """Keep a conversation with what was said, in one transaction, in the place of the one of its revision (0: there is
@@ -70,7 +70,8 @@ class Conversations(Protocol):
         ...
 
     async def idle(self, before_ms: int, limit: int) -> Sequence[Conversation]:
-        """Those at which nobody is, and that have not changed since `before_ms`, by the time of their last change."""
+        """Return the conversations with no run and nothing pending that last changed before `before_ms`, by the time of their
+        last change."""
         ...
 
     async def find(self, tenant: str, name: str) -> Conversation | None: ...
@@ -84,12 +85,12 @@ class Conversations(Protocol):
         ...
 
     async def due(self, limit: int) -> Sequence[Conversation]:
-        """Those at which somebody must look: whose run has ended, or is still to be started or cancelled."""
+        """Return the conversations that need action: their run has ended, or is still to be started or cancelled."""
         ...
 
 
 class Supervisors(Protocol):
-    """Those of the store, each known by its tenant and its name."""
+    """The supervisors of the store, each known by its tenant and its name."""
 
     async def put(self, change: supervision.Change) -> bool:
         """Keep a supervisor with what is new of its tasks, in one transaction, in the place of the one of its revision (0:
@@ -119,7 +120,7 @@ class Supervisors(Protocol):
 
 
 class Evaluations(Protocol):
-    """What suites came to. Nothing in it changes, and nothing leaves it."""
+    """The results of suites. Nothing in it changes, and nothing leaves it."""
 
     async def add(self, evaluation: Evaluation, judged: Sequence[Judged]) -> None:
         """Keep one more, with its runs. One that is kept under that id already stays as it is."""

@@ -51,14 +51,15 @@ class Scopes(Protocol):
         ...
 
     async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[Waiting]:
-        """Who waits in these scopes, longest first."""
+        """Return the runs that wait in these scopes, longest first."""
         ...
 
     async def headroom(self, limit: int) -> Sequence[Waiting]:
-        """Who waits, longest first, in a scope that has room for it alone. And who waits for money that calls in flight can
-        leave no more of, in a run whose status is still `waiting`: it tries again, to hear that.
+        """Return the runs that wait, longest first, in a scope that has room for that run alone. Also return a run with status
+        `waiting` whose request would not fit even if all calls in flight gave their money back. It tries again, and so its
+        status changes.
 
-        The scope `effect/<key>` has no books: there is room as soon as no other run has this tenant-wide effect key with
-        its outcome outstanding. Keys are kept for good, whatever becomes of the runs that took them.
+        The scope `effect/<key>` has no books. It has room as soon as no other run has this tenant-wide effect key with its
+        outcome outstanding. Keys are kept for good, also when the runs that took them are gone.
         """
         ...

@@ -31,19 +31,20 @@ class Sessions(Protocol):
         ...
 
     async def described(self) -> Sequence[bytes]:
-        """What the sessions say of themselves that are not known to be dead."""
+        """Return the self-descriptions of the sessions that are not known to be dead."""
         ...
 
     async def able(self, hashes: Sequence[str]) -> int:
-        """How many living sessions can run one of these workflows."""
+        """Return the number of living sessions that can run one of these workflows."""
         ...
 
     async def able_until_ms(self, hashes: Sequence[str]) -> int | None:
-        """When the latest of the dead sessions died that could run one of these workflows; None where none is remembered."""
+        """Return the time of the latest death among the dead sessions that could run one of these workflows. None if no such
+        session is remembered."""
         ...
 
     async def labels(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
-        """What the processes of these sessions are called, of those that are still remembered."""
+        """Return the labels of the processes of these sessions, as far as they are still remembered."""
         ...
 
     async def close(self, session: SessionId) -> None:
@@ -55,7 +56,7 @@ class Sessions(Protocol):
         ...
 
     def alive(self, session: SessionId) -> bool:
-        """Whether this process's own session still holds its lease now, by a clock that counts sleep. No I/O."""
+        """Return True if this process's own session still holds its lease now, by a clock that counts sleep. No I/O."""
         ...
 
     async def expire(self) -> frozenset[SessionId]:
@@ -64,14 +65,15 @@ class Sessions(Protocol):
 
 
 class Leadership(Protocol):
-    """Who leads: at any moment at most one living session leads a lane of the fleet."""
+    """The leaders of a fleet: at any moment at most one living session leads a lane."""
 
     async def lead(self, lane: str, session: SessionId) -> bool:
-        """Whether `session`, one of this process's own, leads `lane` now: it takes over from nobody, or from the dead."""
+        """Return True if `session`, one of this process's own, leads `lane` now. It takes over only if the lane has no leader
+        or a dead one."""
         ...
 
     async def is_led(self, lane: str) -> bool:
-        """Whether a living session leads `lane`."""
+        """Return True if a living session leads `lane`."""
         ...
 
     async def unended_hashes(self) -> Sequence[str]:

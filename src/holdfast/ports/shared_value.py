@@ -1,7 +1,7 @@
-"""Where shared values are kept, with their latest versions.
+"""The store of shared values, with their latest versions.
 
-Appends write them too (log): a value and the event that says so are one commit. One that is written with a SharedIndex is
-found by it: its vector goes in as `core.nouns.shared_values.packed` makes it, and `search` takes one that was made so.
+Appends write them too (log): a value and the event that records it are one commit. A value written with a SharedIndex is found
+by it. Its vector goes in as `core.nouns.shared_values.packed` makes it, and `search` takes a vector made the same way.
 
 Never here: an implementation, a default, what becomes of a write (core.nouns.shared_values).
 """
@@ -46,14 +46,14 @@ class SharedArrival(NamedTuple):
 
 
 class SharedValues(Protocol):
-    """Those of the store, each known by its tenant, its space and its key."""
+    """The shared values of the store, each known by its tenant, its space and its key."""
 
     async def find(self, tenant: str, space: str, key: str) -> SharedValue | None:
         """The latest version."""
         ...
 
     async def versions(self, tenant: str, space: str, key: str) -> Sequence[SharedValue]:
-        """Those that are kept, the latest last."""
+        """Return the versions that are kept, the latest last."""
         ...
 
     async def page(

@@ -1,4 +1,4 @@
-"""What answers in the place of models, tools and users' code while a recorded run is replayed.
+"""The source of recorded answers for models, tools and users' code while a recorded run is replayed.
 
 Never here: an implementation, a default, a file format.
 """
@@ -38,7 +38,7 @@ class Made(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """What an attempt at a step came to: a result or, where there is one, an error; and the calls that it made before."""
+    """The outcome of an attempt at a step: a result or, if there is one, an error; and the calls that it made before."""
 
     output: Any = None
     decisions: tuple[str, ...] | None = None
@@ -51,12 +51,13 @@ class StandIn(Protocol):
     """Answers in order: of what was tried again, one try after the other. What it cannot answer it raises as NotRecorded."""
 
     def call(self, asked: Asked, hold_nanousd: int = 0) -> Recall | None:
-        """What a call comes to, of a model, a tool or a function of a flow; None where it is really to be made.
+        """Return the outcome of a call of a model, a tool or a function of a flow; None if it is really to be made.
         `hold_nanousd` is the most that it could cost."""
         ...
 
     def operation(self, asked: Asked) -> Operation | None:
-        """What stands at a place of something else that the engine would go outside for, or look at."""
+        """Return the recorded operation at a place, for other kinds that go outside or look at something. Return None if the
+        operation only looks and has no record."""
         ...
 
     def approval(self, asked: Asked) -> Operation | None:
@@ -64,9 +65,10 @@ class StandIn(Protocol):
         ...
 
     def above(self, run: RunId, question: Question) -> tuple[ScopeLeft, ...]:
-        """What a guard was shown of the budgets above its run."""
+        """Return the budgets above its run as they were shown to a guard."""
         ...
 
     def step(self, run: RunId, step: StepId) -> Ended | None:
-        """What a whole step of plain code, or of scripts, came to; None for one whose operations are answered one by one."""
+        """Return the outcome of a whole step of plain code, or of scripts. None for a step whose operations are answered one by
+        one."""
         ...

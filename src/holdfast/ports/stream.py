@@ -1,4 +1,4 @@
-"""What runs say while they go on, in pieces, for whoever watches.
+"""The streams of runs: output while a run goes on, in pieces, for its listeners.
 
 Never here: an implementation, a default, a wire format.
 """
@@ -19,8 +19,7 @@ class StreamName(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What comes next in a stream, of a run of that `tenant`. `size` says how far it reaches: characters of a text, or 1 for a
-    value."""
+    """The next piece of a stream, of a run of that `tenant`. `size` is its length: characters of a text, or 1 for a value."""
 
     name: StreamName
     mark: str
@@ -40,7 +39,7 @@ class Chunk(NamedTuple):
 
 
 class StreamNews(NamedTuple):
-    """Which streams have grown, and which histories, and how far; of all runs. `mark` says up to where that is known."""
+    """The streams and histories of all runs that have grown, and how far. `mark` is the point up to which that is known."""
 
     mark: str
     sizes: Mapping[StreamName, int]
@@ -48,7 +47,7 @@ class StreamNews(NamedTuple):
 
 
 class Streams(Protocol):
-    """What runs say meanwhile. No run's course follows from it."""
+    """The streams of runs. No run's course follows from them."""
 
     async def append(self, pieces: Sequence[Piece]) -> None:
         """Put pieces, in this order, at the ends of their streams, durably and all or nothing. One whose mark is there already
@@ -68,12 +67,13 @@ class Streams(Protocol):
         ...
 
     async def news(self, mark: str | None) -> StreamNews:
-        """What has grown since a `mark`, or may have; without one nothing. What it costs does not grow with how many runs are
-        watched. It is a hint: a mark of another line of a database that has failed over may show less."""
+        """Return the streams and histories that have grown since a `mark`, or may have; without one, none. The cost does not
+        grow with the number of runs watched. It is a hint: after a failover, a mark of another line of the database may show
+        less."""
         ...
 
     async def sizes(self, runs: Collection[RunId]) -> Mapping[StreamName, int]:
-        """How much there is of each stream of these runs."""
+        """Return the size of each stream of these runs."""
         ...
 
     async def forget(self, names: Collection[StreamName]) -> None:

@@ -42,7 +42,8 @@ class Unplaced(msgspec.Struct, frozen=True):
 
 
 class RunFilter(TypedDict, total=False):
-    """Which runs a list is to have; what is not said, or None, is any. Times are those of a run's start."""
+    """The criteria by which a list selects runs. A criterion that is missing or None matches any. Times are those of a run's
+    start."""
 
     prefix: str | None
     """How the run's id begins."""
@@ -110,7 +111,7 @@ class Views(Protocol):
         ...
 
     async def unended(self, hashes: Sequence[str]) -> int:
-        """How many runs of these workflows have not ended."""
+        """Return the number of runs of these workflows that have not ended."""
         ...
 
     async def gates(

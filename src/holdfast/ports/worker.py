@@ -28,10 +28,10 @@ class Work(msgspec.Struct, frozen=True):
 
 
 class Calls(Protocol):
-    """What a worker may ask for while it works: what has to be journaled is done here. `number` is the call's place in the
-    step, counted by the worker: the same one in a later attempt gets the recorded outcome.
+    """The requests of a worker while it works. Everything that must be journaled is done here. `number` is the call's place in
+    the step, counted by the worker. The same number in a later attempt gets the recorded outcome.
 
-    A call raises StepError where it failed, which is the worker's to hear. Anything else that it raises ends the work.
+    A call raises StepError if it failed; the worker gets this error. Any other exception ends the work.
     """
 
     run: RunId
@@ -48,12 +48,12 @@ class Calls(Protocol):
         ...
 
     async def next(self, number: int, said: Any) -> Any:
-        """What to do next, where a worker is told piece by piece; null when that was all. `said` is what became of the
-        piece before. Asked again, the answer is the same."""
+        """Return the next thing to do, for a worker that gets its work piece by piece; null at the end. `said` is the outcome
+        of the piece before. Asked again, the answer is the same."""
         ...
 
     async def line(self, text: str) -> None:
-        """What the worker has to show of its work."""
+        """Take a line that the worker shows of its work."""
         ...
 
 
