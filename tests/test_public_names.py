@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
 
 import holdfast
 
@@ -100,3 +106,43 @@ def test_importing_the_face_loads_no_adapter() -> None:
     program = "import sys, holdfast; print(*[m for m in ('anthropic','openai','pydantic_ai','apsw','typer','genai_prices','httpx2','jsonschema') if m in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
     assert loaded == ""
+
+
+FACES = ("holdfast", "holdfast.client", "holdfast.sync", "holdfast.testing")
+
+
+def described(module: str) -> Iterator[tuple[str, Any]]:
+    """Yield the public names of a module, and the members of its classes that Holdfast defines."""
+    face = importlib.import_module(module)
+    for name in face.__all__:
+        thing = getattr(face, name)
+        yield f"{module}.{name}", thing
+        if inspect.isclass(thing):
+            owners = [each for each in thing.__mro__ if each.__module__.startswith("holdfast")]
+            for member in sorted({each for owner in owners for each in vars(owner) if not each.startswith("_")}):
+                found = inspect.getattr_static(thing, member)
+                if inspect.isroutine(found) or isinstance(found, property):
+                    yield f"{module}.{name}.{member}", getattr(thing, member)
+
+
+@pytest.mark.parametrize("module", FACES)
+def test_help_shows_a_docstring_and_a_true_signature_of_each_public_name(module: str) -> None:
+    silent = [name for name, thing in described(module) if "@overload" in (inspect.getdoc(thing) or "@overload")]
+    assert silent == []
+    vague = [
+        name for name, thing in described(module) if inspect.isroutine(thing) and "**kwds" in str(inspect.signature(thing))
+    ]
+    assert vague == []
+
+
+def test_help_lists_the_options_of_an_operation() -> None:
+    options = inspect.signature(holdfast.Context.agent).parameters
+    assert {"system", "max_tokens", "tools", "max_turns", "output"} <= options.keys()
+    assert "max_parallel: 'int' = ..." in str(inspect.signature(holdfast.Context.map))
+    assert not any(each.kind is each.VAR_KEYWORD for each in inspect.signature(holdfast.Context.child).parameters.values())
+
+
+@pytest.mark.parametrize("module", FACES)
+def test_dir_lists_the_public_names_before_they_are_used(module: str) -> None:
+    program = f"import {module} as face; print(*(set(face.__all__) - set(dir(face))), *(set(dir(face)) & {{'Any', 'Final'}}))"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "\n"

@@ -176,6 +176,10 @@ _HOMES: Final = {
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 
 
+def __dir__() -> list[str]:
+    return [*__all__, "sync", *(name for name in globals() if name.startswith("__"))]
+
+
 def __getattr__(name: str) -> Any:
     if name == "sync":  # `import holdfast` is enough for holdfast.sync.open
         return import_module("holdfast.sync")

@@ -79,6 +79,7 @@ class HoldfastError(Exception):
 
     @property
     def message(self) -> str:
+        """The text of the error."""
         return str(self.args[0]) if self.args else (type(self).__doc__ or type(self).__name__).strip()
 
     @property

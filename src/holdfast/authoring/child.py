@@ -39,7 +39,9 @@ class ChildHandle(Protocol[Output_co]):
     async def result(self, *, on_failure: Literal["raise"] = "raise") -> Output_co: ...
 
     @overload
-    async def result(self, *, on_failure: Literal["return"]) -> ChildOutcome[Output_co]:
+    async def result(self, *, on_failure: Literal["return"]) -> ChildOutcome[Output_co]: ...
+
+    async def result(self, *, on_failure: Literal["raise", "return"] = "raise") -> Any:
         """Return the child's result, once it has ended. Raises OperationFailed (class `child_failed` or `cancelled`) where it
         did not complete; with `on_failure="return"` it is a ChildOutcome either way."""
         ...

@@ -19,7 +19,7 @@ from holdfast.authoring.agents.embedder import Embedder
 from holdfast.authoring.agents.memory import AgentMemory
 from holdfast.authoring.agents.router import Router
 from holdfast.authoring.child import ChildHandle, ChildOutcome
-from holdfast.authoring.options import AgentOptions, ChildOptions, MapOptions, ModelOptions
+from holdfast.authoring.options import AgentOptions, ChildOptions, MapOptions, ModelOptions, spelled_out
 from holdfast.authoring.signal import Signal
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.values.view import StartedBy
@@ -187,27 +187,36 @@ class Context(Protocol):
     @overload
     async def model(
         self, model: str | Router, user: Any = None, *, output: type[Model], **options: Unpack[ModelOptions]
-    ) -> Model:
-        """One model call: its reply as an instance of `output`, with one chance to mend it."""
-        ...
+    ) -> Model: ...
 
     @overload
     async def model(
         self, model: str | Router, user: Any = None, *, output: None = None, **options: Unpack[ModelOptions]
-    ) -> str:
-        """One model call: its reply as text. `user` may be a list of texts and content parts (`Image`, `Audio`,
-        `Document`), or a `Chat`: then the model is told all that was said."""
+    ) -> str: ...
+
+    @spelled_out
+    async def model(
+        self, model: str | Router, user: Any = None, *, output: type[Model] | None = None, **options: Unpack[ModelOptions]
+    ) -> Model | str:
+        """Call a model once and return its reply: as text, or as an instance of `output`, with one chance to correct it.
+
+        `user` may be a list of texts and content parts (`Image`, `Audio`, `Document`), or a `Chat`: then the model gets all
+        of its messages."""
         ...
 
     @overload
-    async def agent(self, model: str | Router, user: Any, *, output: type[Model], **options: Unpack[AgentOptions]) -> Model:
-        """The agent loop: its answer as an instance of `output`, with one chance to mend it."""
-        ...
+    async def agent(self, model: str | Router, user: Any, *, output: type[Model], **options: Unpack[AgentOptions]) -> Model: ...
 
     @overload
-    async def agent(self, model: str | Router, user: Any, *, output: None = None, **options: Unpack[AgentOptions]) -> str:
-        """The agent loop: the model, the tools that it asks for, the model again, until it answers in words; each of these is
-        an operation. `user` may be a `Chat`. All else is as of `llm_node`.
+    async def agent(self, model: str | Router, user: Any, *, output: None = None, **options: Unpack[AgentOptions]) -> str: ...
+
+    @spelled_out
+    async def agent(
+        self, model: str | Router, user: Any, *, output: type[Model] | None = None, **options: Unpack[AgentOptions]
+    ) -> Model | str:
+        """Run the agent loop: the model, the tools that it asks for, the model again, until it answers in words; each of these
+        is an operation. Return the answer: as text, or as an instance of `output`, with one chance to correct it. `user` may be
+        a `Chat`. All else is as of `llm_node`.
 
         `tools` are tools, workflows and handoffs: what is asked of a workflow is done by a child, and with a `Handoff` the
         model may hand the conversation over, whereupon the other agent's answer is this one's. A flow may offer any that it
@@ -222,7 +231,9 @@ class Context(Protocol):
     ) -> T: ...
 
     @overload
-    async def step(self, name: str, function: Callable[P, T], /, *args: P.args, **given: P.kwargs) -> T:
+    async def step(self, name: str, function: Callable[P, T], /, *args: P.args, **given: P.kwargs) -> T: ...
+
+    async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **given: Any) -> Any:
         """Call a function and record what it returns, as `@step` does: it runs at least once, and what it returned is recorded
         once. `name` says what it is; `step(retry=3)(function)` is tried again.
 
@@ -264,7 +275,20 @@ class Context(Protocol):
         tolerated_failures: int | float | None = None,
         collect: Join | str = "all",
         **options: Unpack[MapOptions],
-    ) -> list[Output | None]:
+    ) -> list[Output | None]: ...
+
+    @spelled_out
+    async def map(
+        self,
+        function: Mapped[Item, Output],
+        items: Sequence[Item],
+        /,
+        *,
+        min_successful: int | None = None,
+        tolerated_failures: int | float | None = None,
+        collect: Join | str = "all",
+        **options: Unpack[MapOptions],
+    ) -> list[Any]:
         """Have a list done item by item, each as a step of its own, with its own attempts; the results in the order of the
         items. Meanwhile this step holds nothing.
 
@@ -319,7 +343,9 @@ class Context(Protocol):
     async def wait_signal(self, name: str, *, timeout_s: float | None = None, type: type[T]) -> T: ...
 
     @overload
-    async def wait_signal(self, name: str, *, timeout_s: float | None = None, type: Any = None) -> Any:
+    async def wait_signal(self, name: str, *, timeout_s: float | None = None, type: Any = None) -> Any: ...
+
+    async def wait_signal(self, name: str | Signal[Any], *, timeout_s: float | None = None, type: Any = None) -> Any:  # noqa: A002
         """The data of the next signal `name`, as a `type` where one is given, or as a Signal says. Whoever sends other data
         meanwhile is refused. Raises OperationFailed (class `timeout`) after `timeout_s` seconds, SchemaMismatch for data that
         came earlier and does not fit."""
@@ -329,7 +355,9 @@ class Context(Protocol):
     async def signal(self, run_id: str, name: Signal[T], data: T) -> None: ...
 
     @overload
-    async def signal(self, run_id: str, name: str, data: Any = None) -> None:
+    async def signal(self, run_id: str, name: str, data: Any = None) -> None: ...
+
+    async def signal(self, run_id: str, name: str | Signal[Any], data: Any = None) -> None:
         """Send another run of this tenant a signal. It arrives once, whatever happens to this step: it is an effect of the
         policy `idempotent`, called `send_signal`, and counts as a tool call. Raises OperationFailed where there is no such
         run, or it has ended, or waits for other data (class `validation`)."""
@@ -422,7 +450,18 @@ class Context(Protocol):
         on_failure: Literal["raise", "return"] = "raise",
         background: Literal[True],
         **options: Unpack[ChildOptions],
-    ) -> ChildHandle[Output]:
+    ) -> ChildHandle[Output]: ...
+
+    @spelled_out
+    async def child(
+        self,
+        workflow: Workflow[..., Output] | str,
+        input: Any = None,  # noqa: A002
+        *,
+        on_failure: Literal["raise", "return"] = "raise",
+        background: bool = False,
+        **options: Unpack[ChildOptions],
+    ) -> Output | ChildOutcome[Output] | ChildHandle[Output]:
         """Have another workflow do something, in a run of its own: what it returned. Nothing is held meanwhile.
 
         `workflow` is one, or the name of one that some process has loaded (in `version`, or the highest). `input` has to fit
@@ -469,7 +508,9 @@ class Context(Protocol):
     ) -> tuple[T1, T2, T3, T4, T5, T6]: ...
 
     @overload
-    async def gather(self, *branches: Awaitable[T]) -> list[T]:
+    async def gather(self, *branches: Awaitable[T]) -> list[T]: ...
+
+    async def gather(self, *branches: Awaitable[Any]) -> Any:
         """Run operations at the same time; their results in order. The first branch that failed, by position, raises."""
         ...
 

@@ -6,9 +6,11 @@ Never here: a default that a provider or the engine decides, asking.
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from holdfast.authoring.agents.cache import SemanticCache
 from holdfast.authoring.agents.offer import Offer
@@ -78,3 +80,24 @@ class MapOptions(TypedDict, total=False):
     max_parallel: int
     demand: Demanded
     retry: RetryPolicy | int | None
+
+
+Operation = TypeVar("Operation", bound=Callable[..., Any])
+
+
+class _OfTheOperation:
+    def __repr__(self) -> str:
+        return "..."
+
+
+def spelled_out(operation: Operation) -> Operation:
+    """Have `help()` list the options of an operation in the place of `**options`. Each has a default, `...`."""
+    signature = inspect.signature(operation)
+    *others, options = signature.parameters.values()
+    (kind,) = re.findall(r"Unpack\[(\w+)\]", options.annotation)
+    named = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_OfTheOperation(), annotation=hint.__forward_arg__)
+        for name, hint in globals()[kind].__annotations__.items()
+    ]
+    setattr(operation, "__signature__", signature.replace(parameters=[*others, *named]))  # noqa: B010 - no function declares it
+    return operation

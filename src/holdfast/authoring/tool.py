@@ -102,6 +102,7 @@ class Tool:
 
     @property
     def compensation_name(self) -> str | None:
+        """The name of the tool that undoes it."""
         return self.compensation.name if isinstance(self.compensation, Tool) else self.compensation
 
     @property

@@ -227,6 +227,7 @@ class Workflow(Generic[Input, Output_co]):
 
     @property
     def hash(self) -> str:
+        """The hash of its graph, by which runs know it."""
         return self.graph.hash
 
     @property

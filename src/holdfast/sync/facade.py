@@ -38,7 +38,7 @@ class Facade:
 
     def __init_subclass__(cls, of: type[Any]) -> None:
         for name, member in public(of).items():
-            setattr(cls, name, _blocking(name, member) if isinstance(member, FunctionType) else _attribute(name))
+            setattr(cls, name, _blocking(name, member) if isinstance(member, FunctionType) else _attribute(name, member))
 
     def __repr__(self) -> str:
         return repr(self._of)
@@ -58,8 +58,10 @@ def public(of: type[Any]) -> dict[str, Any]:
     return {name: member for name, member in (attributes | members).items() if not name.startswith("_")}
 
 
-def _attribute(name: str) -> property:
-    return property(lambda self: getattr(self._of, name))
+def _attribute(name: str, declared: property | None) -> property:
+    return property(
+        lambda self: getattr(self._of, name), doc=inspect.getdoc(declared) or f"The same as of what awaits: `{name}`."
+    )
 
 
 def _blocking(name: str, method: FunctionType) -> Callable[..., Any]:

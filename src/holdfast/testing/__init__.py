@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["Decided", "NodeOutcome", "ToolCall", "VirtualTime", "run_node"]
 
 
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+
+
 def __getattr__(name: str) -> Any:
     if name in __all__:
         from holdfast.testing import node_run, virtual_time  # what a server of the kit needs is less

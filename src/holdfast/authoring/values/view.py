@@ -79,6 +79,7 @@ class NodeView:
 
     @property
     def status(self) -> str:
+        """The status of the step."""
         return self._step.status
 
     @property
@@ -88,6 +89,7 @@ class NodeView:
 
     @property
     def error(self) -> ErrorRecord | None:
+        """The error with which it failed, if it did."""
         return self._step.error
 
     @property
@@ -110,6 +112,7 @@ class NodeView:
 
     @property
     def visit(self) -> int:
+        """The number of the visit, from 1."""
         return int(self._step.id.rpartition("#")[2])
 
 

@@ -54,6 +54,7 @@ class Demand(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def runs_scripts(self) -> bool:
+        """True if it is the demand of a script's step."""
         return self.task == SHELL
 
     def problems(self) -> Iterator[str]:

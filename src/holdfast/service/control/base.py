@@ -52,6 +52,7 @@ class ControlBase(Inquiries):
         self._trace_id = trace_id
 
     async def graph_of(self, graph_hash: str) -> Graph:
+        """Return the graph with a hash. Raises NotFound."""
         return await self.runtime.catalog.graph_of(graph_hash)
 
     async def _set_limits(self, limits: Mapping[str, int | None]) -> None:

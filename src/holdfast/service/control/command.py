@@ -282,6 +282,7 @@ class Commands(ControlBase):
         return Run(self.executor, known.run)
 
     def run(self, run_id: str) -> Run[Any]:
+        """Return the handle of a run."""
         return Run(self.executor, run_named(run_id), self.store.log)
 
     async def output(self, state: State) -> Any:
@@ -524,9 +525,11 @@ class Commands(ControlBase):
         await self.runtime.runs.send(run.run, sent)
 
     async def pause(self, run_id: str, *, by: str | Claim | None = None) -> None:
+        """Pause a run: what is at work ends, and nothing more starts until it is resumed."""
         await self.runtime.runs.send(run_named(run_id), cmd.PauseRun(self._claim(by)))
 
     async def resume(self, run_id: str, *, by: str | Claim | None = None) -> None:
+        """Let a paused run go on."""
         await self.runtime.runs.send(run_named(run_id), cmd.ResumeRun(self._claim(by)))
 
     async def retry(self, run_id: str, *, by: str | Claim | None = None) -> None:
@@ -542,6 +545,7 @@ class Commands(ControlBase):
         await self.runtime.runs.send(run.run, cmd.RetryRun(self._claim(by)))
 
     async def cancel(self, run_id: str, *, reason: str = "cancelled", by: str | Claim | None = None) -> None:
+        """Cancel a run: it starts nothing more, undoes what its tools can undo, and ends."""
         command = cmd.CancelRun(self.payloads.redact(reason), self._claim(by), insists=True)
         await self.runtime.runs.send(run_named(run_id), command)
 
@@ -551,6 +555,7 @@ class Commands(ControlBase):
         await self.runtime.runs.send(run_named(run_id), cmd.RaiseLimit(limit, value, self._claim(by)))
 
     async def raise_budget(self, run_id: str, limit_usd: float | str | Decimal, *, by: str | Claim | None = None) -> None:
+        """Set the limit of what a run may spend. A run that waits for money goes on."""
         try:
             value = nanousd(limit_usd)
         except ValueError as problem:

@@ -70,6 +70,7 @@ class Run(OfLoop, Generic[Output_co]):
         return await self._runtime.runs.state(self._run)
 
     async def status(self) -> str:
+        """Return the run's status."""
         return status(await self.state())
 
     async def result(self) -> Output_co:

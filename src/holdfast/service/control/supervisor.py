@@ -62,6 +62,7 @@ class TaskResult(NamedTuple):
 
     @property
     def success(self) -> bool:
+        """True if the task has completed."""
         return self.status == "completed"
 
 
