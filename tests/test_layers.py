@@ -162,6 +162,7 @@ INNER_FLOORS = {
         {"service"},
     ),
     "cli": (
+        {"variable"},
         {"backend", "page"},
         {"cancelling", "failure", "filter", "opening", "process", "reference"},
         {"advice", "app", "bulk", "completion", "yaml_file"},

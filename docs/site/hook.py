@@ -1,4 +1,4 @@
-"""What mkdocs is told besides its file: pages that are written anew, and links that leave the pages.
+"""The part of the site's build that mkdocs.yml cannot say: pages beside docs/, and links that leave the pages.
 
 Never here: what a page says.
 """
@@ -6,33 +6,21 @@ Never here: what a page says.
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(Path(__file__).parent))
-
-import reference  # noqa: E402 - it stands beside this file, which is no package
-
 _LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]+)\]\((?P<target>[^)\s]+)\)")
 _PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}
 """Pages of the checkout that the site has too."""
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add what is written from the program, and the pages that stand beside docs/."""
-    written = {
-        "reference/python.md": reference.python(),
-        "reference/commands.md": reference.commands(),
-        "reference/settings.md": reference.settings_(),
-    }
+    """Add the pages that stand beside docs/."""
     for source, page in _PAGES.items():
-        written[page] = (ROOT / source).read_text(encoding="utf-8")
-    for page, text in written.items():
-        files.append(File.generated(config, page, content=text))
+        files.append(File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8")))
     return files
 
 

@@ -1,4 +1,4 @@
-"""The lists of docs/reference, written from the code and read in a checkout too: events, modules, statuses and codes.
+"""The pages of docs/reference, written from the code: here events, modules, statuses and codes.
 
 `make reference` writes them down; a test holds them current. Never here: a sentence about any of them; what is missing is
 mended where it is declared.
@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
-from reference import cell, sentence, texts_below
+import python_names
+import reference
+from reference import WRITTEN, cell, listed, sentence, texts_below
 
 import holdfast
 from holdfast import errors
@@ -35,7 +37,6 @@ from tests.engine.idioms.table import IDIOMS, VERDICTS
 
 SOURCE = Path(holdfast.__file__).parent
 _DOCS = Path(__file__).resolve().parents[1]
-_WRITTEN = "<!-- Written from the code by `make reference`; a test holds it current. -->"
 
 
 def _parsed(file: Path) -> ast.Module:
@@ -52,7 +53,14 @@ def _module(file: Path) -> tuple[str, tuple[str, ...]]:
 
 def pages() -> dict[str, str]:
     """The pages of docs/reference by their names."""
-    return {"events.md": event_list(), "modules.md": module_list(), "codes.md": code_list()}
+    return {
+        "codes.md": code_list(),
+        "commands.md": reference.commands(),
+        "events.md": event_list(),
+        "modules.md": module_list(),
+        "python.md": python_names.page(),
+        "settings.md": reference.settings_(),
+    }
 
 
 _TABLE = re.compile(r"(<!-- Written from [^\n]+ -->\n)(.*?)(<!-- The end of the table. -->)", re.DOTALL)
@@ -85,7 +93,7 @@ def event_list() -> str:
     lines = [
         "# Events",
         "",
-        _WRITTEN,
+        WRITTEN,
         "",
         "What can have happened in a run, in the order of"
         " [`core/facts/events.py`](../../src/holdfast/core/facts/events.py). A field with `=` is left out at"
@@ -158,7 +166,7 @@ def module_list() -> str:
     lines = [
         "# Modules",
         "",
-        _WRITTEN,
+        WRITTEN,
         "",
         "Each room of [`src/holdfast`](../../src/holdfast) with what it is for, what is never in it and which rooms it imports,"
         " from the top down; then its modules, in their own words.",
@@ -228,7 +236,7 @@ def _imported(node: ast.AST) -> list[str]:
 
 def code_list() -> str:
     """Every status, kind, reason, class and exit code, with what stands below it in its source."""
-    lines = ["# Statuses and codes", "", _WRITTEN, "", "All of them are part of the public surface.", ""]
+    lines = ["# Statuses and codes", "", WRITTEN, "", "All of them are part of the public surface.", ""]
     for title, (head, rows) in every_code().items():
         lines += [f"## {title}", "", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
         lines += [f"| `{code}` | {' | '.join(map(cell, cells))} |" for code, *cells in rows] + [""]
@@ -240,7 +248,7 @@ def every_code() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
     """The columns and the rows of each table, by its title."""
 
     def of_text(text: str | None) -> list[tuple[str, ...]]:
-        return [(code, meaning) for code, meaning in _listed(text or "")]
+        return [(code, meaning) for code, meaning in listed(text or "")]
 
     def of_constants(module: Any, *names: str) -> list[tuple[str, ...]]:
         said = _below(module)
@@ -288,12 +296,6 @@ def every_code() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
 
 def _retried(code: str) -> str:
     return "yes" if code in policies.TRANSIENT else "never" if code in policies.NEVER_RETRIED else "only with a policy"
-
-
-def _listed(text: str) -> Iterator[tuple[str, str]]:
-    """The items of a list in a docstring: "- `code`: what it means", over as many lines as it takes."""
-    for found in re.finditer(r"^- `(\w+)`: (.+(?:\n  +\S.*)*)", inspect.cleandoc(text), re.MULTILINE):
-        yield found[1], " ".join(found[2].split())
 
 
 def _below(module: Any) -> dict[str, str]:

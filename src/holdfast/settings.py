@@ -26,7 +26,7 @@ LEASE_S: Final = 10.0
 _NUL_SHOWN: Final = "\u2400"
 """The sign for NUL, in its place: no text of PostgreSQL holds the character itself."""
 AUDIT_KEY: Final = "HOLDFAST_AUDIT_KEY"
-"""The secret with which the audit log is signed."""
+"""Secret with which the audit log is signed; several with commas between, the newest first."""
 _SHORTEST_AUDIT_KEY: Final = 32
 """Bytes: as many as SHA-256 gives, below which a key of HMAC is discouraged (RFC 2104, section 3)."""
 _PROVIDER_KEYS: Final = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_AUTH_TOKEN")
@@ -363,6 +363,34 @@ class Settings(BaseModel):
         return self.placement if rules is None or rules.placement is None else rules.placement
 
 
+IN_FILE: Final = frozenset(
+    {
+        "blobs",
+        "bounds",
+        "budget",
+        "encrypt",
+        "fetch",
+        "identity",
+        "key_file",
+        "lanes",
+        "lease_s",
+        "limits",
+        "models",
+        "placement",
+        "pools",
+        "queue",
+        "resident_flows_mb",
+        "retention",
+        "retention_days",
+        "secrets_file",
+        "vars",
+        "weights",
+        "workflow_grace_s",
+    }
+)
+"""The settings that may stand in holdfast.toml; the others are taken from the environment."""
+
+
 def load(directory: Path | None = None) -> Settings:
     """The settings of a process that runs in `directory`. Raises UsageError for a holdfast.toml that cannot be used."""
     path = (directory or Path.cwd()) / "holdfast.toml"
@@ -372,29 +400,7 @@ def load(directory: Path | None = None) -> Settings:
             given = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
             raise UsageError(f"holdfast.toml cannot be read: {problem}. Nothing was started.") from None
-        unknown = set(given) - {
-            "blobs",
-            "bounds",
-            "budget",
-            "encrypt",
-            "fetch",
-            "identity",
-            "key_file",
-            "lanes",
-            "lease_s",
-            "limits",
-            "models",
-            "placement",
-            "pools",
-            "queue",
-            "resident_flows_mb",
-            "retention",
-            "retention_days",
-            "secrets_file",
-            "vars",
-            "weights",
-            "workflow_grace_s",
-        }
+        unknown = set(given) - IN_FILE
         if unknown:
             raise UsageError(
                 f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, encrypt, key_file,"

@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 import lists
 import pytest
+import python_names
 import reference
 from rich.text import Text
 
@@ -29,6 +30,7 @@ _DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 COMMANDS = dict(reference.every_command())
+PYTHON = python_names.page()
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
@@ -44,15 +46,27 @@ def test_every_command_and_option_says_what_it_means(path: tuple[str, ...]) -> N
 def test_the_reference_has_every_command_with_its_options() -> None:
     page = reference.commands()
     for path, command in COMMANDS.items():
-        section = page.partition(f"## holdfast {' '.join(path)}\n")[2].partition("\n## ")[0]
+        section = page.partition(f"### holdfast {' '.join(path)}\n")[2].partition("\n### ")[0]
         options = {flag for each in reference.shown(command) for flag in each.opts if flag.startswith("--")}
         assert all(f"`{flag}`" in section for flag in options), path
+        assert f"\nholdfast {' '.join([*path, *command.epilog.split()[2 + len(path) :][:1]])}" in section, path
 
 
 @pytest.mark.parametrize("name", holdfast.__all__)
 def test_every_public_name_says_what_it_means(name: str) -> None:
-    assert inspect.getdoc(getattr(holdfast, name)), name
-    assert f"::: {getattr(holdfast, name).__module__}.{name}" in reference.python()
+    meaning = inspect.getdoc(getattr(holdfast, name))
+    assert meaning, name
+    assert f"`{name}`" in PYTHON
+    if not isinstance(getattr(holdfast, name), type) or not issubclass(getattr(holdfast, name), errors.HoldfastError):
+        assert meaning in PYTHON.partition(f"## {name}\n")[2], name
+
+
+def test_the_python_reference_has_each_operation_with_its_options() -> None:
+    for operation, option in (("agent", "max_turns: int"), ("map", "max_parallel: int"), ("child", "key: str | None")):
+        section = PYTHON.partition(f"#### Context.{operation}\n")[2].partition("\n#### ")[0]
+        assert f"    {option} = ...,\n" in section
+    assert "#### Engine.start\n\n```python illustrative\nasync def start(\n" in PYTHON
+    assert "| `MakeKey` | `name`, " in PYTHON
 
 
 def test_every_setting_says_what_it_means() -> None:
@@ -62,12 +76,26 @@ def test_every_setting_says_what_it_means() -> None:
         inner = reference.every_setting(model) if model is not None else [(name, field, meaning)]
         silent += [f"{name}.{each}" for each, _, said in inner if not said]
     assert silent == []
-    assert "| `queue` | `HOLDFAST_QUEUE` |" in reference.settings_()
+    page = reference.settings_()
+    assert "| `queue` | `HOLDFAST_QUEUE` | string |  |" in page
+    assert '| `grants` | list of strings | `["viewer"]` |' in page
+    assert {
+        name for name in settings.IN_FILE if f"| `{name}` |" in page or f"| [{name}](#{name}) |" in page
+    } == settings.IN_FILE
+
+
+def test_every_variable_of_the_environment_is_on_a_page() -> None:
+    """Those that scripts of a workflow file get are on its page."""
+    texts = [file.read_text("utf-8") for file in Path(holdfast.__file__).parent.rglob("*.py")]
+    named = {each for text in texts for each in re.findall(r"""["'](HOLDFAST_[A-Z_]*[A-Z])["']""", text)}
+    pages = reference.settings_() + (_DOCS / "howto" / "yaml.md").read_text("utf-8")
+    assert named >= {"HOLDFAST_URL", "HOLDFAST_RUN", "HOLDFAST_AUDIT_KEY"}
+    assert {name for name in named if name not in pages} == {"HOLDFAST_ENDS_WITH_PARENT"}
 
 
 def test_the_site_has_every_page() -> None:
     listed = set(re.findall(r"- (?:[^:\n]+: )?([\w/-]+\.md)$", (_DOCS.parent / "mkdocs.yml").read_text(), re.MULTILINE))
-    written = {"index.md", "changelog.md", "reference/python.md", "reference/commands.md", "reference/settings.md"}
+    written = {"index.md", "changelog.md"}
     assert listed - written == {str(page.relative_to(_DOCS)) for page in _DOCS.rglob("*.md")}
 
 

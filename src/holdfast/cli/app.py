@@ -28,7 +28,7 @@ from holdfast.errors import UsageError
 _STRAGGLER_S: Final = 0.2
 """How long the thread of a finished step may take to notice that it is no longer needed."""
 
-_GROUPS: Final = {
+GROUPS: Final = {
     "Run": {
         "run": ("runs.run", "Start a run and follow it until it ends or waits."),
         "runs": ("runs.runs", "List, inspect, pause, cancel, retry and fork runs."),
@@ -84,7 +84,7 @@ class _Entry(NamedTuple):
     about: str
 
 
-_COMMANDS: Final = {name: _Entry(group, *entry) for group, commands in _GROUPS.items() for name, entry in commands.items()}
+_COMMANDS: Final = {name: _Entry(group, *entry) for group, commands in GROUPS.items() for name, entry in commands.items()}
 
 
 class _Later(Mapping[str, Any]):

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from holdfast.cli import variable
 from holdfast.cli.page import terminal
 from holdfast.errors import NotFound, StoreError, UsageError
 from holdfast.platform.masking import without_passwords
@@ -39,7 +40,7 @@ _OF_ENVIRONMENT: Final = '--store "${HOLDFAST_STORE:?the address of the store, w
 def server(store: str | None) -> str | None:
     """The address of the server that a command works on, None where it works on a store: one that `--store` names, or where
     HOLDFAST_URL names no server. Raises UsageError where the environment names both."""
-    address = os.environ.get("HOLDFAST_URL")
+    address = os.environ.get(variable.SERVER)
     if store is not None or not address:
         return None
     if os.environ.get("HOLDFAST_STORE"):
@@ -81,7 +82,7 @@ def _client(address: str, who: Principal) -> AsyncClient:
     """Raises UsageError for a token that cannot be read."""
     from holdfast.client import AsyncClient
 
-    return AsyncClient(address, own_token(), by=who.name, roles=who.roles, traceparent=os.environ.get("TRACEPARENT"))
+    return AsyncClient(address, own_token(), by=who.name, roles=who.roles, traceparent=os.environ.get(variable.TRACE))
 
 
 def own_token(file: Path | None = None) -> str | None:
@@ -89,7 +90,7 @@ def own_token(file: Path | None = None) -> str | None:
     one, as other users of the machine could read it. Raises UsageError for a file that cannot be read."""
     from holdfast.platform import privacy
 
-    token, named = os.environ.get("HOLDFAST_TOKEN"), os.environ.get("HOLDFAST_TOKEN_FILE")
+    token, named = os.environ.get(variable.TOKEN), os.environ.get(variable.TOKEN_FILE)
     if file is None and (token or not named):
         return token or None
     return privacy.read_secret(file or Path(named or ""), "token").decode("utf-8", "replace").strip() or None

@@ -12,7 +12,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from holdfast.core.values import policies
 from holdfast.errors import ModelRefused
@@ -27,16 +27,30 @@ if TYPE_CHECKING:
 A = TypeVar("A", ModelRequest, EmbeddingRequest)
 R = TypeVar("R")
 
+VARIABLES: Final = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "OPENAI_ORG_ID",
+    "OPENAI_PROJECT_ID",
+)
+"""The variables of the environment that say how providers are called:
+
+- `ANTHROPIC_API_KEY`: Key for the models of Anthropic.
+- `ANTHROPIC_BASE_URL`: Address that is called instead of Anthropic's.
+- `OPENAI_API_KEY`: Key for the models of OpenAI.
+- `OPENAI_BASE_URL`: Address that is called instead of OpenAI's; any server that speaks its Chat Completions.
+- `OPENAI_ORG_ID`: Organization that OpenAI charges.
+- `OPENAI_PROJECT_ID`: Project that OpenAI charges.
+"""
+
 
 class Providers:
     """Keeps the Model port. One HTTP client per provider, made by the first call and closed by `aclose`."""
 
     def __init__(self, declared: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None) -> None:
-        """`declared` says who serves models whose names do not tell.
-
-        `environment` (the process's own) holds ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL, OPENAI_API_KEY, OPENAI_BASE_URL,
-        OPENAI_ORG_ID and OPENAI_PROJECT_ID.
-        """
+        """`declared` says who serves models whose names do not tell. `environment` (the process's own) holds VARIABLES."""
         self._declared = dict(declared or {})
         self._environment = os.environ if environment is None else environment
         self._lines: dict[ProviderName, Line] = {}

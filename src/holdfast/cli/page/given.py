@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from holdfast.cli import variable
 from holdfast.core.values.trace import trace_id_of
 from holdfast.errors import UsageError
 from holdfast.service.principal import Principal
@@ -56,7 +57,7 @@ def who(named: str | None, roles: Sequence[str] | None = None) -> Principal:
     """Who is acting: as named, else HOLDFAST_USER, else the system's user, who is recorded besides; in the trace that
     TRACEPARENT names, as CI systems set it."""
     user = _system_user()
-    name, trace_id = named or os.environ.get("HOLDFAST_USER") or user, trace_id_of(os.environ.get("TRACEPARENT"))
+    name, trace_id = named or os.environ.get(variable.USER) or user, trace_id_of(os.environ.get(variable.TRACE))
     return Principal(name, roles=tuple(roles or ()), os_user=user, trace_id=trace_id)
 
 

@@ -86,7 +86,8 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,119}\Z")
 
 
 class Join(msgspec.Struct, frozen=True, omit_defaults=True):
-    """When a node with several incoming edges starts: see `JoinMode`. `count` is of a quorum, `timeout_s` of any."""
+    """The condition under which a node with several incoming edges starts: `mode` is one of the joins in the list of codes.
+    `count` is of a quorum, `timeout_s` of any."""
 
     mode: JoinMode = "all"
     count: int = 0
