@@ -157,6 +157,10 @@ async def test_what_the_server_refuses_is_raised_as_it_is_there(client: AsyncCli
         await client.start("order", {"count": "many"})
     with pytest.raises(InvalidInput):
         await client.ask(asked.Runs(limit=5000))
+    with pytest.raises(InvalidInput, match="no status 'sad'; there are completed"):
+        await client.ask(asked.Runs(status=("sad",)))
+    with pytest.raises(InvalidInput, match="no state 'sad'; there are intended"):
+        await client.ask(asked.Effects(state="sad"))
     await client.start("order", TEA, key="k")
     with pytest.raises(KeyReused) as reused:
         await client.start("order", {**TEA, "count": 5}, key="k")

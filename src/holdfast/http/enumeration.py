@@ -22,6 +22,7 @@ _SETS: Final[Mapping[str, Any]] = {
     "Comparison": tool_policy.Comparison,
     "DeadLetterState": LetterState,
     "EffectPolicy": tool.EffectPolicy,
+    "EffectState": projection.EffectState,
     "GateState": projection.GateState,
     "Grant": access.Grant,
     "LimitAction": policies.OnLimit,
@@ -54,7 +55,7 @@ def with_names(schema: Any, ref: str) -> Any:
         return schema
     inner = {key: with_names(value, ref) for key, value in schema.items()}
     if "enum" not in schema:
-        return inner
+        return {key: value for key, value in inner.items() if key != "type"} if "$ref" in inner else inner
     name = _NAMES.get(frozenset(schema["enum"]))
     if name is None:
         return {"type": "string", **inner}

@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.money import Usd, nanousd
+from holdfast.core.views.projection import EffectState
 from holdfast.core.views.status import Status
 from holdfast.errors import InvalidInput
 from holdfast.service import view
@@ -132,8 +133,17 @@ async def logs(inquiries: Inquiries, query: asked.Logs, _: str | None = None) ->
 
 def expect_statuses(given: Iterable[str]) -> None:
     """Raises InvalidInput for a status that there is not."""
-    if wrong := next((each for each in given if each not in get_args(Status)), None):
-        raise InvalidInput(f"There is no status {wrong!r}; there are {', '.join(get_args(Status))}.")
+    _expect_known("status", given, get_args(Status))
+
+
+def expect_effect_state(given: str | None) -> None:
+    """Raises InvalidInput for a state of a tool call that there is not."""
+    _expect_known("state", [] if given is None else [given], get_args(EffectState))
+
+
+def _expect_known(noun: str, given: Iterable[str], known: Sequence[str]) -> None:
+    if (wrong := next((each for each in given if each not in known), None)) is not None:
+        raise InvalidInput(f"There is no {noun} {wrong!r:.80}; there are {', '.join(known)}.")
 
 
 def page(rows: list[Any], limit: int, cursor: str) -> Page:

@@ -193,7 +193,7 @@ class Bulk(Command["Rows[view.OutcomeRow]"], frozen=True, kw_only=True):
     tenant: field.OfTenant = None
     workflow: field.OfWorkflow = None
     status: Annotated[
-        tuple[str, ...],
+        tuple[field.RunStatus, ...],
         doc("Only runs with one of these statuses; by default those that the action applies to, like `failed` for retry."),
     ] = ()
     key: field.StartedUnder = None

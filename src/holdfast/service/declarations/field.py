@@ -45,6 +45,9 @@ TenantOfKey = Annotated[
 
 # --- Filters and pages ------------------------------------------------------------------------------------------------
 
+RunStatus = Annotated[str, Meta(extra_json_schema={"$ref": "#/components/schemas/RunStatus"})]
+EffectState = Annotated[str, Meta(extra_json_schema={"$ref": "#/components/schemas/EffectState"})]
+"""Texts, as the set itself would load the rules; the description of the API has it by its name."""
 OfTenant = Annotated[
     str | None, doc("Only this tenant; by default the caller's own, or all for a caller that acts for all tenants.")
 ]

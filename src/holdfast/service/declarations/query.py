@@ -36,7 +36,7 @@ class Runs(ListQuery["view.RunRow"], frozen=True, kw_only=True):
 
     tenant: field.OfTenant = None
     workflow: field.OfWorkflow = None
-    status: Annotated[tuple[str, ...], doc("Only runs with one of these statuses; by default any.")] = ()
+    status: Annotated[tuple[field.RunStatus, ...], doc("Only runs with one of these statuses; by default any.")] = ()
     key: field.StartedUnder = None
     since_ms: field.StartedSince = None
     until_ms: field.StartedUntil = None
@@ -174,7 +174,8 @@ class Effects(ListQuery["view.EffectRow"], frozen=True, kw_only=True):
     run: field.OfRun = None
     tenant: field.OfTenant = None
     state: Annotated[
-        str | None, doc("Only calls in this state: intended, completed, failed, released, in_doubt, repeated or orphaned.")
+        field.EffectState | None,
+        doc("Only calls in this state: intended, completed, failed, released, in_doubt, repeated or orphaned."),
     ] = None
     cursor: field.Cursor = None
     limit: field.Limit = USUAL

@@ -104,6 +104,7 @@ async def _to_decide(request: Request, command: cmd.MakeGateLink) -> ToDecide:
 
 @handles
 async def effects(request: Request, query: ask.Effects) -> Rows[EffectRow]:
+    listing.expect_effect_state(query.state)
     found = await request.control.effects(
         query.run, tenant=request.whose, state=query.state, after=query.cursor, limit=query.limit + 1
     )
