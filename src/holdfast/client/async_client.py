@@ -1,6 +1,6 @@
 """The client that awaits. `make reference` writes the one that blocks (client) from it.
 
-Never here: what is said and understood (exchange, listener).
+Never here: requests and replies themselves (exchange, listener).
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class AsyncClient:
     # --- On the wire ----------------------------------------------------------------------------------------------
 
     async def _held(self, talk: Talk[Made]) -> Made:
-        """Send what a talk wants to say, until it is over."""
+        """Send the requests of a talk until it ends, and return its answer."""
         try:
             request = next(talk)
             while True:

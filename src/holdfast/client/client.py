@@ -160,7 +160,7 @@ class Client:
     # --- On the wire ----------------------------------------------------------------------------------------------
 
     def _held(self, talk: Talk[Made]) -> Made:
-        """Send what a talk wants to say, until it is over."""
+        """Send the requests of a talk until it ends, and return its answer."""
         try:
             request = next(talk)
             while True:

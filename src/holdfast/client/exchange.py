@@ -1,8 +1,8 @@
-"""What is said to a server, and what its replies mean, as generators: they yield requests and are sent the replies.
+"""The requests of commands and queries, and the answers or errors in their replies, without a connection.
 
-    tell, ask, me  → Talk          a client sends each Request, and sends the Reply, or why there was none, back in
+    tell, ask, me  → Talk    a generator: it yields a Request and is sent the Reply, or the reason why there is none
 
-Which path a command or query has, `holdfast.http.route` says. Never here: a connection, waiting, a thread.
+`holdfast.http.route` has the path of each command and query. Never here: a connection, waiting, a thread.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from holdfast.service.view import CallerRow, RunWhole
 
 _PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0)
-"""Between tries; at least half of each, so that not all come back at once."""
+"""Longest pauses between attempts; each is at least half as long, so that clients do not come back together."""
 
 
 class Request(NamedTuple):
-    """What is sent, after a pause. One that `may_repeat` does nothing twice."""
+    """A request, and the pause before it. One that `may_repeat` has no effect the second time."""
 
     method: str
     path: str
@@ -40,7 +40,7 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What came back."""
+    """A response of the server."""
 
     status: int
     headers: Mapping[str, str]
@@ -52,7 +52,7 @@ Talk: TypeAlias = Generator[Request, Reply | Unreachable, Made]
 
 
 def tell(command: Command[Result], wait_s: int = 0) -> Talk[Result]:
-    """The answer of a command."""
+    """Return the answer of a command."""
     found: Any = yield from _said(request_of(command, wait_s))
     is_page = declaration_of(type(command)).answers is Answer.PAGE
     answer: Result = cast("Any", _page(found)) if is_page else found
@@ -60,19 +60,19 @@ def tell(command: Command[Result], wait_s: int = 0) -> Talk[Result]:
 
 
 def ask(query: Query[Row], wait_s: int = 0) -> Talk[Rows[Row]]:
-    """A page of a list; a single row is a page of one."""
+    """Return a page of a list; a single row is a page of one."""
     found = yield from _said(request_of(query, wait_s))
     return Rows([found], None) if declaration_of(type(query)).answers is Answer.ROW else _page(found)
 
 
 def me() -> Talk[CallerRow]:
-    """Whose token it is."""
+    """Return the holder of the token."""
     found: CallerRow = yield from _said(Request("GET", "/me"))
     return found
 
 
 def output_of(run: RunWhole | None) -> Any:
-    """The output of a run that has ended. Raises RunFailed."""
+    """Return the output of a run that has ended. Raises RunFailed."""
     assert run is not None
     if run["status"] == "completed":
         return run["output"]
@@ -88,15 +88,15 @@ def _page(found: Any) -> Rows[Any]:
 
 
 def route_of(said: msgspec.Struct) -> Route:
-    """The first path that says all of it. Raises UsageError."""
+    """Return the first route whose path has all of its names. Raises UsageError."""
     for route in ROUTES:
         if route.what is type(said) and all(getattr(said, name) for name in route.in_path):
             return route
-    raise UsageError(f"The HTTP API has no path for {type(said).__name__} without a name. Nothing was sent.")
+    raise UsageError(f"{type(said).__name__} names nothing in its path: a name is empty. Nothing was sent; give the name.")
 
 
 def request_of(said: msgspec.Struct, wait_s: int = 0) -> Request:
-    """What says a command or query. Raises UsageError for what is no JSON."""
+    """Return the request of a command or query. Raises UsageError for a value that JSON does not have."""
     route = route_of(said)
     path = route.path.format_map({name: quote(getattr(said, name), safe="") for name in route.in_path})
     fields = {each.name: each for each in msgspec.structs.fields(said)}
@@ -108,7 +108,7 @@ def request_of(said: msgspec.Struct, wait_s: int = 0) -> Request:
         }
         body = msgspec.json.encode(given) if route.method == "POST" else None
     except (TypeError, ValueError) as problem:
-        raise UsageError(f"{type(said).__name__} holds what JSON cannot say: {problem}. Nothing was sent.") from None
+        raise UsageError(f"{type(said).__name__} has a value that is not JSON: {problem}. Nothing was sent.") from None
     headers = {"Content-Type": "application/json"} if body is not None else {}
     takes = route.takes
     may_repeat = not takes.is_command or bool(takes.key and getattr(said, takes.key) is not None)
@@ -123,7 +123,7 @@ def request_of(said: msgspec.Struct, wait_s: int = 0) -> Request:
 
 
 def _plain(value: Any) -> Any:
-    """A Pydantic model as JSON has it. Raises TypeError for anything else."""
+    """Return a Pydantic model as JSON data. Raises TypeError for anything else."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     raise TypeError(f"a {type(value).__name__}")
@@ -137,7 +137,7 @@ def _in_query(value: Any) -> Any:
 
 
 class _Problem(msgspec.Struct):
-    """What of a problem (RFC 9457) a client reads."""
+    """The fields of a problem (RFC 9457) that a client reads."""
 
     status: int
     code: str = ""
@@ -146,7 +146,7 @@ class _Problem(msgspec.Struct):
 
 
 def _said(request: Request) -> Talk[Any]:
-    """Say it until it is answered, as often as it may be said. Raises the error that the server told, Unreachable."""
+    """Send a request until it is answered, or once if it must not be repeated. Raises the server's error, Unreachable."""
     reply = yield request
     for number in range(len(_PAUSES_S) if request.may_repeat else 0):
         if isinstance(reply, Reply) and reply.status != HTTPStatus.SERVICE_UNAVAILABLE:
@@ -161,27 +161,29 @@ def _said(request: Request) -> Talk[Any]:
     try:
         return msgspec.json.decode(reply.body)
     except msgspec.DecodeError:
-        raise Unreachable("What answers there is no HTTP API of Holdfast: it speaks no JSON.") from None
+        raise Unreachable(
+            "The server answers, but not with JSON: it is not the HTTP API of Holdfast. Check the address."
+        ) from None
 
 
 def pause_s(number: int) -> float:
-    """How long is waited before the try after so many that failed."""
+    """Return the pause before the next attempt, after this number of failed ones."""
     longest_s = _PAUSES_S[min(number, len(_PAUSES_S) - 1)]
     return random.uniform(longest_s / 2, longest_s)
 
 
 def refusal(reply: Reply) -> HoldfastError:
-    """The error that a reply tells; of one that is no problem of ours, as of a proxy on the way, what its status means."""
+    """Return the error of a reply. One that is not Holdfast's own, as of a proxy on the way, has the error of its status."""
     try:
         problem = msgspec.json.decode(reply.body, type=_Problem)
     except msgspec.DecodeError:
         phrase = next((f" {each.phrase}" for each in HTTPStatus if each == reply.status), "")
-        return error_of("", reply.status, f"The server answered {reply.status}{phrase}, and does not say why.")
+        return error_of("", reply.status, f"The server answered {reply.status}{phrase} without a reason.")
     return _error(problem, {name.lower(): value for name, value in reply.headers.items()}.get("retry-after", ""))
 
 
 def problem_of(data: str) -> HoldfastError:
-    """The error that a stream ended with."""
+    """Return the error that a stream ended with."""
     return _error(msgspec.json.decode(data, type=_Problem))
 
 

@@ -1,4 +1,4 @@
-"""What was heard of a history or a stream so far, and from where it is asked for again.
+"""The place in a history or a stream up to which a client has read it, to go on from there when a connection breaks.
 
 Never here: a connection, waiting.
 """
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from holdfast.service.view import RunWhole
 
 MOST_TRIES: Final = 30
-"""One after another in which nothing was heard: about a minute."""
+"""Attempts in a row without an event: about a minute."""
 AFTER_ALL: Final = "9" * 15
-"""After each event that there can be: only the end is heard."""
+"""A cursor after every possible event: only the end of the run is received."""
 
 
 class Listener:
-    """Listens until the run has ended, however often the connection breaks. Each try is made `with` it: what breaks a
-    connection is kept until there were too many, then it raises Unreachable."""
+    """A reader of events until the run has ended, however often the connection breaks. Make each attempt `with` it: it
+    swallows what breaks the connection, and raises Unreachable after too many attempts."""
 
     def __init__(self, query: Events | Streams, last: str | None = None) -> None:
         self.end: RunWhole | None = None
-        """The run as it stands at its end, once that was heard."""
+        """The run as it stands at its end; None before that was received."""
         self.run = query.run
         self._query = query
         self._last = last
         self._tries = 0
-        """That have begun since something was heard."""
+        """Attempts that were begun since the last event."""
 
     def request(self) -> Request:
-        """What is asked next."""
+        """Return the next request."""
         asked = request_of(self._query)
         last = {} if self._last is None else {"Last-Event-ID": self._last}
         after_s = pause_s(self._tries - 1) if self._tries else 0.0
@@ -47,7 +47,7 @@ class Listener:
         return asked._replace(headers={"Accept": "text/event-stream", **last}, after_s=after_s)
 
     def heard(self, event: httpx2.ServerSentEvent) -> View | None:
-        """The row that an event tells, if it is one. Raises the error that a stream ended with, unless it passes."""
+        """Return the row of an event, or None at the end. Raises the error that a stream ended with, unless it is temporary."""
         if event.event == "problem":
             _fail(problem_of(event.data))
         row: View = msgspec.json.decode(event.data)
@@ -59,18 +59,20 @@ class Listener:
         return row
 
     def unheard(self, reply: Reply) -> bool:
-        """Nothing will be told now. Returns True where all was told before. Raises the error that a reply tells, unless it
-        passes."""
+        """Take a reply without events. Return True if the client has received all of them before. Raises the error of the
+        reply, unless it is temporary."""
         return reply.status == HTTPStatus.NO_CONTENT or _fail(refusal(reply))
 
     def __enter__(self) -> None:
-        """A try begins."""
+        """Begin an attempt."""
 
     def __exit__(self, kind: type[BaseException] | None, broke: BaseException | None, _: TracebackType | None) -> bool:
         if kind is not None and not isinstance(broke, httpx2.TransportError | _Broken):
             return False
         if self.end is None and self._tries > MOST_TRIES:
-            raise Unreachable(f"The server was lost, and not found again: {broke or 'it says nothing'}.") from None
+            raise Unreachable(
+                f"The connection broke, and {MOST_TRIES} attempts found no server: {broke or 'no event came'}."
+            ) from None
         return True
 
 
@@ -79,4 +81,4 @@ def _fail(problem: HoldfastError) -> NoReturn:
 
 
 class _Broken(Exception):
-    """A try has ended for a reason that passes."""
+    """An attempt has ended for a temporary reason."""
