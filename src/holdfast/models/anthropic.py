@@ -44,7 +44,8 @@ _FINISHED: Final[Mapping[str, str]] = {
 
 
 class Unparsed(str):
-    """What a tool is called with, as it came, where that is no object: only a stream shows it (anthropic_stream)."""
+    """The arguments of a tool call as raw text, because they are not a JSON object. Only a stream can contain it
+    (anthropic_stream)."""
 
     __slots__ = ()
 
@@ -69,7 +70,8 @@ def body(name: str, request: ModelRequest) -> dict[str, Any]:
 
 
 def _is_forced(name: str, request: ModelRequest) -> bool:
-    """Whether the model is made to call a tool, and not only told to: it may have to think which one."""
+    """Return True if the request forces the model to call a tool. Otherwise the prompt only asks for the call: the model may
+    have to think which tool to use."""
     if request.answer is None or _CANNOT_BE_FORCED.match(name):
         return False
     return not request.tools or not _THINKS_UNASKED.match(name)
@@ -87,7 +89,8 @@ def _tools(request: ModelRequest) -> list[dict[str, Any]]:
 
 
 def _messages(turns: Sequence[Turn]) -> list[dict[str, Any]]:
-    """What people and tools say between two replies is one message; an empty one is none."""
+    """Return the turns as messages. The user and tool turns between two replies become one message; an empty one is left
+    out."""
     messages: list[dict[str, Any]] = []
     for each in turns:
         role, content = ("assistant", _replayed(each)) if isinstance(each, ModelTurn) else ("user", _said(each))
@@ -146,7 +149,8 @@ def _texts(text: str) -> list[dict[str, Any]]:
 
 
 def said(reply: Mapping[str, Any], most: int) -> Said:
-    """What a complete reply says, in its first `most` parts. Raises UnusableReply for one that is none."""
+    """Return the content of a complete reply, with its first `most` parts. Raises UnusableReply for a reply that is not
+    complete."""
     reason = reply.get("stop_reason")
     if reason == "pause_turn":
         raise UnusableReply("the reply is not complete: the model wants to go on")

@@ -1,4 +1,4 @@
-"""How many input tokens a request can be billed for, at most.
+"""An upper bound of the input tokens that a request can be billed for.
 
 Why it is a bound. The tokenizers of both providers work on bytes: a token stands for at least one byte of what the
 tokenizer reads, so tokens ≤ UTF-8 bytes. A tokenizer may normalise first, and that can lengthen the text: U+FDFA is

@@ -1,18 +1,18 @@
-"""Which content parts a model takes, and how many tokens one of them is at most.
+"""The content parts that each model accepts, and the most tokens that one of them can take.
 
-An image is billed by its size, at no more than a fixed size to which the provider scales it down. Each rule here is the
-worst of what the family documents, so that a name that nobody knew then is not held too low:
+An image is billed by its size, at no more than a fixed size to which the provider scales it down. Each rule here is the worst
+of what the family documents, so that the hold is not too low for a model name that is newer than the rule:
 
 - Claude (platform.claude.com, "Vision"): a token for each 28 × 28 pixels or part of them, formerly for each 750 pixels; at
   most 1,568 (long edge 1,568), for Claude Opus 4.7 and later 4,784 (long edge 2,576).
 - OpenAI (developers.openai.com, "Images and vision"): 32 × 32 patches, at most 1,536 or, in original detail, 10,000, times
   1.2 to 2.46; or 512 × 512 tiles, at most eight after scaling to 2,048 and 768 pixels, of up to 170 tokens and 85 more. In
   gpt-4o-mini a tile is 5,667 tokens, and 2,833 more.
-- OpenAI counts what somebody says as a token for each 100 ms (developers.openai.com, "Managing costs").
+- OpenAI counts recorded speech as a token for each 100 ms (developers.openai.com, "Managing costs").
 
-A PDF is billed by its text and by a picture of each page, and nobody can say from outside how much text is in it: streams
-are packed, drawn any number of times, and their codes stand for any text. So it is held at the whole context of its model,
-above which every provider refuses a request. So is each part for a model of which no rule is known here.
+A PDF is billed by its text and by a picture of each page. Its amount of text cannot be known from outside: streams are packed,
+drawn any number of times, and their codes stand for any text. So the hold covers the whole context of the model, above which
+every provider refuses a request. The same holds for each part sent to a model without a rule here.
 
 Never here: a provider's format, a price, reading a blob.
 """

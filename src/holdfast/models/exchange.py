@@ -1,7 +1,7 @@
-"""What one model call did on the wire, and what its failure means for the money held for it.
+"""The state of one model call on the wire, and what its failure means for the money held for it.
 
-The facts are read off the connection, not off an exception: did the request begin to leave, did a status come back?
-Only what never left, or was answered with a refusal, is certain to have cost nothing; the rest stays in doubt.
+The facts are read off the connection, not off an exception: did the request begin to leave, did a status come back? A call
+certainly cost nothing only if it never left or was answered with a refusal. The cost of every other failed call is in doubt.
 
 Never here: a provider's format, a retry, a key in a message.
 """
@@ -61,7 +61,7 @@ class Exchange:
             self.left = True
 
     def failure(self, model: str, error: Exception) -> ModelError:
-        """What `error`, raised by this exchange, means for a call of `model`."""
+        """Return the ModelError for `error`, raised by this exchange during a call of `model`."""
         cause = self._quoted(text_of(error))
         if self.status is None:
             return self._unanswered(model, cause)

@@ -1,4 +1,4 @@
-"""Who serves a model, by its name.
+"""The provider of a model, found by the model's name.
 
 Never here: a line to a provider, a key.
 """
@@ -21,9 +21,10 @@ _FAMILIES: Final[Mapping[ProviderName, re.Pattern[str]]] = {
 
 
 def provider_of(model: str, declared: Mapping[str, str]) -> tuple[ProviderName, str]:
-    """Who serves `model`, and its name there: by prefix (`openai:my-model`), by declaration, or by a known family.
+    """Return the provider of `model` and the model's name there. A prefix (`openai:my-model`) goes first, then a declaration,
+    then a known family.
 
-    Raises ModelRefused for a name that says none of these, and for a declared provider that nobody here speaks to.
+    Raises ModelRefused for a name that none of these fits, and for a declared provider that is not supported.
     """
     prefix, _, name = model.partition(":")
     if _is_provider(prefix) and name:
@@ -47,7 +48,7 @@ def provider_of(model: str, declared: Mapping[str, str]) -> tuple[ProviderName, 
 
 
 def family_of(model: str) -> str:
-    """Who serves `model`, as far as its name tells; an empty text where it does not."""
+    """Return the provider of `model` as its name gives it; an empty text if it gives none."""
     try:
         return provider_of(model, {})[0]
     except ModelRefused:

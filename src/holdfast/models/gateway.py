@@ -81,7 +81,7 @@ class _Sending(NamedTuple):
 
 
 class _Asking(NamedTuple):
-    """What a step asks for: by what name, and where its reply is kept."""
+    """A step's request to a model: the model's name, and the path at which the reply is recorded."""
 
     path: Path
     model: str
@@ -98,7 +98,8 @@ class Gateway:
         self._quotas = quotas
 
     def quotes(self, request: ModelRequest, route: Route, seen: Experience) -> Sequence[Quote]:
-        """What the request would cost and take with each model of a router, as far as was seen; nothing is called."""
+        """Return the cost and duration of the request with each model of a router, estimated from earlier replies. Calls no
+        model."""
         return quotes(request, route, self._prices, seen)
 
     def dearest(self, models: Sequence[str], input_tokens: int, output_tokens: int) -> tuple[str, int]:
@@ -107,16 +108,16 @@ class Gateway:
         return max(costs.items(), key=lambda each: each[1])
 
     def cost_nanousd(self, model: str, usage: Usage | None) -> int:
-        """What a reply of that model cost; 0 where it does not say what it used. Raises UnknownPrice."""
+        """Return the cost of a reply of that model; 0 if the reply reports no usage. Raises UnknownPrice."""
         return 0 if usage is None else self._prices.of(model).cost_nanousd(usage)
 
     @cached_property
     def price_fingerprint(self) -> str:
-        """What a run keeps of the prices that it was held to."""
+        """The fingerprint of the prices, which a run records to be held to them."""
         return self._prices.fingerprint
 
     def said(self, output: Any) -> Any:
-        """What stands in a journal of a reply that a person gives in a model's place."""
+        """Return the journal entry for a reply that a person gives in a model's place."""
         return msgspec.to_builtins(turn.said(output))
 
     async def call(
@@ -158,7 +159,8 @@ class Gateway:
         return msgspec.convert(await self._send(journal, asking, [request], ()), EmbeddingReply)
 
     async def _recalled(self, journal: Journal, path: Path, request: Asked, *, stream: bool) -> tuple[_Asking, Recall | None]:
-        """What a step asks for, and its recorded outcome. Raises OperationFailed where that is an error."""
+        """Return a step's request and its recorded outcome, None if it has none. Raises OperationFailed if the outcome is an
+        error."""
         asked = request.compared()
         args_hash = digest(asked)
         known = await journal.recall(path, "model", request.model, args_hash, asked)
@@ -322,7 +324,7 @@ class Gateway:
             raise await self._failed(journal, path, call, sending, uncertain) from problem
 
     def _used(self, journal: Journal, sending: _Sending, usage: Usage | None) -> None:
-        """What an answered call has taken, of the pools of the model that has answered."""
+        """Charge the usage of an answered call to the pools of the model that answered."""
         model = sending.request.model
         if sending.lent is not None:
             self._quotas.used(sending.lent, model, usage)
@@ -330,7 +332,7 @@ class Gateway:
             journal.pace.used(self._quotas.names_of(model), usage)
 
     async def _refusal(self, journal: Journal, path: Path, call: CallId, sending: _Sending, problem: ModelError) -> object:
-        """What to do about a call without a reply. One that its provider refuses until later waits for its pools again."""
+        """Handle a call that got no reply. A call that its provider refuses until later waits for its pools again."""
         lent = sending.lent
         if isinstance(problem, ModelRateLimited):
             self._close(journal, sending, problem.retry_after_s)
@@ -426,7 +428,7 @@ def _others_first(ways: Sequence[Asked], failed: Collection[str]) -> list[Asked]
 
 
 def _stood_in(answer: Recall, request: Asked) -> ModelReply | EmbeddingReply:
-    """What the call came to in the run that is replayed. Raises ModelRefused."""
+    """Return the recorded reply of the call in the run that is replayed. Raises ModelRefused if an error was recorded."""
     if (error := answer.error) is not None:
         refused = ModelRefused(error.message)
         refused.error_class, refused.retryable = error.error_class, error.retryable
@@ -437,8 +439,8 @@ def _stood_in(answer: Recall, request: Asked) -> ModelReply | EmbeddingReply:
 
 
 def _learn(journal: Journal, sending: _Sending, usage: Usage, took_s: float, cost_nanousd: int) -> None:
-    """What the reply of a model was like, for routers to go by. A run that is replayed has asked none, and vectors are no
-    text."""
+    """Record the usage, duration and cost of a reply for routers. Skips replayed runs, which call no model, and embeddings,
+    which have no text."""
     request, offer = sending.request, sending.offer
     if sending.answer is None and isinstance(request, ModelRequest):
         quoted = Usage(max(0, offer.tokens - request.max_tokens), usage.output_tokens)
@@ -456,7 +458,7 @@ async def _doubt(journal: Journal, call: CallId, sending: _Sending, error: Error
 
 
 def _offer(request: Asked, price: Price) -> Offer:
-    """What a request can use and cost at most."""
+    """Return the most that a request can use and cost."""
     if isinstance(request, EmbeddingRequest):
         input_tokens = embedded_tokens_at_most(request, price.context_window_tokens)
     else:

@@ -29,7 +29,8 @@ class Hearing:
 
     @property
     def said(self) -> Any:
-        """What has come: the text, with the other parts where there are any; None where that is nothing."""
+        """The reply so far: its text, or an object with the text and the other parts if any came. None if nothing
+        came."""
         text = "".join(self._said.get(TEXT, ()))
         return {"text": text, "besides": self.besides} if self.besides else text or None
 
@@ -39,7 +40,7 @@ class Hearing:
         return {part: "".join(pieces) for part, pieces in self._said.items() if part != TEXT}
 
     def cost_nanousd(self, price: Price) -> int | None:
-        """What the call cost, if the provider has counted all of it."""
+        """Return the cost of the call; None if the provider has not counted all of it."""
         try:
             return None if self._usage is None else price.cost_nanousd(self._usage)
         except ValueError:

@@ -164,7 +164,8 @@ def _call(part: Part) -> dict[str, Any]:
 
 
 def said(reply: Mapping[str, Any], most: int) -> Said:
-    """What the first choice of a complete reply says, and its first `most` calls. Raises UnusableReply if it is none."""
+    """Return the content of the first choice of a complete reply, with its first `most` calls. Raises UnusableReply if it is
+    not complete."""
     choice = reply["choices"][0]
     message, reason = choice["message"], choice.get("finish_reason")
     if message.get("refusal"):
@@ -175,7 +176,7 @@ def said(reply: Mapping[str, Any], most: int) -> Said:
 
 
 def _thoughts(message: Mapping[str, Any]) -> list[Part]:
-    """Who has both fields says the same in each."""
+    """Return the thinking of a message, once: a server that fills both fields puts the same text in each."""
     found = [turn.thinking("openai", text, mark=name) for name in _REASONING if isinstance(text := message.get(name), str)]
     return found[:1]
 
@@ -193,7 +194,7 @@ def content_text(content: Any) -> str:
 
 
 def spoken(text: str) -> str:
-    """What a model says to somebody, where its server has left in it what the model thought."""
+    """Return a model's answer without the thinking that its server left in the text."""
     *thought, rest = text.split(THOUGHT_ENDS)
     return "".join(each.partition(THOUGHT_BEGINS)[0] for each in thought) + rest
 

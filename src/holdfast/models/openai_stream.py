@@ -118,8 +118,8 @@ class _Call:
 
 
 class Spoken:
-    """What a model says to somebody, of content in which some servers leave what it thought: `openai.spoken`, piece by piece. A
-    thought is left out when it ends, so it is kept until then."""
+    """A streamed answer without the thinking that some servers leave in its content: `openai.spoken`, piece by piece. A thought
+    is dropped when it ends, and buffered until then."""
 
     def __init__(self) -> None:
         self._thinks = False
@@ -128,7 +128,7 @@ class Spoken:
         """What may be the beginning of a tag."""
 
     def feed(self, piece: str) -> str:
-        """What can be told now."""
+        """Add a piece, and return the text that is certainly part of the answer."""
         told, text = "", self._end + piece
         while True:
             found = (_ENDS if self._thinks else _EITHER).search(text)
@@ -146,12 +146,12 @@ class Spoken:
         return told + text[:known]
 
     def rest(self) -> str:
-        """What turned out to be no thought."""
+        """Return the buffered text at the end of the stream, which turned out not to be thinking."""
         return "".join([THOUGHT_BEGINS * self._thinks, *self._thought, self._end])
 
 
 def _begun(text: str, tag: str) -> int:
-    """How many letters of `tag` the text ends with."""
+    """Return the number of letters of `tag` with which the text ends."""
     return next((size for size in range(len(tag) - 1, 0, -1) if text.endswith(tag[:size])), 0)
 
 

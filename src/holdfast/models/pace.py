@@ -18,7 +18,7 @@ from holdfast.ports import Clock, Usage
 
 
 class _Part:
-    """What a step has of one pool that counts something at a provider."""
+    """A step's share of one pool that counts something at a provider."""
 
     def __init__(self, pool: DeclaredPool, amount: int, now_s: float) -> None:
         self.pool = pool
@@ -29,7 +29,7 @@ class _Part:
         self.places = asyncio.Semaphore(max(1, amount))
 
     def wait_s(self, now_s: float) -> float:
-        """How long until another call may leave."""
+        """Return the seconds until another call may leave."""
         if self.pool.kind != "rate":
             return 0.0
         self._refill(now_s)
@@ -48,7 +48,7 @@ class _Part:
 
 
 class Pace:
-    """What a step was lent of pools, as its model calls take from it."""
+    """A step's shares of pools, from which its model calls take."""
 
     def __init__(self, clock: Clock, parts: Iterable[tuple[DeclaredPool, int]]) -> None:
         self._clock = clock
@@ -77,7 +77,7 @@ class Pace:
                 part.charge(-1, self._clock.monotonic_s())
 
     def used(self, names: Collection[str], usage: Usage) -> None:
-        """What an answered call has taken of tokens."""
+        """Charge the tokens of an answered call."""
         amounts = {
             "tokens": usage.input_tokens + usage.output_tokens,
             "input_tokens": usage.input_tokens,
@@ -88,7 +88,7 @@ class Pace:
                 part.charge(amounts[part.pool.counts], self._clock.monotonic_s())
 
     def uses(self) -> Iterator[tuple[str, int]]:
-        """What the step has taken of each pool, so far."""
+        """Return the amount that the step has taken of each pool so far."""
         return ((part.pool.name, part.used) for part in self._parts)
 
     def _of(self, names: Collection[str]) -> list[_Part]:

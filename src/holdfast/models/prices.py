@@ -1,4 +1,4 @@
-"""What a model call costs: at most before it, exactly after it, in whole nano-dollars.
+"""The cost of a model call in whole nano-dollars: the most it can be before the call, exact after it.
 
 Prices come from two places: what the user declares in holdfast.toml, which always wins, and the snapshot that ships
 with genai-prices, never refreshed from a network. The snapshot's own matching is fuzzy (claude-haiku-4-5-fake-fast is
@@ -63,7 +63,7 @@ class Rates(msgspec.Struct, frozen=True):
 
 
 class Price(msgspec.Struct, frozen=True):
-    """What one model costs: its rates by size of the input, the first for any size."""
+    """The price of one model: its rates by size of the input; the first applies to any size."""
 
     model: str
     tiers: tuple[Rates, ...]
@@ -78,12 +78,12 @@ class Price(msgspec.Struct, frozen=True):
         return nanousd(max(_worst(rates, input_tokens_at_most, max_tokens) for rates in reachable))
 
     def plain_nanousd(self, input_tokens: int, output_tokens: int) -> int:
-        """What so many tokens of many calls of usual size cost, none of them cached, rounded up."""
+        """Return the cost of these tokens for calls of the usual size, with nothing cached, rounded up."""
         rates = self.tiers[0]
         return nanousd((input_tokens * rates.input + output_tokens * rates.output) / _MTOK)
 
     def cost_nanousd(self, usage: Usage) -> int:
-        """What a call with this usage cost, rounded up. Raises ValueError for a usage that cannot be true."""
+        """Return the cost of a call with this usage, rounded up. Raises ValueError for an impossible usage."""
         cached = usage.cache_read_tokens + usage.cache_write_tokens
         if min(msgspec.structs.astuple(usage)) < 0 or cached > usage.input_tokens:
             raise ValueError(f"a usage that cannot be true: {usage}")

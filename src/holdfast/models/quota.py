@@ -1,10 +1,10 @@
-"""What a model call takes of the pools that count for it: before it at most, after it exactly.
+"""The amounts that a model call takes of its pools: the most before it, exact after it.
 
-Providers count the input as tokens and the output as `max_tokens` or as it comes. The bound that holds money counts the
-input in bytes, which is up to four times as much, and whoever reserves four times too much waits too often. So the input
-is estimated: the bound, times the largest part of it that replies of this model have lately turned out to be, and a tenth
-on top. A larger part counts at once, a smaller one is believed slowly, and before the first reply the bound itself is
-reserved. What a reply reports is what counts in the end: the rest comes back, and what is above is charged.
+Providers count the input as tokens, and the output as `max_tokens` or as it comes. The bound that holds money counts the input
+in bytes, which is up to four times as much. A reservation four times too large would make calls wait too often. So the input is
+estimated: the bound, times the largest recent ratio of actual tokens to bound for this model, plus a tenth. A larger ratio
+counts at once, and a smaller one only slowly. Before the first reply the bound itself is reserved. In the end the usage that a
+reply reports counts: the rest comes back, and any excess is charged.
 
 Never here: money, a request on its way, who waits (engine).
 """
@@ -32,7 +32,7 @@ _MOST_MODELS: Final = 256
 
 
 class Lent(msgspec.Struct, frozen=True):
-    """What a call has reserved, of which pools, and the bound of its input."""
+    """A call's reservation, the pools that it is of, and the bound of the call's input."""
 
     reservation: Reservation
     pools: tuple[DeclaredPool, ...]
@@ -40,7 +40,7 @@ class Lent(msgspec.Struct, frozen=True):
 
 
 class Quotas:
-    """What calls of models take of pools."""
+    """The amounts that model calls take of pools."""
 
     def __init__(self, declared: Mapping[str, str] | None = None) -> None:
         """`declared` says who serves models whose names do not tell."""
@@ -49,19 +49,19 @@ class Quotas:
         self._names = lru_cache(_MOST_MODELS)(self._find_names)
 
     def names_of(self, model: str) -> list[str]:
-        """What it is called where somebody limits it: by its own names, its provider's and its key's."""
+        """Return the names under which a model may be limited: its own, its provider's and its key's."""
         own, wider = self._names(model)
         return [*own, *wider]
 
     def of(self, model: str, pools: Sequence[DeclaredPool]) -> list[DeclaredPool]:
-        """Those of the pools that count calls of a model."""
+        """Return the pools that count calls of a model."""
         names = self.names_of(model)
         return [pool for pool in pools if pool.of in names]
 
     def amounts(
         self, pools: Collection[DeclaredPool], request: ModelRequest | EmbeddingRequest, input_bound: int
     ) -> dict[str, int]:
-        """How much of each of its pools a call takes at most, as far as is known."""
+        """Return the most that a call takes of each of its pools, as far as it is known."""
         estimate = math.ceil(input_bound * min(1.0, self._parts.get(request.model, 1.0) * _MARGIN))
         return {pool.name: max(1, _amount(pool, estimate, request.max_tokens)) for pool in pools}
 

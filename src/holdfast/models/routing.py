@@ -17,7 +17,7 @@ from holdfast.ports import ModelRequest, Usage
 
 
 def quotes(request: ModelRequest, route: Route, prices: Prices, seen: Experience) -> list[Quote]:
-    """What the request would be with each model of the router, in their order."""
+    """Return a quote of the request for each model of the router, in their order."""
     needs = route.needs._replace(tools=bool(request.tools), vision=any(part.type == "image" for part in request.content))
     return [_quote(known, request, needs, prices, seen) for known in route.router.models]
 

@@ -35,7 +35,7 @@ def expect_little(size: int, brackets: int) -> None:
 
 
 class Allowance:
-    """What may still be taken into one reply, however small its pieces are."""
+    """The room left in one reply, however small its pieces are."""
 
     def __init__(self) -> None:
         self._size = self._brackets = 0
@@ -52,12 +52,12 @@ class Assembly(Protocol):
     """Makes a provider's whole reply of its events."""
 
     def add(self, data: bytes) -> Sequence[ModelDelta]:
-        """What an event brings that somebody may want at once. Raises UnusableReply, Excess, and what data of another
-        format than the provider's leads to."""
+        """Return the deltas of an event that are worth passing on at once. Raises UnusableReply, Excess, and the errors that
+        data in another format than the provider's leads to."""
         ...
 
     def is_complete(self) -> bool:
-        """Whether the provider has said that this was all."""
+        """Return True if the provider has marked the reply as complete."""
         ...
 
     def body(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class Events:
         expect_little(len(self._line) + self._size, 0)
 
     def _end_of(self, line: bytes) -> bytes | None:
-        """What an event says that ends with this line."""
+        """Return the data of the event that ends with this line; None if none ends here."""
         field, _, value = line.partition(b":")
         if field == b"data":
             self._data.append(value.removeprefix(b" "))

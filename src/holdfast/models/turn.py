@@ -1,15 +1,15 @@
-"""What a model said in one reply, in the shape that histories keep and that later requests replay.
+"""A model's reply in the shape that histories keep and later requests replay.
 
-It is the JSON of pydantic-ai's ModelResponse, as far as anybody reads it: histories of 0.1 hold that, and one shape is
-less to read than two. A turn, with every kind of part:
+It is the JSON of pydantic-ai's ModelResponse, as far as it is read: histories of 0.1 hold that, and one shape is less to read
+than two. A turn, with every kind of part:
 
     {"kind": "response", "provider_name": "anthropic", "usage": {"output_tokens": 5}, "parts": [
         {"part_kind": "thinking", "id": null, "content": "…", "signature": "…", "provider_name": "anthropic"},
         {"part_kind": "text", "content": "…"},
         {"part_kind": "tool-call", "tool_name": "…", "tool_call_id": "…", "args": {…}, "provider_details": null}]}
 
-The `id` of thinking says how its provider marks it, `args` may be the JSON text that a model wrote, and
-`provider_details` may hold an `extra_content` that goes back with the call.
+The `id` of thinking says how its provider marks it, `args` may be the JSON text that a model wrote, and `provider_details` may
+hold an `extra_content` that goes back with the call.
 
 Never here: a provider's format, money.
 """
@@ -73,7 +73,7 @@ def of(provider: str, said: Said, usage: Usage | None) -> dict[str, Any]:
 
 
 def parts(turn: ModelTurn, provider: str) -> list[Part]:
-    """What is replayed to `provider`: thinking is read by nobody but whose model thought it."""
+    """Return the parts that are replayed to `provider`: thinking goes only to the provider whose model produced it."""
     made_by = turn.replay.get("provider_name")
     return [
         part

@@ -55,7 +55,7 @@ _tls: Final = cache(httpx2.create_ssl_context)  # 25 ms to load what the process
 
 
 class Format(NamedTuple):
-    """How a provider is spoken to: where, with which headers, what is sent, and what its replies say."""
+    """A provider's wire format: its address, its headers, its requests and its replies."""
 
     home: str
     path: str
@@ -167,14 +167,14 @@ class Line:
             await response.aclose()
 
     async def _sent(self, body: Mapping[str, Any], exchange: Exchange, path: str | None = None) -> httpx2.Response:
-        """What the provider answers, of which nothing has been read but its head."""
+        """Send a request and return the provider's response, of which only the head has been read."""
         sent = self._http.build_request("POST", path or self._format.path, json=body)
         sent.extensions["trace"] = exchange.trace
         exchange.begun = True
         return await self._http.send(sent, stream=True)
 
     def _understood(self, body: Any, request: ModelRequest, exchange: Exchange) -> ModelReply:
-        """What the JSON of a whole reply says."""
+        """Return the reply that this JSON of a whole response contains."""
         exchange.usage = usage.of_reply(self._provider, body)
         return _reply(self._format.said(body, PARTS), request, exchange)
 
@@ -194,7 +194,8 @@ async def _read(response: httpx2.Response) -> bytes:
 
 @contextmanager
 def _reading(exchange: Exchange, status: int) -> Iterator[None]:
-    """What goes wrong inside is the fault of a reply that came with that status, and not the line's."""
+    """Record the status if reading the reply fails inside: the fault is the reply's, not the line's. Raises UnusableReply, and
+    errors of other kinds unchanged."""
     try:
         yield
     except Excess as excess:
