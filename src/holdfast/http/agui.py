@@ -259,7 +259,7 @@ class _Thread:
                 return
 
     async def _has_decided(self, decision: command.Decide) -> bool:
-        """Whether the caller has decided so before: the answer to that was lost."""
+        """Return True if the caller has already made this same decision: the reply to it was lost."""
         (row,) = (await self.service.ask(self.who, query.Gate(decision.gate))).rows
         same_data = decision.data is msgspec.UNSET or decision.data == row["data"]
         same_shown = decision.shown_hash in (None, row["shown_hash"])
@@ -272,7 +272,7 @@ class _Thread:
         return (await self.control.conversation(self.name, tenant=self.tenant)).exchanges
 
     async def speech(self, number: int) -> Speech | None:
-        """What is said in answer to a message, once its run is there; None where it has none."""
+        """Return the reply to a message, once its run exists; None if the message has no run."""
         if self.heard is not None:
             return self.heard
         while True:
@@ -299,7 +299,7 @@ class _Thread:
         return MessagesSnapshotEvent(messages=messages)
 
     async def _answer(self, exchange: Exchange) -> list[Message]:
-        """What was said in answer to an earlier message; only the reply, where the streams of its run are no longer there."""
+        """Return the messages that answered an earlier message; only the reply if the streams of its run no longer exist."""
         run = exchange.run
         messages = messages_of(await Speech(self.control, run).so_far()) if run is not None else []
         last = next((each.content for each in reversed(messages) if each.role == "assistant" and each.content), None)
@@ -308,8 +308,8 @@ class _Thread:
         return messages
 
     async def thoughts(self, heard: Speech | None) -> list[Told]:
-        """What was thought in answer so far, without the words: a client keeps thoughts where a snapshot has none, and would
-        add to them what it is told again."""
+        """Return the thinking in the answer so far, with empty texts. A client keeps its thoughts when a snapshot has none, and
+        would append any that it receives again."""
         said = [] if heard is None else await Speech(self.control, heard.run).so_far()
         return [msgspec.structs.replace(each, text="") for each in said if each.kind in (THINKING, "reset")]
 

@@ -1,5 +1,5 @@
-"""What a run says as AG-UI's events: texts, reasoning and calls of tools, each begun, told piece by piece, and ended, and what
-came of the calls. And as its messages, as which a client that has heard those events has them.
+"""A run's streams as AG-UI events: texts, reasoning and tool calls, each begun, sent piece by piece, and ended, and the calls'
+results. Also as the messages that a client which has received those events holds.
 
 Never here: what is told when, a run's own events (agui).
 """
@@ -40,7 +40,7 @@ OUR: Final = "holdfast"
 
 
 class Words:
-    """What was told so far: what is open, and the last text."""
+    """The state of the events sent so far: the open message, and the last text."""
 
     def __init__(self) -> None:
         self.last = ""
@@ -50,7 +50,7 @@ class Words:
         """Of which kind, and of which source."""
 
     def of(self, told: Told) -> Iterator[BaseEvent]:
-        """What says a piece of a stream."""
+        """Yield the events for a piece of a stream."""
         if told.kind == "value":
             yield CustomEvent(name=told.source, value=told.value)
         elif told.kind == "result":
@@ -115,7 +115,7 @@ def _piece(kind: str, source: str, text: str) -> BaseEvent:
 
 
 def messages_of(told: Iterable[Told]) -> list[Message]:
-    """What was told, as messages. What came of a call stands behind the message that has the call."""
+    """Return stream events as messages. The result of a call comes after the message that has the call."""
     said: dict[str, AssistantMessage | ReasoningMessage] = {}
     results: dict[str, dict[str, ToolMessage]] = {}
     for each in told:
@@ -155,6 +155,6 @@ def _tool(told: Told) -> str:
 
 
 def _result(told: Told) -> dict[str, Any]:
-    """What came of a call of a tool, as an event and as the message that this makes."""
+    """Return the result of a tool call, with the fields that its event and its message share."""
     failed = {"metadata": {OUR: {"outcome": told.outcome}}} if told.outcome == "failed" else {}
     return {"tool_call_id": f"{told.run}:{request_of(told.source)}", "content": told.text, **failed}

@@ -43,7 +43,7 @@ _Checking: TypeAlias = Callable[[Any], Callable[[], Awaitable[None]]]
 
 
 class Api:
-    """What is asked over HTTP, answered by a service while there is one."""
+    """The HTTP API: requests that a service answers while it exists."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Api:
             raise Problem(HTTPStatus.MISDIRECTED_REQUEST, "wrong_host", words)
 
     async def _refused(self, asked: Request, wrong: Exception) -> Response:
-        """What FastAPI itself says: there is no such path, or not with this method."""
+        """Answer for FastAPI's own refusals: no such path, or not with this method."""
         assert isinstance(wrong, HTTPException)
         trace_id = request.trace_id_of(asked) or self._new_trace()
         status = HTTPStatus(wrong.status_code)
@@ -192,7 +192,7 @@ class Api:
             return sse.response(told, caller.who.trace_id or "", check, over)
 
     def _checking(self, service: Service, asked: Request, said: Any) -> Callable[[], Awaitable[None]]:
-        """What looks again whether the sender of a request is still known, and may still hear this."""
+        """Return a check that the sender of a request is still known and may still read the answer. The check raises if not."""
 
         async def check() -> None:
             trace_id = request.trace_id_of(asked) or self._new_trace()
@@ -294,7 +294,7 @@ async def _one(service: Service, who: Principal, said: Query) -> query.View:
 async def _standing(
     service: Service, who: Principal, run: RunId, asked: Request, status: HTTPStatus, checking: _Checking
 ) -> Response:
-    """How a run stands after something was told, when it has settled or has been waited for as long as was asked."""
+    """Return a run's row after a command, once the run has settled or the requested wait is over."""
     headers = {"Location": f"{BASE}/runs/{run}"} if status is HTTPStatus.CREATED else {}
     if wait_s := request.wait_s(asked):
         await _settled(service, query.Run(run), wait_s, checking)
@@ -323,7 +323,7 @@ def _json(data: Any, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, s
 
 
 def _under_key(caller: Caller, asked: Request) -> list[Any]:
-    """What tells a request under an idempotency key from others': who sends it, where, under which key. Raises Problem."""
+    """Return the names that distinguish a request with an idempotency key: its sender, method, path and key. Raises Problem."""
     key, who = asked.headers[once.HEADER], caller.who
     if not 0 < len(key) <= _MOST_KEY or not key.isprintable():
         words = f"An Idempotency-Key has 1 to {_MOST_KEY} printable characters. Nothing was done."

@@ -33,7 +33,7 @@ class Browser:
         self._code = code
 
     def handed_over(self, request: Request) -> Response:
-        """What one who comes with the code is given. Raises Problem for any other."""
+        """Exchange the printed code for the session cookie. Raises Problem for a wrong or used code."""
         said = request.query_params.get("code", "")
         try:
             code = self._code.read_text().strip()
@@ -47,8 +47,10 @@ class Browser:
         return Response(status_code=HTTPStatus.SEE_OTHER, headers={"Location": f"{BASE}/me", "Set-Cookie": cookie, **_NOT_KEPT})
 
     def knows(self, request: Request) -> bool:
-        """Whether a request comes from the browser that has the cookie. Raises Problem where another page
-        has had it sent, or it would change something and another page may have."""
+        """Return True if a request comes from the browser that has the cookie.
+
+        Raises Problem if another site's page sent the request, or if it would change something and lacks the page's own Origin.
+        """
         if hashed(request.cookies.get(_name(request), "")) != hashed(self._session):
             return False
         ours = f"{request.url.scheme}://{request.headers.get('host', '')}"

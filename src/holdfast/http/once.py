@@ -36,10 +36,13 @@ async def once(
     answer: Callable[[Any], Awaitable[Response]],
     check: Callable[[], Awaitable[None]],
 ) -> Response:
-    """What is answered to a request of a tenant that `names` tell from others, which says this. An answer of before is given
-    to a sender who may still say this, of which `check` raises what is wrong. One that broke off is done
-    again where its command may be repeated; with a key of the engine's, which this gives it, it does nothing twice. Raises
-    Problem where the names were another request's, and where one that may not be repeated is being answered, or broke off."""
+    """Answer a request of a tenant once, where `names` distinguish the request from others and `said` is its content.
+
+    An earlier answer is returned again if its sender may still make the request; `check` raises if not. A request that broke
+    off is done again if its command may be repeated. With a key of the engine's, which this adds, the repeat does nothing
+    twice. Raises Problem if the names were another request's, and if a command that may not be repeated is in progress or broke
+    off.
+    """
     name = _digest([*names])
     digest = _digest([msgspec.to_builtins(said)])
     pending = await replies.begin(name, digest, KEPT_MS, tenant or OF_NONE)

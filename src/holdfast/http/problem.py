@@ -47,7 +47,7 @@ _STATUSES: Final[tuple[tuple[type[HoldfastError], HTTPStatus], ...]] = (
 
 
 class Problem(Exception):
-    """What HTTP itself has against a request. `code` is for programs, `errors` say which fields are wrong."""
+    """An HTTP-level fault of a request. `code` is for programs; `errors` name the fields that are wrong."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Told(NamedTuple):
 
 
 def told(problem: Exception, trace_id: str) -> Told:
-    """What is said of an error. What nobody expected is logged."""
+    """Return the problem document for an error. Unexpected errors are logged."""
     known = problem if isinstance(problem, Problem) else _known(problem, trace_id)
     body: dict[str, Any] = {
         "type": f"urn:holdfast:problem:{known.code}",

@@ -37,15 +37,15 @@ _WAIT: Final = re.compile(r"(?:^|[,;\s])wait=(\d{1,9})(?:$|[,;\s])")
 
 
 class Caller(NamedTuple):
-    """Whose token came with a request, and the principal that acts."""
+    """The holder of a request's token, and the principal that acts."""
 
     holder: Holder
     who: Principal
 
 
 async def caller(identity: Identity, request: Request, authorization: str, trace_id: str) -> Caller:
-    """Who sends the request with that `authorization`. `Holdfast-As` and `Holdfast-Roles` are claims, which nobody verifies.
-    Raises Problem."""
+    """Return the caller of the request with that `authorization`. `Holdfast-As` and `Holdfast-Roles` are claims, which are not
+    verified. Raises Problem."""
     headers = request.headers
     origin = origin_of(request)
     holder = await identity.holder(authorization, origin)
@@ -76,13 +76,13 @@ def trace_id_of(request: Request) -> str | None:
 
 
 def has_tag(said: str, tag: str) -> bool:
-    """Whether a list of entity tags, or `*`, has this one. A proxy that compresses marks a tag as weak, and it is the same (RFC
-    9110, section 8.8.3.2)."""
+    """Return True if a list of entity tags, or `*`, contains this one. A proxy that compresses marks a tag as weak, and it
+    counts as the same (RFC 9110, section 8.8.3.2)."""
     return any(each == "*" or each.removeprefix("W/") == tag for each in map(str.strip, said.split(",")))
 
 
 def wait_s(request: Request) -> int:
-    """How long the sender wants to wait for what comes of a run (RFC 7240): `Prefer: wait=20`."""
+    """Return the seconds that the sender wants to wait for a run's result (RFC 7240): `Prefer: wait=20`."""
     found = _WAIT.search(request.headers.get("prefer", ""))
     return 0 if found is None else min(int(found[1]), MOST_WAIT_S)
 
@@ -113,7 +113,7 @@ def in_path(request: Request) -> dict[str, str]:
 
 
 def _asked(route: Route, request: Request) -> dict[str, Any]:
-    """What stands in the query string. A field that may have several values is said several times."""
+    """Return the fields of the query string. A field with several values is repeated in it."""
     query = request.query_params
     found: dict[str, Any] = {}
     for name in query:
@@ -131,7 +131,7 @@ _SEVERAL: Final = {"kind", "risk_level", "status", "tag"}
 
 
 async def body_of(request: Request, text: str) -> Mapping[str, Any]:
-    """What stands in the body; nothing where there is none. Raises Problem, InvalidInput."""
+    """Return the fields of the body; none if it is empty. Raises Problem, InvalidInput."""
     if not text:
         return {}
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -19,8 +19,8 @@ _FIELD: Final = re.compile(r"{(\w+)}")
 
 
 class Route(NamedTuple):
-    """Where a command or query is asked. Fields that the path does not name stand in the query string or the body, as they are
-    called."""
+    """The HTTP method and path of a command or query. Fields outside the path are in the query string or the body, under their
+    own names."""
 
     method: str
     path: str

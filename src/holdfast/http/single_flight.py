@@ -1,6 +1,8 @@
-"""What many ask at the same moment is read once: a thousand who listen to a run hear of its end in one read.
+"""Reads shared by requests that ask for the same at the same moment: a thousand listeners of a run learn of its end in one
+read.
 
-The term is that of Go's package `singleflight`. Never here: what is read, and who may see it."""
+The term is that of Go's package `singleflight`. Never here: what is read, and who may see it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ class SingleFlight:
         self._under_way: dict[Hashable, asyncio.Task[Any]] = {}
 
     async def read(self, key: Hashable, reading: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What `reading` gives, or raises. It goes on when one who waits for it leaves."""
+        """Return the result of `reading`, or raise its error. The read goes on if one of its waiters leaves."""
         task = self._under_way.get(key)
         if task is None:
             task = self._under_way[key] = asyncio.create_task(reading())

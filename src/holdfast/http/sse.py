@@ -40,7 +40,7 @@ _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 def is_wanted(request: Request) -> bool:
-    """Whether the sender asks for events as they come."""
+    """Return True if the sender accepts server-sent events."""
     return request.method == "GET" and MEDIA_TYPE in request.headers.get("accept", "")
 
 
@@ -101,8 +101,8 @@ async def _history(service: Service, who: Principal, run: str, after: int, reads
 async def stream(
     service: Service, who: Principal, asked: query.Streams, last: str | None
 ) -> AsyncGenerator[bytes, None] | None:
-    """What is said in a run after what was heard `last`, until it has ended; None where it has, and nothing was said after
-    that. Raises NotFound before anything is told."""
+    """Return the stream events of a run after the position `last`, until the run has ended. None if it has ended without events
+    after that. Raises NotFound before anything is sent."""
     await service.expect(who, asked)
     if last is not None and ("\n" in last or len(last) > 1000):
         raise no_cursor(last)
@@ -144,7 +144,7 @@ async def _tail(service: Service, who: Principal, asked: query.Tail, page: query
 
 
 async def _in_words(told: AsyncGenerator[bytes, None], trace_id: str) -> AsyncGenerator[bytes, None]:
-    """What is told; what goes wrong meanwhile as its last event: the status has left."""
+    """Yield the stream, and an error as its last event: the status has already been sent."""
     try:
         async with aclosing(told):
             async for each in told:
@@ -154,8 +154,8 @@ async def _in_words(told: AsyncGenerator[bytes, None], trace_id: str) -> AsyncGe
 
 
 async def _alive(told: AsyncGenerator[bytes, None], check: Callable[[], Awaitable[None]]) -> AsyncGenerator[bytes, None]:
-    """What is told while its listener may hear it, and a comment where nothing is for a while, so that nobody between takes the
-    connection for dead."""
+    """Yield the stream while its listener may read it. In quiet periods yield comments, so that no proxy takes the connection
+    for dead."""
     async with aclosing(while_permitted(told, check)) as telling:
         async for each in telling:
             yield KEEPALIVE_COMMENT if each is None else each

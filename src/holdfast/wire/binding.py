@@ -53,9 +53,12 @@ def _methods(service: Any) -> list[tuple[str, str, Callable[..., Any], Callable[
 
 
 def handlers(service: Any, behaviours: Mapping[str, Callable[[AsyncIterator[bytes], Any], Any]]) -> Any:
-    """What a server registers for a service, which is a descriptor: of each method, by name, what takes the stream of its
-    messages, as bytes, and the call's context. Nothing is read before it asks, and nothing is made of the bytes but by itself
-    (shape). An error ends the call in words (refusal). A method that has none is not implemented."""
+    """Return the handlers that a server registers for a service, which is a descriptor.
+
+    Each behaviour, by its method's name, takes the stream of its messages, as bytes, and the call's context. Nothing is read
+    before the behaviour asks for it, and only the behaviour parses the bytes (shape). An error ends the call with a message
+    (refusal). A method without a behaviour is not implemented.
+    """
     made = {
         name: make(refusing(name, behaviours[name]), response_serializer=answered.SerializeToString)
         for name, _, make, refusing, _, answered in _methods(service)

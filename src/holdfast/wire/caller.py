@@ -19,7 +19,7 @@ from holdfast.wire import credential
 
 
 class Callers:
-    """Those who call a port."""
+    """The callers of a port."""
 
     def __init__(self, identity: Identity, turns: Turns) -> None:
         self.turns = turns

@@ -61,12 +61,12 @@ class WorkerConnection:
 
     @property
     def takes(self) -> bool:
-        """Whether it may be given more."""
+        """True if the worker may be given more work."""
         return self.outbox is not None and not self.draining
 
     @property
     def capacity(self) -> Capacity:
-        """What it can be given."""
+        """The worker's capacity."""
         offer = self.offer
         return Capacity(
             worker=self.name,
@@ -93,7 +93,7 @@ def known_as(name: str, holder: Holder) -> str:
 
 
 def problems(said: wire.Register, holder: Holder = ANYBODY) -> Iterator[str]:
-    """What is wrong with a registration, in words, of a worker with that token."""
+    """Yield a message for each fault of a registration, of a worker with that token."""
     if not LABEL.fullmatch(said.name) or said.name == HERE:
         yield f"the name {said.name!r:.130} must be 1 to 100 characters without blanks and commas, and not {HERE!r}"
     if not LABEL.fullmatch(said.instance):

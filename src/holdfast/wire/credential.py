@@ -1,4 +1,4 @@
-"""What a gRPC port and its clients show each other: certificates, and tokens as metadata. Where a server may listen without.
+"""The certificates and tokens that a gRPC port and its clients exchange, and the addresses where a server may listen without.
 
 Never here: whose a token is (service.access), what is said.
 """
@@ -17,7 +17,7 @@ from holdfast.service.access.identity import HEADER, SCHEME, Holder, Identity, i
 
 
 class Tls(NamedTuple):
-    """What a server shows. With `client_ca` it takes only clients whose certificate that authority signed."""
+    """A server's certificate and key. With `client_ca` it accepts only clients whose certificate that authority signed."""
 
     certificate: Path | None = None
     key: Path | None = None
@@ -28,7 +28,7 @@ NO_TLS: Final = Tls()
 
 
 class Trust(NamedTuple):
-    """What a client says and believes. With `ca` it speaks TLS, to servers whose certificate that authority signed."""
+    """A client's token and certificates. With `ca` it speaks TLS, to servers whose certificate that authority signed."""
 
     token: str | None = None
     ca: Path | None = None
@@ -51,10 +51,10 @@ def _read(file: Path, what: str) -> bytes:
 
 
 def server_credentials(address: str, identity: Identity, tls: Tls) -> Any:
-    """What a server's port is made with, None for one without TLS.
+    """Return the credentials of a server's port; None for one without TLS.
 
-    Raises UsageError for a port that others could reach and that has not both TLS and a token: whoever reaches it starts
-    workflows, and is given the work of others.
+    Raises UsageError for a port that others could reach and that lacks TLS or a token: everyone who reaches it can start
+    workflows, and receives the work of others.
     """
     host, _ = split(address)
     if (tls.certificate is None) != (tls.key is None):
@@ -97,5 +97,5 @@ def channel(address: str, trust: Trust, options: Iterable[tuple[str, Any]]) -> A
 
 
 def metadata(trust: Trust) -> tuple[tuple[str, str], ...]:
-    """What a client sends with each call."""
+    """Return the metadata that a client sends with each call."""
     return () if trust.token is None else ((HEADER, f"{SCHEME}{trust.token}"),)

@@ -1,4 +1,4 @@
-"""What a connected worker is and has. Never here: a connection."""
+"""A connected worker's name, labels and resources. Never here: a connection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """What a worker is and has, in the units of a Demand."""
+    """A worker's name, labels and resources, in the units of a Demand."""
 
     name: str
     labels: Sequence[str] = ()

@@ -1,5 +1,5 @@
-"""What is on its way to the other end of a stream. What comes together goes in one message: each costs both ends more than
-what it says. Bounded: who does not read is not waited for.
+"""The messages on their way to the other end of a stream. Those of one moment share a message, because each message costs both
+ends more than its content. Bounded: a peer that does not read is not waited for.
 
 Never here: what is said.
 """

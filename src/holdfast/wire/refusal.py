@@ -45,7 +45,8 @@ def code(problem: BaseException) -> grpc.StatusCode:
 
 
 def words(problem: BaseException) -> str:
-    """What the error says, as far as it fits. Of what nobody expected only the kind: it may name what is no one's business."""
+    """Return the error's message, shortened if it is too long. Of an unexpected error only the kind is shown, because its
+    message may name private data."""
     text = problem.message if isinstance(problem, HoldfastError) else f"{type(problem).__name__} in the server; see its log."
     raw = text.encode()
     if len(raw) <= _MOST_BYTES:

@@ -39,9 +39,12 @@ _MOST_WORDS: Final = 4000
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """How long a worker may be silent (`lease_s`), how often each side speaks at least, how long an acknowledgement may
-    take; how many workers there may be (of one token half of what others leave), messages on their way to one, and calls of one
-    job at a time."""
+    """The limits of connections and messages.
+
+    A worker may be silent for `lease_s`. Each side speaks at least every `heartbeat_s`, and an acknowledgement may take
+    `ack_s`. There may be `workers` in all (of one token, half of what others leave), `messages` on their way to one worker, and
+    `calls` of one job at a time.
+    """
 
     lease_s: float = 6.0
     heartbeat_s: float = 2.0

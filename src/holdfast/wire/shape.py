@@ -1,5 +1,5 @@
-"""How many fields a message has, told from its bytes: the message itself is made only of so many. Two bytes on the wire may be
-an object in memory, and a message of 4 MiB two million of them.
+"""The number of fields in a message, counted from its bytes: a message with too many is never built. Two bytes on the wire may
+be an object in memory, and a message of 4 MiB two million of them.
 
 Never here: what a field means.
 """

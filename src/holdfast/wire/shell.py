@@ -56,7 +56,7 @@ async def _run(job: Job, runner: LocalRunner, order: Order) -> Done:
 
 
 def _told(done: Done | None) -> Any:
-    """What is said of a script, as JSON data that fits into a message."""
+    """Return the report on a script as JSON data that fits into a message."""
     said = msgspec.to_builtins(done)
     size = len(msgspec.json.encode(said))
     if done is None or done.ending is None or size <= MESSAGE_BYTES - _SLACK_BYTES:

@@ -19,7 +19,7 @@ _UNNAMED: Final = "workflow"
 
 
 class Submissions:
-    """What makes workflows of files. It keeps none of them."""
+    """A parser of submitted workflow files. It keeps none of them."""
 
     def __init__(self, blobs: str, variables: Mapping[str, str]) -> None:
         """`blobs` is where large payloads go, as the settings name it; `variables` are what `vars` has."""

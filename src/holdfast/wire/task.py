@@ -1,4 +1,4 @@
-"""What a worker's tasks are written with: `Tasks` collects them, `Job` is what each is given.
+"""The API for a worker's tasks: `Tasks` collects them, and each call of one is given a `Job`.
 
 Never here: a connection; grpc, so that a file which only defines tasks stays quick to import.
 """
@@ -25,7 +25,7 @@ class CallFailed(StepError):
 
 
 class Asks(Protocol):
-    """How a job reaches its server."""
+    """A job's connection to its server."""
 
     async def call(self, job: str, number: int, **asked: Any) -> Any: ...
 
@@ -75,9 +75,10 @@ class Job:
         self._asks.progress(self.id, text)
 
     async def next(self, done: Any) -> Any:
-        """What to do next, of work that comes piece by piece; None when there is no more. `done` is what became of the piece
-        before, None before the first. What is to be ended before it is done has its
-        `piece` cancelled."""
+        """Return the next piece of work that comes piece by piece; None if there is no more.
+
+        `done` is the result of the piece before, None before the first. A piece that is to end early has its `piece` cancelled.
+        """
         return await self._asks.call(self.id, self._next(), done=done)
 
     async def line(self, text: str) -> None:

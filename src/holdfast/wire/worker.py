@@ -271,7 +271,7 @@ class Worker:
             self._rest()
 
     async def _result(self, job: Job, body: Callable[..., Any], arguments_json: str) -> wire.Result:
-        """What came of the body, whatever it was."""
+        """Run the body and return its result, which may be an error."""
         try:
             arguments = msgspec.json.decode(arguments_json)
             names = list(inspect.signature(body).parameters)
@@ -300,7 +300,7 @@ class Worker:
         self._rest()
 
     def _rest(self) -> None:
-        """Whether there is nothing more to do here."""
+        """Mark the worker as idle if it drains, and no job and no result is left."""
         if self._draining and not self._jobs and not self._results:
             self._idle.set()
 

@@ -74,7 +74,7 @@ class Workflows:
         }
 
     def _who(self, said: Any = None) -> Principal:
-        """Who a client says acts; without a name it is the client itself, where its token tells who that is."""
+        """Return the principal that a client names; without a name it is the client itself, if its token identifies it."""
         by, roles = getattr(said, "by", ""), getattr(said, "roles", ())
         return self._holder.principal(by, tuple(roles), origin=self._origin, trace_id=self._trace_id)
 
