@@ -1,6 +1,5 @@
-"""How a server of the test kit speaks HTTP: uvicorn's protocol without its server, which polls, takes the process's
-signals and waits for its clients. No path is served here.
-"""
+"""An HTTP server for the test kit: uvicorn's protocol without its server, which polls, takes the process's signals and waits
+for its clients. No path is served here."""
 
 import asyncio
 import socket
@@ -30,7 +29,7 @@ class HttpServer(LoopbackServer):
 
     @abstractmethod
     def _application(self) -> Starlette:
-        """What is served."""
+        """Return the application to serve."""
 
     async def _open(self, listener: socket.socket) -> None:
         config = Config(

@@ -1,4 +1,4 @@
-"""How a server of the test kit lives: on the loopback interface only, in a thread with an event loop of its own.
+"""The life cycle of a test kit's server: on the loopback interface only, in a thread with an event loop of its own.
 
 A thread, because the server must answer while the test's own loop is blocked, and in tests that have none. Stopping
 waits for no client: hung requests are what these servers are for. No protocol is spoken here.

@@ -42,10 +42,10 @@ Outcome = Literal["accepted", "reply_dropped", "refused"]
 
 
 class MailRecord(Struct, frozen=True):
-    """What the journal knows of one message. A message whose reply was dropped has arrived; a refused one has not.
+    """The journal's entry for one message. A message whose reply was dropped has arrived; a refused one has not.
 
-    `to` is the envelope's, sorted: who really gets it. `body_sha256` is of the decoded content, so that neither the
-    transfer encoding nor a multipart's boundary matters.
+    `to` is the envelope's, sorted: the actual recipients. `body_sha256` is of the decoded content, so that neither the transfer
+    encoding nor a multipart's boundary matters.
     """
 
     number: int
@@ -60,7 +60,8 @@ class MailRecord(Struct, frozen=True):
 
 
 class MailRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When all of the first part holds, the rest happens; the first rule that applies is the only one."""
+    """A condition and its effects: if all of the first part holds, the rest happens. Only the first rule that applies
+    counts."""
 
     why: str = ""
 
@@ -91,12 +92,12 @@ def read_mail(journal: Path) -> list[MailRecord]:
 
 
 def arrived(records: Iterable[MailRecord]) -> list[MailRecord]:
-    """Those that somebody would have in their mailbox."""
+    """Return the records of messages that reached a mailbox."""
     return [record for record in records if record.outcome != "refused"]
 
 
 def duplicates(records: Sequence[MailRecord]) -> list[MailRecord]:
-    """Those that arrived though one before them had the same key, or the same recipients, subject and body."""
+    """Return the messages that arrived after another with the same key, or with the same recipients, subject and body."""
     seen: set[object] = set()
     found = []
     for record in arrived(records):

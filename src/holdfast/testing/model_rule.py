@@ -1,4 +1,4 @@
-"""What a test may say about the model: when a rule applies, what is answered then, and what goes wrong.
+"""The rules that a test gives a scripted model: when a rule applies, what it answers then, and what goes wrong.
 
 Rules are plain values, the same in Python and in a JSON file; nothing is decided or counted here.
 """
@@ -38,7 +38,7 @@ class Fault(Struct, frozen=True, forbid_unknown_fields=True):
     message: str = "A fault that was asked for."
 
     def silences(self, call: Call) -> bool:
-        """Whether it leaves no answer to read, whatever the model would have said."""
+        """Return True if the fault leaves no answer to read, whatever the model would have replied."""
         if self.kind == "stream_error":
             return not call.stream
         return self.kind in ("status", "hang", "cut_before_reply", "malformed_body")
@@ -52,7 +52,7 @@ class ToolCall(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When all of the first part holds, the rest happens.
+    """A condition and its effects: if all of the first part holds, the rest happens.
 
     A rule that answers nothing (only a fault, a latency or a usage) leaves the answer to the rules after it. A rule
     that would call a tool which is not offered does not apply: no model can.

@@ -68,11 +68,10 @@ Outcome = Literal["sent", "cut", "client_left"]
 
 
 class CallRecord(Struct, frozen=True):
-    """What the journal knows of one call.
+    """The journal's entry for one call.
 
-    `used` is the truth about the tokens, whatever the reply claimed; None when the fault left no answer. `status` is
-    that of the reply, 0 where there was to be none. `outcome` is None while the call waits, and for ever if the server
-    was killed meanwhile.
+    `used` is the truth about the tokens, whatever the reply claimed; None if the fault left no answer. `status` is that of the
+    reply, 0 if there was to be none. `outcome` is None while the call waits, and for ever if the server was killed meanwhile.
     """
 
     number: int
@@ -107,7 +106,7 @@ def read_calls(journal: Path) -> list[CallRecord]:
 
 
 def environment(port: int) -> dict[str, str]:
-    """What clients of the providers read from the environment, pointing at a server on that port."""
+    """Return the environment variables of the providers' clients, pointing at a server on that port."""
     return {
         "ANTHROPIC_BASE_URL": f"http://{LOOPBACK}:{port}",
         "ANTHROPIC_API_KEY": API_KEY,
@@ -364,7 +363,7 @@ def _json(body: dict[str, Any]) -> bytes:
 
 
 async def _client_left(receive: Receive, *, within_s: float | None) -> bool:
-    """Whether the client closes the connection within that time; without a limit, waits until it does."""
+    """Return True if the client closes the connection within that time; without a limit, wait until it does."""
     if within_s == 0:
         return False
     try:

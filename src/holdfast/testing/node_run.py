@@ -51,7 +51,7 @@ _DECIDING: Final = ("branch", "check")
 
 
 class Decided(NamedTuple):
-    """What a person decided: at a gate before the node, or to a question of the node itself."""
+    """A person's decision: at a gate before the node, or on a question of the node itself."""
 
     decision: str
     data: Any = None
@@ -67,7 +67,7 @@ class ToolCall(NamedTuple):
 
 
 class NodeOutcome(NamedTuple):
-    """What became of the node. `status` is `completed`, `failed`, `skipped`, or `waiting` for a person or a signal."""
+    """The outcome of the node. `status` is `completed`, `failed`, `skipped`, or `waiting` for a person or a signal."""
 
     status: str
     output: Any
@@ -201,7 +201,7 @@ def _alone(workflow: Workflow, node: str, outputs: Mapping[str, Any], tools: Map
 
 
 def _way_back(made: Workflow, node: str) -> str:
-    """Where loops of the node lead to: a node before it that lets it begin once."""
+    """Return the target of the node's loops: a node before it that lets it begin once."""
 
     async def again(state: StateView, ctx: Context) -> None:
         if state.visits(_AGAIN) > 1:
@@ -294,7 +294,7 @@ def _came_to_an_end(state: State, node: str) -> bool:
 
 
 async def _outcome(engine: Engine, run: Run, node: str, model: _Replies) -> NodeOutcome:
-    """What the history says of the first visit of the node."""
+    """Return the outcome of the node's first visit, read from the history."""
     status, output, error, shown = "waiting", None, None, None
     decisions: tuple[str, ...] = ()
     calls: dict[str, ToolCall] = {}

@@ -61,7 +61,8 @@ class Asked(NamedTuple):
 
 
 class ObjectRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When all of the first part holds, the rest happens; the first rule that applies is the only one."""
+    """A condition and its effects: if all of the first part holds, the rest happens. Only the first rule that applies
+    counts."""
 
     why: str = ""
 
@@ -90,7 +91,7 @@ class ObjectServer(HttpServer):
 
     @property
     def environment(self) -> dict[str, str]:
-        """What clients of S3 read from the environment, pointing at this server."""
+        """The environment variables of S3 clients, pointing at this server."""
         return {
             "AWS_ENDPOINT_URL": f"http://{LOOPBACK}:{self.port}",
             "AWS_ALLOW_HTTP": "true",
@@ -188,7 +189,7 @@ def _canonical(query: str) -> str:
 
 
 def _unsigned(request: Request, body: bytes) -> str | None:
-    """What is wrong with the signature of a request, as S3 says it.
+    """Return S3's error code for the signature of a request; None if the signature is right.
 
     https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
     """

@@ -24,7 +24,7 @@ async def streamed(asked: Awaitable[ModelReply]) -> AsyncGenerator[ModelDelta | 
 
 
 def pieces(reply: ModelReply) -> Iterator[ModelDelta]:
-    """What comes of it before it is whole."""
+    """Yield the deltas of a reply, which come before it is complete."""
     for text in _cut(reply.text):
         yield TextDelta(text)
     for call in (*reply.tool_requests, *([reply.answer] if reply.answer is not None else [])):

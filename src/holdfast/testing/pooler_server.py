@@ -20,7 +20,7 @@ _LENT: Final = 12
 
 
 def installed() -> str | None:
-    """Where pgbouncer is, if it is."""
+    """Return the path of pgbouncer; None if it is not installed."""
     return shutil.which(_PROGRAM) or shutil.which(_PROGRAM, path="/usr/sbin:/usr/local/sbin")
 
 

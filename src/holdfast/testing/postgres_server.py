@@ -56,7 +56,7 @@ class PostgresServer:
         return self.url_of("postgres")
 
     def url_of(self, database: str, *, port: int | None = None) -> str:
-        """Where a database of this server is; through another `port`, should a proxy listen there."""
+        """Return the URL of a database of this server; through another `port` if a proxy listens there."""
         return f"postgresql://{SUPERUSER}@127.0.0.1:{port or self.port}/{database}"
 
     @property

@@ -12,7 +12,7 @@ from holdfast.testing.wire import Call, Usage
 
 
 class RateLimit(Struct, frozen=True, kw_only=True):
-    """What a provider allows for a model. A bucket holds what it refills in `capacity_s`."""
+    """A provider's limits for a model. A bucket holds the amount that it refills in `capacity_s`."""
 
     requests_per_min: int | None = None
     tokens_per_min: int | None = None
@@ -28,7 +28,7 @@ class _Bucket:
         self._at_s = 0.0
 
     def wait_s(self, amount: float, now_s: float) -> float:
-        """How long until it holds `amount`; 0 for now."""
+        """Return the seconds until the bucket holds `amount`; 0 if it does now."""
         self._level = min(self._capacity, self._level + (now_s - self._at_s) * self._per_s)
         self._at_s = now_s
         return max(0.0, (amount - self._level) / self._per_s)

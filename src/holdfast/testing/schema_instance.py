@@ -75,7 +75,7 @@ class _Instance:
         return schema
 
     def _at(self, reference: str) -> Schema:
-        """What a pointer into the schema's own document shows, by RFC 6901."""
+        """Return the part of the schema's own document that a pointer names, by RFC 6901."""
         found: Any = self._root
         for step in reference.removeprefix("#").split("/")[1:]:
             found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
@@ -153,7 +153,8 @@ class _Instance:
         return values[self._hash(name) % len(values)]
 
     def _place(self, value: Any) -> int | None:
-        """Where the text mentions the value, as a word of its own or the beginning of one."""
+        """Return the position at which the text mentions the value, as a word of its own or the beginning of one; None if
+        nowhere."""
         words = r"[\s_-]+".join(re.escape(word) for word in re.split(r"[\s_-]+", str(value)) if word)
         found = re.search(rf"\b{words}", self._text, re.IGNORECASE) if words else None
         return found.start() if found else None

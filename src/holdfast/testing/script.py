@@ -1,4 +1,4 @@
-"""What a server of the test kit is told to do: rules in order, changeable while it runs.
+"""The instructions for a test kit's server: rules in order, changeable while it runs.
 
 A script only finds the rules that apply; what a rule means is its server's business.
 """
@@ -26,7 +26,7 @@ class ScriptRule(Protocol):
         """Applies to the first so many requests that match."""
 
     def matches(self, request: Any, /) -> bool:
-        """Whether the request meets the condition, however often others did before."""
+        """Return True if the request meets the condition, however often others did before."""
 
 
 RuleT = TypeVar("RuleT", bound=ScriptRule)

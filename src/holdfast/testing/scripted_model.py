@@ -30,7 +30,7 @@ class _Said(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """What is to be sent. `used` is the truth, `answer.usage` what the reply claims; both None without an answer."""
+    """A reply to send. `used` is the truth, `answer.usage` is the usage that the reply claims; both None without an answer."""
 
     kind: Kind
     answer: Answer | None
@@ -84,7 +84,7 @@ class ScriptedModel:
 
 
 class _PromptCache:
-    """Which marked prefixes of prompts each model has seen. Nothing expires; at the bound the oldest go."""
+    """The marked prefixes of prompts that each model has seen. Nothing expires; at the bound the oldest go."""
 
     def __init__(self) -> None:
         self._seen: dict[str, None] = {}
@@ -107,7 +107,7 @@ class _PromptCache:
 
 
 def _said(rule: Rule, call: Call) -> _Said:
-    """What the model would say, were nothing to go wrong and no limit reached."""
+    """Return the model's answer as if nothing goes wrong and no limit is reached."""
     text = _filled(rule.text or "", call)
     uses = _uses(rule.tool_calls, call)
     value = rule.output

@@ -1,4 +1,4 @@
-"""How a server that somebody else wrote is run for a test or a trial: in a folder of its own, ended when its owner ends.
+"""A third-party server run for a test or a trial: in a folder of its own, ended when its owner ends.
 
 Never here: which server it is, or what is said to it.
 """
@@ -30,7 +30,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Account:
-    """Who the server runs as: ourselves; but root's servers run as `nobody`, because PostgreSQL refuses root."""
+    """The account that the server runs as: ourselves; but root's servers run as `nobody`, because PostgreSQL refuses root."""
 
     def __init__(self) -> None:
         self.uid = self.gid = None
@@ -64,7 +64,7 @@ class Account:
         return [*becomes, *words], {}
 
     def can_run(self, program: Path) -> bool:
-        """Whether the account can reach and execute `program`."""
+        """Return True if the account can reach and execute `program`."""
         try:
             self.run([program, "--version"])
         except (OSError, subprocess.SubprocessError):
@@ -167,7 +167,8 @@ def _setpriv() -> str | None:
 
 
 def _die_with(parent: int) -> Callable[[], None]:
-    """What a child does before it becomes the server: have the kernel end it when the process `parent` is gone."""
+    """Return a function for a child to run before it becomes the server: it has the kernel end the child when the process
+    `parent` is gone."""
 
     def prepare() -> None:
         _libc.prctl(_DEATH_SIGNAL, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What every model provider's wire format has in common: a request read, an answer to write.
+"""The parts that all model providers' wire formats share: a request read, an answer to write.
 
 The scripted model sees nothing else of a format, and a format sees nothing of rules or faults of the connection.
 """
@@ -83,7 +83,7 @@ class Call(Struct, frozen=True):
 
     @property
     def turn(self) -> int:
-        """Which answer of the conversation is asked for, counted from 1."""
+        """The number of the answer that the conversation asks for, counted from 1."""
         return 1 + sum(turn.assistant for turn in self.turns)
 
     @property
@@ -100,7 +100,7 @@ class ToolUse(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """What the model says. `usage` is what the reply reports: None where the report is missing."""
+    """A model's answer. `usage` is the usage that the reply reports: None if the report is missing."""
 
     id: str
     text: str

@@ -1,7 +1,7 @@
-"""Which addresses an HTTP tool may connect to.
+"""The addresses that an HTTP tool may connect to.
 
-A name is resolved once for a call, and what was checked is what is connected to: asking again would let a name mean a
-public address while it is checked and a private one while it is called. Never here: a connection.
+A name is resolved once for a call, and the tool connects to the address that was checked. A second look-up could return a
+private address after a public one was checked. Never here: a connection.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def is_number(host: str) -> bool:
 
 
 def may_be_called(address: Address, allowed: Sequence[Network] = ()) -> bool:
-    """Whether `address` is public, or in an allowed network. IPv4 inside IPv6 counts as the IPv4 address that it is."""
+    """Return True if `address` is public, or in an allowed network. IPv4 inside IPv6 counts as the IPv4 address that it is."""
     meant = _meant(address)
     if any(each in network for each in {address, meant} for network in allowed):
         return True

@@ -45,7 +45,7 @@ _MAX_MASKED: Final = 1_000_000
 
 
 class ToolContext:
-    """What a tool gets as `ctx`: the run it works for, its key, and secrets by name."""
+    """The `ctx` that a tool receives: the run it works for, its key, and secrets by name."""
 
     def __init__(self, tool: Tool, journal: Journal, key: str, secrets: Secrets) -> None:
         self.run_id: str = journal.run
@@ -132,7 +132,7 @@ class ToolExecutor:
     async def _is_asked(
         self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any], rule: ToolRule | None, key: str | None
     ) -> bool:
-        """Whether a person is asked about a call now, and has not said beforehand that it need not be."""
+        """Return True if the call needs a person's approval now, and no pre-approval covers it."""
         if _repeats(journal, path, tool, arguments, key):
             return True
         if not _asks(tool, arguments, rule):
@@ -178,8 +178,8 @@ class ToolExecutor:
     async def _refused(
         self, journal: Journal, path: Path, name: str, arguments: Any, key: str | None, error: ErrorRecord
     ) -> Recall:
-        """What a call that may not be made comes to: its refusal, recorded once. If it was made before it was
-        forbidden, what became of it stands."""
+        """Return the outcome of a call that may not be made: its refusal, recorded once. If the call was made before it was
+        forbidden, its recorded outcome stands."""
         args_hash = _hash_of(name, arguments, key)
         known = await journal.recall(path, "tool", name, args_hash, arguments)
         if known is None:
@@ -189,7 +189,8 @@ class ToolExecutor:
     async def _answer(
         self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any], rule: ToolRule | None
     ) -> dict[str, Any]:
-        """What a person answers: the arguments that are let through, as shown or edited, or what the call comes to unmade."""
+        """Return a person's approval, with the arguments as shown or edited. Raises _Refusal if the person declines, or the
+        request expires."""
         args_hash = digest([tool.name, arguments])
         try:
             answer = await journal.approve(path, tool.name, args_hash, arguments, tool.schema, rule)
@@ -339,7 +340,7 @@ class _Refusal(Exception):
 
 
 def _named(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What of `given` the function has a parameter for; everything, where it takes any name."""
+    """Return the entries of `given` for which the function has a parameter; all of them if it takes any name."""
     parameters = inspect.signature(function).parameters
     if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
         return dict(given)
@@ -375,14 +376,14 @@ def _repeats(journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any]
 
 
 def _asks(tool: Tool, arguments: dict[str, Any], rule: ToolRule | None) -> bool:
-    """Whether a person is asked about a call. No rule lets through what is irreversible."""
+    """Return True if a person is asked about a call. No rule lets an irreversible call through unasked."""
     if rule is not None and not tool.irreversible:
         return rule.then == "ask"
     return tool.approval(arguments) if callable(tool.approval) else tool.approval
 
 
 def _rule(journal: Journal, tool: Tool, arguments: dict[str, Any]) -> ToolRule | None:
-    """What the workflow's rules say of a call, also of one that a person has edited. Raises _Refusal where they deny it."""
+    """Return the workflow's rule for a call, also for one that a person has edited. Raises _Refusal if it denies the call."""
     rule = ruling(journal.tool_rules, tool.name, arguments, journal.tenant)
     if rule is None or rule.then != "deny":
         return rule

@@ -79,7 +79,7 @@ def secret(name: str, *, prefix: str = "") -> Secret:
 
 @dataclass(frozen=True)
 class HttpLookup:
-    """How an HTTP tool finds out whether a call of unknown outcome has happened."""
+    """An HTTP tool's lookup, which finds out if a call of unknown outcome has happened."""
 
     url: str
     found: Callable[[dict[str, Any]], Any] | None = None
@@ -197,7 +197,7 @@ def http_tool(
 
 @dataclass(frozen=True)
 class _Endpoint:
-    """Where a tool's requests go and how they are made of its arguments."""
+    """The address of a tool's requests, and the rules that make them from its arguments."""
 
     method: str
     url: UrlTemplate

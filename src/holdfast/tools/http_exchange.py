@@ -34,9 +34,9 @@ _SAME_REQUEST: Final = frozenset({307, 308})
 
 
 class Bounds(NamedTuple):
-    """How far an exchange may go. `timeout_s` is for all of it, from the name's resolution to the last byte.
+    """The limits of an exchange. `timeout_s` is for all of it, from the name's resolution to the last byte.
 
-    `accepted` are statuses outside 2xx whose answers are wanted as whole as those.
+    `accepted` are statuses outside 2xx whose bodies must be complete as well.
     """
 
     timeout_s: float
@@ -47,7 +47,7 @@ class Bounds(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What is sent. `origin` is (scheme, host, port)."""
+    """An HTTP request to send. `origin` is (scheme, host, port)."""
 
     method: str
     origin: tuple[str, str, int]
@@ -67,7 +67,7 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What came back. `unreadable` says why a body is not there although one came."""
+    """An HTTP response. `unreadable` says why `body` is empty although a body came."""
 
     status: int
     headers: Mapping[str, str]
@@ -77,7 +77,7 @@ class Reply(NamedTuple):
 
 
 class _Progress:
-    """How far one request got."""
+    """The progress of one request."""
 
     def __init__(self, may_send: Callable[[], bool]) -> None:
         self._may_send = may_send

@@ -1,4 +1,4 @@
-"""What an HTTP reply means for an effect: it happened, it did not, nobody can know, or not now.
+"""The meaning of an HTTP reply for an effect: it happened, it did not, it is unknown, or not now.
 
 Never here: a connection.
 """

@@ -1,9 +1,10 @@
-"""What an exception of a tool says about the world: it failed, it never got there, or nobody can know.
+"""The meaning of a tool's exception for the world: the effect failed, the request never arrived, or it is unknown.
 
-A tool that raises is taken at its word: it failed. Time-outs, broken connections and a server's own faults (HTTP 5xx)
-say by their nature that they do not know; a tool says so itself with OutcomeUnknown. ToolFailed and OutcomeUnknown may
-carry an `error_class` and a `retry_after_s` as facts. Of a group of exceptions each member counts: if one of them does not
-know, nobody does. Nothing here raises, whatever the exception does when it is looked at. Never here: calling anything.
+A tool that raises is believed: its effect failed. Time-outs, broken connections and a server's own faults (HTTP 5xx) mean by
+their nature that the outcome is unknown; a tool reports that itself with OutcomeUnknown. ToolFailed and OutcomeUnknown may
+carry an `error_class` and a `retry_after_s` as facts. Of a group of exceptions each member counts: if the outcome of one is
+unknown, the outcome of the call is. Nothing here raises, whatever the exception does when it is inspected. Never here: calling
+anything.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def _is_lost_by_name(kind: type) -> bool:
 
 
 def _is_server_fault(problem: BaseException) -> bool:
-    """Whether an HTTP library says that the server broke while it was at it: it may have been done before."""
+    """Return True if an HTTP library reports that the server broke while it handled the request: the effect may have happened
+    before."""
     for holder in (problem, fact(problem, "response")):
         for name in ("status_code", "status", "code"):
             found = fact(holder, name)
@@ -103,11 +105,11 @@ def _error_class(problem: BaseException) -> str:
 
 
 def retry_after_s(problem: BaseException) -> float | None:
-    """How long the other side asks to be left alone, if the exception carries that."""
+    """Return the seconds that the other side asks to wait before a retry; None if the exception carries none."""
     found = [fact(each, "retry_after_s") for each in leaves(problem) if issubclass(type(each), StepError)]
     return max((float(each) for each in found if type(each) in (int, float) and 0 <= each < math.inf), default=None)
 
 
 def describe(problem: BaseException) -> str:
-    """What happened, in one line."""
+    """Return one line that describes the exception."""
     return trace.told(problem)
