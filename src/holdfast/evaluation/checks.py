@@ -6,20 +6,20 @@ from holdfast.core.views.trajectory import Trajectory, Visit
 
 
 def assert_went_to_approval(path: Trajectory, gate: str) -> None:
-    """That a person was asked at `gate`: "did high-risk recommendation go to approval?\""""
+    """Raise AssertionError unless a person was asked at `gate`: "did high-risk recommendation go to approval?"."""
     if not any(each.node == gate for each in path.approvals):
         raise AssertionError(f"Nobody was asked at {gate!r}. {_went(path)}")
 
 
 def assert_stopped_before(path: Trajectory, node: str) -> None:
-    """That the run never came to `node`: "did insufficient evidence stop before drafting?\""""
+    """Raise AssertionError if the run came to `node`: "did insufficient evidence stop before drafting?"."""
     if node in path.nodes:
         raise AssertionError(f"The run came to {node!r}. {_went(path)}")
 
 
 def assert_failed_at(path: Trajectory, node: str) -> None:
-    """That `node` failed and nothing was done after it: "did unauthorized user fail at access resolution?" What an edge for
-    errors led to may come after it where it fails as well."""
+    """Raise AssertionError unless `node` failed and no later node succeeded: "did unauthorized user fail at access resolution?"
+    Nodes that an error edge led to may come after it if they fail as well."""
     nodes = [each.node for each in path.visits]
     after = path.visits[nodes.index(node) :] if node in nodes else ()
     if not after or not all(_refused(each) for each in after):
@@ -27,13 +27,13 @@ def assert_failed_at(path: Trajectory, node: str) -> None:
 
 
 def assert_came_back_to(path: Trajectory, node: str) -> None:
-    """That the run came to `node` again: "did stale policy retrieval trigger correction?\""""
+    """Raise AssertionError unless the run came to `node` again: "did stale policy retrieval trigger correction?"."""
     if path.nodes.count(node) < 2:
         raise AssertionError(f"The run never came back to {node!r}. {_went(path)}")
 
 
 def assert_caught_by(path: Trajectory, check: str) -> None:
-    """That `check` did not let everything pass: "did validation catch unsupported claim?\""""
+    """Raise AssertionError unless `check` rejected something: "did validation catch unsupported claim?"."""
     if not any(each.node == check and _refused(each) for each in path.visits):
         raise AssertionError(f"{check!r} caught nothing. {_went(path)}")
 

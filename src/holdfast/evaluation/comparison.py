@@ -1,4 +1,5 @@
-"""Where two paths part: what one run came to, called and used that another did not. Never here: which of them is better."""
+"""The differences between two paths: the nodes, calls and amounts of one run that another lacks. Never here: which of them is
+better."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
     @property
     def same_way(self) -> bool:
-        """Whether both came to the same nodes in the same order, with the same decisions, calls of tools and end."""
+        """True if both visited the same nodes in the same order, with the same decisions, tool calls and end."""
         return not (self.status or self.decisions or self.tools) and all(part.of == "both" for part in self.nodes)
 
 

@@ -68,7 +68,7 @@ class TrajectoryEvaluator(Evaluator[object, Trajectory, object]):
         }
 
     def build_serialization_arguments(self) -> dict[str, Any]:
-        """What a dataset file says of it."""
+        """Return the arguments that a dataset file stores for this evaluator."""
         return {"expected": msgspec.to_builtins(self.expected)}
 
 

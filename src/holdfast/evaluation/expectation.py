@@ -1,4 +1,4 @@
-"""What is expected of a path, and what the path made of it. Never here: running anything."""
+"""The expectations of a path, and the evaluation of a path against them. Never here: running anything."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _ARROW: Final = "->"
 
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a path must be like. What is not said is not asked, but for `final_state`, and calls that nobody needed.
+    """The requirements for a path. A field that is not set is not checked, except `final_state` and unnecessary calls.
 
-    `nodes` are come to, `exact`ly these, `in_order` with others between them, or in `any_order`. `unsafe` are ways that
-    must not be gone, "draft -> send". `approvals` names by node or tool the gate at which a person must have approved, by his
-    latest decision there, and once for each visit of a node. `tools` are those that may be called. `supported_by` is the check
-    that must have let the answer pass, the last time that it was asked.
+    `nodes` must be visited: `exact`ly these, `in_order` with others between them, or in `any_order`. `unsafe` are transitions
+    that must not occur, "draft -> send". `approvals` names, by node or tool, the gate at which a person must have approved, by
+    the latest decision there, and once for each visit of a node. `tools` are those that may be called. `supported_by` is the
+    check that must have let the answer pass, the last time that it ran.
     """
 
     nodes: tuple[str, ...] = ()
@@ -55,9 +55,9 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class WorkflowTrajectoryEval(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of what was expected of a run; the fields are those of the document, with a sentence for each miss.
+    """The result of evaluating a run; the fields are those of the document, with a sentence for each miss.
 
-    `final_answer_supported` is None where nothing was said that would support it.
+    `final_answer_supported` is None if nothing was named that would support it.
     """
 
     run_id: str
@@ -77,7 +77,7 @@ class WorkflowTrajectoryEval(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def judged(self) -> Judged:
-        """What is kept of it (`engine.keep_evaluation`)."""
+        """The part that is stored (`engine.keep_evaluation`)."""
         return Judged(self.scenario_id, self.run_id, self.misses, self.cost_nanousd, self.replayed)
 
     @property

@@ -23,8 +23,8 @@ from holdfast.settings import Settings
 async def judge(
     suite: Suite, workflow: Workflow, settings: Settings | None = None
 ) -> AsyncGenerator[WorkflowTrajectoryEval, None]:
-    """What each scenario of a suite came to, in their order; of one of recorded runs each run by itself. What a replay asks for
-    and its record does not have is missed.
+    """Yield the evaluation of each scenario of a suite, in their order; for a suite of recorded runs, of each run. A call of a
+    replay that its record lacks counts as a miss.
 
     The files of records are read first. Raises UsageError for one that is wrong, and for a scenario that cannot be run.
     """

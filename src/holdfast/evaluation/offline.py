@@ -32,7 +32,7 @@ _REFUSED: Final = frozenset(
 
 
 class _Refusals:
-    """How many have asked for it now, and what was refused; an audit hook cannot be taken out again."""
+    """The number of callers that ask for refusals now, and the refused calls. An audit hook cannot be removed again."""
 
     def __init__(self) -> None:
         self.asked = 0

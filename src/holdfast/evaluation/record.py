@@ -1,4 +1,5 @@
-"""What a run was told, read from its history: by models, tools and its own code, by people and by programs, each in its place.
+"""The inputs that a run received, read from its history: from models, tools and its own code, from people and programs, each in
+its place.
 
 Never here: a file of records (recording), running anything (replaying).
 """
@@ -28,7 +29,7 @@ _UNTOLD: Final = frozenset({"now", "left", "result", "uuid", VERSION})
 
 
 class Answered(NamedTuple):
-    """What one call came to: a value or an error, and by what it is known."""
+    """The outcome of one call, a value or an error, with the facts that identify the call."""
 
     step: StepId
     path: Path
@@ -44,7 +45,7 @@ class Answered(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """What an attempt at a step of plain code, or of scripts, came to, after its calls."""
+    """The outcome of an attempt at a step of plain code or of scripts, after its calls."""
 
     output: Payload = NULL
     decisions: tuple[str, ...] | None = None
@@ -54,7 +55,7 @@ class Tried(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """What a person said at a gate, so long after it was opened; or that nobody did, and it `expired`."""
+    """A person's answer at a gate, `after_ms` after it was opened; or the fact that the gate `expired` without one."""
 
     decision: str
     data: Any = None
@@ -209,7 +210,8 @@ class Told:
                 self.operations[id_, path] = msgspec.structs.replace(op)
 
     def find(self, step: StepId, path: Path, kind: str, name: str, args_hash: str) -> Answered | None:
-        """What the next call comes to that is made there, taken out of what is left: that of its place, or else of its step."""
+        """Return the outcome of the next call at that place, and remove it from the calls that are left. A call at the same
+        path goes first, then any other of the step."""
         left = self.calls.get(step, [])
         same = [
             each
@@ -222,20 +224,20 @@ class Told:
         return found
 
     def paid_from(self, step: StepId) -> int:
-        """What the models' answers cost that are left, of a step and of whatever began after it."""
+        """Return the cost of the models' answers that are left, of a step and of all steps that began after it."""
         steps = [*self.tries]
         later = steps[steps.index(step) :] if step in steps else [step]
         return sum(each.cost_nanousd for id_ in later for each in self.calls.get(id_, ()) if each.kind == "model")
 
 
 def jobs(definition: Definition) -> dict[NodeName, Any]:
-    """What a workflow file says of each job, by its node, beside what it says of all of them."""
+    """Return each job's settings from a workflow file, by its node, with the settings that all jobs share."""
     options = {node.name: node.options for node in definition.nodes}
     return {name: (each["job"], options.get(NodeName(END))) for name, each in options.items() if "job" in each}
 
 
 def costs(events: Sequence[ev.Recorded]) -> Iterator[tuple[StepId, Path, int]]:
-    """What each model call of a history has cost, with what nobody knows counted as spent."""
+    """Yield the cost of each model call of a history; a cost that is unknown counts as spent."""
     where: dict[CallId, tuple[StepId, Path, int]] = {}
     for recorded in events:
         match recorded.event:

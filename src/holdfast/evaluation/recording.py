@@ -59,7 +59,7 @@ def expect_permitted(settings: Settings, *, whole: bool) -> None:
 
 
 class _Read(NamedTuple):
-    """What the record of a run is made of."""
+    """The parts from which the record of a run is made."""
 
     definition: Definition
     history: Sequence[Recorded]
@@ -90,8 +90,9 @@ async def recorded(control: Control, run_id: str, redaction: Redaction | None) -
 
 
 async def exported(settings: Settings, control: Control, asked: ExportRun) -> Callable[[], bytes]:
-    """What makes the record of a run, in a thread, for somebody who asks from outside, as the settings permit. A value has the
-    same replacement in this record only. Raises NotPermitted and what `recorded` raises; the other what `line` raises."""
+    """Return a function that makes the record of a run in a thread, for a caller from outside, as the settings permit. A value
+    has the same replacement in this record only. Raises NotPermitted and the errors of `recorded`; the returned function raises
+    those of `line`."""
     expect_permitted(settings, whole=asked.whole)
     if asked.whole and asked.redact:
         raise UsageError("redact takes out what whole leaves in; say one of them. Nothing was exported.")

@@ -24,8 +24,8 @@ _WORDS: Final = frozenset({"message", "reason", "key", "trace"})
 
 
 class Redaction:
-    """How the records of one file are redacted: what looks like an e-mail address, a telephone, a card or an account, who did
-    something, and the whole values of `fields`, by their names in any letters."""
+    """The redaction rules for the records of one file. They remove e-mail addresses, telephone, card and account numbers, the
+    names of actors, and the whole values of `fields`, by their names in any letter case."""
 
     def __init__(self, fields: Collection[str] = ()) -> None:
         self._fields = frozenset(name.casefold() for name in fields)

@@ -53,7 +53,7 @@ _TIMED: Final = frozenset({"timer", "retry", "signal", "shared_value"})
 
 
 class Live(msgspec.Struct, frozen=True):
-    """That model calls may be made which the record has no answer for, for so much in all."""
+    """A permit for live model calls that the record has no answer for, up to a total cost."""
 
     max_cost_usd: str | int | float
 
@@ -66,7 +66,7 @@ class Live(msgspec.Struct, frozen=True):
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """What became of a recorded run: its `path` now, what is different, and what its record was asked for and did not have.
+    """The result of replaying a recorded run: its `path` now, the differences, and the calls that its record lacked.
     `live_calls` were really made, and cost `live_nanousd`."""
 
     run: str
@@ -78,13 +78,13 @@ class Replayed(msgspec.Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether it went the same way, and everything that it asked for was in its record."""
+        """True if the run went the same way, and its record had every answer that it asked for."""
         return self.comparison.same_way and not self.missing
 
 
 class Quote(msgspec.Struct, frozen=True):
-    """What a change would have made live: in how many of the `runs` something is asked otherwise, what their first such calls
-    cost at most, and what the record's calls from there on had cost."""
+    """The calls that a change would make live. `changed` of the `runs` ask for something else; `first_calls_nanousd` is the
+    most that their first such calls cost. The record's calls from there on had cost `recorded_nanousd`."""
 
     runs: int
     changed: int
@@ -139,7 +139,7 @@ class _Answers:
         return op
 
     def _is_same(self, op: Operation, asked: Asked) -> bool:
-        """Whether the same was asked for, as far as a redacted record tells."""
+        """Return True if the same was asked for, as far as a redacted record shows."""
         return self.told[asked.run].record.redacted or op.args_hash in ("", asked.args_hash)
 
     def above(self, run: RunId, question: Question) -> tuple[ScopeLeft, ...]:
@@ -171,7 +171,7 @@ class _Answers:
         return NotRecorded(f"{what}, and the record of run {run} has no answer. Nothing was called.")
 
     def settle(self, run: RunId, events: Sequence[ev.Recorded]) -> int:
-        """What the live calls of a run have cost; what was set aside for them and not used may be spent by others."""
+        """Return the cost of a run's live calls; the unused part of their holds becomes available to others."""
         live = self.live[run]
         spent = sum(cost for step, path, cost in costs(events) if (step, path) in live)
         if self.left_nanousd is not None:
@@ -208,7 +208,8 @@ async def replay(
 
 
 async def quote(records: Sequence[RunRecord], workflows: Sequence[Workflow], settings: Settings | None = None) -> Quote:
-    """What these workflows would ask models anew; nothing is called, nothing spent. Raises as `replay`."""
+    """Return the cost of the model calls that these workflows would make live. Calls nothing and spends nothing. Raises as
+    `replay`."""
     answers = _Answers(records, workflows, None)
     async for _ in _replayed(records, workflows, answers, None, settings or Settings()):
         pass
@@ -404,11 +405,11 @@ def _whole(number: float | None) -> int | None:
 
 
 def _is_placed_soon(state: State) -> bool:
-    """Whether a step of it is about to be placed; one that connected workers do never is."""
+    """Return True if a step of the run is about to be placed; steps of connected workers never are."""
     return any(wait.demand is not None and not wait.demand.is_remote for wait in waiting_for(state))
 
 
 def _comes_too_late(said: Decided, gate: Gate) -> bool:
-    """Whether a gate has expired by the time at which its answer comes, if one does."""
+    """Return True if a gate has expired by the time at which its answer comes, if any comes."""
     expires_at_ms = gate.opened.expires_at_ms
     return expires_at_ms is not None and (said.expired or gate.at_ms + said.after_ms >= expires_at_ms)

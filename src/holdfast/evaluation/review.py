@@ -249,7 +249,7 @@ def _tools(workflow: Workflow) -> Iterator[Tool]:
 
 
 def _asking(workflow: Workflow) -> bool:
-    """Whether a node declares that it asks a model; what code asks by itself is not seen."""
+    """Return True if a node declares that it asks a model. Calls that code makes by itself are not seen."""
     return any(made.settings.get("model") for made in workflow.definitions.values())
 
 

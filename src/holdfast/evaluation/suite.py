@@ -23,7 +23,7 @@ TIMEOUT_S: Final = 60.0
 
 
 class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a person says at a gate."""
+    """A person's answer at a gate."""
 
     decision: str
     data: Any = msgspec.UNSET
@@ -73,7 +73,7 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             _expect_one_kind(scenario)
 
     def is_met_by(self, passed: int, judged: int | None = None) -> bool:
-        """Whether so many are enough of all that were `judged`: its scenarios, unless recorded runs made them more."""
+        """Return True if `passed` are enough of all that were `judged`: its scenarios, unless recorded runs made them more."""
         return passed / (judged or len(self.scenarios)) >= self.min_passed
 
 
