@@ -1,4 +1,4 @@
-"""Who gets which job: one structure in memory, told of jobs and of workers, that places what can be placed.
+"""The placement of jobs on workers: one structure in memory, updated with jobs and workers, that places what can be placed.
 
 Never here: I/O, a clock, a task. It is rebuilt from the store and from what workers say, so nothing in it must last.
 """

@@ -1,4 +1,4 @@
-"""What the scheduler is told and what it answers, as values: jobs, what workers can, placements, reasons to wait.
+"""The scheduler's inputs and outputs as values: jobs, workers' capacities, placements, reasons to wait.
 
 Never here: a rule.
 """
@@ -34,8 +34,8 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Capacity(msgspec.Struct, frozen=True):
-    """What a worker is able to run, what it is like, and how much it has in all, in the units of a Demand. Of its slots
-    `busy` are taken by what was not placed with it here."""
+    """A worker's abilities, labels and total resources, in the units of a Demand. `busy` of its slots are taken by work that
+    was not placed with it here."""
 
     worker: str
     able: frozenset[str]
@@ -86,8 +86,8 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class PoolNeed(msgspec.Struct, frozen=True):
-    """What is needed of a pool: what is `used` of its slots, what all who wait want besides, what the `next` of them wants,
-    and how far below empty a rate is. `beside` are the other pools of which the next of them wants something."""
+    """The demand for a pool. `used` of its slots are in use; all queues that wait want `waits` more, and the `next` of them
+    wants that much. A rate is `owes` below empty. `beside` are the other pools that the next queue wants something of."""
 
     used: int
     waits: int
@@ -97,7 +97,7 @@ class PoolNeed(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """How a pool or a worker stands: what is taken of it, and of how much."""
+    """The usage of a pool or a worker: the amount taken, and its limit."""
 
     taken: int
     limit: int

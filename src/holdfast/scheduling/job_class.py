@@ -36,7 +36,8 @@ class JobClass:
         yield from self.line
 
     def refuses(self, queue: AnyQueue) -> bool:
-        """Whether `queue` has to wait behind the head. A higher priority has not: it becomes the head when it joins."""
+        """Return True if `queue` has to wait behind the head. A queue of a higher priority has not: it becomes the head when it
+        joins."""
         self._choose()
         head = self.head
         return head is not None and head is not queue and not self._outranked_by(queue, head)

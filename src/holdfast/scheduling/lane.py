@@ -1,4 +1,4 @@
-"""What waits in one lane of a fleet: runs that a worker is to look at, and steps that are to be placed; and to whom they go.
+"""The work that waits in one lane of a fleet, and its placement on workers: runs for a worker to look at, and steps to place.
 
 A run waits once, with everything that is known of it. Never here: a queue, a store, a clock.
 """
@@ -37,7 +37,7 @@ class Lane:
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """The number of runs and steps that wait."""
         return len(self._runs) + len(self._steps)
 
     def offer(self, handed: Handed, now_s: float) -> Handed | None:
@@ -83,7 +83,8 @@ class Lane:
         return left
 
     def placements(self, now_s: float, until_ms: int) -> dict[SessionId, list[Handed]]:
-        """What can be placed now, under its worker; it waits no more. Steps begin there until `until_ms` or not at all."""
+        """Return the jobs that can be placed now, by worker, and remove them from the lane. Steps begin there until `until_ms`
+        or not at all."""
         placed: dict[SessionId, list[Handed]] = {}
         for each in self.scheduler.place(now_s):
             key = each.job.key

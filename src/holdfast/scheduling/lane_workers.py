@@ -1,7 +1,7 @@
-"""What a leader knows of the workers of a fleet: what they say of themselves, and what is still on its way to them.
+"""A leader's knowledge of the workers of a fleet: their own reports, and the jobs still on their way to them.
 
-A worker's own word counts. It says what it has free, how many jobs it has taken so far, and which placed steps it holds:
-so a leader that has just begun knows what is in use, and nothing leaks when a word is lost.
+A worker's own report counts. It gives the free slots, the number of jobs taken so far, and the placed steps that it holds. So a
+leader that has just begun knows what is in use, and nothing leaks when a message is lost.
 
 Never here: who gets a job (placement), a queue.
 """
@@ -21,7 +21,7 @@ not taken it has never got it."""
 
 
 def able_of(step: PlacedStep) -> str:
-    """What a worker must be able to run, to be given a step."""
+    """Return the ability that a worker needs to be given a step."""
     if step.demand.runs_scripts:
         return scripts_of(step.graph_hash)
     return step.graph_hash if step.demand.task is None else able_to(step.demand.task)
@@ -77,15 +77,15 @@ class LaneWorkers:
 
     @property
     def free(self) -> int:
-        """How many of them are free, as far as is known here."""
+        """The number of free slots, as far as it is known here."""
         return sum(max(0, worker.free - len(worker.on_its_way)) for worker in self._workers.values())
 
     def has(self, key: Key) -> bool:
-        """Whether a placed step is at a worker, or on its way there."""
+        """Return True if a placed step is at a worker, or on its way there."""
         return any(key in worker.on_its_way or key in worker.arrived for worker in self._workers.values())
 
     def can_run(self, graph_hash: str) -> bool:
-        """Whether any worker, busy or not, has that workflow."""
+        """Return True if any worker, busy or not, has that workflow."""
         return any(graph_hash in worker.hashes for worker in self._workers.values())
 
     def report(self, report: Report, now_s: float) -> None:
@@ -147,7 +147,7 @@ class LaneWorkers:
             worker.holds.add(placement.job.key)
 
     def heard_since(self, worker: SessionId, since_s: float) -> bool:
-        """Whether a worker has spoken since then."""
+        """Return True if a worker has reported since then."""
         known = self._workers.get(worker)
         return known is not None and known.heard_s >= since_s
 

@@ -214,13 +214,13 @@ class Scheduler:
 
     @property
     def next_s(self) -> float | None:
-        """When time alone may make something placeable; None if nothing that it brings can."""
+        """The time at which time alone may make a job placeable; None if it cannot."""
         times_s = (pool.upcoming_s(self._now_s) for pool in self._pools.values())
         return min((at_s for at_s in times_s if at_s is not None), default=None)
 
     def _next(self) -> JobQueue | None:
-        """Whom to look at next. Strands have their next heads before anything that came back is given to others: they
-        may be the first."""
+        """Return the next queue to look at. Strands get their next heads before returned capacity is offered to others: these
+        heads may be the first."""
         queue = self._ready.first()
         while self._headless or (queue is None and self._to_offer):
             things = self._headless or self._to_offer
@@ -246,7 +246,7 @@ class Scheduler:
 
     @staticmethod
     def _has_no_place(queue: JobQueue) -> bool:
-        """Whether it waits for a worker already, and none has room."""
+        """Return True if the queue already waits for a worker, and none has room."""
         worker_class = queue.worker_class
         return worker_class in queue.lines and bool(worker_class.workers) and worker_class.full()
 
@@ -393,7 +393,7 @@ class Scheduler:
             self._ready.add(queue)
 
     def _look_at_all(self, pool: Pool) -> None:
-        """What a pool has changed for good: everybody who waits for it may be in another case."""
+        """Look again at all queues that wait for a pool that changed for good: its change may free any of them."""
         for queue in [*pool.waiting(), *pool.hopeless]:
             self._leave(queue, pool)
             self._look_at(queue)
@@ -409,7 +409,7 @@ class Scheduler:
         return reason(queue, key, self._workers.values(), self._turn, now_s) if queue else None
 
     def has_worker(self, key: Key) -> bool:
-        """Whether there is a worker, busy or not, that could take a job which waits."""
+        """Return True if a worker, busy or not, could take the waiting job."""
         queue = self._waiting.get(key)
         return queue is not None and bool(queue.worker_class.workers)
 
@@ -417,7 +417,7 @@ class Scheduler:
         return self._placed.get(key)
 
     def waiting(self) -> dict[str, int]:
-        """How many jobs wait: `ready` to be looked at, for a `quota`, for a `worker`."""
+        """Return the number of waiting jobs: `ready` to be looked at, for a `quota`, for a `worker`."""
         counts = {"ready": 0, "quota": 0, "worker": 0}
         for queue in self._queues.values():
             head = queue.job_class.head if queue.job_class in queue.lines else queue
@@ -426,7 +426,8 @@ class Scheduler:
         return counts
 
     def pools(self) -> dict[str, Usage]:
-        """What is taken of each declared pool (of a rate: what of its burst is not there), and how many jobs wait for it."""
+        """Return the amount taken of each declared pool, and the number of jobs that wait for it. For a rate it is the missing
+        part of its burst."""
         found = {}
         for name, pool in self._pools.items():
             behind = [queue for head in pool.waiting() if pool.is_short_for(head) for queue in head.job_class.waiting()]
@@ -438,8 +439,8 @@ class Scheduler:
         return found
 
     def needs(self, now_s: float, most: Mapping[str, int]) -> dict[str, PoolNeed]:
-        """What is needed of each pool that anybody has or wants, declared or not; without what those want for whom there is
-        no worker, busy or not, and nothing of those who want more than there ever is (`most`, by pool)."""
+        """Return the demand for each pool that any queue has or wants, declared or not. It leaves out queues that no worker,
+        busy or not, could run, and amounts above the most that there ever is (`most`, by pool)."""
         waits: dict[Pool, int] = {}
         asked: set[Pool] = set()
         first: dict[Pool, tuple[float, int, tuple[str, ...]]] = {}
@@ -461,16 +462,16 @@ class Scheduler:
         return found
 
     def used(self) -> dict[str, int]:
-        """What is in use of each pool of slots."""
+        """Return the amount in use of each pool of slots."""
         return {name: pool.taken for name, pool in self._pools.items() if pool.kind == "slots" and pool.taken}
 
     def level(self, name: str, now_s: float) -> float:
-        """What is in a rate; nothing where there is no such pool."""
+        """Return the level of a rate; 0 if there is no such pool."""
         pool = self._pools.get(name)
         return pool.level(now_s) if pool is not None and pool.kind == "rate" else 0.0
 
     def workers(self) -> dict[str, Usage]:
-        """How many jobs each worker has, and its slots."""
+        """Return the number of jobs and of slots of each worker."""
         return {
             name: Usage(len(worker.jobs), worker.capacity.slots if worker.capacity else 0)
             for name, worker in self._workers.items()

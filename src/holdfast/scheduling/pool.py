@@ -27,7 +27,7 @@ PoolQueue: TypeAlias = "Queue[Pool, Any, Any]"
 
 
 class Pool:
-    """What is limited. Until somebody declares it (`kind` is None) nobody gets any."""
+    """A limited amount. Until it is declared (`kind` is None), no queue gets any."""
 
     __slots__ = (
         "_empty_at_s",
@@ -74,7 +74,7 @@ class Pool:
 
     @property
     def tried(self) -> bool:
-        """Whether there is enough for the reservation, whose queue waits for something else."""
+        """True if there is enough for the reservation, whose queue waits for something else."""
         return self._tried
 
     # --- how much ---------------------------------------------------------------------------------------------------
@@ -82,7 +82,8 @@ class Pool:
     def declare(
         self, kind: Literal["slots", "rate"], limit: int, per_s: float, burst: int, level: float | None, now_s: float
     ) -> None:
-        """What it is from now on. A rate that was one before keeps its level, a new one is full unless `level` is said."""
+        """Set the pool's kind and limits. A pool that was a rate before keeps its level; a new rate is full unless `level` is
+        given."""
         if level is None:
             level = self.level(now_s) if self.kind == "rate" else burst
         self.kind, self.limit, self.per_s, self.burst = kind, limit, per_s, burst
@@ -99,14 +100,14 @@ class Pool:
         self.kind = None
 
     def level(self, now_s: float) -> float:
-        """What is there: of slots those that are free, of a rate what has been refilled. Below zero when overdrawn."""
+        """Return the available amount: the free slots, or the refilled part of a rate. Below zero when overdrawn."""
         if self.kind == "rate":
             filled_s = max(now_s, self.closed_until_s) - self._empty_at_s
             return min(self.burst, filled_s * self.limit / self.per_s) if self.limit else 0.0
         return self.limit - self._taken
 
     def possible(self, amount: int) -> bool:
-        """Whether there can ever be so much."""
+        """Return True if the pool can ever have this amount."""
         return self.limit > 0 if self.kind == "rate" else self.kind == "slots" and amount <= self.limit
 
     def take(self, key: Key, amount: int, now_s: float) -> None:
@@ -132,7 +133,7 @@ class Pool:
         return min(amount, self.burst) if self.kind == "rate" else amount
 
     def _enough_at_s(self, need: int) -> float | None:
-        """When there is enough if nobody gives anything back; None if never."""
+        """Return the time at which there is enough if nothing is given back; None if never."""
         if self.kind == "rate":
             at_s = max(self._empty_at_s + self._refill_s(need), self.closed_until_s)
             return at_s if need <= self.burst else None
@@ -145,13 +146,13 @@ class Pool:
     # --- for whom ---------------------------------------------------------------------------------------------------
 
     def waiting(self) -> Iterator[PoolQueue]:
-        """Those that may get some of it, the reservation first. (Behind each stands the rest of its class.)"""
+        """Yield the queues that may get some of it, the reservation first. (Behind each stands the rest of its class.)"""
         if self.reserved_for:
             yield self.reserved_for
         yield from self.line
 
     def refuses(self, queue: PoolQueue, now_s: float) -> bool:
-        """Whether `queue` has to wait for it: there is not enough, or it is reserved for another."""
+        """Return True if `queue` has to wait for the pool: there is not enough, or it is reserved for another."""
         need = self._need(queue.wants[self])
         if not self._enough(need, now_s):
             return True
@@ -178,12 +179,13 @@ class Pool:
             self.line.discard(queue)
 
     def may_be_reserved_for(self, queue: PoolQueue) -> bool:
-        """Whether it is, or no other queue waits for it."""
+        """Return True if the pool is reserved for the queue, or no other queue waits for it."""
         self._choose()
         return self.reserved_for is None or self.reserved_for is queue
 
     def is_short_for(self, queue: PoolQueue) -> bool:
-        """Whether `queue`, which waits for it or has the reservation, had too little of it when it was last looked at."""
+        """Return True if `queue` had too little of the pool when it was last looked at. It waits for the pool or has the
+        reservation."""
         return self.reserved_for is not queue or not self._tried
 
     def was_tried(self, short: bool) -> bool:
@@ -205,7 +207,8 @@ class Pool:
         return next((each for each in self._entangled(owner) if not self.refuses(each, now_s)), None)
 
     def upcoming_s(self, now_s: float) -> float | None:
-        """When that changes by time alone: it refills, and lets those who have waited long pass. None if it does not."""
+        """Return the time at which `upcoming` changes by time alone: the pool refills, and lets those who have waited long
+        pass. None if it does not."""
         owner = self.reserved_for
         if owner is None:
             return None
@@ -218,13 +221,13 @@ class Pool:
         return min((at_s for at_s in times_s if at_s is not None and at_s > now_s + _ROUNDING_S), default=None)
 
     def _passes_at_s(self, queue: PoolQueue, owner: PoolQueue) -> float | None:
-        """When `queue`, which goes before the owner and has reserved what the owner needs, can have what is reserved for the
-        owner; None if never."""
+        """Return the time at which `queue` can have the amount reserved for the owner; None if never. It goes before the owner,
+        and has reserved what the owner needs."""
         at_s = self._enough_at_s(self._need(queue.wants[self]))
         return None if at_s is None else max(at_s, queue.aged_s, owner.aged_s)
 
     def _left_by(self, owner: PoolQueue, need: int, now_s: float) -> int:
-        """How much there must be for another queue to have `need`, if it does not go before the owner."""
+        """Return the amount that must be there for another queue to have `need`, if it does not go before the owner."""
         reserved = self._need(owner.wants[self])
         return reserved + need if owner.aged(now_s) else max(reserved, need)
 
@@ -279,7 +282,7 @@ def chain(queue: PoolQueue) -> Iterator[Pool]:
 
 
 def _passes(queue: PoolQueue, owner: PoolQueue, now_s: float) -> bool:
-    """Whether `queue` may take what is reserved for the owner. Queues that have reserved several pools each must not wait for
-    one another."""
+    """Return True if `queue` may take the amount that is reserved for the owner. Queues that have reserved several pools each
+    must not wait for one another."""
     long_waits = bool(queue.reservations) and queue.aged(now_s) and owner.aged(now_s)
     return (queue.priority != owner.priority or long_waits) and queue.outranks(owner)

@@ -81,7 +81,7 @@ class Queue(Generic[P, G, S]):
 
     @property
     def aged_s(self) -> float:
-        """When it has waited long."""
+        """The time from which its wait counts as long."""
         return self.since_s + PATIENCE_S
 
     def aged(self, now_s: float) -> bool:
@@ -153,7 +153,7 @@ class Flow:
 
 
 class Level:
-    """Those of one priority in a line; tenants take turns."""
+    """The queues of one priority in a line; tenants take turns."""
 
     __slots__ = ("_arrivals", "_bound", "_clock", "_flows", "_turns", "by_age")
 
@@ -249,7 +249,7 @@ class WaitQueue:
         self._levels[queue.priority].discard(queue)
 
     def first(self) -> AnyQueue | None:
-        """Whose turn it is."""
+        """Return the queue whose turn it is; None if none waits."""
         levels = [each for each in self._levels.values() if each.by_age.members]
         if len(levels) > 1:
             return min(levels, key=lambda each: each.by_age.first().rank).first()

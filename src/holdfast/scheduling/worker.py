@@ -17,7 +17,7 @@ from holdfast.scheduling.wait_queue import AnyQueue, WaitQueue
 
 
 class Need(NamedTuple):
-    """What a job needs of its worker, beside one slot."""
+    """A job's requirements for its worker, beside one slot."""
 
     able: str
     labels: frozenset[str]
@@ -80,7 +80,7 @@ class Worker:
         self._weigh()
 
     def could_take(self, need: Need) -> bool:
-        """Whether it has everything when it is idle."""
+        """Return True if the worker, when idle, has everything that is needed."""
         has = self.capacity
         return has is not None and not any(lacking(has, need))
 
@@ -109,7 +109,8 @@ class Worker:
         return left
 
     def short_of(self, need: Need) -> float:
-        """How far it is from having room: the largest part of any of its capacities that must come back first."""
+        """Return how far the worker is from having room: the largest part of any of its capacities that must come back
+        first."""
         has = self.capacity
         if has is None:
             return 1.0
@@ -145,7 +146,7 @@ class Worker:
 
 
 def lacking(has: Capacity, need: Need) -> list[str]:
-    """What a worker would need besides, in words for people."""
+    """Return the things that a worker lacks for a job, in words for people."""
     found = [] if need.able in has.able else [f"able {need.able}"]
     found += [f"label {label}" for label in sorted(need.labels - has.labels)]
     found += [f"tag {tag}" for tag in sorted(need.tags - has.tags)]
@@ -206,11 +207,11 @@ class WorkerClass:
         return False
 
     def upcoming(self, now_s: float) -> AnyQueue | None:
-        """Who has to be looked at, because somebody may have room for him."""
+        """Return the queue to look at, because a worker may have room for it; None if no worker has."""
         return self.line.first() if self.open else None
 
     def full(self) -> bool:
-        """Whether no worker has room."""
+        """Return True if no worker has room."""
         for worker in list(self.open):
             if worker.has_room(self.need):
                 return False
