@@ -164,19 +164,19 @@ class Context(Protocol):
 
     @property
     def tenant(self) -> str:
-        """Whose run it is."""
+        """The tenant of the run."""
         ...
 
     @property
     def started_by(self) -> StartedBy:
-        """Who asked for the run: `name`, `roles`, `verified`, `tenant`; of a child who asked for its root."""
+        """The caller who started the run: `name`, `roles`, `verified`, `tenant`. For a child it is the caller of its root."""
         ...
 
     async def left(self) -> LimitsLeft:
-        """What is left of the run's own limits: `cost_usd`, `tokens`, `model_calls`, `tool_calls`, `steps`, `active_s` and
-        `wall_s`, each None where there is no limit; what calls in flight hold is not left. `percent_used` is that of the
-        limit of which most is used, `wraps_up` says whether that is 80 or more. `above` has what is left of each budget above
-        the run that has a limit, `spendable_usd` and `spendable_tokens` the least of all. A replay is told the same."""
+        """Return the rest of the run's own limits: `cost_usd`, `tokens`, `model_calls`, `tool_calls`, `steps`, `active_s` and
+        `wall_s`, each None if it has no limit. Amounts held by calls in flight are not left. `percent_used` is that of the
+        limit of which most is used; `wraps_up` is true if that is 80 or more. `above` has the rest of each limited budget above
+        the run. `spendable_usd` and `spendable_tokens` are the least of all. A replay gets the same values."""
         ...
 
     @property
@@ -536,14 +536,14 @@ class Context(Protocol):
         ...
 
     def version(self, name: str, latest: int) -> int:
-        """Which version of the code goes on from here: `latest`; but 1, for ever, in a run that came past this place with code
-        that did not ask. So new code stands beside runs begun with the old:
+        """Return the version of the code to go on with: `latest`. A run that passed this place with code that did not ask gets
+        1, for ever. So new code stands beside runs begun with the old:
 
             if ctx.version("tax", 2) >= 2:
                 total = await with_tax(total)
 
-        A name stands for one place in its flow, or in its branch of a gather, also if that is a loop; it has no '.' and no
-        ':'. A later change there asks for 3: whoever went on with 2 stays with 2.
+        A name stands for one place in its flow, or in its branch of a gather, also if that is a loop; it has no '.' and no ':'.
+        A later change there asks for 3: a run that went on with 2 stays with 2.
         """
         ...
 

@@ -1,11 +1,11 @@
-"""Which plain functions may run at once, in the event loop, and need no thread.
+"""The plain functions that may run at once, in the event loop, and need no thread.
 
-Those that only put together what they are given: literals, f-strings, fields of the state, conditions; no call, no loop,
-nothing of their module but constants. Whatever the data are, such a function cannot wait, and takes no time to speak of.
-A prompt mostly is one, and the way to a thread and back would take longer than all else about it.
+Such a function only puts together its arguments: literals, f-strings, fields of the state, conditions. It has no call and no
+loop, and uses nothing of its module but constants. Whatever the data are, it cannot wait, and takes no time to speak of. A
+prompt mostly is one, and the way to a thread and back would take longer than all else about it.
 
-It is seen in the function's byte code, which is what runs; an instruction that is not known here, as of a later Python, means
-a thread. Never here: running them.
+The decision reads the function's byte code, which is what runs; an instruction that is not known here, as of a later Python,
+means a thread. Never here: running them.
 """
 
 from __future__ import annotations

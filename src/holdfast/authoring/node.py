@@ -545,10 +545,10 @@ def branch(
     guard: str | Guard | None = None,
     continue_on_error: bool = False,
 ) -> NodeDefinition:
-    """Which way to go: the function returns the name of an edge (its `when`, or its target), or several.
+    """Define a node that chooses where to go: the function returns the name of an edge (its `when`, or its target), or several.
 
-    With `model` the function returns a prompt, and the model chooses among exactly these names; guards are asked about
-    its choice as about any other.
+    With `model` the function returns a prompt, and the model chooses among exactly these names; guards are asked about its
+    choice as about any other.
     """
     return _define("branch", function, _common(locals()), model=model, max_tokens=max_tokens, temperature=temperature)
 

@@ -97,7 +97,7 @@ class Tool:
 
     @property
     def scope(self) -> tuple[str, ...]:
-        """Where the function was defined: its module, then the functions around it."""
+        """The place where the function was defined: its module, then the functions around it."""
         return scope_of(self.function)
 
     @property

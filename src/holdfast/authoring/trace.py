@@ -1,4 +1,4 @@
-"""Where in the user's own code an error happened: the part of a traceback that is theirs.
+"""The place in the user's own code at which an error happened: the part of a traceback that is theirs.
 
 A trace is part of a run's history, which is to be the same on every machine: it names files by their place in their package
 or below the working directory (`recorded_file`), and classes of a file that was loaded by its path by the file's own name.

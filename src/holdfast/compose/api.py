@@ -23,7 +23,7 @@ LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class HttpPort(NamedTuple):
-    """Where the port is and who may use it. With `proxies` TLS ends at a proxy, the first of so many in a row.
+    """A port's address and the callers that it admits. With `proxies`, TLS ends at a proxy, the first of that many in a row.
     `browser` is a folder with the secrets of a browser's session, on loopback and with one token."""
 
     address: str

@@ -109,7 +109,7 @@ class _Led:
 
 
 class Environment(NamedTuple):
-    """What a process finds around itself. The machine's own are `Environment.of_machine`; a simulation has others."""
+    """A process's surroundings. `Environment.of_machine` returns those of the machine; a simulation has others."""
 
     clock: Clock
     ids: Ids
@@ -135,7 +135,7 @@ class Environment(NamedTuple):
 
 
 def label() -> str:
-    """What people know this process by."""
+    """Return the name of this process for people."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
@@ -294,7 +294,7 @@ class Engine(Control):
 
     @property
     def working(self) -> int:
-        """How many steps it is at."""
+        """The number of steps in progress."""
         return self.executor.working
 
     def lent(self, workflow: Workflow) -> AbstractAsyncContextManager[None]:
@@ -314,7 +314,7 @@ def _loop_guards(*, is_watched: bool) -> Iterator[None]:
 
 
 def _alerted(on_dead_letter: Callable[[DeadLettered], None] | None) -> Sequence[Observer]:
-    """Who is told of dead letters, as an observer."""
+    """Return an observer that passes dead letters to the callback; none if there is no callback."""
 
     def alert(observation: Observation, /) -> None:
         if on_dead_letter is not None and isinstance(observation, DeadLettered):
@@ -348,7 +348,7 @@ def _services(
     elsewhere: Blobs | None,
     workers: WorkerGateway | None,
 ) -> StepServices:
-    """What attempts may use. `elsewhere`: where large payloads go, if not into the store's own table."""
+    """Return the services that attempts may use. `elsewhere`: where large payloads go, if not into the store's own table."""
     store, table = runtime.store, runtime.store.blobs
 
     def session() -> SessionId | None:

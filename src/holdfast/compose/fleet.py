@@ -124,7 +124,7 @@ async def _administering(store: str, known: Settings, secrets: Secrets) -> Async
 
 
 class Port(NamedTuple):
-    """Where the port is, who may use it, and what is done behind it."""
+    """A gRPC port: its address, the callers that it admits, and the work behind it."""
 
     address: str
     identity: Identity
@@ -217,7 +217,7 @@ async def taking(
 
 
 def _wire() -> Any:
-    """What a port needs, loaded when somebody wants one."""
+    """Return the package that a port needs, loaded when a port is first used."""
     with needs("fleet", "A gRPC port"):
         from holdfast import wire
         from holdfast.wire import credential, registry, server, submission  # noqa: F401 - as attributes of the package

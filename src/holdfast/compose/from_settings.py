@@ -1,4 +1,4 @@
-"""What settings say, as the objects that engines and leaders are made of: queues, limits, secrets, lanes, rules, prices.
+"""The settings as the objects that engines and leaders are made of: queues, limits, secrets, lanes, rules, prices.
 
 Never here: an engine, a default (settings has them).
 """
@@ -47,7 +47,7 @@ def open_queue(url: str | None, lane: str = DEFAULT) -> Queue:
 
 
 def identity_of(settings: Settings, token_file: Path | None, tokens: Path | None, *, keys: bool = False) -> Identity:
-    """Whom the ports of a process know. Raises UsageError."""
+    """Return the identities that the ports of a process know. Raises UsageError."""
     if token_file is not None and (tokens is not None or keys):
         raise UsageError(
             "--token-file is one token of everybody, --tokens and --keys tell them apart: give one or the others. Nothing was"
@@ -104,7 +104,8 @@ async def seed_pools(store: Lending, wanted: Sequence[DeclaredPool]) -> None:
 
 
 def secrets_of(known: Settings, store: str | Path | Store) -> Secrets:
-    """What is never stored or logged: the passwords of all that this process connects to are among it."""
+    """Return the secrets, which are never stored or logged. They include the passwords of everything that this process connects
+    to."""
     secrets = Secrets(known.secrets_file)
     secrets.know_passwords(store if isinstance(store, str) else None, known.queue, known.blobs)
     return secrets
@@ -137,7 +138,7 @@ def doubt_rule_of(settings: Settings) -> DoubtRule | None:
 
 
 def prices_of(settings: Settings) -> Prices:
-    """What calls of models cost, as far as it is known here."""
+    """Return the prices of model calls, as far as they are known here."""
     return declared_prices(settings.models)
 
 

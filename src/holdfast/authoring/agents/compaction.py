@@ -1,4 +1,5 @@
-"""When what a model is asked is cut short, and where: the older turns are summed up, the newest stay word for word.
+"""The rule for compacting a model's prompt: when and where to cut. The older turns are summarised, the newest stay word for
+word.
 
 Pure, so that a replay cuts where the run did. Never here: making a summary (engine.operations.compaction), what turns are.
 """
@@ -50,8 +51,9 @@ def told(summary: str) -> str:
 
 
 def cut(borders: Sequence[int], tokens_from: Callable[[int], int], above_tokens: int) -> int | None:
-    """Where to cut: at the first of `borders`, ascending, from which on the request has no more than half of what it may, or
-    else at the last; None where there is none. `tokens_from` says what a request of the turns from a border on has."""
+    """Return the place to cut; None if there are no `borders`. It is the first of them, ascending, from which the request
+    has at most half of its limit, or else the last. `tokens_from` returns the tokens of a request with the turns from a
+    border on."""
     if not borders:
         return None
     first = bisect_left(borders, True, key=lambda border: tokens_from(border) <= above_tokens // 2)

@@ -99,7 +99,7 @@ class NodeView:
 
     @property
     def ended_seq(self) -> int:
-        """Where in the history the step completed."""
+        """The position in the history at which the step completed."""
         return self._step.ended_seq
 
     @property
