@@ -434,4 +434,5 @@ class CorruptHistory(StoreError):
 
 
 class KeyMissing(CorruptHistory):
-    """What is stored is encrypted with a key that is not there, or what is to be stored has none. Nothing was done."""
+    """An encryption key is missing: stored data needs one that is not there, or data to be stored has none. Nothing was
+    done."""

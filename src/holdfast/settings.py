@@ -84,7 +84,7 @@ class PoolRules(BaseModel):
 
     @property
     def limits(self) -> dict[str, int]:
-        """What a provider allows, by what counts it in a minute."""
+        """The provider's limits for a minute, by what they count."""
         found = {
             "requests": self.requests_per_min,
             "tokens": self.tokens_per_min,
@@ -336,7 +336,7 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _of_environment(cls, given: Any) -> Any:
-        """What is not given is taken from the environment: tables as JSON, anything else as it is."""
+        """Fill in values that were not given from the environment: tables as JSON, anything else as it is."""
         if not isinstance(given, dict):
             return given
         found = dict(given)
@@ -358,7 +358,7 @@ class Settings(BaseModel):
         return self
 
     def strategy(self, lane: str) -> Literal["least_loaded", "best_fit"]:
-        """Which of the workers that fit gets a step of that lane."""
+        """Return the rule that chooses among the fitting workers for a step of that lane."""
         rules = self.lanes.get(lane)
         return self.placement if rules is None or rules.placement is None else rules.placement
 
@@ -461,7 +461,7 @@ class Secrets:
         return tuple(each.encode() for each in keys)
 
     def has(self, name: str) -> bool:
-        """Whether there is a secret of that name."""
+        """Return True if a secret of that name exists."""
         return bool(self._file.get(name) or self._environment.get(name))
 
     def redact_bytes(self, data: bytes) -> bytes:

@@ -29,7 +29,7 @@ _BUCKET: Final = re.compile(r"s3://(?P<bucket>[^/?#]+)(/(?P<prefix>[^?#]*))?\Z")
 
 
 def is_postgres(where: str) -> bool:
-    """Whether that names something on PostgreSQL: a store that a fleet shares."""
+    """Return True if that names something on PostgreSQL: a store that a fleet shares."""
     return where.startswith(_POSTGRES)
 
 
@@ -74,7 +74,8 @@ async def open_administration(
 
 
 def sealing_of(known: settings_.Settings) -> Sealing:
-    """How settings have stored payloads kept. Raises UsageError for a key file that cannot be used."""
+    """Return the encryption of stored payloads that the settings ask for. Raises UsageError for a key file that cannot be
+    used."""
     if known.key_file is None:
         return PLAIN
     with needs("encryption", "Encrypting what is stored"):
@@ -103,14 +104,14 @@ def _path_of(where: str) -> Path:
 
 
 def postgres() -> Any:
-    """What a PostgreSQL store needs, loaded when somebody names one."""
+    """Return the package of the PostgreSQL store, loaded when one is first used."""
     with needs("fleet", "A store on PostgreSQL"):
         from holdfast.stores import postgres
     return postgres
 
 
 def open_blobs(where: str, secrets: Secrets) -> BlobPlace | None:
-    """Where payloads over 64 KiB go, as settings name it; None for the store's own table.
+    """Return the place of payloads over 64 KiB, as the settings name it; None for the store's own table.
 
     Raises UsageError for a place that cannot be named so, StoreError for one that cannot be used.
     """

@@ -42,7 +42,7 @@ _LOOK_ALIKES: Final = str.maketrans("авеікмнорстухѕјԁɡαβεη�
 
 
 class Claim(NamedTuple):
-    """What a draft says, in one sentence, and the evidence that it names for it."""
+    """One sentence of a draft, and the evidence that the draft names for it."""
 
     text: str
     evidence_ids: tuple[str, ...]
@@ -179,7 +179,8 @@ def _ids(mark: str) -> list[str]:
 
 
 def _evidence(given: Any) -> dict[str, str]:
-    """What is known, by its id: of an object as it is, of a list what its parts say as `evidence_id` and `summary`."""
+    """Return the known evidence by its id. An object is taken as it is; each item of a list has an `evidence_id` and a
+    `summary`."""
     if isinstance(given, Mapping):
         return {str(id_): str(text) for id_, text in given.items()}
     return {str(_of(each, "evidence_id")): str(_of(each, "summary") or "") for each in given or ()}

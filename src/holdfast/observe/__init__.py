@@ -1,4 +1,4 @@
-"""How a process tells the outside how it goes.
+"""A process's health and metrics, for observers outside.
 
 Never here: anything that work depends on.
 """

@@ -21,10 +21,10 @@ _LATE: Final = b"408 Request Timeout", b"The request was not there in time. Noth
 
 
 class Connections:
-    """Those of one port."""
+    """The connections of one port."""
 
     def __init__(self, bounds: PortBounds, *, proxies: int) -> None:
-        """Those of a proxy speak for many addresses: they are counted in all only."""
+        """Take the port's limits. The connections of a proxy stand for many addresses, so they count only towards the total."""
         self.bounds = bounds
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._share = FairShare(min(bounds.connections, max(4, files // 2)), "connections are open")

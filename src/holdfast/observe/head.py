@@ -1,4 +1,4 @@
-"""What of a request's head is settled before an application sees it: how long its body is, and from which address it comes.
+"""The checks of a request's head before an application sees it: the length of its body, and the address that it comes from.
 
 Never here: who asks, and what for.
 """

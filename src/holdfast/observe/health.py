@@ -28,7 +28,7 @@ Gauges = Mapping[str, tuple[str, float]]
 
 
 class Health:
-    """What the port answers."""
+    """The health port's answers."""
 
     def __init__(self, readiness: Readiness, gauges: Callable[[], Gauges]) -> None:
         self._readiness = readiness

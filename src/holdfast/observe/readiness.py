@@ -1,6 +1,6 @@
-"""Whether a process can do its work: it has not given up, and reaches its store.
+"""A process's readiness to work: it has not given up, and reaches its store.
 
-The store is asked once a second at most, however many want to know, and one answer is for all of them.
+The store is asked once a second at most, however many ask, and one answer is for all of them.
 
 Never here: a port that tells it.
 """

@@ -19,7 +19,7 @@ is_closed: Final[ContextVar[bool]] = ContextVar("holdfast_closed", default=False
 
 @coroutine
 def isolated(code: Coroutine[Any, Any, T], context: Context) -> Generator[Any, Any, T]:
-    """What `code` returns, which knows of the variables in `context` and changes them there."""
+    """Return the result of `code`, which runs with the variables in `context` and changes them there."""
     resume, given = code.send, None
     while True:
         try:

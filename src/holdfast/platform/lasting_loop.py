@@ -28,7 +28,7 @@ EXITED: Final = (
 
 
 class LastingLoop(_Loop):
-    """What is put before the class of an event loop."""
+    """A mixin before the class of an event loop, which runs on after a callback has raised SystemExit or KeyboardInterrupt."""
 
     _main: asyncio.Future[Any] | None = None
     lasts = False

@@ -43,7 +43,7 @@ def run_quickly(work: Coroutine[Any, Any, T]) -> T:
 
 
 def resources() -> Resources:
-    """What this machine lets its processes use: cores and memory. GPUs it is told of."""
+    """Return the cores and memory that this machine lets its processes use. GPUs have to be declared."""
     pages, page_bytes = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     return Resources(cpu_m=len(os.sched_getaffinity(0)) * 1000, memory_mb=pages * page_bytes >> 20)
 

@@ -60,7 +60,7 @@ def passwords(address: str) -> set[str]:
 
 
 def forms(value: str) -> set[bytes]:
-    """How `value` may be written down; none that is shorter than SHORTEST."""
+    """Return the spellings of `value`, without those shorter than SHORTEST."""
     lines = [line.strip() for line in value.splitlines()]
     texts = {value, value.strip().strip("\"'"), *(line for line in lines if len(line) >= _LINE and len(lines) > 1)}
     if len(value) >= _LINE:  # a short one in other letters would be an ordinary word
@@ -195,7 +195,7 @@ class Mask:
         return self._longest
 
     def _learn(self) -> None:
-        """What is new becomes a part of the pattern with the first text after it: secrets come many at once."""
+        """Add the new values to the pattern, with the first text after them: secrets come many at once."""
         with self._lock:
             known = {start: set(group) for start, group in self._forms.items()}
             for form in (form for value in self._new for form in forms(value)):
@@ -216,12 +216,12 @@ class Masking:
         self._rest = b""
 
     def feed(self, piece: bytes) -> bytes:
-        """What can be told now; whole characters where the pieces are."""
+        """Add a piece, and return the masked text that is final; in whole characters if the pieces are."""
         told, self._rest = self._mask.begun(self._rest + piece, goes_on=True)
         return told
 
     def end(self) -> bytes:
-        """What turned out to be no beginning."""
+        """Return the rest, which turned out not to begin a masked value."""
         rest, self._rest = self._rest, b""
         return self._mask.apply(rest)
 

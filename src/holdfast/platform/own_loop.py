@@ -208,7 +208,7 @@ def _closed() -> UsageError:
 
 
 class OfLoop:
-    """What belongs to an engine's loop, which is its `_loop`."""
+    """The base of classes that belong to an engine's loop, which is their `_loop`."""
 
     _loop: OwnLoop
     _word: ClassVar[str]
@@ -286,7 +286,7 @@ class Call(Coroutine[Any, Any, T]):
         return self._code
 
     def _here(self) -> Coroutine[Any, Any, T]:
-        """What runs it where the caller is."""
+        """Return the coroutine that runs the call on the caller's side."""
         if self._chosen is None:
             loop = self._of._loop
             self._chosen = self._code if loop.is_here else loop.carried(self._code)

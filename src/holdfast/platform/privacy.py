@@ -68,7 +68,7 @@ def close(*paths: Path) -> None:
 
 
 def read_secret(file: Path, what: str) -> bytes:
-    """What is in `file`, which is to be known to nobody else. `what` names it in an error: "token", "secrets file".
+    """Return the content of `file`, which only its owner may read. `what` names it in an error: "token", "secrets file".
 
     A file of root's may be open to a group, as containers are given their secrets. Raises UsageError.
     """

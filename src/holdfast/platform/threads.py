@@ -19,7 +19,7 @@ from holdfast.platform.isolation import isolated
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """What `inspect.iscoroutinefunction` says, which takes its time about nearly all functions."""
+    """Return the answer of `inspect.iscoroutinefunction`, which is slow for nearly all functions."""
     inner = function.func if type(function) is partial else function
     if type(inner) is FunctionType:
         if inner.__code__.co_flags & inspect.CO_COROUTINE:
@@ -41,10 +41,10 @@ class Threads:
         self.on_return: Callable[[], None] = lambda: None
 
     async def run(self, function: Callable[..., Any], arguments: Mapping[str, Any], context: Context | None = None) -> Any:
-        """What `function` returns; awaited too where that is awaitable. An async function needs no thread.
+        """Run `function` and return its result; if that is awaitable, await it. An async function needs no thread.
 
-        In `context`, or in a copy of the caller's; an async one without it in the caller's own. Raises what the function
-        raises, as `border.ordinary` has it.
+        It runs in `context`, or in a copy of the caller's; an async one without `context` runs in the caller's own. Raises the
+        function's errors, as `border.ordinary` has them.
         """
         try:
             if is_async(function):

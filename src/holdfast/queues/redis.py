@@ -142,7 +142,7 @@ class RedisQueue:
         return self._redis.pipeline(transaction=transaction)
 
     async def _say(self, speak: Callable[[], Awaitable[T]]) -> T | None:
-        """What `speak` returns; None where Redis could not be told."""
+        """Return the result of `speak`; None if Redis could not be reached."""
         try:
             told = await speak()
         except _TROUBLE as problem:
@@ -276,7 +276,7 @@ class RedisQueue:
                 return said
 
     async def _patiently(self, hear: Callable[[], Awaitable[T]], channel: str | None = None) -> T:
-        """What `hear` returns, tried again, ever more slowly, for as long as Redis is away."""
+        """Return the result of `hear`, tried again, ever more slowly, for as long as Redis is away."""
         failures = 0
         while True:
             try:
@@ -320,7 +320,7 @@ def _handed(entries: Sequence[Any]) -> tuple[list[Handed], list[str]]:
 
 
 def _understood(decode: Callable[[bytes], T], said: Iterable[bytes]) -> list[T]:
-    """What can be read of it. The rest is no hint to anybody here."""
+    """Return the messages that can be decoded. The others are no hints for this process."""
     found: list[T] = []
     for each in said:
         try:
