@@ -23,8 +23,8 @@ def test_an_approval_is_granted_used_listed_and_revoked(shell: Shell, home: Path
 
 def test_an_approval_that_says_nothing_is_refused_in_words(shell: Shell, home: Path) -> None:
     for given, words in (
-        (("--for", "soon"), "is no time; write it like 30m, 8h or 7d"),
-        (("--for", "8h", "--when", "amount"), "is no condition"),
+        (("--for", "soon"), "is not a time span; write it like 30m, 8h or 7d"),
+        (("--for", "8h", "--when", "amount"), "is not a condition"),
         (("--for", "8h", "--most", "0"), "it stands for 1 to"),
     ):
         refused = shell("approvals", "grant", "pay", *given, "--as", "ann")

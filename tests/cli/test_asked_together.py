@@ -34,8 +34,8 @@ def test_what_is_asked_together_is_shown_and_decided_together(shell: Shell, home
     for bad, words in (
         (("--each", '{"4": "approve"}'), "There is no call '4'; `gates show` lists 1 to 3"),
         (("--each", '{"1": {"data": 1}}'), "give a decision, or an object with decision, data and reason"),
-        (("edit",), "all at once are approved or rejected"),
-        ((), "Say what is decided of all"),
+        (("edit",), "a decision for all calls is approve or reject"),
+        ((), "Pass a decision for all calls"),
         (("approve", "--shown", "0" * 64), "Other calls are asked about together"),
     ):
         refused = shell("gates", "together", run, *bad)

@@ -28,14 +28,14 @@ def test_a_key_is_made_shown_once_listed_and_taken_back(store: str, capsys: pyte
     how = ("--may", "operator", "--tenant", "acme", "--workflow", "order*", "--days", "30", "--store", store)
     code, out, err = said(capsys, "keys", "create", "shop", *how)
     assert (code, out.startswith("hfk_")) == (0, True)
-    assert "shown this once" in err
+    assert "shown only once" in err
     assert out.strip() not in Path(store).read_bytes().decode("latin-1")
     _, listed, _ = said(capsys, "keys", "list", "--store", store)
     assert [word in listed for word in ("shop", "acme", "operator", "until ", out.strip())] == [True] * 4 + [False]
     assert said(capsys, "keys", "create", "shop", "--store", store)[0] == 4
     rotated = json.loads(said(capsys, "keys", "rotate", "shop", "--json", "--store", store)[1])["key"]
     assert rotated != out.strip()
-    assert "is revoked" in said(capsys, "keys", "revoke", "shop", "--store", store)[2]
+    assert "Revoked key" in said(capsys, "keys", "revoke", "shop", "--store", store)[2]
     assert said(capsys, "keys", "rotate", "shop", "--store", store)[0] == 4
     assert said(capsys, "keys", "revoke", "nobody", "--store", store)[0] == 3
     assert said(capsys, "keys", "create", "x", "--may", "root", "--store", store)[0] == 2
@@ -122,7 +122,7 @@ def test_a_signed_log_that_was_cut_emptied_or_written_again_is_noticed(
     for name in ("one", "two", "three", "four"):
         said(capsys, "keys", "create", name, "--as", "ann", "--store", store)
     code, _, err = said(capsys, "audit", "verify", "--store", store)
-    assert (code, "4 entries, each as it was written, signed with the key" in err) == (0, True)
+    assert (code, "4 entries are unchanged, signed with the key" in err) == (0, True)
     by_hand(store, deed)
     code, _, err = said(capsys, "audit", "verify", "--store", store)
     assert (code, words in err) == (4, True), err
@@ -149,7 +149,7 @@ def test_an_export_is_verified_where_there_is_no_store(
     for wrong in ("a line\n", "[]\n", '{"number": 1}\n'):
         file.write_text(wrong)
         code, _, err = said(capsys, "audit", "verify", "--file", str(file))
-        assert (code, "is no export of an audit log" in err) == (2, True)
+        assert (code, "is not an export of an audit log" in err) == (2, True)
     monkeypatch.setenv("HOLDFAST_AUDIT_KEY", "short")
     code, _, err = said(capsys, "audit", "verify", "--file", str(file))
     assert (code, "needs 32 bytes" in err) == (2, True)

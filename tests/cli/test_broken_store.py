@@ -75,7 +75,7 @@ def test_a_store_that_is_taken_away_is_told_once_and_goes_on_where_it_was_when_i
     assert err.count("was deleted or replaced while it was in use") == 1
     assert "Traceback" not in err
     assert "move the file back" in err
-    assert "There is no store" in shell("runs", "list").err
+    assert "No store exists" in shell("runs", "list").err
     for file in files:
         Path(f"away-{file.name}").rename(file)
     assert shell("worker", "flow:slow", "--until-idle").code == 0

@@ -47,13 +47,13 @@ def test_tokens_are_limited_and_shown_beside_money(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["show"], "Name either a run"),
-        (["show", "a-run", "--tenant", "acme"], "Name either a run"),
+        (["show"], "Pass either a run"),
+        (["show", "a-run", "--tenant", "acme"], "Pass either a run"),
         (["show", "--team", "search"], "add --tenant NAME"),
-        (["set", "--day-usd", "5"], "Say whose"),
+        (["set", "--day-usd", "5"], "Pass --tenant NAME"),
         (["set", "--team", "search", "--day-usd", "5"], "add --tenant NAME"),
-        (["set", "--tenant", "acme"], "--day-usd or --month-usd"),
-        (["set", "--tenant", "acme", "--none", "--day-usd", "5"], "--day-usd or --month-usd"),
+        (["set", "--tenant", "acme"], "--day-usd, --month-usd"),
+        (["set", "--tenant", "acme", "--none", "--day-usd", "5"], "--day-usd, --month-usd"),
         (["set", "--tenant", "acme", "--day-usd", "much"], "Nothing was changed"),
         (["set", "--tenant", "acme", "--day-usd", "5", "--day-tokens", "-5"], "'-5' is no number of tokens"),
         (["set", "--tenant", "acme", "--day-tokens", "1.5"], "or `none` for no limit. Nothing was changed"),

@@ -15,7 +15,7 @@ def test_all_of_some_runs_are_told_and_one_that_refuses_keeps_nobody_else(shell:
         return [shell("runs", "show", run, "--json").data["status"] for run in (*runs, other)]
 
     asked = shell("runs", "pause", "--all", "--tenant", "acme")
-    assert (asked.code, "3 runs (3 waiting)" in asked.err, "say --yes" in asked.err) == (2, True, True)
+    assert (asked.code, "3 runs (3 waiting)" in asked.err, "Confirm with --yes" in asked.err) == (2, True, True)
     would = shell("runs", "pause", "--all", "--tenant", "acme", "--dry-run", "--json").data
     assert sorted(each["run_id"] for each in would) == sorted(runs)
     assert statuses() == ["waiting"] * 4
@@ -92,8 +92,8 @@ def test_all_of_some_runs_are_forked_and_a_dry_run_says_which_would_be(shell: Sh
     would = shell("runs", "fork", "--all", "--tenant", "acme", "--from", step, "--dry-run", "--json").data
     assert {(each["run_id"], each["refused"]) for each in would} == {(run, None) for run in runs}
     told = shell("runs", "fork", "--all", "--from", step, "--dry-run")
-    assert f"would be forked from {step}: 0 steps kept, 0 results at hand, 0 done anew; at most $0.00\n" in told.out
-    assert told.err == "fork: 2 of 2 would be; $0.00 at most if every call of a model is made again. Nothing was done.\n"
+    assert f"would be forked from {step}: 0 steps kept, 0 results reused, 0 executed again; at most $0.00\n" in told.out
+    assert told.err == "fork: 2 of 2 would be forked; $0.00 at most if every model call is made again. Nothing was done.\n"
     assert shell("runs", "fork", "--all", "--from", step).code == 2
     assert shell("runs", "fork", "--from", step).code == 2
     done = shell("runs", "fork", "--all", "--from", step, "--yes", "--json")

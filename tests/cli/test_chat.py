@@ -334,5 +334,5 @@ def test_what_comes_meanwhile_does_what_it_is_to_and_two_interruptions_leave(she
     person.sees("Stopping the reply")
     person.sees("> ")
     person.types("\x03")
-    person.sees("Nothing that was said is lost")
+    person.sees("No message is lost")
     assert person.leaves() == 130

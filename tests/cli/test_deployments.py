@@ -105,11 +105,11 @@ def test_a_run_whose_code_has_gone_says_so_at_once_and_when_a_person_is_asked(
     (home / "flow.py").write_text(FILE.format(version=1))
     run = typed("run", "flow.py", "--detach").out.strip()
     told = shell("runs", "show", run).out
-    assert re.search(r"No process that lives has its workflow, since .* a person is asked about it at .*Z", told)
+    assert re.search(r"No live process has had its workflow since .* a person is asked about it at .*Z", told)
     assert shell("runs", "show", run, "--json").data["workflow_missing_since"] is not None
-    assert "No process that lives has the workflow of 1 of them that could go on (letter 1)" in shell("runs", "list").err
+    assert "No live process has the workflow of 1 of them (letter 1)" in shell("runs", "list").err
     assert typed("worker", "flow.py", "--until-idle").code == 0
-    assert "No process that lives" not in shell("runs", "show", run).out + shell("runs", "list").err
+    assert "No live process" not in shell("runs", "show", run).out + shell("runs", "list").err
 
 
 def test_a_run_that_an_edit_has_stranded_says_what_is_wrong_and_what_to_do(stranded: str, shell: Shell) -> None:

@@ -92,7 +92,7 @@ def test_a_bad_file_is_refused_in_words(shell: Shell, home: Path, text: str, sen
 def test_a_file_that_is_not_there_or_no_text_is_refused_in_words(shell: Shell, home: Path) -> None:
     assert "cannot be read: No such file" in shell("eval", "none.yaml").err
     (home / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
-    assert "no UTF-8 text" in shell("eval", "bytes.yaml").err
+    assert "not UTF-8 text" in shell("eval", "bytes.yaml").err
 
 
 def test_a_run_whose_time_is_up_is_told_as_far_as_it_came(shell: Shell, home: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_report_is_kept_where_somebody_says_so_and_nothing_overwrites_it(shell
     (home / "letters.yaml").write_text(GOOD.replace("0.5", "1"))
     assert shell("eval", "letters.yaml", "--keep", "--as", "bob", "--tenant", "acme", "--json").code == 1
     later, kept = shell("evals", "list", "--json").data
-    assert f"Kept as evaluation {kept['evaluation_id']}: holdfast evals show {kept['evaluation_id']}" in first.err
+    assert f"Saved as evaluation {kept['evaluation_id']}: holdfast evals show {kept['evaluation_id']}" in first.err
     for row, by, tenant, met in ((kept, "ida", "default", True), (later, "bob", "acme", False)):
         assert (row["by"], row["tenant"], row["met"], row["suite"], row["workflow"]) == (
             by,
@@ -145,7 +145,7 @@ def test_a_report_is_kept_where_somebody_says_so_and_nothing_overwrites_it(shell
     assert "'0' is the beginning of several evaluations" in several.err
     none = shell("evals", "show", "none")
     assert (none.code, none.out) == (3, "")
-    assert "There is no evaluation none; `holdfast evals list` shows those that are." in none.err
+    assert "There is no evaluation none; see `holdfast evals list`." in none.err
 
 
 def test_a_store_that_is_not_there_is_made_for_the_first_report(shell: Shell, home: Path) -> None:

@@ -31,7 +31,7 @@ MOST_S = 30.0
 TAKEN_OVER_S = 3.0
 """A leader's lease of 2 s, and the next look of whoever waits to lead."""
 LEADS = "This process leads."
-STANDS_BY = "This process stands by."
+STANDS_BY = "This process is on standby."
 
 
 class WorkerConnection:
@@ -376,7 +376,7 @@ def test_who_starts_before_the_database_waits_for_it(process: Start) -> None:
             for words in (("worker", "flow:greet"), ("serve", "--port", "0"))
         ]
         for member in members:
-            member.says("Is the server running? It is tried again for 60 s.")
+            member.says("Is the server running? Retrying for 60 s.")
         postgres.restart()
         for member, words in zip(members, ("Worker on", "Serving lane"), strict=True):
             member.says("The store is there, after")
@@ -395,7 +395,7 @@ def test_a_database_that_goes_away_while_a_worker_opens_it_is_waited_for(databas
         wire.lose_reply_to(".sessions (session, label")
         there = address._replace(netloc=f"{address.username}@127.0.0.1:{wire.port}").geturl()
         member = WorkerConnection(process("worker", "flow:greet", HOLDFAST_STORE=there))
-        member.says("It is tried again for 60 s.")
+        member.says("Retrying for 60 s.")
         member.says("Worker on")
         assert wire.lost
         member.stop()
@@ -410,7 +410,7 @@ def test_up_is_a_whole_fleet_that_leaves_nothing_behind(home: Path, process: Sta
         said = shell("run", "flow:greet", "-i", '{"customer": "Ada"}', "--store", store)
         assert said.out == "Dear Ada\n"
         assert member.stop() == 0
-        member.says("The fleet is gone, and all that was in it.")
+        member.says("The fleet has stopped, and its data is removed.")
         port = int(re.findall(r":(\d+)/", store)[0])
         with pytest.raises(OSError):
             socket.create_connection(("127.0.0.1", port), timeout=1)
@@ -427,12 +427,12 @@ def test_up_starts_again_what_was_killed_and_keeps_its_runs(process: Start, shel
         member.says("[worker 1] Worker on")
         run = shell("run", "flow:greet", "-i", '{"customer": "Ada"}', "--json", "--store", store).data["run_id"]
         os.kill(_worker_of(member.process.pid), signal.SIGKILL)
-        member.says("The worker 1 was ended by SIGKILL by itself. It is started again in 0.5 s")
+        member.says("The worker 1 was ended by SIGKILL by itself. It restarts in 0.5 s")
         member.lines.clear()
         member.says("[worker 1] Worker on")
         assert shell("run", "flow:greet", "-i", '{"customer": "Bo"}', "--store", store).out == "Dear Bo\n"
         assert member.stop() == 0
-        member.says(f"its runs are in {reachable}")
+        member.says(f"Its runs are kept in {reachable}")
         member = WorkerConnection(process(*words))
         assert member.says("export HOLDFAST_STORE=").strip().removeprefix("export HOLDFAST_STORE=") == store
         assert shell("runs", "show", run, "--store", store).code == 0

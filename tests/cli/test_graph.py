@@ -84,7 +84,7 @@ def test_what_should_be_thought_about_is_said_and_strict_refuses_it(
     said = shell("validate", "mine.py")
     assert said.code == 0
     for words in (
-        "model 'claude-of-tomorrow' of 'ask': its price is not known",
+        "model 'claude-of-tomorrow' of 'ask': its price is unknown",
         "ANTHROPIC_API_KEY is not set here",
         "tool 'look': no node lists it",
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any, Final
 import pytest
 import typer.main
 
+from holdfast import cli
 from holdfast.cli.app import app
 from tests.cli.conftest import Shell
 from tests.face import face
@@ -96,6 +98,25 @@ def test_examples_work_as_they_are_pasted(shell: Shell, home: Path) -> None:
         pasted = re.sub(rf"{RUN}(?=[ :]|$)", run, pasted).replace("019aa9c3", other)
         done = shell(*shlex.split(pasted)[1:])
         assert done.code == (8 if words == "run" else 0), (pasted, done)
+
+
+def printed() -> Iterator[str]:
+    """Each text of the command line that is more than a word, but for docstrings."""
+    for file in sorted(Path(cli.__file__).parent.rglob("*.py")):
+        tree = ast.parse(file.read_text())
+        documents = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and id(node) not in documents
+                and " " in node.value
+            ):
+                yield f"{file.name}:{node.lineno}: {node.value}"
+
+
+def test_what_is_printed_is_in_plain_words() -> None:
+    assert [text for text in printed() if RIDDLES.search(text)] == []
 
 
 def test_help_is_read_once() -> None:

@@ -214,6 +214,6 @@ def test_who_leaves_a_call_without_its_outcome_is_told_what_will_be_asked(
     _, err = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == INTERRUPTED
     assert "wire_money" in err
-    assert "a person will be asked whether it happened, before the run goes on" in err
+    assert "a person will be asked whether it happened, before the run continues" in err
     shell("worker", "flow:wiring", "--until-idle")
     assert [gate["reason"] for gate in shell("gates", "list", "--json").data] == ["effect_unknown"]

@@ -40,7 +40,7 @@ def test_a_childs_question_is_its_parents_and_the_next_process_goes_on_with_the_
     assert said.code == 8
     run = said.err.split("Run ")[1].split()[0]
     (child,) = [row["run_id"] for row in shell("runs", "list", "--children-of", run, "--json").data]
-    assert "It asks somebody: question" in said.err + said.out
+    assert "It asks anyone: question" in said.err + said.out
     assert "holdfast gates show" in said.err + said.out
     assert shell("gates", "approve", child, "--as", "grace").code == 0
     assert shell("worker", "fam.py:by_helper", "--until-idle").code == 0

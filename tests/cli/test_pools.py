@@ -74,7 +74,7 @@ def test_a_rate_lets_out_a_tenth_at_once_unless_said_otherwise(shell: Shell) -> 
         (["set", "P", "--slots", "1", "--rate", "1"], "--slots N"),
         (["set", "P", "--rate", "1"], "--per second"),
         (["set", "P", "--rate", "1", "--per", "week"], "week"),
-        (["set", "P", "--slots", "1", "--burst", "1"], "belong to --rate"),
+        (["set", "P", "--slots", "1", "--burst", "1"], "require --rate"),
         (["set", "P", "--slots", "0"], "limit is 0"),
         (["set", "P", "--slots", "-1"], "limit is -1"),
         (["set", "P", "--slots", str(10**11)], "must be 1 to"),

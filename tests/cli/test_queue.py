@@ -73,7 +73,7 @@ def test_it_names_what_is_lacking(store: str, capsys: pytest.CaptureFixture[str]
     )
     assert "It needs label gpu, which no running worker has" in label
     assert "It needs cpu_m 9000" in cpu
-    assert "3 of the pool NOBODYS, which nobody has declared: holdfast pools set NOBODYS" in undeclared
+    assert "3 of the pool NOBODYS, which does not exist. Create it: holdfast pools set NOBODYS --slots 3" in undeclared
     assert "6 of the pool BROWSERS, which has 5 in all" in huge
     who = rf"HOLDER/step0#1 at {re.escape(socket.gethostname())}:{os.getpid()} for \S+ \w+; it is the next in line"
     assert re.search(f"4 of the pool BROWSERS: 2 of 5 are in use, by {who}", pool)
@@ -83,7 +83,7 @@ def test_it_names_what_is_lacking(store: str, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("demand", "words"),
     [
-        (Demand(pools={"NOBODYS": 3}), "which nobody has declared: holdfast pools set NOBODYS"),
+        (Demand(pools={"NOBODYS": 3}), "which does not exist. Create it: holdfast pools set NOBODYS --slots 3"),
         (Demand(labels=("gpu",)), "It needs label gpu, which no running worker has"),
     ],
 )

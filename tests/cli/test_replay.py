@@ -57,7 +57,7 @@ def test_runs_are_exported_redacted_and_replayed(shell: Shell, letters: Path) ->
     assert "Ada" not in text
     assert stat.S_IMODE(Path("records.jsonl").stat().st_mode) == 0o600
     said = shell("replay", "records.jsonl", "letters.py:wf")
-    assert (said.code, said.out) == (0, "2 of 2 runs go the way that they went\n")
+    assert (said.code, said.out) == (0, "2 of 2 runs took the same path\n")
     assert not list(letters.glob("replay*"))
 
 
@@ -66,9 +66,9 @@ def test_what_goes_another_way_is_told_and_exits_with_1(shell: Shell, letters: P
     Path("stricter.py").write_text(FLOW.replace("< 100", "< 5"))
     said = shell("replay", "records.jsonl", "stricter.py:wf")
     assert said.code == 1
-    assert said.out.count("goes another way") == 2
+    assert said.out.count("diverges") == 2
     assert "  draft\n  short\n- send\n" in said.out
-    assert said.out.endswith("0 of 2 runs go the way that they went\n")
+    assert said.out.endswith("0 of 2 runs took the same path\n")
     data = shell("replay", "records.jsonl", "stricter.py:wf", "--json").data
     assert [each["passed"] for each in data["runs"]] == [False, False]
     assert data["passed"] is False
@@ -93,14 +93,14 @@ def test_a_changed_prompt_is_quoted_then_asked_live_within_the_cap(
     calls = len(server.calls)
     Path("kinder.py").write_text(FLOW.replace("Write to", "Write kindly to"))
     said = shell("replay", "records.jsonl", "kinder.py:wf", "--quote")
-    assert "2 of 2 runs ask models something new: their first such calls cost $" in said.out
+    assert "2 of 2 runs make new model calls. The first ones cost $" in said.out
     refused = shell("replay", "records.jsonl", "kinder.py:wf", "--live", "1.00")
     assert refused.code == 2
-    assert "say --yes if that is meant" in refused.err
+    assert "Confirm with --yes" in refused.err
     assert len(server.calls) == calls
     done = shell("replay", "records.jsonl", "kinder.py:wf", "--live", "1.00", "--yes")
     assert (done.code, len(server.calls)) == (0, calls + 2)
-    assert "2 of 2 runs go the way that they went; 2 live calls cost $" in done.out
+    assert "2 of 2 runs took the same path; 2 live calls cost $" in done.out
     capped = shell("replay", "records.jsonl", "kinder.py:wf", "--live", "0.000001", "--yes")
     assert (capped.code, len(server.calls)) == (1, calls + 2)
     assert "of what may be spent is left" in capped.out
@@ -108,7 +108,7 @@ def test_a_changed_prompt_is_quoted_then_asked_live_within_the_cap(
 
 def test_bad_words_are_refused(shell: Shell, letters: Path) -> None:
     exported(shell)
-    assert "is there already" in shell("runs", "export", "--all", "--to", "records.jsonl").err
+    assert "exists already" in shell("runs", "export", "--all", "--to", "records.jsonl").err
     assert shell("runs", "export", "--to", "x.jsonl").code == 2
     assert shell("runs", "export", "--all", "--to", "y.jsonl", "--whole", "--redact", "a").code == 2
     assert "cannot be read" in shell("replay", "none.jsonl", "letters.py:wf").err
@@ -125,7 +125,7 @@ def test_a_workflow_file_is_replayed_and_its_scripts_are_not_run(shell: Shell, h
     assert shell("run", "files.yaml").code == 0
     assert shell("runs", "export", "--all", "--to", "records.jsonl").code == 0
     said = shell("replay", "records.jsonl", "files.yaml")
-    assert (said.code, said.out) == (0, "1 of 1 runs go the way that they went\n")
+    assert (said.code, said.out) == (0, "1 of 1 runs took the same path\n")
     (home / "other.yaml").write_text(text.replace("echo ran", "echo did"))
     said = shell("replay", "records.jsonl", "other.yaml")
     assert said.code == 1

@@ -205,10 +205,8 @@ def test_a_run_is_forked_after_a_quote_and_shown_with_where_it_comes_from(shell:
     quote = shell("runs", "fork", run, "--from", "approval#1", "--dry-run", "--json").data
     assert (quote["kept"], quote["begins_at"], quote["most_usd"]) == (["draft#1"], "approval#1", None)
     told = shell("runs", "fork", run, "--from", "approval#1", "--dry-run")
-    assert "Kept, not done again: draft#1.\nRun again: approval#1, and whatever comes after.\n" in told.out
-    assert told.out.endswith(
-        "Cost: nothing, unless it asks models for something new; it has no limit (--cost-limit sets one).\n"
-    )
+    assert "Kept, not executed again: draft#1.\nRun again: approval#1, and whatever comes after.\n" in told.out
+    assert told.out.endswith("Cost: nothing, unless it makes new model calls; it has no limit (--cost-limit sets one).\n")
     assert len(shell("runs", "list", "--json").data) == 1
     wrong = ("--state", '{"approval": "approve"}'), ("--state", "[]"), ("--output", '"approve"'), ("--from", "send#1")
     for words in wrong:

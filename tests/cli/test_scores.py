@@ -33,7 +33,7 @@ def test_a_run_is_scored_and_shown_with_what_counts(shell: Shell) -> None:
 def test_what_is_no_score_is_refused(shell: Shell) -> None:
     run = started(shell, "letter", "-i", '{"customer": "Ada"}')
     for words, told in (
-        (("helpful", "good"), "is no number"),
+        (("helpful", "good"), "is not a number"),
         (("helpful", "inf"), "no number up to 1e15"),
         (("not so", "1"), "begins with a letter"),
         (("helpful", "1", "--coment", "x"), ""),

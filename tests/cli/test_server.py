@@ -298,7 +298,7 @@ def test_a_run_is_followed_over_a_server_that_is_begun_anew(
         out, err = tailing.communicate(timeout=20)
     assert {each["trace_id"] for each in events} == {TRACE}
     assert (tailing.returncode, out) == (130, "")
-    assert "Go on with: holdfast runs tail --from" in err
+    assert "Continue with: holdfast runs tail --from" in err
 
 
 def test_an_agent_is_talked_with_at_a_server_as_at_a_store(
@@ -472,7 +472,7 @@ def test_records_of_a_server_s_runs_leave_as_its_settings_permit(
             assert shell("run", "spoken", "-i", str(number)).code == 0
         said = shell("runs", "export", "--all", "--workflow", "spoken", "--to", "records.jsonl", "--json")
         assert (said.code, said.data["written"]) == (0, 2), said
-        assert shell("replay", "records.jsonl", "flow:spoken").out == "2 of 2 runs go the way that they went\n"
+        assert shell("replay", "records.jsonl", "flow:spoken").out == "2 of 2 runs took the same path\n"
         refused = shell("runs", "export", "--all", "--workflow", "spoken", "--to", "whole.jsonl", "--whole")
         assert (refused.code, "let only redacted records" in refused.err) == (1, True)
         assert not Path("whole.jsonl").exists()

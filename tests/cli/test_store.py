@@ -135,7 +135,7 @@ def test_nothing_is_removed_without_a_yes(shell: Shell, stories: list[Story], wh
 @pytest.mark.parametrize("month", ["", "2023", "2023-13", "yesterday"])
 def test_what_is_no_month_is_told(shell: Shell, stories: list[Story], words: tuple[str, ...], month: str) -> None:
     said = shell("store", *words, month)
-    assert (said.code, "is no month" in said.err) == (2, True)
+    assert (said.code, "is not a month" in said.err) == (2, True)
 
 
 def test_tables_are_made_by_migrate(shell: Shell, new_database: str) -> None:
@@ -192,4 +192,4 @@ def test_lost_keys_are_forgotten_when_somebody_says_yes(shell: Shell, monkeypatc
     monkeypatch.setenv("HOLDFAST_KEY_FILE", "keys-0.toml")
     assert "are not those of" in shell(*GREET).err
     assert shell("store", "forget-keys", "--yes", "--json").data == {"forgotten": 1}
-    assert shell("store", "forget-keys", "--yes").err == "There was nothing to forget: the store takes any keys.\n"
+    assert shell("store", "forget-keys", "--yes").err == "There was nothing to forget: the store accepts any keys.\n"

@@ -38,7 +38,7 @@ def test_a_team_budget_is_set_shown_listed_and_removed(shell: Shell, home: Path)
 
 def test_what_is_no_team_budget_is_refused_in_words(shell: Shell, home: Path) -> None:
     odd = shell("team-budgets", "set", "papers", "--total-usd", "1", "--agent", "writer=much")
-    assert (odd.code, "'writer=much' is no agent; write it like writer" in odd.err) == (2, True)
+    assert (odd.code, "'writer=much' is not an agent; write it like writer" in odd.err) == (2, True)
     none = shell("team-budgets", "set", "papers", "--agent", "writer")
     assert (none.code, "Say what the total is" in none.err) == (2, True)
     more = shell("team-budgets", "set", "papers", "--total-usd", "1", "--agent", "writer:80%", "--agent", "critic:80%")

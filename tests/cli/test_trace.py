@@ -39,7 +39,7 @@ def test_a_trace_has_a_line_for_each_thing_that_happened_at_a_node(shell: Shell)
 def test_a_trace_of_many_runs_is_refused_in_words(shell: Shell) -> None:
     said = shell("runs", "show", "0", "--trace", "--tree")
     assert said.code == 2
-    assert "say one of them" in said.err
+    assert "Pass only one of" in said.err
 
 
 def test_two_runs_are_compared_by_their_paths(shell: Shell) -> None:

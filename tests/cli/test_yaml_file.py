@@ -56,7 +56,7 @@ def test_all_mistakes_are_told_with_their_places(home: Path, shell: Shell) -> No
     said = shell("validate", "bad.yml")
     assert said.code == 2
     assert [line.partition(" ")[0] for line in said.out.splitlines()] == ["bad.yml:1:1:", "bad.yml:5:12:", "bad.yml:7:9:"]
-    assert said.err == "bad.yml cannot be run; 3 thing(s) to mend.\n"
+    assert said.err == "bad.yml cannot be run; 3 error(s) to fix.\n"
     found = shell("validate", "bad.yml", "--json")
     assert found.code == 2
     assert [(each["line"], each["column"], each["path"]) for each in found.data["mistakes"]] == [
@@ -98,7 +98,7 @@ def test_a_file_may_begin_with_the_mark_of_its_encoding(nightly: Path, shell: Sh
 
 
 def test_what_is_to_be_checked_has_to_be_named(shell: Shell) -> None:
-    assert "Say which workflow" in shell("validate").err
+    assert "Name a workflow" in shell("validate").err
     assert shell("validate").code == 2
 
 

@@ -66,7 +66,7 @@ def test_the_combinations_of_a_job_are_told_as_its_own_and_by_no_place_of_the_en
         "again (2 of 2) started",
         "again (2 of 2) completed",
         "again has what it needs",
-        "again goes on",
+        "again resumed",
         "again completed",
     ]
 
@@ -154,7 +154,7 @@ jobs:
 """,
     )
     said = shell("run", "flow.yaml", "--label", "gpu")
-    assert (said.code, "say --label fast-disk" in said.err) == (2, True)
+    assert (said.code, "pass --label fast-disk" in said.err) == (2, True)
     assert shell("run", "flow.yaml", "--label", "gpu", "--label", "fast-disk", "--label", "more").code == 0
     said = shell("worker", "flow.yaml", "--until-idle", "--label", "gpu")
     assert (said.code, "steps that ask for fast-disk are left to other workers" in said.err) == (0, True)
@@ -185,7 +185,7 @@ def test_a_run_here_has_what_it_says_it_has_and_is_refused_what_it_has_not(shell
         "jobs: {a: {runs-on: gpu, resources: {gpus: 2, tags: [fast], cpu: 64000}, steps: [{run: exit 0}]}}"
     )
     refused = shell("run", "choosy.yaml", "--label", "gpu", "--gpus", "1")
-    assert (refused.code, "say --tag fast --gpus 2." in " ".join(refused.err.split())) == (2, True)
+    assert (refused.code, "pass --tag fast --gpus 2." in " ".join(refused.err.split())) == (2, True)
     words = ("--label", "gpu", "--tag", "fast", "--gpus", "2")
     assert shell("run", "choosy.yaml", *words, "--cpu-m", "64000").code == 0
     waits = shell("run", "choosy.yaml", *words, "--cpu-m", "63999")
@@ -307,7 +307,7 @@ jobs:
 def test_a_worker_of_nothing_is_told_how_to_be_one_of_something(shell: Shell, home: Path) -> None:
     for command in ("worker", "up"):
         said = shell(command)
-        assert (said.code, "name a workflow, or say --yaml" in said.err) == (2, True)
+        assert (said.code, "name a workflow, or pass --yaml" in said.err) == (2, True)
 
 
 def test_a_killed_run_is_taken_up_and_a_step_that_runs_once_is_not_repeated(
@@ -369,7 +369,7 @@ jobs:
     steps: [{run: 'test -e OUTSIDE || { touch OUTSIDE; exit 1; }'}]
 """.replace("OUTSIDE", str(home / "outside"))
     lines = told(shell("run", write(home, text)).err)
-    assert {"spread started", "spread goes on", "again started", "again started (attempt 2)", "again completed"} <= {*lines}
+    assert {"spread started", "spread resumed", "again started", "again started (attempt 2)", "again completed"} <= {*lines}
     assert "spread failed: step '1': It ended with exit code 1." in lines
     assert not [line for line in lines if "attempt" in line and not line.startswith("again ")]
 
@@ -383,9 +383,9 @@ def test_a_run_that_waits_for_a_pool_which_nobody_declared_says_so_with_the_reme
     shown = ""
     for _ in range(200):
         shown = shell("runs", "show", run).out
-        if "nobody has declared" in shown:
+        if "does not exist" in shown:
             break
-    assert "It asks for 1 of the pool API, which nobody has declared: holdfast pools set API --slots N." in shown
+    assert "It asks for 1 of the pool API, which does not exist. Create it: holdfast pools set API --slots 1" in shown
     worker.send_signal(signal.SIGTERM)
     worker.communicate(timeout=60)
 
@@ -402,13 +402,13 @@ def test_the_follower_of_a_run_says_once_that_nobody_has_declared_its_pool(
     seen: list[str] = []
     for line in run.stderr:
         seen.append(line.strip())
-        if "nobody has declared" in line:
+        if "does not exist" in line:
             break
     late.cancel()
-    words = r"It asks for 1 of the pool API, which nobody has declared: holdfast pools set API --slots N\."
+    words = r"It asks for 1 of the pool API, which does not exist\. Create it: holdfast pools set API --slots 1"
     assert re.fullmatch(rf"\S+/a#1 has waited for .*\. {words}", seen[-1]), seen
     assert shell("pools", "set", "API", "--slots", "2").code == 0
     _, rest = run.communicate(timeout=120)
-    assert (run.returncode, "nobody has declared" in rest) == (0, False), rest
+    assert (run.returncode, "does not exist" in rest) == (0, False), rest
     worker.send_signal(signal.SIGTERM)
     worker.communicate(timeout=60)

@@ -47,8 +47,8 @@ _EXTEND: Final = {
 
 
 _IN_WORDS: Final = {
-    EFFECT_UNKNOWN: "nobody knows whether {} happened",
-    EXHAUSTED: "{} has failed for good",
+    EFFECT_UNKNOWN: "it is unknown whether {} happened",
+    EXHAUSTED: "{} failed permanently",
     CODE_CHANGED: "the code of {} has changed",
     COMPENSATION_FAILED: "{} could not undo what was done",
     WORKFLOW_MISSING: "no process can run {}",
@@ -70,7 +70,7 @@ async def of_run(asking: Asking, run: View, store: str | None) -> list[str]:
         if gate is not None:
             if gate["step"] is None:  # the engine's own, of which the answers are named
                 gate = await asking.row(query.Gate(wait.id))
-            lines.append(f"It asks {', '.join(gate['reviewers']) or 'somebody'}: {about(gate)}.")
+            lines.append(f"It asks {', '.join(gate['reviewers']) or 'anyone'}: {about(gate)}.")
             lines += [f"  {command}" for command in shortest(gate, store)]
         elif wait.kind == "worker" and wait.demand is not None and wait.demand.pools:
             lines += await _of_pools(asking, run["run_id"], wait, store)
@@ -104,7 +104,7 @@ def _other(run: str, wait: Wait, store: str | None) -> list[str]:
             command = typed("runs", "signal", run, wait.reason, "--data", "null", store=store)
             return [f"It waits for the signal {wait.reason!r}{due}:", f"  {command}"]
         case "shared_value":
-            return [f"{wait.step} waits until somebody writes the shared value {wait.reason!r}{due}."]
+            return [f"{wait.step} waits for a write of the shared value {wait.reason!r}{due}."]
         case "timer":
             return [f"It sleeps{due} in {wait.step}."]
         case "retry":
@@ -113,12 +113,12 @@ def _other(run: str, wait: Wait, store: str | None) -> list[str]:
         case "place":
             whose = ("--fleet",) if wait.about == FLEET_RUNS else ("--tenant", unquote((wait.about or "").split("/")[1]))
             show = typed("admission", "show", *whose, store=store)
-            return [f"It waits for a place: {in_words(wait.about or '')} are as many as may be.", f"  {show}"]
+            return [f"It waits for a place: {in_words(wait.about or '')} are at their limit.", f"  {show}"]
         case "money" | "tokens" | "calls":
             return _for_room(wait, store)
         case "pool":
             names = (wait.about or "").split(", ")
-            waits = f"A model call of {wait.step} waits for its part of {' and '.join(names)}:"
+            waits = f"A model call of {wait.step} waits for capacity of {' and '.join(names)}:"
             return [waits, *(f"  {typed('pools', 'show', name, store=store)}" for name in names)]
         case "worker":
             return [f"{wait.step} waits for a worker that has {_wanted(wait.demand)}."]
@@ -130,13 +130,13 @@ def _other(run: str, wait: Wait, store: str | None) -> list[str]:
         case _:
             again = typed("effects", "list", "--run", run, store=store)
             words = f"{wait.step} waits for the outcome of a call of {wait.about} ({wait.reason})."
-            return [f"{words} Where none comes, a person is asked:", f"  {again}"]
+            return [f"{words} If none comes, a person is asked:", f"  {again}"]
 
 
 def of_nothing(what: str) -> str:
     """That a step, or a run, is stuck."""
     return (
-        f"{what} waits for nothing: this is a fault of Holdfast. A process that has its workflow starts it again; please report"
+        f"{what} waits for nothing: this is a fault of Holdfast. A process that has its workflow starts it again. Please report"
         " it with the run's history (holdfast runs export)."
     )
 
@@ -146,7 +146,7 @@ def of_missing(since_ms: int, now_ms: int, store: str | None) -> str:
     at_ms = since_ms + int(1000 * settings.load().workflow_grace_s)
     when = f"at {clock(at_ms)}" if at_ms > now_ms else "as soon as a process works on this store"
     return (
-        f"No process that lives has its workflow, since {around(since_ms, now_ms)}. Unless one comes that has, a person is"
+        f"No live process has had its workflow since {around(since_ms, now_ms)}. Unless one starts, a person is"
         f" asked about it {when}."
     )
 
@@ -172,17 +172,20 @@ def _for_room(wait: Wait, store: str | None) -> list[str]:
             return [f"{wait.step} waits for {what} that other runs of the tree of {root} hold."]
         words = ("runs", "extend", root, "--tokens", "N") if in_tokens else ("budget", "raise", root, "--by", "USD")
         return [
-            f"The tree of run {root} has no {what} left for a call of {wait.step}, until the limit of that run is raised:",
+            f"The tree of run {root} has no {what} left for a call of {wait.step}. Raise the limit of that run:",
             f"  {typed(*words, store=store)}",
         ]
     if wait.reason.startswith(f"{AGENT}_"):
         whose = in_words((wait.about or "").removeprefix("tokens/"))
         _, tenant, name, *_ = [unquote(part) for part in (wait.about or "").removeprefix("tokens/").split("/")]
         more = typed("team-budgets", "show", name, "--tenant", tenant, store=store)
-        return [f"{wait.step} waits for {what}: {whose} has too little left, and nobody may lend it enough:", f"  {more}"]
+        return [
+            f"{wait.step} waits for {what}: {whose} has too little left, and no other agent may lend it enough:",
+            f"  {more}",
+        ]
     if wait.reason.startswith(f"{CONVERSATION}_"):
         whose = in_words((wait.about or "").removeprefix("tokens/"))
-        return [f"{wait.step} waits for {what}: {whose} has used, or holds, all that it may."]
+        return [f"{wait.step} waits for {what}: {whose} has used or holds all of its limit."]
     if wait.due_at_ms is None or wait.about is None:  # in the run's own books
         if wait.reason == "holds_in_flight":
             return [f"{wait.step} waits for money that other calls of the run hold."]

@@ -51,9 +51,9 @@ class Many(NamedTuple):
 def expect_one_or_all(run: str | None, every: bool, many: Many) -> None:
     """Raises UsageError where it is not clear whether one run is meant or all that are found."""
     if (run is None) != every:
-        raise UsageError("Name a run, or say --all with what finds the runs (--status, --workflow, --since, ...).")
+        raise UsageError("Name a run, or pass --all with filters (--status, --workflow, --since, ...).")
     if run is not None and not many.asked.is_any:
-        raise UsageError("--status, --workflow and the like find runs for --all; here one is named. Nothing was done.")
+        raise UsageError("Filters like --status and --workflow need --all; you named one run. Nothing was done.")
 
 
 async def do(
@@ -73,7 +73,7 @@ async def do(
 
     if many.asked.is_any and len(usual) > 1:
         raise UsageError(
-            f"`{name} --all` would be about every run that has not ended: say which (--status, --workflow, --tenant, --since"
+            f"`{name} --all` would apply to every run that has not ended. Add a filter (--status, --workflow, --tenant, --since"
             " or --until). Nothing was done."
         )
     async with backend(store, who) as service:
@@ -112,7 +112,7 @@ def expect_agreed(name: str, what: str, yes: bool) -> None:
     if yes:
         return
     if not (sys.stdin is not None and sys.stdin.isatty() and terminal.is_live()):
-        raise UsageError(f"This is about {what}. Nothing was done; say --yes if that is meant.")
+        raise UsageError(f"This applies to {what}. Nothing was done. Confirm with --yes.")
     if not terminal.is_agreed(f"{name} {what}?"):
         raise UsageError("Nothing was done.")
 
@@ -122,7 +122,7 @@ async def tell_each(service: Backend, name: str, ids: Sequence[str], deed: Deed,
     done, refused = await _each(service, deed, ids, as_json)
     if as_json:
         terminal.emit({"done": done, "refused": refused, "more": more})
-    rest = " There are more: say it again." if more else ""
+    rest = " There are more: repeat the command." if more else ""
     terminal.say(f"{name}: {len(done)} done, {len(refused)} refused.{rest}")
     return CONFLICT if refused else OK
 

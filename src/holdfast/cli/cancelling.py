@@ -28,7 +28,7 @@ async def tell_all(asking: Asking, name: str, runs: Sequence[str], as_json: bool
         terminal.show(f"{each['run_id']}  {each['status']}")
         for line in _lines(each) if name == "cancel" else ():
             terminal.show(f"  {line}")
-    terminal.say(f"{name}: {len(found)} would be told to. Nothing was done.")
+    terminal.say(f"{name}: {len(found)} would be affected. Nothing was done.")
     return OK
 
 
@@ -42,5 +42,5 @@ def _lines(found: dict[str, Any]) -> list[str]:
         by = "by itself" if each["with"] is None else f"with {each['with']}"
         lines.append(f"{number}. {each['tool']} ({each['call']}) is undone {by}")
     if found["asked"]:
-        lines.append("if the outcome of one in flight that happens once is lost, a person is asked before the run ends")
+        lines.append("if the outcome of a once-only call in flight is lost, a person is asked before the run ends")
     return lines or ["nothing is in flight, and nothing would be undone"]

@@ -16,7 +16,7 @@ from holdfast.errors import HoldfastError
 from holdfast.platform.masking import without_inputs, without_passwords
 
 _HINT = (
-    "This is nothing that Holdfast expected. Runs are safe: what was committed stays, and a worker takes the rest up"
+    "This error is unexpected. Runs are safe: what was committed stays, and a worker continues the rest"
     " again. If the traceback does not point into your own code, please report it."
 )
 

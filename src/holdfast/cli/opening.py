@@ -102,7 +102,7 @@ def located(store: str | None) -> tuple[str, Settings]:
 
     if server(store) is not None:
         raise UsageError(
-            "This needs a store itself, and HOLDFAST_URL names a server: say --store, or do it beside the server's store."
+            "This command needs a store, and HOLDFAST_URL names a server. Pass --store, or run it beside the server's store."
             " Nothing was done."
         )
     known = settings.load()
@@ -194,7 +194,7 @@ async def _entered(stack: AsyncExitStack, what: Callable[[], AbstractAsyncContex
             if not problem.passes or left_s <= 0:
                 raise
             if not said:
-                terminal.say(f"{problem.message} It is tried again for {wait_s:g} s.")
+                terminal.say(f"{problem.message} Retrying for {wait_s:g} s.")
                 said = True
         else:
             if said:
@@ -229,7 +229,7 @@ def _expect(where: str) -> None:
     """Raises NotFound for a file that is not there: asking would make an empty store of it."""
     if not is_there(where):
         raise NotFound(
-            f"There is no store at {where} yet: `holdfast run` makes one. If yours is elsewhere, name it with --store or"
+            f"No store exists at {where} yet; `holdfast run` creates one. If yours is elsewhere, name it with --store or"
             " HOLDFAST_STORE."
         )
 

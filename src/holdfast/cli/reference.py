@@ -30,7 +30,7 @@ async def run(asking: Asking, given: str) -> View:
         named = [f"{row['run_id']}  {row['workflow']} {row['version']}, {row['status']}" for row in found]
         _several(given, "run", named)
     if not found:
-        raise NotFound(f"There is no run {given} in this store; `holdfast runs list` shows those that are.")
+        raise NotFound(f"There is no run {given} in this store; see `holdfast runs list`.")
     return (exact or found)[0]
 
 
@@ -77,7 +77,7 @@ async def _of_run(asking: Asking, given: str, what: str) -> tuple[str, str]:
 
 
 def _none(what: str, given: str) -> NotFound:
-    return NotFound(f"There is no {what} {given}; `holdfast {_LISTS[what]} list` shows those that are.")
+    return NotFound(f"There is no {what} {given}; see `holdfast {_LISTS[what]} list`.")
 
 
 def _only(given: str, what: str, start: str, ids: Iterable[str]) -> str:
@@ -93,4 +93,4 @@ def _only(given: str, what: str, start: str, ids: Iterable[str]) -> str:
 def _several(given: str, what: str, found: Sequence[str]) -> NoReturn:
     named = "".join(f"\n  {each}" for each in found[:_MOST_NAMED])
     more = "\n  …" if len(found) > _MOST_NAMED else ""
-    raise UsageError(f"{given!r} is the beginning of several {what}s. Nothing was done; say which:{named}{more}")
+    raise UsageError(f"{given!r} is the beginning of several {what}s. Nothing was done. Name one of them:{named}{more}")

@@ -142,7 +142,7 @@ def _only(module: ModuleType, place: str, name: str, kind: type[T], what: str, a
     if not found:
         raise UsageError(f"There is no {what} in {place}; {advice}.")
     if not name:
-        raise UsageError(f"There are several {what}s in {place}; say which: {known}.")
+        raise UsageError(f"There are several {what}s in {place}; name one: {known}.")
     raise UsageError(f"There is no {what} {name!r} in {place}; it has {known}.")
 
 

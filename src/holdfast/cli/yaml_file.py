@@ -41,7 +41,7 @@ def workflow(target: str, *, to_run: bool) -> Workflow:
     refused = refusal.unstored(document, known.blobs) if to_run else []
     if refused:
         why = "".join(f"\n  {each}" for each in refused)
-        raise UsageError(f"{target} is right, but cannot be run here:{why}\nNothing was done.")
+        raise UsageError(f"{target} is valid, but cannot be run here:{why}\nNothing was done.")
     return workflow_of(document, variables=known.vars)
 
 
@@ -111,7 +111,7 @@ def _tell(target: str, invalid: InvalidFile, *, as_json: bool) -> int:
     for mistake in invalid.mistakes:
         terminal.show(f"{target}:{mistake}")
     least = "" if invalid.is_complete else "at least "
-    terminal.say(f"{target} cannot be run; {least}{len(invalid.mistakes)} thing(s) to mend.")
+    terminal.say(f"{target} cannot be run; {least}{len(invalid.mistakes)} error(s) to fix.")
     return USAGE
 
 

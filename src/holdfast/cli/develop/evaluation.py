@@ -74,7 +74,7 @@ def suite_of(file: str) -> Suite:
     except OSError as problem:
         raise UsageError(f"{file} cannot be read: {problem.strerror}. Nothing was run.") from None
     except UnicodeDecodeError:
-        raise UsageError(f"{file} is no UTF-8 text. Nothing was run.") from None
+        raise UsageError(f"{file} is not UTF-8 text. Nothing was run.") from None
 
 
 async def _evaluated(suite: Suite, workflow: Workflow, keep: Keeping | None) -> list[WorkflowTrajectoryEval]:
@@ -101,7 +101,7 @@ async def _evaluated(suite: Suite, workflow: Workflow, keep: Keeping | None) -> 
                 by=who(keep.by).claim,
                 tenant=keep.tenant,
             )
-        terminal.say(f"Kept as evaluation {kept.id}: {typed('evals', 'show', kept.id, store=keep.store)}")
+        terminal.say(f"Saved as evaluation {kept.id}: {typed('evals', 'show', kept.id, store=keep.store)}")
     return found
 
 

@@ -75,10 +75,10 @@ def validate(
     if schema:
         return yaml_file.schema()
     if target is None:
-        raise UsageError("Say which workflow: FILE.yaml, FILE.py:WORKFLOW or PACKAGE.MODULE:NAME. Nothing was done.")
+        raise UsageError("Name a workflow: FILE.yaml, FILE.py:WORKFLOW or PACKAGE.MODULE:NAME. Nothing was done.")
     if yaml_file.is_meant(target):
         if review:
-            raise UsageError("--review is of a workflow in Python; a file in YAML is checked without it.")
+            raise UsageError("--review needs a workflow in Python. Check a YAML file without it.")
         return yaml_file.validate(target, as_json=as_json, strict=strict, store=store)
     if review:
         return _review(target, evals, as_json=as_json, strict=strict, store=store)
@@ -154,7 +154,7 @@ def _validate_python(target: str, *, as_json: bool, strict: bool, store: str | N
     for words in warnings:
         terminal.show(f"warning: {words}")
     if problems:
-        terminal.say(f"{workflow.name} {workflow.version} cannot be run; {len(problems)} thing(s) to mend.")
+        terminal.say(f"{workflow.name} {workflow.version} cannot be run; {len(problems)} error(s) to fix.")
         return USAGE
     terminal.say(f"{workflow.name} {workflow.version} is valid: {size}.")
     return USAGE if strict and warnings else OK
@@ -224,14 +224,14 @@ def _of_models(workflow: Workflow, known: Settings, environment: Mapping[str, st
         try:
             prices.of(model)
         except UnknownPrice:
-            yield f"{who}: its price is not known, so no call of it is made; declare it in holdfast.toml, [models.{model!r}]"
+            yield f"{who}: its price is unknown, so its calls are refused; declare it in holdfast.toml, [models.{model!r}]"
         try:
             key = _KEYS[provider_of(model, served_by)[0]]
         except ModelRefused as problem:
             yield f"{who}: {problem.message}"
         else:
             if not environment.get(key):
-                yield f"{who}: {key} is not set here; whoever runs it needs it"
+                yield f"{who}: {key} is not set here; the process that runs it needs it"
 
 
 def _models(workflow: Workflow) -> dict[str, list[str]]:

@@ -66,7 +66,7 @@ async def _quote(records: list[RunRecord], workflows: list[Workflow]) -> Quote:
 
 def _told(quoted: Quote) -> str:
     return (
-        f"{quoted.changed} of {quoted.runs} runs ask models something new: their first such calls cost"
+        f"{quoted.changed} of {quoted.runs} runs make new model calls. The first ones cost"
         f" ${usd(quoted.first_calls_nanousd)} at most, and what was recorded from there on had cost"
         f" ${usd(quoted.recorded_nanousd)}"
     )
@@ -93,14 +93,14 @@ def _tell(found: list[Replayed], as_json: bool) -> int:
         return OK if passed == len(found) else FAILED
     different = [each for each in found if not each.passed]
     for each in different[:_MOST_TOLD]:
-        terminal.show(f"{each.run} goes another way")
+        terminal.show(f"{each.run} diverges")
         for missing in each.missing:
             terminal.show(f"  not in its record: {missing}")
         comparison.tell(each.comparison)
     if len(different) > _MOST_TOLD:
         terminal.show(f"and {len(different) - _MOST_TOLD} more; --json has them all")
     paid = f"; {sum(each.live_calls for each in found)} live calls cost ${usd(spent_nanousd)}" if spent_nanousd else ""
-    terminal.show(f"{passed} of {len(found)} runs go the way that they went{paid}")
+    terminal.show(f"{passed} of {len(found)} runs took the same path{paid}")
     return OK if passed == len(found) else FAILED
 
 

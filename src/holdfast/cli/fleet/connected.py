@@ -36,7 +36,9 @@ def work(targets: Sequence[str], how: Connection, *, shell: bool) -> None:
 
     tasks = _together([load_tasks(target) for target in targets])
     if not tasks.bodies and not shell:
-        raise UsageError("This worker would do nothing: name a file with tasks, or say --shell for jobs of workflow files.")
+        raise UsageError(
+            "This worker has nothing to execute: name a file with tasks, or pass --shell for jobs of workflow files."
+        )
     with terminal.aside():
         asyncio.run(_work(tasks, how, shell))
 
@@ -69,4 +71,4 @@ async def _work(tasks: Tasks, how: Connection, shell: bool) -> None:
     else:
         stop.cancel()
     await working
-    terminal.say("Everything is done and told.")
+    terminal.say("All work is finished and reported.")

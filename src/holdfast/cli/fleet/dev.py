@@ -109,7 +109,7 @@ class _Development:
             f"The API is at {address}; try it in another terminal:\n"
             f"  curl -H 'Authorization: Bearer {self._token}' {address}/workflows\n"
             f"or in a browser, with an address that works once: {once}\n"
-            f"It is started anew when a file changes in {', '.join(map(str, self._folders))}. Ctrl-C stops it."
+            f"It restarts when a file changes in {', '.join(map(str, self._folders))}. Ctrl-C stops it."
         )
 
         async def welcome() -> None:
@@ -135,11 +135,11 @@ class _Development:
                 if relaying.done() and not stop.done() and not changed.done():
                     if not number:
                         return process.returncode or OK
-                    terminal.say(f"The server {child.how(process)}; it is started again when a file changes.")
+                    terminal.say(f"The server {child.how(process)}; it restarts when a file changes.")
                     await asyncio.wait(waits[:2], return_when=asyncio.FIRST_COMPLETED)
                 if stop.done():
                     return OK
-                terminal.say(f"{changed.result()} has changed; the server is started anew.")
+                terminal.say(f"{changed.result()} has changed; the server restarts.")
         return OK
 
     async def _answers(self, address: str) -> None:

@@ -218,7 +218,7 @@ async def _serve(
                 raise served.readiness.broken
             if served.leads != led:
                 led = served.leads
-                terminal.say("This process leads." if led else "This process stands by.")
+                terminal.say("This process leads." if led else "This process is on standby.")
             await asyncio.wait([stop], timeout=_LOOK_EVERY_S)
 
 

@@ -60,7 +60,7 @@ def up(
     # A mistake in one of them is told once, before anything is started; this machine has whatever they ask for.
     targets = targets or []
     if not targets and not yaml:
-        raise UsageError("Its workers would take nothing: name a workflow, or say --yaml for all that are written in YAML.")
+        raise UsageError("The workers have nothing to execute: name a workflow, or pass --yaml for all YAML workflows.")
     has = [word for target in targets for word in needed(load(target, to_run=True))]
     place = None if throwaway else data.resolve()
     if place is not None and fresh:
@@ -78,9 +78,9 @@ def up(
     finally:
         if was_there:
             terminal.say(
-                "The fleet is gone, and all that was in it."
+                "The fleet has stopped, and its data is removed."
                 if place is None
-                else f"The fleet is gone; its runs are in {place}, and are there again with the next `holdfast up`."
+                else f"The fleet has stopped. Its runs are kept in {place} for the next `holdfast up`."
             )
 
 
@@ -140,7 +140,7 @@ class Fleet:
             keeping = [asyncio.create_task(self._keep(name, undo)) for name in self._commands]
             undo.push_async_callback(asyncio.wait, keeping)  # last: they relay what the processes say until these end
             told = "\n".join(f"  export {name}={value}" for name, value in self._where.items())
-            kept = "nowhere: all goes with Ctrl-C" if place is None else str(place)
+            kept = "memory until Ctrl-C" if place is None else str(place)
             terminal.say(
                 f"The fleet is up; it keeps its runs in {kept}. In another terminal:\n{told}\n  holdfast run {example}"
             )
@@ -170,13 +170,13 @@ class Fleet:
                 return
             if len(ended) == len(_PAUSES_S) and now_s() - ended[0] < _FORGIVEN_S:
                 raise HoldfastError(
-                    f"The {name} {child.how(process)} for the {len(ended) + 1}th time in a minute; what it said is above. The"
+                    f"The {name} {child.how(process)} for the {len(ended) + 1}th time in a minute; its output is above. The"
                     " fleet is stopped."
                 )
             recent = sum(now_s() - each < _FORGIVEN_S for each in ended)
             ended.append(now_s())
             pause_s = _PAUSES_S[min(recent, len(_PAUSES_S) - 1)]
-            terminal.say(f"The {name} {child.how(process)} by itself. It is started again in {pause_s:g} s; no run is lost.")
+            terminal.say(f"The {name} {child.how(process)} by itself. It restarts in {pause_s:g} s; no run is lost.")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self._stopping.wait()

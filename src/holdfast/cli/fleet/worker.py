@@ -114,9 +114,7 @@ def worker(
     own = resources_of(tag or (), cpu_m, memory_mb, gpus)
     if connect is not None:
         if store is not None or until_idle or as_json or port is not None:
-            raise UsageError(
-                "A worker with --connect has no store: --store, --until-idle, --port and --json are for one that has."
-            )
+            raise UsageError("A worker with --connect has no store, so --store, --until-idle, --port and --json do not apply.")
         from holdfast.cli.fleet import connected
         from holdfast.wire.offer import Offer
 
@@ -126,7 +124,7 @@ def worker(
         connected.work(targets or (), how, shell=shell)
         return OK
     if shell:
-        raise UsageError("--shell is for a worker with --connect: one that has a store runs what its workflows say.")
+        raise UsageError("--shell requires --connect: a worker with a store executes scripts anyway.")
     how_much = How(slots, grace_s, label or (), own, yaml, lane, wait_s, host, port)
     return _drive(targets or (), how_much, store, until_idle=until_idle, as_json=as_json)
 
@@ -138,7 +136,7 @@ def _drive(targets: Sequence[str], how: How, store: str | None, *, until_idle: b
 
     workflows = [load(target, to_run=True) for target in targets]
     if not workflows and not how.yaml:
-        raise UsageError("This worker would take nothing: name a workflow, or say --yaml for all that are written in YAML.")
+        raise UsageError("This worker has nothing to execute: name a workflow, or pass --yaml for all YAML workflows.")
     collect_rarely()
     tally = Tally()
     began_s = time.monotonic()
@@ -214,7 +212,7 @@ class Tally:
                     self.counts["failed"] += 1
                     terminal.say(f"{state.run} failed: {failure(event.error)}")
                 case ev.GateOpened():
-                    asked = ", ".join(event.reviewers) or "somebody"
+                    asked = ", ".join(event.reviewers) or "anyone"
                     terminal.say(f"{state.run} asks {asked}: {about(view.facts(event))}")
                 case _:
                     pass
@@ -305,7 +303,7 @@ def _check_labels(workflows: Sequence[Workflow], how: How) -> None:
         return
     words = " ".join(options(label for workflow in workflows for label in lacking(workflow.runs_on, how.labels)))
     raise UsageError(
-        f"This worker would take nothing: its workflows ask for labels that it lacks. If it has them, say {words}."
+        f"This worker has nothing to execute: its workflows require labels that it lacks. If it has them, pass {words}."
     )
 
 

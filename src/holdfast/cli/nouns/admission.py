@@ -48,13 +48,13 @@ def set_(
     """
     _expect_one(tenant, fleet)
     if none == (runs is not None):
-        raise UsageError("Give how many may be active, --runs N, or --none.")
+        raise UsageError("Pass a limit, --runs N, or --none to remove it.")
     _tell(asyncio.run(_set(tenant, runs, store)), as_json)
 
 
 def _expect_one(tenant: str | None, fleet: bool) -> None:
     if (tenant is None) != fleet:
-        raise UsageError("Say whose runs: --tenant NAME, or --fleet for all together.")
+        raise UsageError("Pass --tenant NAME, or --fleet for all tenants together.")
 
 
 async def _show(tenant: str | None, store: str | None) -> dict[str, Any]:

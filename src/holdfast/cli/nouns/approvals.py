@@ -28,7 +28,7 @@ def _seconds(text: str) -> int:
     """What `8h` is. Raises UsageError."""
     found = _SPAN.fullmatch(text)
     if found is None:
-        raise UsageError(f"--for {text!r:.40} is no time; write it like 30m, 8h or 7d. Nothing was granted.")
+        raise UsageError(f"--for {text!r:.40} is not a time span; write it like 30m, 8h or 7d. Nothing was granted.")
     return int(found[1]) * _SECONDS[found[2]]
 
 
@@ -37,7 +37,7 @@ def _condition(text: str) -> When:
     found = _CONDITION.fullmatch(text)
     if found is None:
         raise UsageError(
-            f"--when {text!r:.80} is no condition; write it like 'amount<=100' or 'order~A-*'. Nothing was granted."
+            f"--when {text!r:.80} is not a condition; write it like 'amount<=100' or 'order~A-*'. Nothing was granted."
         )
     argument, compared, value = found.groups()
     if compared == "~":

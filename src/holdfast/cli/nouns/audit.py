@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _who(row: dict[str, Any]) -> str:
-    name = row["name"] or row["os_user"] or "somebody unnamed"
+    name = row["name"] or row["os_user"] or "unknown"
     return name if row["verified"] else f"{name} (unverified)"
 
 
@@ -78,7 +78,7 @@ def verify(
         terminal.emit({"entries": last.number, "hash": last.hash, "signed": bool(keys)})
         return
     how = ", signed with the key" if keys else ""
-    terminal.say(f"{last.number} entries, each as it was written{how}; the last hash is {last.hash}.")
+    terminal.say(f"{last.number} entries are unchanged{how}; the last hash is {last.hash}.")
     if not keys:
         terminal.say("Signatures were not compared: HOLDFAST_AUDIT_KEY is not set.")
 
@@ -108,7 +108,9 @@ async def _verify(reading: Verification, parts: AsyncGenerator[_Part, None], kno
     if (wrong := reading.problem_at_end(None if last is None else audit_head_of(last))) is not None:
         raise Conflict(wrong)
     if not seen:
-        raise Conflict(f"No entry has the hash {known}: the audit log was put back or written again, or it is another store's.")
+        raise Conflict(
+            f"No entry has the hash {known}: the audit log was restored or rewritten, or it belongs to another store."
+        )
 
 
 async def _export(as_json: bool, store: str | None) -> None:
@@ -161,7 +163,7 @@ async def _exported(file: Path) -> AsyncGenerator[_Part, None]:
         yield rows, head
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise UsageError(
-            f"{file} is no export of an audit log ({problem}): `holdfast audit export --json` writes one."
+            f"{file} is not an export of an audit log ({problem}): `holdfast audit export --json` writes one."
         ) from None
 
 

@@ -66,7 +66,7 @@ def show(
     """Show the budget of a run, or of a tenant or team for today and this month (UTC)."""
     _expect_tenant(tenant, team)
     if (run is None) == (tenant is None):
-        raise UsageError("Name either a run (holdfast budget show RUN) or a tenant (holdfast budget show --tenant NAME).")
+        raise UsageError("Pass either a run (holdfast budget show RUN) or a tenant (holdfast budget show --tenant NAME).")
     if run is not None:
         asyncio.run(_show(run, as_json, store))
     elif tenant is not None:
@@ -108,10 +108,10 @@ def set_(
     """
     _expect_tenant(tenant, team)
     if tenant is None:
-        raise UsageError("Say whose budget it is: --tenant NAME. A run's own limit is raised with holdfast budget raise.")
+        raise UsageError("Pass --tenant NAME. To raise the limit of a run, use `holdfast budget raise`.")
     money, tokens = {"day": day, "month": month}, {"day": day_tokens, "month": month_tokens}
     if none == any(each is not None for each in (*money.values(), *tokens.values())):
-        raise UsageError("Give what it may spend, --day-usd or --month-usd, --day-tokens or --month-tokens, or --none.")
+        raise UsageError("Pass a limit (--day-usd, --month-usd, --day-tokens or --month-tokens), or --none to remove all.")
     if none:
         money = tokens = {"day": "none", "month": "none"}
     found = asyncio.run(_set(tenant, team, money, tokens, store))
@@ -196,7 +196,7 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
         ]
     )
     if found["in_doubt"]:
-        terminal.show("\nCalls in doubt: they count as spent until somebody knows better")
+        terminal.show("\nCalls in doubt, which count as spent until they are reconciled")
         lines = [(call["call"], call["model"], f"${call['hold_usd']}", call["at"]) for call in found["in_doubt"]]
         table.show(IN_DOUBT, lines)
 
@@ -214,7 +214,7 @@ def raise_(
 ) -> None:
     """Raise the cost limit of a run. A blocked run continues where it stopped."""
     if (limit is None) == (more is None):
-        raise UsageError("Give either the new limit (holdfast budget raise RUN 2.00) or how much more (--by 0.50).")
+        raise UsageError("Pass either a new limit (holdfast budget raise RUN 2.00) or an amount to add (--by 0.50).")
     tell_run(asyncio.run(_raise(run, limit, more, who(by), store)), as_json)
 
 
@@ -282,7 +282,7 @@ def reconcile(
 ) -> None:
     """Record the cost of a model call in doubt, or of all of them. The rest of what was held is free again at once."""
     if (cost is None) == (not unspent):
-        raise UsageError("Say what it cost, --cost USD, or --unspent. Nothing was reconciled.")
+        raise UsageError("Pass --cost USD or --unspent. Nothing was reconciled.")
     if (call is None) != all_ or (call is not None and (tenant or run or older_than)):
         raise UsageError(
             "Name one call (holdfast budget doubts lists them), or --all with --run, --tenant or --older-than as you like."
@@ -333,9 +333,7 @@ async def _reconcile(
             return [one]
         found = await _found(service, tenant, run, older_than)
         if not yes:
-            raise UsageError(
-                f"{_sum_of(found)} This says of each that it cost ${cost}. Nothing was done; say --yes if that is meant."
-            )
+            raise UsageError(f"{_sum_of(found)} This records a cost of ${cost} for each. Nothing was done. Confirm with --yes.")
         done = []
         for each in found:
             try:

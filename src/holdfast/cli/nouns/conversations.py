@@ -29,9 +29,9 @@ def attachment(given: str) -> Image | Audio | Document:
     try:
         return attached(Path(given))
     except OSError as problem:
-        raise UsageError(f"{given} cannot be read: {problem.strerror}. Nothing was said.") from None
+        raise UsageError(f"{given} cannot be read: {problem.strerror}. Nothing was sent.") from None
     except ValidationError as problem:
-        raise UsageError(f"{given} cannot be attached: {describe(problem)}. Nothing was said.") from None
+        raise UsageError(f"{given} cannot be attached: {describe(problem)}. Nothing was sent.") from None
 
 
 def labels(exchange: dict[str, Any]) -> str:
@@ -63,7 +63,7 @@ def _sheet(found: View) -> None:
         elif each["problem"]:
             terminal.show(f"  {each['problem']}")
         if each["summary"] is not None:
-            terminal.show("  (What comes after this is told a summary of what came before, not the words.)")
+            terminal.show("  (Later messages are answered from a summary of the messages up to here.)")
 
 
 CONVERSATIONS: Final = Noun("conversations", query.Conversation, _sheet)

@@ -42,7 +42,7 @@ COLUMNS: Final = (
 def rollup(as_json: AsJson = False, store: Store = None) -> None:
     """Update the cost totals now. Workers do so once a day."""
     asyncio.run(_roll_up(store))
-    terminal.say("The costs are up to date with every history.")
+    terminal.say("The costs are up to date.")
     if as_json:
         terminal.emit({"up_to_date": True})
 
@@ -78,7 +78,7 @@ def show(
 def _days(day: str | None, month: str | None) -> tuple[str, str]:
     """The first and the last day meant; without any, all there are. Raises UsageError."""
     if day is not None and month is not None:
-        raise UsageError("Give either a day or a month.")
+        raise UsageError("Pass either --day or --month.")
     if day is None and month is None:
         return "0000-01-01", "9999-12-31"
     try:
@@ -95,7 +95,9 @@ async def _costs(first: str, last: str, tenant: str | None, store: str | None) -
     async with backend(store, who(None)) as service:
         if isinstance(service, Here) and not await service.service.control.roll_up_costs(_ROLL_UP_S):
             rollup = typed("costs", "rollup", store=store)
-            terminal.say(f"This is not all: counting the rest takes more than {_ROLL_UP_S:g} s. To count it:\n  {rollup}")
+            terminal.say(
+                f"The costs are incomplete: counting the rest takes more than {_ROLL_UP_S:g} s. To count it:\n  {rollup}"
+            )
         return await service.rows(query.Costs(first_day=first, last_day=last, tenant=tenant))
 
 

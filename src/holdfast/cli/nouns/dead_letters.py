@@ -68,7 +68,7 @@ def _oldest(row: View) -> str:
 
 async def _edit(told: EditDeadLetter, caller: Caller) -> View:
     if told.input is msgspec.UNSET and told.arguments is msgspec.UNSET:
-        raise UsageError("Say what is to be otherwise: --input JSON or --arguments JSON. Nothing was changed.")
+        raise UsageError("Pass --input JSON or --arguments JSON. Nothing was changed.")
     async with backend(caller.store, caller.by) as service:
         letter = await reference.letter(service, told.letter)
         return await service.tell(msgspec.structs.replace(told, letter=letter))
@@ -199,7 +199,7 @@ def resolve(
 ) -> int:
     """Close a dead letter, or all matching ones, with an output or as failed. Closed ones stay listed for three days."""
     if (output is not None) == fail:
-        raise UsageError("Say what is to become of it: --output JSON or --fail. Nothing was done.")
+        raise UsageError("Pass either --output JSON or --fail. Nothing was done.")
     given = {} if output is None else {"output": json_value(output, "--output")}
 
     def told(id_: str) -> Command:
@@ -234,7 +234,7 @@ def _do(
 ) -> int:
     """Do something to one letter, or to all that are found; or only tell which those are."""
     if (letter is None) != every:
-        raise UsageError("Name a letter, or say --all with what finds them (--workflow, --node, --error, ...).")
+        raise UsageError("Name a dead letter, or pass --all with filters (--workflow, --node, --error, ...).")
     if letter is not None and not dry_run:
         _tell(deed, letter, by, as_json, store)
         return OK
@@ -247,7 +247,7 @@ def _do(
                     terminal.emit(ids)
                 for id_ in () if as_json else ids:
                     terminal.show(id_)
-                terminal.say(f"{name}: {len(ids)} would be told to. Nothing was done.")
+                terminal.say(f"{name}: {len(ids)} would be affected. Nothing was done.")
                 return OK
             if ids:
                 bulk.expect_agreed(name, f"{len(ids)} dead letter{'' if len(ids) == 1 else 's'}", yes)

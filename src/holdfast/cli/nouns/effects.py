@@ -85,7 +85,7 @@ def resolve(
 ) -> None:
     """Record the outcome of a tool call whose outcome is unknown. Its run continues."""
     if (happened is not None) + did_not + again != 1:
-        raise UsageError("Say one of: --happened JSON (its response), --did-not, --again.")
+        raise UsageError("Pass one of --happened JSON (the response), --did-not and --again.")
     given = {"response": json_value(happened, "--happened")} if happened is not None else {}
     decision: Literal["answer", "reject", "retry"] = "answer" if happened is not None else "reject" if did_not else "retry"
     tell_run(asyncio.run(_resolve(call, decision, given, who(by, role), reason, shown, as_json, store)), as_json)

@@ -28,7 +28,7 @@ def _passed(row: View) -> str:
 
 
 def _by(row: View) -> str:
-    return row["by"] or row["by_os_user"] or "somebody unnamed"
+    return row["by"] or row["by_os_user"] or "unknown"
 
 
 def _sheet(found: View) -> None:

@@ -202,7 +202,7 @@ def _readable(value: Any) -> str:
 def _given_on(assigned: View, now_ms: int) -> str:
     why = f": {assigned['reason']}" if assigned["reason"] else ""
     asks = f"asks {', '.join(assigned['reviewers'])} since {moment.around(moment.ms(assigned['at']), now_ms)}"
-    return f"by {assigned['by'] or 'somebody unnamed'}{why}; {asks}"
+    return f"by {assigned['by'] or 'unknown'}{why}; {asks}"
 
 
 def _state(gate: View, now_ms: int) -> str:
@@ -211,7 +211,7 @@ def _state(gate: View, now_ms: int) -> str:
         roles = f" as {', '.join(gate['roles'])}" if gate["roles"] else ""
         return f"{gate['decision']} by {Claim(gate['by'], gate['os_user'] or '', gate['client'] or '')}{roles}{why}"
     if gate["state"] == "expired":
-        return "expired: no answer counts any more"
+        return "expired: it accepts no decision any more"
     if gate["state"] == "withdrawn":
         return f"withdrawn: {gate['why']}"
     if gate["escalated_at"] is not None:
@@ -234,7 +234,7 @@ async def _decided(told: Decide, caller: Caller) -> View:
             whole = await service.row(query.Gate(gate))
             row = {**row, "approvals": whole["approvals"], "edited_by": whole["edited_by"]}
     if not caller.as_json:
-        rest = "Where a worker runs, its run goes on"
+        rest = "A worker continues its run"
         if _is_open(row):
             rest = f"It is still open. {'Another person decides' if told.decision != 'approve' else _approvals(row)}"
         terminal.say(f"Gate {gate}: {told.decision} by {caller.by.claim}. {rest}.")
@@ -321,9 +321,9 @@ def together(
 ) -> None:
     """Decide several tool calls that one step asks about at the same time. All decisions take effect, or none."""
     if (decision is None) == (each is None):
-        raise UsageError("Say what is decided of all (approve or reject), or of each with --each. Nothing was decided.")
+        raise UsageError("Pass a decision for all calls (approve or reject), or --each. Nothing was decided.")
     if decision is not None and decision not in ("approve", "reject"):
-        raise UsageError(f"{decision!r}: all at once are approved or rejected; --each says other things of each.")
+        raise UsageError(f"{decision!r}: a decision for all calls is approve or reject; use --each for others.")
     given = json_value(each, "--each") if each is not None else decision
     done = asyncio.run(_decide_together(gate, given, reason, shown, who(by, role), as_json, store))
     if as_json:
@@ -421,7 +421,7 @@ async def _meant(asking: Asking, given: str, decision: str, shown: str | None, s
         raise NotFound(f"Run {given} asks nothing; it is {run['status']}.")
     if not still:
         last = rows[-1]
-        how = f"{last['decision']} by {last['by'] or 'somebody unnamed'}" if last["decision"] else "withdrawn"
+        how = f"{last['decision']} by {last['by'] or 'unknown'}" if last["decision"] else "withdrawn"
         raise AlreadyDecided(f"Run {given} has no open gate; the last was {how}.")
     if len(rows) == 1:
         return still[0]
@@ -436,7 +436,7 @@ async def _meant(asking: Asking, given: str, decision: str, shown: str | None, s
         for words in (("gates", "show", gate), advice.deciding(gate, decision))
     )
     raise DecisionRefused(
-        f"Run {given} has asked {len(rows)} questions, so its id does not say which one you have looked at. Nothing was"
+        f"Run {given} has asked {len(rows)} questions, so the run's id does not identify one. Nothing was"
         f" decided.\n{named}\nLook, and decide by the gate's own id (or add --shown HASH, which `gates show` prints):\n"
         f"{commands}"
     )
@@ -447,7 +447,7 @@ def _is_open(gate: View) -> bool:
 
 
 def _became(gate: View) -> str:
-    return f"{gate['decision']} by {gate['by'] or 'somebody unnamed'}" if gate["decision"] else str(gate["state"])
+    return f"{gate['decision']} by {gate['by'] or 'unknown'}" if gate["decision"] else str(gate["state"])
 
 
 async def _found(asking: Asking, given: str) -> str:
@@ -462,7 +462,9 @@ async def _found(asking: Asking, given: str) -> str:
     rows = await _asked(asking, run["run_id"])
     still = [row for row in rows if _is_open(row)]
     if len(still) > 1 and {(row["reason"], row["step"]) for row in still} != {(TOOL_APPROVAL, still[0]["step"])}:
-        raise UsageError(f"Run {given} has {len(still)} open gates; say which: {', '.join(row['gate_id'] for row in still)}.")
+        raise UsageError(
+            f"Run {given} has {len(still)} open gates; name one of them: {', '.join(row['gate_id'] for row in still)}."
+        )
     if not rows:
         raise NotFound(f"Run {given} asks nothing; it is {run['status']}.")
     return str((still[0] if still else rows[-1])["gate_id"])

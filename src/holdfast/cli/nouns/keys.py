@@ -23,7 +23,7 @@ def _state(row: View) -> str:
 
 
 def _secret(found: View) -> None:
-    terminal.say(f"The key {found['name']}, shown this once; the store keeps only its hash:")
+    terminal.say(f"Key {found['name']}. It is shown only once; the store keeps its hash:")
     terminal.show(found["key"])
 
 
@@ -58,7 +58,7 @@ KEYS.list(
     Column("state", of=_state),
 )
 KEYS.verb("rotate", command.RotateKey, says=_secret, signed=True)
-KEYS.verb("revoke", command.RevokeKey, says="The key {name} is revoked: requests with it are refused.", signed=True)
+KEYS.verb("revoke", command.RevokeKey, says="Revoked key {name}. Requests with it are refused.", signed=True)
 
 
 EXAMPLES: Final = {"create": "billing --may operator --days 90", "list": "", "rotate": "billing", "revoke": "billing"}

@@ -67,10 +67,10 @@ def _sheet(found: View) -> None:
         ]
     )
     if found["shares"]:
-        terminal.show("\nWho has it")
+        terminal.show("\nHolders")
         table.show_rows(SHARES, found["shares"])
     if found["estimates"]:
-        terminal.show("\nWhat steps are thought to take")
+        terminal.show("\nEstimated use by steps")
         table.show_rows(ESTIMATES, found["estimates"])
 
 
@@ -80,11 +80,11 @@ def _per_s(period: Any) -> int:
 
 async def _set(told: SetPool, caller: Caller) -> View:
     if (told.slots is None) == (told.rate is None):
-        raise UsageError(f"Say what {told.name} is: --slots N for so many at a time, or --rate N --per minute.")
+        raise UsageError(f"Pass --slots N or --rate N for {told.name}, like --slots 4 or --rate 60 --per minute.")
     if told.slots is not None and (told.per_s is not None or told.burst is not None):
-        raise UsageError("--per and --burst belong to --rate; slots are so many at a time.")
+        raise UsageError("--per and --burst require --rate; slots have no period.")
     if told.rate is not None and told.per_s is None:
-        raise UsageError(f"--rate {told.rate} in which time? Add --per second, minute, hour or day.")
+        raise UsageError(f"--rate {told.rate} requires a period: add --per second, minute, hour or day.")
     async with backend(caller.store, caller.by, make=True) as service:  # pools come before runs
         await service.tell(told)
         return await service.row(query.Pool(told.name))

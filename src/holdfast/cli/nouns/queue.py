@@ -53,7 +53,7 @@ def why(
     if as_json:
         terminal.emit(found)
     elif not found:
-        for line in stuck or [f"No step of {job} waits for a place. `holdfast runs show` says what the run is at."]:
+        for line in stuck or [f"No step of {job} waits for a place. `holdfast runs show` shows what the run does."]:
             terminal.show(line)
     for each in () if as_json else found:
         terminal.show(each["words"])

@@ -34,7 +34,7 @@ def _sheet(found: View) -> None:
             ("Tenant", found["tenant"]),
             ("Workflow", f"{found['workflow']}, {version}"),
             ("Cron", f"{found['cron']} ({found['timezone']})"),
-            ("While one goes on", found["overlap"]),
+            ("Overlap", found["overlap"]),
             *([("Jitter", f"up to {found['jitter_s']:g} s")] if found["jitter_s"] else []),
             ("Next", "paused" if found["paused"] else "\n".join(map(moment.second, found["next_times"])) or "never"),
             ("Last run", last),

@@ -71,7 +71,7 @@ async def _scores(
         found = await service.rows(asked, limit + 1)
     means = found[:limit]
     if len(found) > limit or len(found) == query.MOST:
-        terminal.say(f"There are more than {limit}: say --name or --workflow, or a higher --limit.")
+        terminal.say(f"There are more than {limit}: add --name or --workflow, or raise --limit.")
     if as_json:
         terminal.emit(means)
         return
@@ -107,7 +107,7 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise UsageError(f"{text!r:.80} is no number, true or false. Nothing was scored.") from None
+        raise UsageError(f"{text!r:.80} is not a number, true or false. Nothing was scored.") from None
 
 
 EXAMPLES: Final = {"scores": "--name helpful --since 3d"}

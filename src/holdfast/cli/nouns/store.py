@@ -181,13 +181,13 @@ def check(
             ],
         )
         goes_on = (
-            "A worker that has their workflow goes on with them."
+            "A worker that has their workflow continues them."
             if wake
             else (f"Start their steps again with: {typed('store', 'check', '--wake', store=store)}")
         )
         terminal.say(f"{len(found)} runs wait for nothing, which is a fault of Holdfast. {goes_on}")
     else:
-        terminal.say(f"Each of {read} runs that wait has something that it waits for.")
+        terminal.say(f"All {read} waiting runs have something to wait for.")
     return WAITING if found else OK
 
 
@@ -292,7 +292,7 @@ def forget_keys(
     terminal.say(
         "The next process that opens the store with a key file says which keys count: start it with the one that all will have."
         if known
-        else "There was nothing to forget: the store takes any keys."
+        else "There was nothing to forget: the store accepts any keys."
     )
 
 
@@ -302,7 +302,7 @@ async def _forget_keys(yes: bool, store: str | None) -> int:
             raise UsageError(
                 "This has the store take other keys than before. It opens nothing: what was sealed with a lost key stays"
                 " unreadable, and if the old file is found again, its processes are refused. To change a key, put the new one"
-                " in front of the old one instead. Nothing was forgotten; say --yes if that is meant."
+                " in front of the old one instead. Nothing was forgotten. Confirm with --yes."
             )
         return await administration.forget_keys()
 
@@ -321,7 +321,7 @@ def backup(
     if as_json:
         terminal.emit({"file": file, "size_bytes": size, "large_payloads": place})
         return
-    terminal.say(f"{file} has everything up to now ({_size(size)}), and was read again.")
+    terminal.say(f"{file} is complete ({_size(size)}) and verified.")
     if place != "store":
         terminal.say(f"Large payloads are not in it: they are in {place}. Copy that too, after this, and never before.")
 
@@ -341,7 +341,7 @@ def accept(as_json: AsJson = False, store: Store = None) -> None:
     if as_json:
         terminal.emit({"store": shown(where), "accepted": True})
     else:
-        terminal.say("It is taken for whole from now on.")
+        terminal.say("The store is accepted as complete.")
 
 
 # --- Months -----------------------------------------------------------------------------------------------------------
@@ -405,7 +405,7 @@ async def _old_months(administration: Administration, before: str | None, store:
     days = hot_days if hot_days is not None else known.retention_days
     if days is None:
         raise UsageError(
-            "Say which months: --before 2026-09, or how long they are to stay in the tables: hot_days under [retention] in"
+            "Pass --before 2026-09, or set how long months stay in the tables: hot_days under [retention] in"
             " holdfast.toml, or HOLDFAST_RETENTION_DAYS. Nothing was archived."
         )
     from holdfast.engine.runs.retention import cold
@@ -415,7 +415,7 @@ async def _old_months(administration: Administration, before: str | None, store:
 
 def _expect_month(text: str) -> None:
     if re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])", text) is None:
-        raise UsageError(f"{text!r} is no month; write it like 2026-09. Nothing was done.")
+        raise UsageError(f"{text!r} is not a month; write it like 2026-09. Nothing was done.")
 
 
 @app.command()
@@ -442,7 +442,7 @@ async def _prune(before: str, yes: bool, store: str | None) -> Freed:
             raise UsageError(
                 f"This removes {sum(each.runs for each in gone)} histories ({', '.join(each.month for each in gone) or 'none'})"
                 f" and their large payloads{_also_in(located(store)[1].blobs)} for good, and nothing brings them back."
-                " Nothing was removed; say --yes if that is meant."
+                " Nothing was removed. Confirm with --yes."
             )
         return await administration.prune(before)
 

@@ -42,7 +42,7 @@ def _agent(given: str) -> tuple[str, TeamAgent]:
         allocation = float(part.removesuffix("%")) / 100 if part else None
         return name, TeamAgent(float(priority) if priority else 1.0, allocation)
     except ValueError:
-        raise UsageError(f"{given!r:.100} is no agent; write it like writer, writer=1.5 or writer=1.5:25%.") from None
+        raise UsageError(f"{given!r:.100} is not an agent; write it like writer, writer=1.5 or writer=1.5:25%.") from None
 
 
 def _sheet(found: View) -> None:

@@ -45,7 +45,7 @@ def _sheet(found: View) -> None:
             ("Workflow", f"{found['workflow']} {found['version']}"),
             ("Graph", found["graph_hash"]),
             ("Loaded", loaded),
-            ("Processes", f"{found['processes']} alive can run it"),
+            ("Processes", f"{found['processes']} live processes can run it"),
         ]
     )
     terminal.show("\nInput")

@@ -34,7 +34,7 @@ def json_value(text: str, option: str) -> Any:
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number in JSON")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _content(source: str, place: str) -> str:

@@ -78,7 +78,7 @@ def given(text: str, option: str, now_ms: int) -> int:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
         raise UsageError(
-            f"{option} {text!r} is no time; write how long ago it was, like 15min, 2h or 3d, or when, like 2026-11-21 or"
-            " 2026-11-21T09:30. Nothing was done."
+            f"{option} {text!r} is not a time. Write a time span before now, like 15min, 2h or 3d, or a date, like 2026-11-21"
+            " or 2026-11-21T09:30. Nothing was done."
         ) from None
     return round((moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp() * 1000)

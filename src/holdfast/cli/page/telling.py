@@ -88,7 +88,7 @@ class Teller:
         """A step that has waited begins a further attempt too, though nothing failed: it goes on."""
         failures = self._failures[e.step]
         if not failures:
-            return f"{named(e.step)} {'started' if e.attempt == 1 else 'goes on'}"
+            return f"{named(e.step)} {'started' if e.attempt == 1 else 'resumed'}"
         return f"{named(e.step)} started (attempt {failures + 1})"
 
 
@@ -158,7 +158,7 @@ def _short_of(e: ev.ScopeExceeded) -> str:
 
 
 def _asked(e: ev.GateOpened, at_ms: int) -> str:
-    who = ", ".join(e.reviewers) or "somebody"
+    who = ", ".join(e.reviewers) or "anyone"
     return f"{named(e.step) if e.step is not None else 'the run'} asks {who}: {e.reason}"
 
 
@@ -211,13 +211,13 @@ def _fact(name: str, value: Any) -> tuple[str, str]:
 
 
 _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
-    ev.RunAdmitted: lambda e, at_ms: "the run has a place and begins",
+    ev.RunAdmitted: lambda e, at_ms: "the run was admitted and begins",
     ev.RunPaused: lambda e, at_ms: f"the run was paused{by(e)}",
     ev.RunResumed: lambda e, at_ms: f"the run was resumed{by(e)}",
     ev.RunFailing: lambda e, at_ms: "the run is failing",
     ev.RunCancelling: lambda e, at_ms: f"the run is being cancelled{by(e)}: {e.reason}",
-    ev.RunForked: lambda e, at_ms: f"the run goes its own way from {e.step} of run {e.origin}{by(e)}",
-    ev.RunMigrated: lambda e, at_ms: f"the run goes on with version {e.version}{by(e)}",
+    ev.RunForked: lambda e, at_ms: f"the run was forked from {e.step} of run {e.origin}{by(e)}",
+    ev.RunMigrated: lambda e, at_ms: f"the run continues with version {e.version}{by(e)}",
     ev.LimitRaised: lambda e, at_ms: (
         f"the limit on {e.limit} was raised{by(e)} to {f'${usd(e.value)}' if e.limit == 'cost' else e.value}"
     ),
@@ -232,7 +232,7 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
         f"{named(e.step)} and {named(e.other)} wrote {e.field} of the state, neither seeing the other's ({e.strategy})"
     ),
     ev.AttemptFailed: _retried,
-    ev.AttemptLost: lambda e, at_ms: f"{named(e.step)} lost its process and is taken up again",
+    ev.AttemptLost: lambda e, at_ms: f"{named(e.step)} lost its process and is started again",
     ev.StepFailed: lambda e, at_ms: f"{named(e.step)} failed: {failure(e.error)}",
     ev.StepReplayed: lambda e, at_ms: f"{named(e.step)} is tried again",
     ev.DeadLetterEdited: lambda e, at_ms: f"the run has another input{by(e)}, for {named(e.step)}",
@@ -241,20 +241,20 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.FunctionFailed: lambda e, at_ms: f"{named(e.step)}: {e.name} failed: {failure(e.error)}",
     ev.RetryScheduled: lambda e, at_ms: f"{named(e.step)} tries that again in {span(e.retry_at_ms - at_ms)}",
     ev.StepSkipped: lambda e, at_ms: f"{named(e.step)} skipped: {e.reason}",
-    ev.StepCancelled: lambda e, at_ms: f"{named(e.step)} called off: {e.reason}",
+    ev.StepCancelled: lambda e, at_ms: f"{named(e.step)} cancelled: {e.reason}",
     ev.ItemsMapped: lambda e, at_ms: f"{named(e.step)} has {e.count} items done by {e.name}: {e.map}",
     ev.MapEnded: lambda e, at_ms: f"{e.map} has what it needs" if e.error is None else f"{e.map} failed: {failure(e.error)}",
-    ev.MapReopened: lambda e, at_ms: f"{e.map} goes on",
+    ev.MapReopened: lambda e, at_ms: f"{e.map} continues",
     ev.LoopTaken: lambda e, at_ms: f"{named(e.source)} goes back to {e.target}",
     ev.HoldDeferred: lambda e, at_ms: (
         f"{named(e.step)} " + ("needs more than its limits leave" if e.blocked else "waits for money that other calls hold")
     ),
     ev.ScopeExceeded: lambda e, at_ms: f"{named(e.step)} {_short_of(e)}: {in_words(e.scope)}",
     ev.ModelCallInDoubt: lambda e, at_ms: f"a model call's cost is unknown, it counts as spent: {failure(e.error)}",
-    ev.EffectInDoubt: lambda e, at_ms: f"nobody knows whether a tool call happened: {failure(e.error)}",
+    ev.EffectInDoubt: lambda e, at_ms: f"it is unknown whether a tool call happened: {failure(e.error)}",
     ev.ToolCallDenied: lambda e, at_ms: f"{named(e.step)} may not call {e.tool}: {failure(e.error)}",
     ev.StepCancelling: lambda e, at_ms: f"{named(e.step)} may clean up until {clock(e.until_ms)}",
-    ev.OperationCalledOff: lambda e, at_ms: f"{named(e.step)} goes on without what it had asked for at {e.path}",
+    ev.OperationCalledOff: lambda e, at_ms: f"{named(e.step)} continues without what it requested at {e.path}",
     ev.TimerStarted: lambda e, at_ms: f"{named(e.step)} sleeps until {clock(e.due_at_ms)}",
     ev.SignalAwaited: _awaited,
     ev.SharedValueWritten: _shared,
@@ -273,7 +273,7 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
         f"elsewhere, keys were used that {', '.join(dict.fromkeys(each for those in e.makers.values() for each in those))} made"
     ),
     ev.MessageReceived: lambda e, at_ms: f"message {e.number} arrived{by(e)}",
-    ev.MessageRead: lambda e, at_ms: f"{named(e.step)} was told message {e.number}",
+    ev.MessageRead: lambda e, at_ms: f"{named(e.step)} read message {e.number}",
     ev.GateOpened: _asked,
     ev.GateApproved: lambda e, at_ms: f"gate {e.gate} approved{by(e)}; another person is needed",
     ev.GateEdited: lambda e, at_ms: f"gate {e.gate} edited{by(e)}; another person decides",
@@ -281,7 +281,7 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.GateReminded: lambda e, at_ms: f"reminder {e.number}: gate {e.gate} is open",
     ev.GateEscalated: lambda e, at_ms: f"gate {e.gate} passed its deadline: {e.reason}",
     ev.GateDecided: lambda e, at_ms: f"gate {e.gate} decided{by(e)}: {e.decision}",
-    ev.GateExpired: lambda e, at_ms: f"gate {e.gate} expired: no answer counts any more",
+    ev.GateExpired: lambda e, at_ms: f"gate {e.gate} expired: it accepts no decision any more",
 }
 
 

@@ -37,11 +37,12 @@ def _of_pool(wait: View, held: Mapping[str, str]) -> str:
     pool, limit = wait["pool"], wait["limit"]
     wanted = wait["demand"].get("pools", {}).get(pool or "") or 1
     if limit is None:
-        return f"It asks for {wanted} of the pool {pool}, which nobody has declared: holdfast pools set {pool} --slots N."
+        create = f"holdfast pools set {pool} --slots {wanted}"
+        return f"It asks for {wanted} of the pool {pool}, which does not exist. Create it: {create}"
     if not wait["possible"]:
         return (
-            f"It asks for {wanted} of the pool {pool}, which has {limit} in all: it starts only when the pool is made"
-            f" larger (holdfast pools set {pool})."
+            f"It asks for {wanted} of the pool {pool}, which has {limit} in all: it starts only when the pool"
+            f" is enlarged: holdfast pools set {pool} --slots {wanted}"
         )
     holders = _holders(wait, held)
     use = f"{wait['in_use']} of {limit} are in use" if wait["in_use"] is not None else "what comes goes to others first"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.engine.steps.executor import Executor
 
 _AFTERWARDS: Final = {
-    "once": "a person will be asked whether it happened, before the run goes on",
+    "once": "a person will be asked whether it happened, before the run continues",
     "verify": "its own lookup will be asked whether it happened",
 }
 """What becomes of a call whose outcome is lost, by its policy; any other is made again under the same key."""

@@ -37,8 +37,8 @@ _ATTACH = "/attach "
 """Begins a line that says no message, but what goes with the next."""
 _HELP = ("/help", "/?")
 _COMMANDS = (
-    "/attach FILE: an image, a recording or a document goes with the next message\n"
-    "/help: these lines\n"
+    "/attach FILE: attach an image, a recording or a document to the next message\n"
+    "/help: show these lines\n"
     "Ctrl-C stops a reply, Ctrl-D leaves. Any other line is a message."
 )
 _PAUSE_S = 0.1
@@ -106,7 +106,7 @@ class _Talk(NamedTuple):
     screen: Screen
 
     def words(self) -> str:
-        return f"Interrupted. Nothing that was said is lost; go on with:\n  {self.again()}"
+        return f"Interrupted. No message is lost. Continue with:\n  {self.again()}"
 
     def again(self) -> str:
         more = () if self.tenant is None else ("--tenant", self.tenant)
@@ -127,7 +127,7 @@ async def _run(agent: Workflow | str, talk: _Talk, interruption: Interruption) -
     assert task is not None
     interruption.stops(task)
     async with _with_named(agent, talk) if isinstance(agent, str) else _with_own(agent, talk) as service:
-        terminal.say(f"Conversation {talk.name} of {talk.target}. To go on with it later: {talk.again()}")
+        terminal.say(f"Conversation {talk.name} of {talk.target}. Continue it with: {talk.again()}")
         async with aclosing(_lines()) as lines:
             await _Terminal(service, talk, interruption).serve(lines)
     interruption.over()
@@ -255,7 +255,7 @@ class _Terminal:
             found = await self._replies.talk()
         if found["active"] == active and found["run"] is not None:
             with suppress(Conflict):  # it has just come
-                await self._service.tell(Cancel(found["run"], "stopped by who spoke"))
+                await self._service.tell(Cancel(found["run"], "stopped by the user"))
 
 
 def _attached(file: str) -> list[Image | Audio | Document]:
@@ -265,7 +265,7 @@ def _attached(file: str) -> list[Image | Audio | Document]:
     except UsageError as problem:
         terminal.say(problem.message)
         return []
-    terminal.say(f"{file} goes with the next message.")
+    terminal.say(f"{file} is attached to the next message.")
     return found
 
 

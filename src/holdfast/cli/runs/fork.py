@@ -130,8 +130,8 @@ async def _fork_all(wish: Fork, by: Principal, many: Many, as_json: bool, store:
     quotes = [row["quote"] for row in rows if row["quote"] is not None]
     most = sum(Decimal(quote["anew_usd"]) for quote in quotes)
     terminal.say(
-        f"fork: {len(quotes)} of {len(rows)} would be; ${most} at most if every call of a model is made again. Nothing was"
-        " done."
+        f"fork: {len(quotes)} of {len(rows)} would be forked; ${most} at most if every model call is made again. Nothing"
+        " was done."
     )
     return OK
 
@@ -154,7 +154,7 @@ def _in_words(row: dict[str, Any]) -> str:
     if row["quote"] is None:
         return f"was forked as {row['fork']}" if row["fork"] else row["refused"]
     quote = row["quote"]
-    counts = f"{len(quote['kept'])} steps kept, {len(quote['reused'])} results at hand, {len(quote['anew'])} done anew"
+    counts = f"{len(quote['kept'])} steps kept, {len(quote['reused'])} results reused, {len(quote['anew'])} executed again"
     return f"would be forked from {quote['begins_at']}: {counts}; at most ${quote['anew_usd']}"
 
 
@@ -186,27 +186,29 @@ async def _fork(wish: Fork, by: Principal, yes: bool, dry_run: bool, as_json: bo
         terminal.emit({**found, "quote": quote})
     else:
         terminal.show(found["run_id"])
-        terminal.say(f"Run {found['run_id']}: {found['status']}. `holdfast worker` with its workflow goes on with it.")
+        terminal.say(f"Run {found['run_id']}: {found['status']}. `holdfast worker` with its workflow continues it.")
 
 
 def quoted(quote: dict[str, Any], *, repeats_effects: bool, given: str | None = None) -> list[str]:
     """The quote in words; `given` is the place whose output was said."""
-    why = f" (earlier than you said: {quote['why']})" if quote["why"] else ""
+    why = f" (earlier than you asked: {quote['why']})" if quote["why"] else ""
     kept = [*quote["kept"], *(_named(each) for each in quote["reused"] if each["stands"])]
     again = [step for step in quote["again"] if step != given]
     reused = sorted((each for each in quote["reused"] if not each["stands"]), key=_is_item)
     anew = sorted(quote["anew"], key=_is_item)
-    told = [f"  {_named(each)}: its recorded result, free, if it is asked for the same." for each in reused]
-    told += [f"  {_named(each)}: {'asked again' if each['kind'] == 'gate' else 'done anew'}, {each['why']}." for each in anew]
+    told = [f"  {_named(each)}: its recorded result, free, if the request is the same." for each in reused]
+    told += [
+        f"  {_named(each)}: {'asked again' if each['kind'] == 'gate' else 'executed again'}, {each['why']}." for each in anew
+    ]
     more = len(told) - _MOST_SHOWN
     return [
-        f"A new run of {quote['workflow']}: it goes its own way from {quote['begins_at']} of run {quote['run_id']}{why}.",
-        f"Kept, not done again: {_listed(kept)}.",
-        *([f"Not done either: {given}; it comes to your --output."] if given is not None else []),
+        f"A new run of {quote['workflow']}: forked from {quote['begins_at']} of run {quote['run_id']}{why}.",
+        f"Kept, not executed again: {_listed(kept)}.",
+        *([f"Not executed: {given}, whose output is your --output."] if given is not None else []),
         f"Run again: {', '.join([*again[:_MOST_SHOWN], 'and whatever comes after'])}.",
         *told[:_MOST_SHOWN],
         *([f"  and {more} more (--json has all)."] if more > 0 else []),
-        "Whatever else the new run asks for is done for real.",
+        "All other calls of the new run are real.",
         *_repeats([*reused, *anew], repeats_effects),
         _costs(quote),
     ]
@@ -224,7 +226,7 @@ def _repeats(done: Sequence[dict[str, Any]], repeats_effects: bool) -> list[str]
     other = list(dict.fromkeys(each["name"] for each in tools if each["policy"] != "once"))
     lines = [f"Has happened, and with other arguments happens a second time: {_listed(other)}."] if other else []
     if repeats_effects:
-        return [*lines, "Nobody is asked before what should happen only once happens a second time (--repeat-effects)."]
+        return [*lines, "Once-only effects may happen a second time without an approval (--repeat-effects)."]
     if once:
         lines.append(
             f"Has happened, and should only once: {_listed(once)}. With other arguments a person approves each call first."
@@ -235,9 +237,9 @@ def _repeats(done: Sequence[dict[str, Any]], repeats_effects: bool) -> list[str]
 def _costs(quote: dict[str, Any]) -> str:
     limit = "it has no limit (--cost-limit sets one)" if quote["most_usd"] is None else f"its limit is ${quote['most_usd']}"
     if not float(quote["anew_usd"]):
-        return f"Cost: nothing, unless it asks models for something new; {limit}."
+        return f"Cost: nothing, unless it makes new model calls; {limit}."
     free = not any(each["kind"] == "model" for each in quote["anew"])
-    least = "nothing if it asks for the same, " if free else ""
+    least = "nothing if its requests are the same, " if free else ""
     return f"Cost: {least}at most ${quote['anew_usd']} if all these calls are made again; {limit}."
 
 

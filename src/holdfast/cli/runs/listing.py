@@ -64,11 +64,11 @@ async def _show(asked: Asked, before: str | None, limit: int, as_json: bool, sto
     else:
         table.show(COLUMNS, [line(row, now_ms) for row in rows])
     if more:
-        terminal.say(f"There are more: say the same with --before {rows[-1]['run_id']}")
+        terminal.say(f"There are more: repeat with --before {rows[-1]['run_id']}")
     if missing and not as_json:
         names = ", ".join(dict.fromkeys(f"{row['workflow']} {row['version']}" for row in missing))
         terminal.say(
-            f"No process that lives has the workflow of {len(missing)} of them that could go on ({names}):"
+            f"No live process has the workflow of {len(missing)} of them ({names}):"
             f" {typed('runs', 'show', missing[0]['run_id'], store=store)}"
         )
 

@@ -160,7 +160,7 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
             ],
         )
     hindered = [
-        f"Its process cannot go on since {moment.around(moment.ms(each['since']), now_ms)}, and tries again: {each['why']}"
+        f"Its process is blocked since {moment.around(moment.ms(each['since']), now_ms)}, and retries: {each['why']}"
         for each in found["hindered"]
     ]
     if found["workflow_missing_since"] is not None:

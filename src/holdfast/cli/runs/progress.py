@@ -111,7 +111,7 @@ async def _hear(telling: AsyncGenerator[Told, None], shown: Display) -> None:
             async for told in telling:
                 shown.hear(view.of_told(told))
     except HoldfastError as problem:
-        terminal.say(f"What is said in the run cannot be shown any more: {problem.message}")
+        terminal.say(f"The output of the run cannot be shown any more: {problem.message}")
 
 
 async def _follow(run: Run, shown: Display, look: Callable[[], None]) -> State:

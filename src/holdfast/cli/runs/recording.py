@@ -60,7 +60,7 @@ def export(
     from holdfast.evaluation.recording import expect_permitted
 
     if whole and redact:
-        raise UsageError("--redact takes out what --whole leaves in; say one of them. Nothing was written.")
+        raise UsageError("Pass only one of --redact and --whole. Nothing was written.")
     if server(store) is None:  # a server has settings of its own
         expect_permitted(settings.load(), whole=whole)
     many = Many(Asked(tenant, workflow, status, None, since, until), limit, yes=True, dry_run=False)
@@ -96,7 +96,7 @@ async def _export(
         terminal.emit({"file": str(file), "written": written, "refused": refused, "more": more})
     else:
         kind = "as they are" if redact is None else "redacted"
-        rest = " There are more: --limit says how many at most." if more else ""
+        rest = " There are more: raise --limit." if more else ""
         terminal.say(f"{written} of {len(found)} runs written to {file}, {kind}.{rest} Only this account may read it.")
     return CONFLICT if refused else OK
 
@@ -129,7 +129,7 @@ def _made(file: Path) -> Iterator[BinaryIO]:
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        raise UsageError(f"{file} is there already. Nothing was written: name another file.") from None
+        raise UsageError(f"{file} exists already. Nothing was written. Name another file.") from None
     except OSError as problem:
         raise UsageError(f"{file} cannot be written: {problem.strerror}. Nothing was written.") from None
     try:

@@ -169,7 +169,7 @@ class Replies:
                     source = told["source"]
                     self._screen.part(told["text"])
                 elif told["kind"] == "reset":
-                    self._screen.part("\n[asked again: what it said above counts for nothing]\n")
+                    self._screen.part("\n[called again; discard the output above]\n")
                     shown = ""
         if source is not None:
             self._screen.part("\n")

@@ -207,15 +207,15 @@ class Following:
         if self.run is None:
             if not self.starting:
                 return "Interrupted. Nothing was started."
-            return f"Interrupted. Whether the run was started: {typed('runs', 'list', store=self.store)}"
+            return f"Interrupted. To see whether the run was started: {typed('runs', 'list', store=self.store)}"
         show = typed("runs", "show", self.run, store=self.store)
         if self.status is not None:
             return f"Interrupted. Run {self.run} is {self.status}, and nothing of it is lost:\n  {show}"
         if server(self.store) is not None:
             cancel = typed("runs", "cancel", self.run, store=self.store)
-            return f"Interrupted. Run {self.run} goes on at the server:\n  {show}\nor can be ended:\n  {cancel}"
+            return f"Interrupted. Run {self.run} continues at the server:\n  {show}\nor cancel it:\n  {cancel}"
         return (
-            f"Interrupted. Run {self.run} keeps what it has done and can be taken up again:\n"
+            f"Interrupted. Run {self.run} keeps what it has done. Continue it:\n"
             f"  {self.worker('--until-idle')}\n"
             "or be ended:\n"
             f"  {typed('runs', 'cancel', self.run, store=self.store)}" + parting.asked(self.in_flight())
@@ -275,7 +275,8 @@ async def _run(
         execute = False
     elif execute and (lacks := missing(meant, how.labels, how.resources.tags, how.resources.gpus)):
         raise UsageError(
-            f"{meant.name} asks for what this process lacks, so nothing was started. If it has that, say {' '.join(lacks)}."
+            f"{meant.name} requires labels that this process lacks, so nothing was started. If it has them, pass"
+            f" {' '.join(lacks)}."
         )
     async with Engine.open(
         where,
@@ -301,7 +302,7 @@ async def _run(
         if state.graph_hash != workflow.hash and not how.detach:
             terminal.say(
                 "It was started with another definition of this workflow, so it is only followed from here."
-                " `holdfast runs migrate` would have it go on with this one."
+                " `holdfast runs migrate` continues it with this one."
             )
         told: Collection[str] = ()
         asking = Here(Service(engine), who(None))
@@ -332,7 +333,7 @@ async def _run_there(
     interruption.stops(task)
     if not isinstance(meant, str) or how.here:
         raise UsageError(
-            f"{following.target} would run in this process, which needs a store, and HOLDFAST_URL names a server: say the name"
+            f"{following.target} would run in this process, which needs a store, and HOLDFAST_URL names a server: pass the name"
             " of a workflow that it knows (`holdfast workflows list`), or --store. Nothing was started."
         )
     claim = start.pop("by")
@@ -365,7 +366,8 @@ def _expect_elsewhere(name: str, where: str, how: How) -> None:
         )
     if how.here:
         raise UsageError(
-            f"--here runs the steps in this process, which needs the code of {name}: say FILE.py:WORKFLOW. Nothing was started."
+            f"--here runs the steps in this process, which needs the code of {name}: pass FILE.py:WORKFLOW. Nothing"
+            " was started."
         )
 
 

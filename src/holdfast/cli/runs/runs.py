@@ -82,7 +82,7 @@ def show(
 ) -> None:
     """Show a run: its steps, cost and effects, and what it waits for."""
     if tree and trace:
-        raise UsageError("--tree shows many runs, --trace one: say one of them.")
+        raise UsageError("Pass only one of --tree and --trace.")
     portrait.show(run, tree=tree, trace=trace, as_json=as_json, store=store)
 
 
@@ -247,7 +247,7 @@ def extend(
     limits = {name: value for name, value in given.items() if value is not None}
     if not limits:
         raise UsageError(
-            "Say which limit to raise: --steps, --tokens, --model-calls, --tool-calls, --active-s, --wall-s or --lifespan-s."
+            "Pass a limit to raise: --steps, --tokens, --model-calls, --tool-calls, --active-s, --wall-s or --lifespan-s."
         )
 
     _act(run, *(_telling("Extend", *each) for each in limits.items()), by=by, as_json=as_json, store=store)

@@ -66,7 +66,7 @@ class _Reading:
     def words(self) -> str:
         named = ("--name", self.name) if self.name is not None else ()
         more = ("--from", self.since, "-f", *(("--json",) if self.as_json else ()))
-        return f"Interrupted. Go on with: {typed('runs', 'stream', self.run, *named, *more, store=self.store)}"
+        return f"Interrupted. Continue with: {typed('runs', 'stream', self.run, *named, *more, store=self.store)}"
 
     def print(self, told: View) -> None:
         if self.as_json:
@@ -97,9 +97,9 @@ class Shown:
         elif told["kind"] == "value":
             self._write(f"{source} {told['offset']}: {terminal.as_json(told['value'])}\n")
         elif told["kind"] == "reset":
-            self._write(f"{source} is asked again: what it said above counts for nothing.\n")
+            self._write(f"{source} is called again; discard its output above.\n")
         elif (outcome := told.get("outcome", "")) != "completed":
-            self._write(f"{source} did not come to its end ({outcome}).\n")
+            self._write(f"{source} did not finish ({outcome}).\n")
 
     def _say(self, source: str, text: str) -> None:
         if self._source != source:

@@ -62,7 +62,7 @@ class Telling:
 
     def words(self) -> str:
         again = ("--json",) if self.as_json else ()
-        return f"Interrupted. Go on with: {typed('runs', 'tail', '--from', self.since, *again, store=self.store)}"
+        return f"Interrupted. Continue with: {typed('runs', 'tail', '--from', self.since, *again, store=self.store)}"
 
     def tell(self, page: Page) -> bool:
         """Print events; whether any may come after them that somebody reads."""
@@ -93,7 +93,7 @@ async def _tail(telling: Telling, interruption: Interruption) -> None:
                 if not telling.follow:
                     raise
                 if str(problem) != said:  # once, not every second as long as it lasts
-                    terminal.say(f"Nothing can be read now, and it is tried again: {problem.message}")
+                    terminal.say(f"Nothing can be read now; retrying: {problem.message}")
                 said = str(problem)
                 await asyncio.sleep(_AWAY_S)
     interruption.over()
