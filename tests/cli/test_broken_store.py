@@ -38,7 +38,7 @@ def foreign(path: Path) -> None:
     ("breaking", "told", "do"),
     [
         (cut, "is damaged", "restore it from a backup"),
-        (emptied, "something has emptied the file", "Restore it from a backup; to begin anew, remove it"),
+        (emptied, "something has emptied the file", "Restore it from a backup; to start with an empty store, remove it"),
         (filled, "not even a SQLite database. It was not touched", "restore it from a backup"),
         (foreign, "is a directory", "name a file in it"),
     ],

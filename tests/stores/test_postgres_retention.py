@@ -102,7 +102,7 @@ async def test_months_are_made_ahead_and_the_order_of_commits_is_forgotten_in_ti
     await put(place.store, later.start())
     await forget_told(place.store.context.connections)
     assert await place.ask(f"select count(*) from {place.schema}.commits") == 1
-    with pytest.raises(CursorLost, match="Begin anew"):
+    with pytest.raises(CursorLost, match="Start again from the beginning"):
         await place.store.tail.after(cursor, 100)
     for since in (None, end):
         assert [each.run for each in (await place.store.tail.after(since, 100))[0]] == [later.run] * len(later.history)

@@ -1,6 +1,6 @@
-"""Where histories live on disk: one folder for each kind of database, and the SQL that they speak.
+"""The stores of histories on disk: one folder for each kind of database, and the SQL that they speak.
 
-    history, row, statement  what every kind of database does alike with appends, rows and SQL
+    history, row, statement  the parts of appends, rows and SQL that are the same in every kind of database
     month, archive, shelf    by what histories are kept, what one is that has left the tables, where it is
     retention                months that leave, and go for good
 

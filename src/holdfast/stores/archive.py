@@ -66,7 +66,7 @@ class EffectLine(msgspec.Struct, frozen=True):
 
 
 class Archive(msgspec.Struct, frozen=True):
-    """What one run was."""
+    """The content of one archived run."""
 
     run: RunId
     tenant: str
@@ -108,7 +108,7 @@ class Archive(msgspec.Struct, frozen=True):
 
 
 def no_line(call: CallId) -> NotFound:
-    """What to say where a list is to go on after a call that is not in the ledger."""
+    """Return the error for a list that is to go on after a call that is not in the ledger."""
     return NotFound(
         f"There is no call {call} in the ledger to go on after: its run may have been archived meanwhile. List again from"
         " the beginning, or list the run's own calls."

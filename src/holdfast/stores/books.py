@@ -29,8 +29,9 @@ def limited(rows: Mapping[str, ScopeRow], posting: Posting) -> ScopeRow:
 
 
 def excess(row: ScopeRow, posting: Posting, ahead: int) -> int | None:
-    """What a posting wants, where that is more than its scope has left for it; `ahead` is what they want who come first. What
-    goes back of loans it wants too: the outcome that gives it back may have come with a call that takes more."""
+    """Return the amount that a posting wants, if its scope has less left for it, else None. `ahead` is the amount that waiters
+    before it want. The amount includes loans that go back: the outcome that returns them may have come with a call that
+    takes more."""
     if not posting.bounded or row.left is None:
         return None
     comes, goes = max(posting.limit_change, 0), max(-posting.limit_change, 0)
@@ -53,7 +54,7 @@ def moved(row: ScopeRow, posting: Posting) -> ScopeRow:
 
 
 def moved_at_ms(given: Iterable[Changes]) -> dict[str, int]:
-    """When the books of scopes were moved last by these changes. To lend is not to be busy."""
+    """Return the time at which these changes last moved the books of each scope. Lending does not count."""
     times: dict[str, int] = {}
     for changes in given:
         for each in changes.postings:
@@ -73,7 +74,7 @@ def team(agents: Iterable[AgentRow], rows: Mapping[str, ScopeRow]) -> list[Agent
 
 
 def over(run: RunId, row: ScopeRow, wanted: int, ahead: int, team: Iterable[AgentRow]) -> OverLimit:
-    """What an append is told that wants more than a scope has left. `team`: the agents of the team budget that it is one of."""
+    """Return the error for an append that wants more than a scope has left. `team` are the agents of its team budget."""
     assert row.limit is not None, "what has no limit has room"
     return OverLimit(
         f"{row.scope} has {row.left} of {row.limit} left, and run {run} wants {wanted}. Nothing was written.",

@@ -43,9 +43,9 @@ def lacking(sealing: Sealing, found: Sequence[Canary], where: str) -> Canary | N
     known = sealed_of(found)
     if known and not any(map(sealing.opens, known)):
         raise KeyMissing(
-            f"The keys that are set here are not those of {where}: the tenant 'default' has others. What is stored could not"
-            " be read, and others could not read what this process stores. Nothing was done: use the key file of the other"
-            " processes, in which an old key stays behind the new one. If nobody has that any more: `holdfast store"
+            f"The keys that are set here are not those of {where}: the tenant 'default' has others. This process could not"
+            " read the stored data, and other processes could not read its data. Nothing was done: use the key file of the"
+            " other processes, in which an old key stays behind the new one. If that file is lost: `holdfast store"
             " forget-keys`."
         )
     if encrypts and sealing.is_undecided:

@@ -60,7 +60,7 @@ class KeyFile:
         if (found := self._by_id.get(id)) is None:
             raise KeyMissing(
                 f"This is encrypted with a key ({id.hex()}) that is not in {self._path}: it was deleted, or the file is another"
-                " one. Without that key nobody can read it."
+                " one. Without that key it cannot be read."
             )
         return found
 

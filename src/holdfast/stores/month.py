@@ -64,7 +64,8 @@ class Month(NamedTuple):
 
 
 def state(runs: int, archived: int, pruned: int, *, is_in_tables: bool) -> str:
-    """What is said of a month of which so many runs are archived up to their last event, and so many removed for good."""
+    """Return the state of a month, by its number of runs. `archived` of them are archived up to their last event, and `pruned`
+    removed for good."""
     if not archived:
         return OPEN
     if archived < runs or is_in_tables:

@@ -1,4 +1,4 @@
-"""How long what a caller asks of a store may take, the same in every store.
+"""The time limit of a caller's reads, the same in every store.
 
 Never here: a connection, whose turn it is.
 """

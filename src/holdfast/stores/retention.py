@@ -49,7 +49,7 @@ _WHY: Final = {
     "money": "money is held or in doubt",
     "call": "a call of it is still in flight",
     "effect": "the outcome of an effect is unknown",
-    "told": "it ended less than three days ago, and a tail may not have told it yet",
+    "told": "it ended less than three days ago, and a tail may not have returned it yet",
 }
 
 
@@ -90,8 +90,8 @@ class Retention(ABC):
                 return Freed(int(runs), int(events), int(stored_bytes))
             await asyncio.sleep(_PAUSE_S)
         raise StoreBusy(
-            f"The tables of {month} could not be let go: somebody reads or writes them all the time (a backup? a long"
-            " query?). Its archives are written and nothing is lost; try again later."
+            f"The tables of {month} could not be let go: other transactions read or write them all the time (a backup? a"
+            " long query?). Its archives are written and nothing is lost; try again later."
         )
 
     async def _expect_free(self, month: Month) -> None:

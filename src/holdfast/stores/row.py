@@ -61,7 +61,7 @@ def expect_next(append: Append) -> None:
 
 
 def unstorable(run: RunId, problem: BaseException | str) -> Unstorable:
-    """What an append is told whose content no store can hold."""
+    """Return the error for an append whose content no store can hold."""
     return Unstorable(f"What run {run} was to append cannot be stored ({problem}). Nothing of it was written.", run=run)
 
 
@@ -111,18 +111,18 @@ def expect_searchable(sealing: Sealing, query: SharedIndex | None) -> None:
 
 
 def moved(change: SharedChange) -> SharedValueMoved:
-    """What to say where a shared value is not at the version that a write is based on."""
+    """Return the error for a write that is based on another version of a shared value than its latest."""
     return SharedValueMoved(
-        f"{change.key!r} of {change.space!r} is not at version {change.base} any more: somebody else was first. Nothing was"
+        f"{change.key!r} of {change.space!r} is not at version {change.base} any more: another writer was first. Nothing was"
         " written."
     )
 
 
 def lock_lost(change: SharedChange) -> SharedLockLost:
-    """What to say where the lock is not held any more under which a shared value is to be written."""
+    """Return the error for a write of a shared value under a lock that is not held any more."""
     return SharedLockLost(
-        f"The lock on {change.key!r} of {change.space!r} (number {change.fence}) is over: its time was up, and somebody else"
-        " may have written meanwhile. Nothing was written."
+        f"The lock on {change.key!r} of {change.space!r} (number {change.fence}) is over: its time was up, and another"
+        " holder may have written meanwhile. Nothing was written."
     )
 
 
@@ -168,7 +168,7 @@ def gate_of(row: Row, sealing: Sealing) -> tuple[GateRow, GateChange | None]:
 
 
 def fate_of(fate: HoldfastError | None, sealing: Sealing) -> HoldfastError | None:
-    """What became of an append, in plain words and data."""
+    """Return the fate of an append, with its sealed parts opened."""
     if isinstance(fate, EffectKeyTaken):
         fate.args_hash = sealing.open_hash(fate.args_hash)
         fate.response = fate.response and sealing.open_payload(fate.response)
@@ -176,14 +176,14 @@ def fate_of(fate: HoldfastError | None, sealing: Sealing) -> HoldfastError | Non
 
 
 def chunks_of(name: StreamName, rows: Iterable[Any], sealing: Sealing) -> Iterator[Chunk]:
-    """Those pieces of a stream whose keys are there."""
+    """Yield the pieces of a stream whose keys are there."""
     for first, size, kept in rows:
         if (content := sealing.readable(bytes, kept)) is not None:
             yield Chunk(name, first, size, content)
 
 
 def together(rows: Iterable[Any]) -> dict[RunId, list[str]]:
-    """What there is of each run, of rows that say one thing each."""
+    """Return the values of each run, from rows of one run and one value each."""
     found: dict[RunId, list[str]] = {}
     for run, each in rows:
         found.setdefault(RunId(run), []).append(each)
@@ -191,7 +191,7 @@ def together(rows: Iterable[Any]) -> dict[RunId, list[str]]:
 
 
 def no_gate(gate: GateId) -> NotFound:
-    """What to say where a list is to go on after a gate that is not in the store."""
+    """Return the error for a list that is to go on after a gate that is not in the store."""
     return NotFound(f"There is no gate {gate} in this store to go on after. List again from the beginning.")
 
 

@@ -1,4 +1,4 @@
-"""Where a store's archives go, and are found again.
+"""The archives of a store: the places to which they go, and from which they are read.
 
 Never here: when a run may be archived (retention), what an archive looks like (archive).
 """
@@ -75,8 +75,8 @@ class Shelf:
         return await self._aside(unpack, run, await _packed(self._places, run, tenant, sha256))
 
     async def _aside(self, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-        """What `work` comes to, off the event loop: a history may be long. One at a time: many threads at work would each keep
-        whatever else goes on here from Python's lock."""
+        """Return the result of `work`, off the event loop: a history may be long. One runs at a time: many threads at work
+        would each keep everything else here from Python's lock."""
         async with self._alone:
             return await asyncio.to_thread(work, *given, **named)
 

@@ -36,7 +36,7 @@ class Migration(NamedTuple):
 
     @property
     def sha256(self) -> str:
-        """What its text is. A store remembers it: what was applied is never edited afterwards."""
+        """The SHA-256 of its text. A store remembers it, because an applied migration is never edited afterwards."""
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ def statements(dialect: str) -> dict[str, str]:
 
 
 def _statements(file: Traversable) -> dict[str, str]:
-    """Those of a file, each after its line `-- name: ...` and a comment."""
+    """Return the statements of a file by name, each after its line `-- name: ...` and a comment."""
     pieces = _NAME.split(file.read_text())
     return {
         name: "\n".join(line for line in body.splitlines() if line and not line.startswith("--"))
@@ -79,10 +79,10 @@ def edited(known: Iterable[Migration], applied: Callable[[Migration], str | None
 
 
 def was_edited(store: str, migration: Migration) -> str:
-    """What to say of it."""
+    """Return the error message for a migration that was edited after a store had it."""
     return (
         f"The store {store} has had migration {migration} with another text than this Holdfast has: it was edited after it"
-        " had been applied, here or where the store was made. What the tables are like now nobody can tell, so nothing was"
+        " had been applied, here or where the store was made. The present state of the tables is unknown, so nothing was"
         " touched. Use the Holdfast that last worked on it, or a release whose migrations are as they were published."
     )
 

@@ -1,4 +1,4 @@
-"""Where large payloads may live instead of the store's own table: a folder, a bucket of an object store.
+"""The places for large payloads outside the store's own table: a folder, a bucket of an object store.
 
 Never here: runs, events, what a payload means. The adapters do not know one another; `compose` picks one.
 """

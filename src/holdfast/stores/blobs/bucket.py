@@ -129,5 +129,5 @@ class Bucket:
 
 
 def _brief(problem: Exception) -> str:
-    """What the client says, without the pages of detail below it."""
+    """Return the client's message, without the pages of detail below it."""
     return str(problem).partition("\n")[0][:300]

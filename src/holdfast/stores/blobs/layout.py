@@ -25,7 +25,7 @@ def place(tenant: str, month: str, sha256: str) -> tuple[str, str, str]:
 
 
 def is_old(parts: tuple[str, ...], before: str, kept: Collection[str]) -> bool:
-    """Whether this is the name of a payload of a month before `before` that is none of `kept`."""
+    """Return True if this names a payload of a month before `before` that is not one of `kept`."""
     if len(parts) != 3 or _MONTH.fullmatch(parts[1]) is None or _SHA256.fullmatch(parts[2]) is None:
         return False
     return parts[1] < before and parts[2] not in kept

@@ -1,4 +1,4 @@
-"""Where a store is: a PostgreSQL URL, and the few words of it that are ours.
+"""The address of a store: a PostgreSQL URL, with a few parameters of Holdfast's own.
 
 Never here: a connection.
 """

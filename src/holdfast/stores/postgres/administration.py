@@ -1,4 +1,4 @@
-"""What a person does to the store as a whole: how it stands, its migrations, its months.
+"""The operations of an administrator on the store as a whole: its state, its migrations, its months.
 
 Unlike the store itself it opens on tables of any version, and on none. Never here: a run's affairs.
 """
@@ -70,8 +70,8 @@ class PostgresAdministration:
         address = self._db.address
         raise UsageError(
             f"This store is in a PostgreSQL database, which has its own: pg_dump --format=custom --schema={address.schema}"
-            f" --file={file} ({address.shown}), at any moment and while everything goes on. Nothing was done; how to restore it"
-            " is said in docs/howto/backup.md."
+            f" --file={file} ({address.shown}), at any moment and while everything goes on. Nothing was done."
+            " docs/howto/backup.md describes how to restore it."
         )
 
     async def forget_keys(self) -> int:
@@ -156,7 +156,7 @@ class PostgresAdministration:
 
 
 def _is_readable(now: Standing | None) -> bool:
-    """Whether this version knows where to look."""
+    """Return True if this version can read the tables."""
     return now is not None and now.before >= NEEDED and now.after <= LATEST
 
 

@@ -53,7 +53,7 @@ class Entry(msgspec.Struct):
 
     @property
     def is_plain(self) -> bool:
-        """Whether one statement can write it, if no limit is in its way."""
+        """True if one statement can write the entry, unless a limit is in its way."""
         changes = self.changes
         ledger = changes.gates or changes.gate_changes or changes.effects or changes.effect_changes
         limits = changes.postings and any(each.limit is not None or each.limit_change for each in changes.postings)
@@ -63,12 +63,12 @@ class Entry(msgspec.Struct):
 
     @property
     def is_simple(self) -> bool:
-        """Whether it changes only what `append_one` does."""
+        """True if the entry changes only what `append_one` does."""
         return self.is_plain and self.key is None and not self.changes.waiters
 
 
 class Written(NamedTuple):
-    """What became of a flush."""
+    """The result of a flush."""
 
     now_ms: int
     runs: frozenset[str]
@@ -135,7 +135,8 @@ def _given(entries: Sequence[Entry], charged: Sequence[Entry]) -> tuple[list[Row
 
 
 async def write_ledger(db: Connection, sql: dict[str, str], entries: Sequence[Entry]) -> None:
-    """What the written ones of a flush say of people and tools. Of what changed twice the last word counts."""
+    """Write the changes of gates, tool calls, tags and dead letters of a flush's written entries. If one thing changed twice,
+    the last change counts."""
     changes = [new.changes for new in entries]
     await _put(db, sql["put_tags"], [(new.run, tag) for new in entries for tag in new.changes.tags])
     gates = {gate.gate: of_gate(gate) for each in changes for gate in each.gates}
@@ -163,11 +164,11 @@ async def write_ledger(db: Connection, sql: dict[str, str], entries: Sequence[En
 async def fates_of(
     db: Connection, sql: dict[str, str], left: Sequence[Entry], refused: Mapping[RunId, HoldfastError] = _NOBODY
 ) -> dict[RunId, HoldfastError | None]:
-    """What the appends are told that were not written: that they are there already, or what is in their place; or,
-    where nothing is, what they were `refused` for.
+    """Return the fates of the appends that were not written. None means that the append is there already. Otherwise the error
+    names the conflict or, if there is none, is the one for which the append was `refused`.
 
-    Inside a transaction that locks their runs. So its commit is acknowledged only when everything that it saw is as
-    durable as itself; without that, what a mere look shows could still be undone by a failover.
+    Call it inside a transaction that locks their runs. Then its commit is acknowledged only when everything that it saw is as
+    durable as itself. Without that, a failover could still undo what it saw.
     """
     await db.execute(sql["lock_runs"], [new.run for new in left])
     await _put(db, sql["lock_keys"], [(new.key.tenant, new.key.key) for new in left if new.key is not None])
@@ -187,7 +188,7 @@ def _fate(new: Entry, row: Any, refused: HoldfastError | None) -> HoldfastError 
     if refused is not None and row["seq"] == new.expected:
         return refused
     return SeqConflict(
-        f"Run {new.run} is at event {row['seq']}, not at {new.expected}: somebody else was first. Nothing was written; load"
+        f"Run {new.run} is at event {row['seq']}, not at {new.expected}: another writer was first. Nothing was written; load"
         " it and decide again.",
         run=new.run,
         expected=new.expected,

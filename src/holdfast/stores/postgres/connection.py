@@ -77,7 +77,7 @@ AGAIN: Final = (pg.DeadlockDetectedError, pg.SerializationError, pg.LockNotAvail
 
 
 def explain(problem: BaseException, address: Address) -> StoreError:
-    """What `problem` means to users of the store."""
+    """Return the error that explains `problem` to users of the store."""
     if isinstance(problem, StoreError):
         return problem
     where = f"the PostgreSQL store at {address.shown}"
@@ -86,7 +86,7 @@ def explain(problem: BaseException, address: Address) -> StoreError:
 
 
 def _to_be_mended(problem: BaseException, where: str, said: str, address: Address) -> StoreError | None:
-    """What stays wrong until somebody changes something; None for all else."""
+    """Return the error for a problem that lasts until its cause is changed; None for all others."""
     match problem:
         case pg.InvalidPasswordError() | pg.InvalidAuthorizationSpecificationError():
             return StoreUnreadable(f"{where} refuses the user: {said}. Check the name and password in the store's URL.")
@@ -111,7 +111,7 @@ def _to_be_mended(problem: BaseException, where: str, said: str, address: Addres
 
 
 def _of_the_moment(problem: BaseException, where: str, said: str) -> StoreError:
-    """What may be over when it is tried again."""
+    """Return the error for a problem that may be over at the next try."""
     match problem:
         case pg.DiskFullError():
             return StoreFull(f"{where} has no room left on its disk: {said}. Nothing was written.")
@@ -190,7 +190,7 @@ class Connections:
                 await self._give_back(db)
 
     def _keep(self, db: Connection) -> bool:
-        """Whether it is kept."""
+        """Keep the connection if it can be used again. Return True if it is kept."""
         if self._closed or self._waiting or len(self._kept) >= self._most_kept or not _is_sound(db):
             return False
         loop = asyncio.get_running_loop()
@@ -310,7 +310,8 @@ class OfTenant(Connections):
         self._begin = self._transaction(role, tenant) if role is not None or self.address.pooled else None
 
     def _transaction(self, role: str | None, tenant: str) -> str:
-        """What begins a transaction whose statements the database ends, and with a role sees the rows of a tenant only."""
+        """Return the statements that begin a transaction. The database ends its later statements after READ_S. With a role it
+        sees the rows of a tenant only."""
         time = f"set local statement_timeout = {int(READ_S * 1000)}"
         if role is None:
             return f"{BEGIN}; {time}"
@@ -358,7 +359,7 @@ class OfTenant(Connections):
 
 
 def _is_sound(db: Connection) -> bool:
-    """Whether the next statement on it is the first of its transaction."""
+    """Return True if the next statement on it is the first of its transaction."""
     try:
         return not (db.is_closed() or db.is_in_transaction())
     except _GIVEN_BACK:
@@ -392,10 +393,10 @@ async def begin(db: Connection, words: str | None = None) -> None:
 
 
 async def durable(db: Connection, committing: Awaitable[T]) -> T:
-    """What `committing` comes to, which commits something on `db`.
+    """Return the result of `committing`, which commits something on `db`.
 
-    Raises UnknownCommit if somebody ended its wait for a synchronous standby: the database then says that it is done,
-    and warns that a failover may undo it.
+    Raises UnknownCommit if the wait for a synchronous standby was cancelled. The database then reports the commit as done, and
+    warns that a failover may undo it.
     """
     unsure: list[str] = []
 

@@ -1,4 +1,4 @@
-"""What all ports of the store stand on.
+"""The base of all ports of the store.
 
 Never here: a promise of the store.
 """

@@ -24,7 +24,7 @@ _decode_payload = msgspec.json.Decoder(Payload).decode
 
 
 class Owner(NamedTuple):
-    """Who has a key, and what came of it."""
+    """The owner of a key, with its call and the response to it."""
 
     run: RunId
     call: CallId
@@ -55,7 +55,7 @@ class Keys:
         return cls(db, sql, found)
 
     def admit(self, new: Entry) -> bool:
-        """Whether no key that `new` would take is another run's."""
+        """Return True if no key that `new` would take is another run's."""
         for change in new.changes.effect_keys:
             owner = self._owners.get(change.key) if isinstance(change, KeyClaim) else None
             if owner is not None and owner.run != new.run:

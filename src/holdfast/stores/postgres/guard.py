@@ -122,8 +122,9 @@ async def _guard(db: Connection, address: Address, read_role: str, work_roles: C
     there = {row["rolname"] for row in await db.fetch(_THERE, [*workers, read_role])}
     if missing := [name for name in (read_role, *workers) if name not in there]:
         raise UsageError(
-            f"There is no role {missing[0]} in {address.shown}. Nothing was changed: have it made by somebody who may"
-            f" (create role {missing[0]} nologin), and who works a member of the role that reads (grant {read_role} to …)."
+            f"There is no role {missing[0]} in {address.shown}. Nothing was changed. Have a user that may create"
+            f" roles create it (create role {missing[0]} nologin) and grant the reading role to those that work (grant"
+            f" {read_role} to …)."
         )
     if (await db.fetchrow(_ROLE, read_role))["sees_all"]:
         raise UsageError(f"{_sees_all(read_role)} Nothing was changed.")

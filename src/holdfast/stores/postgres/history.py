@@ -29,7 +29,7 @@ class Asked(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What the tables hold of it: (seq, state) and (seq, at_ms, payload, trace_id), in order."""
+    """The rows of a history in the tables: (seq, state) and (seq, at_ms, payload, trace_id), in order."""
 
     snapshot: tuple[int, bytes] | None
     events: Sequence[tuple[Any, ...]]
@@ -83,6 +83,6 @@ class Histories(StorePort):
 
 
 def _is_heard(told: asyncio.Future[Read]) -> None:
-    """Who asked may have been cancelled; an error then is nobody's."""
+    """Mark the error of a read as seen. The caller may have been cancelled, and then nothing else reads it."""
     if not told.cancelled():
         told.exception()

@@ -31,7 +31,7 @@ from holdfast.stores.shelf import Shelf
 
 
 class Snapshots(StorePort):
-    """What the log has of snapshots: those that are to be kept at the same time are one statement."""
+    """The snapshots of the log. Those that are kept at the same time are one statement."""
 
     def __init__(self, context: StoreContext) -> None:
         super().__init__(context)
@@ -143,7 +143,7 @@ class Log(StorePort):
             except LOST as problem:
                 raise UnknownCommit(
                     f"The connection to {address.shown} was lost while events were being written ({problem or 'no answer'}):"
-                    " nobody can know whether they were. The same events are sent again under the same id."
+                    " it is unknown whether they were. The same events are sent again under the same id."
                 ) from problem
             except pg.PostgresError as problem:
                 raise explain(problem, address) from problem
@@ -204,8 +204,8 @@ class Log(StorePort):
                 return fates | await fates_of(db, self._sql, left)
         except pg.PostgresError as problem:
             raise UnknownCommit(
-                f"{len(runs)} of {len(entries)} appends were written, and the others could not be told why they were not:"
-                f" {problem}"
+                f"{len(runs)} of {len(entries)} appends were written, and the reasons why the others were not could not be"
+                f" read: {problem}"
             ) from problem
 
     async def _written(self, db: Connection, entries: list[Entry]) -> tuple[Fates, int]:
@@ -265,7 +265,7 @@ class Log(StorePort):
         return tuple(await self._events(run, after, limit, read))
 
     async def _events(self, run: RunId, after: int, limit: int | None, read: Read | None) -> list[Recorded]:
-        """Those after `after`, of which some may have been `read` already."""
+        """Return the events after `after`. Some of them may have been `read` already."""
         found: list[Recorded] = []
         while limit is None or len(found) < limit:
             if read is not None:
@@ -281,7 +281,7 @@ class Log(StorePort):
         return found
 
     async def _archived(self, run: RunId, after: int, most: int, rows: Sequence[Any]) -> Sequence[Any]:
-        """What an archive holds of the events after `after`, where the table's `rows` do not begin with the next."""
+        """Return the events after `after` from an archive, if the table's `rows` do not begin with the next one."""
         if rows and rows[0][0] == after + 1:
             return ()
         archive = await self._shelf.archive(run)
@@ -321,8 +321,8 @@ class Log(StorePort):
         return bool(await self._db.fetch(self._sql["archive"], run))
 
     async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
-        """Who finds its start done already must find it as durable as if it had been done now: so the key is locked, and
-        the commit waited for."""
+        """Return the run of a start key. A caller that finds its start done must find it as durable as a new one. So the key is
+        locked, and the commit waited for."""
         async with self._db.writing() as db:
             found: list[Any] = await db.fetch(self._sql["run_of_key"], tenant, key)
         return (RunId(found[0][0]), self._sealing.open_hash(found[0][1])) if found else None

@@ -38,15 +38,15 @@ async def make(db: Connection, address: Address, months: set[Month]) -> None:
 
 
 async def missing(db: Connection, address: Address, months: set[Month]) -> set[Month]:
-    """Those of `months` that lack a partition of some table."""
+    """Return the `months` that lack a partition of some table."""
     parts = {part(table, month): month for month in months for table in PARTITIONED}
     there = await tables(db, address, parts)
     return {month for name, month in parts.items() if name not in there}
 
 
 async def tables(db: Connection, address: Address, names: Iterable[str]) -> set[str]:
-    """Those of `names` that are tables of the store, as the database's own tables tell it now. (A cast to regclass may
-    be answered from before the lock that one has just waited for.)"""
+    """Return the `names` that are tables of the store, as the database's own tables have it now. (A cast to regclass may be
+    answered from before the lock that one has just waited for.)"""
     rows = await db.fetch(
         "select relname from pg_class join pg_namespace on pg_namespace.oid = relnamespace"
         " where nspname = $1 and relname = any($2::text[])",

@@ -1,8 +1,8 @@
-"""How a month leaves the tables of this database: its partitions are dropped.
+"""The removal of a month from the tables of this database: its partitions are dropped.
 
-The parent tables are locked for the moment of the drop, by somebody who soon steps back where others have them. `DETACH
-PARTITION CONCURRENTLY` would lock out nobody, but takes two transactions; a crash between them leaves a partition that is
-neither in nor out, for whose runs no append could find a place.
+The parent tables are locked for the moment of the drop. The attempt soon gives up if others hold them. `DETACH PARTITION
+CONCURRENTLY` would lock nothing out, but takes two transactions. A crash between them leaves a partition that is neither in nor
+out, and no append could find a place for its runs.
 
 Never here: archives (see holdfast.stores.retention).
 """

@@ -43,7 +43,7 @@ _LONGEST_S: Final = 3600.0
 
 
 class Standing(NamedTuple):
-    """Which migrations a store has had: the latest of each part, 0 for none."""
+    """The migrations that a store has had: the latest of each part, 0 for none."""
 
     before: int
     after: int
@@ -61,13 +61,13 @@ NEEDED: Final = max(migration.version for migration in MIGRATIONS if part_of(mig
 
 
 def pending(now: Standing | None, part: str) -> list[Migration]:
-    """What a store that stands so has not had of `part`."""
+    """Return the migrations of `part` that a store in this state has not had."""
     had = getattr(now, part) if now is not None else 0
     return [migration for migration in MIGRATIONS if part_of(migration) == part and migration.version > had]
 
 
 async def standing(db: Connection, address: Address) -> Standing | None:
-    """Where the store is; None where there is none."""
+    """Return the state of the store's migrations, or None if there is no store."""
     if not await tables(db, address, ("migrations",)):
         return None
     # As JSON, since a store of 0.1.0 has no column for the text.
@@ -88,7 +88,7 @@ async def migrate(connections: Connections, part: str) -> list[str]:
 
 
 async def altered(connections: Connections, alter: Callable[[Connection], Awaitable[_T]]) -> _T:
-    """What `alter` comes to, which changes tables, alone and all or nothing. Raises StoreError with nothing changed."""
+    """Return the result of `alter`, which changes tables, alone and all or nothing. Raises StoreError with nothing changed."""
     address = connections.address
     problem: Exception | None = None
     for _ in range(_MOST_TRIES):

@@ -64,7 +64,7 @@ class Written:
         return None
 
     def admit(self, new: Entry) -> bool:
-        """Whether `new` writes nothing that has moved."""
+        """Return True if no value that `new` writes has moved, and each lock that it needs is still held."""
         stale = self.is_next(new.changes.shared_values)
         if stale is not None:
             self.refused[new.run] = moved(stale)
@@ -76,7 +76,7 @@ class Written:
         return True
 
     async def write_waits(self, written: Sequence[Entry]) -> None:
-        """What the runs of the appends that were written wait for from now on."""
+        """Write the values that the runs of the written appends wait for from now on."""
         waits = [(new.run, new.changes.shared_waits) for new in written if new.changes.shared_waits is not None]
         if not waits:
             return

@@ -159,8 +159,8 @@ def _expect_durable(address: Address, greeting: Any) -> None:
         )
     if greeting["isolation"] != _ISOLATION:
         raise StoreUnreadable(
-            f"{address.shown} has default_transaction_isolation={greeting['isolation']}, where whoever waited for a row may"
-            f" not see what became of it. Set it to '{_ISOLATION}' for this database or user."
+            f"{address.shown} has default_transaction_isolation={greeting['isolation']}, where a transaction that waited"
+            f" for a row may not see its new version. Set it to '{_ISOLATION}' for this database or user."
         )
 
 

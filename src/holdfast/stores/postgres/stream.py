@@ -1,4 +1,4 @@
-"""What runs say meanwhile, in pieces.
+"""The streams of runs, in pieces.
 
 Never here: when something is written or let go of.
 """

@@ -48,7 +48,7 @@ class Cursor(NamedTuple):
         """Raises UsageError."""
         found = _CURSOR.match(text)
         if found is None:
-            raise UsageError(f"{text!r} is no cursor of a PostgreSQL store's tail. Nothing was told.")
+            raise UsageError(f"{text!r} is no cursor of a PostgreSQL store's tail. Nothing was returned.")
         if found["until"] is None:
             return cls(found["line"], found["since"])
         return cls(found["line"], found["since"], found["until"], found["xid"], int(found["place"]), int(found["seq"]))
@@ -90,8 +90,8 @@ class Tail(StorePort):
         elif given.line != line:
             raise CursorLost(
                 f"The tail's cursor is of another line of this database (it says {given.line}, this is {line}): there was a"
-                " failover, or the database was restored. Nobody can say that no event was missed. Begin anew from the"
-                " start, and leave out by run and seq what was told before."
+                " failover, or the database was restored. Events may have been missed. Start again from the"
+                " beginning, and leave out by run and seq the events that were returned before."
             )
         at = given if given.until is not None else given._replace(until=snapshot)
         told: list[TailEvent] = []
@@ -113,13 +113,14 @@ class Tail(StorePort):
         return str(Cursor(line, snapshot))
 
     async def _spans(self, at: Cursor, limit: int) -> list[Span]:
-        """What to tell next, at most `limit` events of it; all there is if it is fewer. Raises CursorLost."""
+        """Return the next spans, with at most `limit` events in all; everything that is there if it is fewer. Raises
+        CursorLost."""
         # One more, for the transaction in which the cursor stands may have nothing left.
         rows = await self._db.fetch(self._sql["tail"], at.since, at.until, at.xid, at.place, at.seq, limit + 1)
         if int(rows[0]["begins"]) > int(at.since.partition(":")[0]):
             raise CursorLost(
-                "The tail's cursor is older than what the store still knows of the order of commits. Nobody can say that no"
-                " event was missed. Begin anew from the start, and read what is older from the histories of the runs."
+                "The tail's cursor is older than what the store still knows of the order of commits. Events may have"
+                " been missed. Start again from the beginning, and read what is older from the histories of the runs."
             )
         found: list[Span] = []
         left = limit

@@ -1,6 +1,7 @@
-"""What the store needs done now and then, by whichever process comes by: months made ahead, the order of commits forgotten.
+"""The store's regular upkeep, by any process: it makes months ahead and forgets the order of old commits.
 
 Doing it twice, or in two processes at once, does no harm; nor does leaving it for a day.
+
 Never here: anything that a person should have a say in (see retention).
 """
 

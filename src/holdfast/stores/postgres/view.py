@@ -134,7 +134,7 @@ class Views(StorePort):
         return [effect_of(row, self._sealing) for row in rows]
 
     async def _place(self, call: CallId) -> int | None:
-        """Where a call is in the ledger, as long as its month is here."""
+        """Return the place of a call in the ledger, as long as its month is here."""
         run = run_of(call)
         place: int | None = await self._db.value(self._sql["effect_place"], run, call) if is_run(run) else None
         return place

@@ -1,7 +1,7 @@
-"""What a person does to the store as a whole: how it stands, a copy of it, its months.
+"""The operations of an administrator on the store as a whole: its state, a copy of it, its months.
 
-Opening the file brings its tables up to date. A copy is one moment of a store in use, whole, checked, and there at once or
-not at all. Never here: a run's affairs, large payloads that are kept elsewhere, restoring (a copy is a store).
+Opening the file brings its tables up to date. A copy is one moment of a store in use: whole, checked, and there at once or not
+at all. Never here: a run's affairs, large payloads that are kept elsewhere, restoring (a copy is a store).
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class SqliteAdministration(StorePort):
 
     async def guard(self, read_role: str, work_roles: Sequence[str]) -> Sequence[str]:
         raise UsageError(
-            "This store is a SQLite file, where whoever opens the file sees all of it: rows are guarded in a PostgreSQL"
-            " database only. Nothing was done."
+            "This store is a SQLite file, and each user who can open the file sees all of it. Rows can be guarded in a"
+            " PostgreSQL database only. Nothing was done."
         )
 
     async def forget_keys(self) -> int:

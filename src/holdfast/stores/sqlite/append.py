@@ -73,18 +73,18 @@ def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError 
 
 
 def _standings(db: apsw.Connection, entries: Sequence[Entry]) -> dict[str, tuple[int, str]]:
-    """Where the runs are, and what they have in flight."""
+    """Return the position of each run, and the sessions that have work of it in flight."""
     runs = encode([new.run for new in entries]).decode()
     found = _decode_standings(value(db, "standings", (runs,)))
     return {run: (seq, sessions) for run, seq, sessions in found}
 
 
 def _late(db: apsw.Connection, new: Entry, seq: int) -> SeqConflict | None:
-    """What an append is told whose place is taken: that it is there already, or that another is."""
+    """Return the fate of an append whose place is taken: None if it is there already, SeqConflict if another is."""
     if seq > new.expected and value(db, "append_id_of", (new.run, new.expected + 1)) == new.append_id:
         return None
     return SeqConflict(
-        f"Run {new.run} is at event {seq}, not at {new.expected}: somebody else was first. Nothing was written; load it"
+        f"Run {new.run} is at event {seq}, not at {new.expected}: another writer was first. Nothing was written; load it"
         " and decide again.",
         run=new.run,
         expected=new.expected,
@@ -93,7 +93,7 @@ def _late(db: apsw.Connection, new: Entry, seq: int) -> SeqConflict | None:
 
 
 def _reused(db: apsw.Connection, key: StartKey | None) -> KeyReused | None:
-    """Whose a start key is, if it is somebody's."""
+    """Return KeyReused if the start key belongs to a run, else None."""
     if key is None:
         return None
     known = rows(db, "run_of_key", (key.tenant, key.key))
@@ -118,7 +118,7 @@ def _write_people(db: apsw.Connection, accepted: Sequence[Entry]) -> None:
 
 
 def _write_letters(db: apsw.Connection, accepted: Sequence[Entry]) -> None:
-    """Those that a run has are all that it has; the others are resolved."""
+    """Write the open letters of each run and resolve its others. The letters of a change are all that its run has."""
     for new in accepted:
         letters = new.changes.dead_letters
         if letters is not None:

@@ -31,7 +31,7 @@ pragma temp_store = memory;
 
 
 class Place:
-    """Where the database file is, and that it still is the one that was opened."""
+    """The place of the database file, and a check that it still is the file that was opened."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -86,14 +86,14 @@ def connect(path: Path, *, like: Path | None = None, wait_s: float) -> apsw.Conn
 
 
 def keep_log(db: apsw.Connection, is_kept: bool) -> None:
-    """Whether the write-ahead log stays on the disk when this connection is the last to close: a store in use without a log
+    """Set whether the write-ahead log stays on the disk when this connection is the last to close. A store in use without a log
     beside it has lost it (see `database`)."""
     flag = ctypes.c_int(is_kept)
     db.file_control("main", apsw.SQLITE_FCNTL_PERSIST_WAL, ctypes.addressof(flag))
 
 
 def explain(problem: Exception, path: Path, db: apsw.Connection | None = None) -> StoreError:
-    """What went wrong, as an error of the store's that says what to do: Unstorable where only the content is at fault."""
+    """Return the error that explains a problem and gives advice: Unstorable if only the content is at fault."""
     if isinstance(problem, StoreError):
         return problem
     found: StoreError

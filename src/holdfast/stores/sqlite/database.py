@@ -138,19 +138,19 @@ def _expect_whole(path: Path) -> None:
         what = "is empty" if there else "is missing"
         raise StoreUnreadable(
             f"{path} {what}, but its log {log.name} is still there: the store was cut off from it. Nothing was touched."
-            f" Restore both from a backup; to begin anew, remove {log.name} too.",
+            f" Restore both from a backup; to start with an empty store, remove {log.name} too.",
             path=path,
         )
     if there and (locks_of(path) / _MADE).exists():
         raise StoreUnreadable(
             f"{path} is empty, and it was a store: something has emptied the file. Nothing was touched. Restore it from a"
-            " backup; to begin anew, remove it.",
+            " backup; to start with an empty store, remove it.",
             path=path,
         )
 
 
 def log_of(path: Path) -> Path:
-    """Where SQLite keeps the write-ahead log of the store."""
+    """Return the path of the store's write-ahead log, which SQLite keeps."""
     return path.with_name(f"{path.name}-wal")
 
 
@@ -223,7 +223,7 @@ def put_away(db: apsw.Connection, path: Path) -> bool:
 
 
 def _is_ready(db: apsw.Connection, path: Path) -> bool:
-    """Whether the file can be used as it is. Raises NotAStore, StoreTooNew for one that is not ours to prepare."""
+    """Return True if the file can be used as it is. Raises NotAStore, StoreTooNew for a file that is not ours to prepare."""
     try:
         application_id, version = db.pragma("application_id"), db.pragma("user_version")
         empty = db.execute("select 1 from sqlite_schema limit 1").get is None

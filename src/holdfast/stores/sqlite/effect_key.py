@@ -23,7 +23,7 @@ _decode_payload: Final = msgspec.json.Decoder(Payload).decode
 
 
 class Owner(NamedTuple):
-    """Who has a key, and what came of it."""
+    """The owner of a key, with its call and the response to it."""
 
     run: RunId
     call: CallId
@@ -40,7 +40,7 @@ class Keys:
         self._owners = _owners(db, touched) if touched else {}
 
     def taken(self, new: Entry) -> EffectKeyTaken | None:
-        """Which key of `new` is another run's, if one is."""
+        """Return the error for the first key of `new` that another run has, or None."""
         for change in new.changes.effect_keys:
             owner = self._owners.get(change.key) if isinstance(change, KeyClaim) else None
             if owner is not None and owner.run != new.run:

@@ -90,7 +90,7 @@ class LockFile:
             os.pwrite(self._fd, b"%-10d\n" % os.getpid(), 0)
 
     def read_pid(self) -> int | None:
-        """Who held it last, if the file says so."""
+        """Return the process id of the last holder, or None if the file does not have it."""
         text = os.pread(self._fd, 32, 0).strip()
         return int(text) if text.isdigit() else None
 
@@ -103,7 +103,7 @@ class LockFile:
 
 
 def is_free(path: Path) -> bool:
-    """Whether the lock file at `path` is there and nobody holds it. A file that is gone says nothing."""
+    """Return True if the lock file at `path` exists and no process holds it. A file that is gone counts as not free."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -91,7 +91,7 @@ class Log(StorePort):
         return found
 
     async def _archived(self, run: RunId, after: int, limit: int | None) -> list[Recorded]:
-        """What an archive holds of the events after `after`, where the table does not go on with the next."""
+        """Return the events after `after` from an archive, for a table that does not go on with the next one."""
         archive = await self._shelf.archive(run)
         lines = archive.rows(after, limit) if archive is not None else ()
         return [recorded(self._sealing, run, after + 1 + n, *line) for n, line in enumerate(lines)]
@@ -116,8 +116,8 @@ class Log(StorePort):
 
 
 def _may_go_on(events: Sequence[Recorded]) -> bool:
-    """Whether there may be more than these, which the table has answered with: in it, or in an archive. Between two of its
-    answers a run may be let go."""
+    """Return True if more may follow these events from the table, in it or in an archive. Between two of its answers a run may
+    leave the table."""
     return len(events) % _MOST_AT_ONCE == 0
 
 

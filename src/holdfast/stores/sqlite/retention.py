@@ -1,8 +1,8 @@
-"""How a month leaves the tables of this file: run after run, a little in each transaction, for everybody who writes waits
-behind it. Its pages are used again; the file does not get smaller.
+"""The removal of a month from the tables of this file. It goes run after run, a little in each transaction, because all writers
+wait behind it. Its pages are used again; the file does not get smaller.
 
-The order of commits keeps its gaps: a tail that stands before the last of them is told that it may miss something. So runs
-stay for as long as a tail may be late.
+The order of commits keeps its gaps. A tail that stands before the last gap gets an error, because it may miss something. So
+runs stay for as long as a tail may be late.
 
 Never here: archives (see holdfast.stores.retention).
 """

@@ -55,7 +55,7 @@ class ScopeBalances:
         return [] if budget is None else books.team(agents(self._db, budget), self._rows)
 
     def _ahead(self, scope: str, run: RunId) -> int:
-        """What they want who wait in a scope before `run`, or at all where it does not wait."""
+        """Return the amount that waiters in a scope want before `run`, or in all if it does not wait."""
         asked = {"scope": scope, "run": run, "admitted": _encode(self._admitted).decode()}
         return int(value(self._db, "wanted_ahead", asked))
 

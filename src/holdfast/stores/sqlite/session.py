@@ -56,7 +56,7 @@ class Suspect(NamedTuple):
 
 
 class Renewal(NamedTuple):
-    """When leases were extended, and whose: those of sessions that nobody has found dead."""
+    """The time at which leases were extended, and their sessions: those not found dead."""
 
     at_ms: int
     living: set[SessionId]
@@ -193,7 +193,7 @@ class Sessions(StorePort):
                 file.remove()
 
     def _look(self, db: apsw.Connection) -> tuple[list[Suspect], frozenset[SessionId]]:
-        """Who seems dead and is not marked so, and who is and has left work in flight."""
+        """Return the sessions that seem dead and are not marked so, and the dead ones that have left work in flight."""
         suspects = [Suspect(session, "expire_other_session") for (session,) in rows(db, "strangers_in_flight")]
         for session, lease_ms, renewed_ms in rows(db, "unburied_sessions"):
             if session in self._leases:

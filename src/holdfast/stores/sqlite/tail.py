@@ -36,7 +36,7 @@ class Cursor(NamedTuple):
     def of(cls, text: str) -> Cursor:
         """Raises UsageError."""
         if not text.isascii() or (found := _CURSOR.fullmatch(text)) is None:
-            raise UsageError(f"{text!r} is no cursor of a SQLite store's tail. Nothing was told.")
+            raise UsageError(f"{text!r} is no cursor of a SQLite store's tail. Nothing was returned.")
         return cls(int(found[1]), int(found[2] or 0))
 
     def __str__(self) -> str:
@@ -51,8 +51,8 @@ class Tail(StorePort):
         given = Cursor.of(cursor) if cursor is not None else None
         if given is not None and given.place > int(await self.end()):
             raise CursorLost(
-                f"The tail's cursor {cursor} is beyond the last event: the store was replaced by an older copy of it. Begin"
-                " anew from the start, and leave out by run and seq what was told before."
+                f"The tail's cursor {cursor} is beyond the last event: the store was replaced by an older copy of it. Start"
+                " again from the beginning, and leave out by run and seq the events that were returned before."
             )
         after = given.place if given is not None else 0
         found = await self._reader.ask(lambda db: rows(db, "tail", (after, limit)))
@@ -61,8 +61,8 @@ class Tail(StorePort):
         at = given if given is not None else Cursor(after, gap)
         if at.place < gap != at.gap:
             raise CursorLost(
-                f"The tail's cursor {cursor} is older than events that have left with their month since. Nobody can say that"
-                " none was missed. Begin anew from the start, and read what is archived from the histories of the runs."
+                f"The tail's cursor {cursor} is older than events that have left with their month since. Some may have"
+                " been missed. Start again from the beginning, and read what is archived from the histories of the runs."
             )
         told = []
         for place, run, seq, at_ms, payload, trace_id in found:

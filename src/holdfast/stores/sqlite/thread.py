@@ -70,7 +70,7 @@ class StoreThread(ABC):
         await self.ask(lambda db: None)
 
     async def ask(self, work: Work[T]) -> T:
-        """What `work` returns, or raises, in this thread."""
+        """Return or raise the outcome of `work` in this thread."""
         found: T = await self._done(Job(work))
         return found
 
@@ -175,10 +175,10 @@ class Writer(StoreThread):
         super().__init__("holdfast-sqlite-writer", path)
 
     async def write(self, work: Work[T]) -> T:
-        """What `work` returns, once what it wrote is on the disk.
+        """Return the result of `work`, once its changes are on the disk.
 
-        Raises Unstorable where the fault is with what this job writes, UnknownCommit where nobody can know whether it
-        was written, any other StoreError where nothing was.
+        Raises Unstorable if the fault is in what this job writes, UnknownCommit if it is unknown whether that was written. Any
+        other StoreError means that nothing was.
         """
         found: T = await self._done(Write(work))
         return found
@@ -301,7 +301,7 @@ _LOOK_EVERY: Final = 50_000
 
 
 class AskedReads:
-    """Those of one store. The thread and its connection are made when somebody asks."""
+    """The reads of one store that callers ask for. The thread and its connection are made at the first request."""
 
     def __init__(self, place: Place, wait_s: float) -> None:
         self._place = place
@@ -357,7 +357,7 @@ class _Asked:
         self.is_over = False
 
     def done(self, db: apsw.Connection) -> Any:
-        """What the read comes to; nothing where it was ended."""
+        """Return the result of the read, or None if it was ended."""
         until_s = time.monotonic() + self._most_s
 
         def is_over() -> bool:
