@@ -146,7 +146,7 @@ async def test_a_filter_tells_nothing_of_rows_that_are_hidden(world: World) -> N
         (query.Runs(prefix=run[:12], limit=1), query.Runs(prefix="x", limit=1)),
         (query.DeadLetters(node="flow", limit=1), query.DeadLetters(node="nothing", limit=1)),
         (query.Gates(mine=True, limit=1), query.Gates(risk_level=("high",), limit=1)),
-        (query.Effects(limit=1), query.Effects(state="unknown", limit=1)),
+        (query.Effects(limit=1), query.Effects(state="orphaned", limit=1)),
     ):
         assert await ask(LIMITED, hit) == await ask(LIMITED, miss) == ([], None)
     assert (await ask(LIMITED, query.Runs(limit=3))).cursor is None, "older ones are hidden"
