@@ -15,12 +15,12 @@ from tests.engine.idioms import flows
 Verdict = Literal["right", "durable", "refused", "fails", "asks", "by chance"]
 """In a word, what comes of an idiom."""
 VERDICTS: dict[Verdict, str] = {
-    "right": "as in plain asyncio; a replay goes the same way",
-    "durable": "as in plain asyncio; its time is kept in the store",
-    "refused": "the run fails, with words that say what to write instead; no code can catch that",
-    "fails": "the run fails, because the code left something undone",
-    "asks": "a replay that goes another way stops, and a person is asked",
-    "by chance": "not noticed: do not write it",
+    "right": "as in plain asyncio, also in a replay",
+    "durable": "as in plain asyncio; the time is kept in the store",
+    "refused": "the run fails with an error that names the remedy; no code can catch it",
+    "fails": "the run fails, because the code did not finish something",
+    "asks": "a replay that differs stops and asks a person",
+    "by chance": "Holdfast cannot detect it: do not write it",
 }
 
 
@@ -93,7 +93,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`await asyncio.gather(a(), b())`",
         "right",
-        "at the same time; the results in the order of the calls",
+        "in parallel; results in the order of the calls",
         flows.gathered,
         Returned(["a", "b"]),
         calls={"later a": 1, "pay b": 1},
@@ -102,7 +102,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`await ctx.gather(a(), b())`",
         "right",
-        "as `asyncio.gather`, at most 200 of them at a time",
+        "as `asyncio.gather`, at most 200 at a time",
         flows.gathered_by_ctx,
         Returned(["a", "b"]),
         calls={"later a": 1, "pay b": 1},
@@ -119,7 +119,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.gather(…)`, one fails and is caught",
         "right",
-        "the error at once; the others are done before the run completes",
+        "the error comes at once; the others end before the run completes",
         flows.gathered_where_one_fails,
         Returned("c"),
         calls={"broken a": 1, "later b": 1, "pay c": 1},
@@ -128,7 +128,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`task = asyncio.create_task(a()); …; await task`",
         "right",
-        "beside what comes in between",
+        "runs beside the code in between",
         flows.a_task,
         Returned(["a", "b"]),
         calls=PAID,
@@ -154,7 +154,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.Task(a(), loop=…)`, with or without `eager_start=True`",
         "refused",
-        "operations are named by their task: make it with `asyncio.create_task`",
+        "operations are named by their task: use `asyncio.create_task`",
         flows.a_task_made_by_hand,
         Failed("Make the task with asyncio.create_task"),
     ),
@@ -170,7 +170,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.TaskGroup`, one task fails",
         "right",
-        "the others are called off; an `ExceptionGroup` is raised",
+        "the others are cancelled; an `ExceptionGroup` is raised",
         flows.a_group_where_one_fails,
         Returned(1),
         calls={"never a": 1, "broken b": 1},
@@ -194,7 +194,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.wait({a, b}, return_when=FIRST_COMPLETED)`, then `cancel()`",
         "right",
-        "the first in the history; the other is called off",
+        "the first in the history; the other is cancelled",
         flows.a_race_of_steps,
         Returned(["fast"]),
         calls={"never slow": 1, "pay fast": 1},
@@ -237,14 +237,14 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.as_completed([helper(a), helper(b)])` of your own coroutines",
         "refused",
-        "asyncio begins them in an order of its own; make tasks of them first",
+        "asyncio starts them in its own order; make tasks first",
         flows.as_each_coroutine_is_done,
         Failed("asyncio.as_completed"),
     ),
     Idiom(
         "`async with asyncio.timeout(86_400)` around a wait",
         "durable",
-        "a recorded timer; the wait is called off, and a question is withdrawn",
+        "a recorded timer; the wait is cancelled, and a gate is withdrawn",
         flows.a_time_limit_that_ends_a_wait,
         Returned("reminder"),
         (TIME,),
@@ -255,7 +255,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.timeout(86_400)` around a wait that ends in time",
         "durable",
-        "the timer is called off",
+        "the timer is cancelled",
         flows.a_time_limit_that_is_kept,
         Returned("ok"),
         (SIGNAL,),
@@ -282,7 +282,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.wait_for(signal, 86_400)`",
         "durable",
-        "a recorded timer; the wait is called off",
+        "a recorded timer; the wait is cancelled",
         flows.waiting_for_a_signal_with_a_limit,
         Returned("too late"),
         (TIME,),
@@ -290,7 +290,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.wait_for(a(), …)`, in time",
         "right",
-        "the limit leaves no trace; the name of `a` is that without it",
+        "the limit leaves no trace, also in the name of `a`",
         flows.waiting_for_a_step_with_a_limit,
         Returned("a"),
         calls={"pay a": 1},
@@ -298,7 +298,12 @@ IDIOMS: list[Idiom] = [
         timers=(),
     ),
     Idiom(
-        "`asyncio.shield(task)`", "right", "what it shields goes on", flows.a_shield, Returned(["late", "ok"]), (TIME, SIGNAL)
+        "`asyncio.shield(task)`",
+        "right",
+        "the shielded task continues",
+        flows.a_shield,
+        Returned(["late", "ok"]),
+        (TIME, SIGNAL),
     ),
     Idiom(
         "`asyncio.sleep(86_400)`",
@@ -329,7 +334,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "an `Event` that no code sets",
         "refused",
-        "nothing can wake the flow; in a flow of one task this is noticed after a minute, since a thread or other code of its process may set it; in one of several tasks at once",
+        "nothing can wake the flow. Detected at once with several tasks, after a minute with one, because a thread may set it",
         flows.an_event_that_nobody_sets,
         Failed("waits for"),
         calls={"pay a": 1},
@@ -337,14 +342,14 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`while not task.done(): await asyncio.sleep(0)`",
         "refused",
-        "no outcome can come while the flow goes round",
+        "no result can arrive while the flow loops",
         flows.polling_without_a_pause,
         Failed("round"),
     ),
     Idiom(
         "`while not task.done(): await asyncio.sleep(60)`",
         "durable",
-        "a recorded timer for each look; better await the task",
+        "a recorded timer for each round; better await the task",
         flows.polling_with_a_pause,
         Returned("ok"),
         (SIGNAL, TIME),
@@ -352,7 +357,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.to_thread`, a subprocess, streams",
         "right",
-        "done again on every replay, because nothing of it is recorded; better a step",
+        "unrecorded, so repeated on every replay; better a step",
         flows.a_thread_and_a_process_of_its_own,
         Returned([3, "b", "a"]),
         calls={"pay a": 1},
@@ -360,7 +365,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.gather(client.get(…), client.get(…))` of httpx or aiohttp",
         "right",
-        "done again on every replay",
+        "repeated on every replay",
         flows.requests_at_the_same_time,
         Returned(["hello", "hello", "a"]),
         calls={"pay a": 1},
@@ -368,21 +373,21 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "one of these beside a task that waits for an operation, or sleeps",
         "refused",
-        "nothing says which came first; make it a step",
+        "the order is not recorded; make it a step",
         flows.a_thread_beside_a_task,
         Failed("Put it into a step"),
     ),
     Idiom(
         "`loop.call_soon_threadsafe(…)` from a thread beside such a task",
         "refused",
-        "its moment is not recorded",
+        "its time is not recorded",
         flows.a_thread_that_calls_in,
         Failed("thread"),
     ),
     Idiom(
         "`task.add_done_callback(…)` that makes a task",
         "right",
-        "it is called after the task that made the callback",
+        "called after the task that made the callback",
         flows.a_callback_that_makes_a_task,
         Returned(["a", "b"]),
         calls=PAID,
@@ -391,7 +396,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`task.cancel()`",
         "right",
-        "what the task waits for is called off",
+        "the operation that it awaits is cancelled",
         flows.a_task_that_is_cancelled,
         Returned(["a", True, "b"]),
         calls=PAID,
@@ -399,7 +404,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`task.cancel()` of a task that waits in `ctx.gather`",
         "right",
-        "what its branches wait for is called off",
+        "the operations of its branches are cancelled",
         flows.a_gather_that_is_cancelled,
         Returned(["a", True]),
         calls={"pay a": 1},
@@ -407,7 +412,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`finally: await release()` when the run is cancelled",
         "right",
-        "its operations are done and recorded, for at most a minute",
+        "its operations run and are recorded, for at most a minute",
         flows.cleaning_up_when_the_run_is_cancelled,
         Cancelled(),
         (CANCEL,),
@@ -416,8 +421,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`finally` without operations, around a wait",
         "right",
-        "runs when the block is left; and at the wait too, if the flow has to leave memory meanwhile: make a step of what must"
-        " happen once",
+        "runs when the block ends, and also if the flow leaves memory at the wait; use a step for effects",
         flows.plain_cleaning_up_at_a_wait,
         Returned("ok"),
         (SIGNAL,),
@@ -425,7 +429,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`finally: await release()` around a wait",
         "right",
-        "done once, when the wait is over",
+        "runs once, after the wait",
         flows.cleaning_up_around_a_wait,
         Returned("ok"),
         (SIGNAL,),
@@ -461,7 +465,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`async with contextlib.aclosing(generator)`, left before its end",
         "right",
-        "its `finally` is done where it is left",
+        "its `finally` runs where you leave it",
         flows.a_generator_that_is_closed,
         Returned("d"),
         calls={"pay a": 1, "pay c": 1, "pay d": 1},
@@ -470,14 +474,14 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "a generator with an operation in its `finally`, left before its end without `aclosing`",
         "refused",
-        "Python closes the generator at a moment that is not recorded",
+        "Python closes the generator at an unrecorded time",
         flows.a_generator_that_is_left_early,
         Failed("contextlib.aclosing"),
     ),
     Idiom(
         "a task that is cancelled before it begins: `wait_for(a(), 0)`, a `TaskGroup` whose body raises",
         "right",
-        "not done, as in plain asyncio",
+        "does not run, as in plain asyncio",
         flows.tasks_that_are_cancelled_before_they_begin,
         Returned(["group", "h"]),
         calls={"pay h": 1},
@@ -485,14 +489,14 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`a()` without `await`",
         "fails",
-        "it was not done; the error names its line",
+        "it did not run; the error names its line",
         flows.a_call_without_await,
         Failed("Write `await pay(...)`"),
     ),
     Idiom(
         "`helper()` of your own, without `await`",
         "right",
-        "not done; Python warns of it, as anywhere",
+        "does not run; Python warns, as anywhere",
         flows.a_coroutine_without_await,
         Returned("b"),
         calls={"pay b": 1},
@@ -500,21 +504,21 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.run(a())` in `asyncio.to_thread`",
         "refused",
-        "the outcome cannot come to another event loop",
+        "the result cannot reach another event loop",
         flows.a_step_in_a_loop_of_its_own,
         Failed("Await the step in the flow itself"),
     ),
     Idiom(
         "`asyncio.run(a())` in `loop.run_in_executor`",
         "refused",
-        "the outcome cannot come there either",
+        "the result cannot reach it either",
         flows.a_step_in_a_thread_of_an_executor,
         Failed("Await the step in the flow itself"),
     ),
     Idiom(
         "`asyncio.run(a())` in a `threading.Thread` of your own",
         "by chance",
-        "the thread does not know of the flow: the step is its plain function, and is called in each replay",
+        "the thread is outside the flow: the step is a plain function, called in each replay",
         flows.a_step_in_a_thread_that_it_starts,
         Returned("b"),
         calls=PAID,
@@ -522,14 +526,14 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`random`, `time.time()`, the order of a set of texts",
         "asks",
-        "noticed where it changes what the flow asks for; take `ctx.uuid()` and `ctx.now()`",
+        "detected if it changes the requested operations; use `ctx.uuid()` and `ctx.now()`",
         flows.chance,
         Asked(["b", "a"]),
     ),
     Idiom(
         "the order of a set of `asyncio.gather(…)` futures",
         "by chance",
-        "they are set in the order of their addresses: use a list, or tasks",
+        "their order is that of addresses: use a list, or tasks",
         flows.a_set_of_gathers,
         Returned(["a", "b", "c"]),
         calls={"pay a": 1, "pay b": 1, "pay c": 1},
