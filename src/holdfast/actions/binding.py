@@ -327,7 +327,7 @@ class _Reader:
         self._leave("'", begun)
 
     def _quoted(self, closer: str, why: Why | None) -> None:
-        """What the shell reads as in double quotes, up to the closing one or the end of a heredoc."""
+        """Read text that the shell takes as in double quotes, up to the closing quote or the end of a heredoc."""
         begun = self._enter()
         while self._at < self._end and not (closer and self._ahead(closer)):
             if self._ahead(HOLE):

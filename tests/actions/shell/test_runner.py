@@ -555,7 +555,7 @@ async def test_a_script_that_kills_or_stops_its_supervisor_is_ended_and_nobody_c
 ) -> None:
     monkeypatch.setattr(runner, "_SLACK_S", -100.0)  # two seconds of patience, long before the supervisor's own time-out
     pids = tmp_path / "pids"
-    with pytest.raises(OutcomeUnknown, match="nobody knows how far"):
+    with pytest.raises(OutcomeUnknown, match="it is unknown how far"):
         await ending_of(
             f"sleep 300 & echo $$ $! > {pids}; kill -{how} $PPID; sleep 300",
             Limits(timeout_s=102.0 - runner.KILL_LIMIT_S, grace_s=0.0, linger_s=0.0),

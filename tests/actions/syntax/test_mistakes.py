@@ -194,7 +194,7 @@ OF_JOBS = [
     (in_job("pools: {OPENAI: 0}"), f"8:21: {JOB}.pools.OPENAI: found the number '0'; allowed is a whole number from 1"),
     (
         in_job("pools: {a-b: 1, c: 1, A_B: 2}"),
-        f"8:27: {JOB}.pools.A_B: a script is told of 'a-b' and of 'A_B' by the same variable, HOLDFAST_POOL_A_B. Give one",
+        f"8:27: {JOB}.pools.A_B: a script gets the amounts of 'a-b' and 'A_B' in the same variable, HOLDFAST_POOL_A_B. Give one",
     ),
     (
         in_job("pools: {OPENAI: car}"),

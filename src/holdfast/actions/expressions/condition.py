@@ -36,7 +36,8 @@ class Condition:
 
     @property
     def is_text(self) -> bool:
-        """Whether something stands beside an expression: then it is a text, and true whatever its expressions say."""
+        """True if other text stands beside an expression. The condition is then a text, and true whatever its expressions
+        give."""
         return isinstance(self.asked, Template)
 
     @property

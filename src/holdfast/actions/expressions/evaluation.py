@@ -26,7 +26,7 @@ StatusFunctions = Mapping[str, Callable[[], Value]]
 
 
 class _Filtered(list[Any]):
-    """What `.*` made: a step into it is a step into each of its items, and those without the key are left out."""
+    """The result of `.*`. A step into it is a step into each of its items, and leaves out items without the key."""
 
 
 def value_of(node: Node, contexts: Mapping[str, Value], functions: StatusFunctions, meter: Meter) -> Value:
@@ -130,7 +130,8 @@ class _Evaluation:
         return filtered
 
     def _items(self, whole: Value) -> _Filtered:
-        """What `.*` gives: of the items of a filtered array their items, and nothing of what is no collection."""
+        """Return the result of `.*`. Of a filtered array it takes the items of each item. Of a value that is no collection it
+        takes nothing."""
         filtered = _Filtered()
         for each in whole if isinstance(whole, _Filtered) else [whole]:
             if isinstance(each, list | dict):

@@ -26,7 +26,7 @@ Argument: TypeAlias = Callable[[], Value]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """How it is written and how many arguments it takes."""
+    """A function's name and the number of arguments it takes."""
 
     name: str
     fewest: int
@@ -36,7 +36,7 @@ class Function:
         return f"{self.name}()"
 
     def refuses(self, count: int) -> str | None:
-        """What is wrong with this many arguments."""
+        """Return the error message for a wrong number of arguments, or None."""
         if self.fewest <= count <= self.most:
             # Pairs of condition and value, and what holds otherwise.
             odd = self.name != "case" or count % 2
@@ -134,7 +134,8 @@ def _ends_with(arguments: Sequence[Argument], meter: Meter) -> Value:
 
 
 def _texts_are(relation: Callable[[str, str], bool], left: Value, right: Argument, meter: Meter) -> bool:
-    """Whether it holds between two primitives as texts, whatever their case; never for a collection."""
+    """Return True if the relation holds between two primitives as texts, whatever their case. For a collection it never
+    holds."""
     if not kind_of(left).is_primitive:
         return False
     other = right()

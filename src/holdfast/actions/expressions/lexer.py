@@ -75,7 +75,7 @@ def shown(text: str) -> str:
 
 
 def end_of_string(text: str, start: int) -> int:
-    """Where the string ends whose quote is at `start`. Raises ExpressionError."""
+    """Return the end of the string whose quote is at `start`. Raises ExpressionError."""
     end = start + 1
     while True:
         end = text.find("'", end) + 1
@@ -110,7 +110,7 @@ def _token_at(text: str, at: int, last: Token | None) -> Token:
 
 
 def _begins_operand(last: Token | None) -> bool:
-    """Whether a point that comes now begins a number and does not follow what it could lead into."""
+    """Return True if a point at this place begins a number. It then is no access to something before it."""
     return last is None or (last.sort is Sort.SIGN and last.text not in (")", "]", "*", "."))
 
 
@@ -138,7 +138,7 @@ def _foreign(found: str, at: int) -> ExpressionError:
 
 
 def _advice(found: str) -> str:
-    """What its writer may have meant."""
+    """Return a guess at what the author meant."""
     first = found[0]
     if first in "=&|":
         return f"Did you mean `{first}{first}`?"

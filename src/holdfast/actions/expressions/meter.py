@@ -1,4 +1,4 @@
-"""What an evaluation may use: how much it makes and how much it looks at, so that no expression is a bomb, nor are many.
+"""The limits of an evaluation: how much it makes and how much it looks at. So no expression is a bomb, nor are many together.
 
 Never here: a clock. The same expressions over the same values always end the same way.
 """
@@ -35,7 +35,7 @@ class NotQuick(Exception):
 
 
 class Account:
-    """What many evaluations may look at and make in all, for example those of one job."""
+    """The amount that many evaluations, for example those of one job, may look at and make in all."""
 
     def __init__(self) -> None:
         self._left = ACCOUNT_CHARACTERS
@@ -71,7 +71,7 @@ _account: ContextVar[Account | None] = ContextVar("holdfast_expressions_account"
 
 
 class Meter:
-    """What one evaluation has used. It draws on the account that is open where it is made, if one is."""
+    """The use of one evaluation. It draws on the account that is open where it is made, if one is."""
 
     def __init__(self) -> None:
         self._memory_bytes = 0

@@ -40,7 +40,7 @@ _VALUE = "a value: a literal, a context such as env, a call, `(` or `!`"
 
 
 def tree_of(text: str) -> Node:
-    """What the text says; null if it is blank. Raises ExpressionError."""
+    """Return the tree of the text; null if it is blank. Raises ExpressionError."""
     return _Parser(tokens_of(text)).tree()
 
 
@@ -306,7 +306,7 @@ def _named(token: Token) -> Node:
 
 
 def _advice(token: Token, before: Token) -> str:
-    """What its writer may have meant."""
+    """Return a guess at what the author meant."""
     if token.sort is Sort.WORD and token.text.lower() in _FOREIGN_WORDS:
         return f" Did you mean `{_FOREIGN_WORDS[token.text.lower()]}`?"
     if before.text.lower() == "not":

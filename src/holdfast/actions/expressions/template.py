@@ -49,7 +49,7 @@ class Template:
 
     @property
     def is_single(self) -> bool:
-        """Whether it is one expression and nothing else, not even a blank, so that its value keeps its type."""
+        """True if it is one expression and nothing else, not even a blank, so that its value keeps its type."""
         return len(self.parts) == 1 and isinstance(self.parts[0], Expression)
 
     @property
@@ -117,7 +117,7 @@ def whole_text(text: str) -> str:
 
 
 def _end(text: str, start: int) -> int:
-    """Where the `}}` of the expression that opens at `start` is: the first that is in no string."""
+    """Return the place of the `}}` that closes the expression opened at `start`: the first that is in no string."""
     at = start + len(OPENING)
     while at < len(text):
         if text[at] == "'":

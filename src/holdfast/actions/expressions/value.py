@@ -187,7 +187,7 @@ _UPPER = _SimpleUpperCase()
 
 
 def is_text(text: str) -> bool:
-    """Whether it consists of characters; half a surrogate pair, which fromJSON reads, is none and has no bytes."""
+    """Return True if it consists of characters. Half a surrogate pair, which fromJSON reads, is none and has no bytes."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,5 +1,5 @@
-"""What a job uses of the attempt in which it runs, and of the worker with which it was placed. The engine's StepContext
-is such an attempt.
+"""A job's view of the attempt in which it runs, and of the worker with which it was placed. The engine's StepContext is such an
+attempt.
 
 Never here: an engine.
 """
@@ -36,7 +36,7 @@ class Worker(Protocol):
 
 
 class ScriptLimits(Protocol):
-    """How far a process of a script may go, where its file says nothing."""
+    """The limits of a script's processes, for those that its file does not set."""
 
     @property
     def memory_mb(self) -> int: ...
@@ -52,7 +52,7 @@ class ScriptLimits(Protocol):
 
 
 class KeptLog(Protocol):
-    """Where what a job prints is kept."""
+    """The stored output of a job."""
 
     def add(self, line: str) -> None:
         """A line without secrets."""
@@ -70,12 +70,12 @@ class Attempt(Protocol):
 
     @property
     def worker(self) -> Worker | None:
-        """Who does its work; None where this process does it itself."""
+        """The worker that does the job's work; None if this process does it itself."""
         ...
 
     @property
     def failures(self) -> int:
-        """How many tries have failed before this one."""
+        """The number of tries that have failed before this one."""
         ...
 
     @property
@@ -86,11 +86,11 @@ class Attempt(Protocol):
 
     @property
     def pools(self) -> Mapping[str, int]:
-        """What was reserved of pools, for all combinations together that share it."""
+        """The amounts reserved of pools, for all combinations together that share them."""
         ...
 
     def report(self, reports: Iterable[Report]) -> None:
-        """What scripts say that they have used of pools."""
+        """Record the amounts of pools that scripts report as used."""
         ...
 
     def redact(self, text: str) -> str:
@@ -98,7 +98,7 @@ class Attempt(Protocol):
         ...
 
     async def aside(self, work: Callable[[], T]) -> T:
-        """What `work` returns, worked out in a thread."""
+        """Return the result of `work`, run in a thread."""
         ...
 
     def tidying(self) -> AbstractContextManager[bool]:
@@ -106,7 +106,7 @@ class Attempt(Protocol):
         ...
 
     def keep_in(self, storage: Literal["local", "s3"]) -> None:
-        """Where its output goes, and what it records."""
+        """Set the storage of its output and of what it records."""
         ...
 
     def kept_log(self, job: str) -> KeptLog:
@@ -118,7 +118,7 @@ class Attempt(Protocol):
         ...
 
     async def left(self) -> LimitsLeft:
-        """What is left of the run's limits; recorded at its place."""
+        """Return the rest of the run's limits; recorded at its place."""
         ...
 
     async def map(
@@ -158,7 +158,7 @@ class Attempt(Protocol):
         ...
 
     async def recorded(self, name: str) -> Any:
-        """What an earlier attempt has recorded under that name, or None."""
+        """Return the value that an earlier attempt has recorded under that name, or None."""
         ...
 
     async def call_tool(

@@ -1,4 +1,4 @@
-"""What expressions see: the run's input, the jobs before, the combination, the steps so far; and the status functions.
+"""The contexts of expressions: the run's input, the jobs before, the combination, the steps so far; and the status functions.
 
 Never here: what is done with a value.
 """
@@ -22,7 +22,8 @@ def starting(inputs: Any, variables: Mapping[str, str]) -> dict[str, Any]:
 
 
 def deciding(known: Contexts, needs: Collection[str], before: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """When a job is about to be decided. `before` are the outputs of the nodes of all jobs that come before it."""
+    """Return the contexts for the decision about a job. `before` are the outputs of the nodes of all jobs that come before
+    it."""
     jobs = {id_: {"result": each["result"], "outputs": each["outputs"]} for id_, each in before.items()}
     return {**known, "needs": {id_: jobs[id_] for id_ in needs}, "jobs": jobs}
 

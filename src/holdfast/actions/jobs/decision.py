@@ -1,7 +1,7 @@
-"""Whether a job is to run: of what the jobs before it have come to, and of its `if`.
+"""The decision about running a job, by the results of the jobs before it and by its `if`.
 
-Where its place may have to be waited for, a node of its own decides that before anybody looks for one: a job that is to be
-skipped waits for nobody. Never here: a place, a combination.
+If a job may have to wait for its place, a node of its own decides first. So a job that is skipped waits for no place. Never
+here: a place, a combination.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def is_decider(node: str) -> bool:
 
 
 def output_of(state: StateView, job: str) -> dict[str, Any]:
-    """What a job has come to that is over."""
+    """Return the output of a job that is over."""
     found = state.events[job].output
     return SKIPPED if found is None else found
 
@@ -51,7 +51,7 @@ class Decision:
         self._variables = variables
 
     def contexts(self, state: StateView) -> dict[str, Any]:
-        """What its `if` and its `strategy` see."""
+        """Return the contexts of its `if` and its `strategy`."""
         before = {id_: output_of(state, id_) for id_ in self._before}
         return context.deciding(context.starting(state.input, self._variables), self._needs, before)
 

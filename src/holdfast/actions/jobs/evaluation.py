@@ -26,7 +26,7 @@ class Evaluation:
         self._account = Account()
 
     async def of(self, work: Callable[[], T]) -> T:
-        """What `work` returns, which evaluates expressions and changes nothing. Raises what it raises."""
+        """Return the result of `work`, which evaluates expressions and changes nothing. Raises what `work` raises."""
         try:
             with self._account.open(QUICK_CHARACTERS):
                 return work()

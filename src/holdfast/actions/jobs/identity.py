@@ -1,4 +1,5 @@
-"""What of a document makes two workflows the same: everything that it says, and not where in the file it says it.
+"""The identity of a document: two workflows are the same if they have the same content. The places of that content in the file
+do not matter.
 
 Never here: a rule.
 """

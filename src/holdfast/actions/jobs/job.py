@@ -113,7 +113,8 @@ class JobNode:
 
 
 def storable(job: Job, ended: Ended) -> Ended:
-    """What a combination came to as it can be recorded: what cannot is its own failure, and nobody else's."""
+    """Return the result of a combination in a form that can be recorded. If it cannot be, that combination fails, and no
+    other."""
     why = plain.unstorable(kept(ended, 0))
     if why is None:
         return ended
@@ -166,6 +167,6 @@ def output(
 
 
 def _shown(ended: Ended) -> dict[str, Any]:
-    """What a job's output tells of how it went."""
+    """Return the part of a job's output that describes its course."""
     named = {} if ended.name is None else {"name": ended.name}
     return {**named, "steps": ended.steps, "log": ended.log}

@@ -1,7 +1,7 @@
-"""What steps print, on its way to those who watch: a record of Python's logging for each line, and the end of it kept.
+"""The output of steps on its way to listeners: a record of Python's logging for each line, and the end of it kept.
 
-A line may be a command to the runner (`::name key=value::text`), as on GitHub. Masks are kept, annotations and groups are
-made readable, and what would let printed data steer the job is told and not obeyed: a script writes it into its files.
+A line may be a command to the runner (`::name key=value::text`), as on GitHub. Masks are kept, annotations and groups are made
+readable. A command that would let printed data steer the job is reported and not obeyed: a script writes it into its files.
 
 Never here: a screen.
 """
@@ -40,7 +40,7 @@ class Log:
             self._add(each)
 
     def say(self, text: str) -> None:
-        """What there is to say about a step."""
+        """Add a message about a step."""
         self._add(self._commands.masked(self._redact(text)))
 
     def _add(self, text: str) -> None:
@@ -82,7 +82,7 @@ class Commands:
         return text
 
     def shown(self, line: str) -> str | None:
-        """What people see of a line; None where there is nothing to see."""
+        """Return the line as people see it; None if there is nothing to see."""
         if self._resumed_by is not None:
             self._resumed_by = None if line.strip() == self._resumed_by else self._resumed_by
             return self.masked(line)

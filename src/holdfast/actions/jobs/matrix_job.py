@@ -26,7 +26,7 @@ TIDY_S: Final = 300.0
 
 
 class Given(NamedTuple):
-    """What a workflow gives to each of its jobs."""
+    """The settings that a workflow gives to each of its jobs."""
 
     env: tuple[Variable, ...]
     shell: Shell
@@ -97,7 +97,7 @@ class MatrixJob:
 
     @asynccontextmanager
     async def _runner(self) -> AsyncIterator[JobRunner]:
-        """Where its steps run: with whom its job was placed."""
+        """Open the runner of its steps, at the worker with which its job was placed, or else in this process."""
         attempt, worker = self._attempt, self._attempt.worker
         if worker is None:
             with local_runner(self._given.shell, attempt.clock, attempt.redact) as local:

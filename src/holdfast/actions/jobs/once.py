@@ -20,7 +20,7 @@ _SLACK_S: Final = 600.0
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job needs to know of a script that has ended."""
+    """The outcome of a script that has ended, as far as a job needs it."""
 
     succeeded: bool
     said: str
@@ -66,13 +66,13 @@ def tool_of(name: str, perform: Callable[[], Awaitable[Ending]], limits: Limits)
 
 
 def recorded(response: Any) -> Outcome:
-    """What a recorded response says: the step's own, or what a person answered in its place.
+    """Return the outcome in a recorded response: the step's own, or a person's answer in its place.
 
-    A person may say `{"outputs": {...}, "environment": {...}}`, or nothing: that it has happened. Raises SchemaMismatch.
+    A person may answer `{"outputs": {...}, "environment": {...}}`, or nothing: that it has happened. Raises SchemaMismatch.
     """
     given = response if isinstance(response, dict) else {}
     try:
-        return msgspec.convert({"succeeded": True, "said": "A person said that it happened.", **given}, Outcome)
+        return msgspec.convert({"succeeded": True, "said": "A person confirmed that it happened.", **given}, Outcome)
     except msgspec.ValidationError as problem:
         raise SchemaMismatch(
             f"What is recorded of this step is no outcome of a step: {problem}. It may have 'outputs' and 'environment',"

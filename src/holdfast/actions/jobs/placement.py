@@ -1,7 +1,7 @@
-"""What a job asks of the place where it runs, as the demand of its node, or of each of its combinations.
+"""The demand of a job on the place where it runs, for its node or for each of its combinations.
 
-Each combination is a step, and takes its own. Where they share one, as in runs that began before, that takes what the job says
-as many times as combinations run at once. Never here: who has it.
+Each combination is a step, and takes its own. In older runs they share one step, which takes the job's amounts as many times as
+combinations run at once. Never here: who has it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ MOST_AT_ONCE: Final = 32
 
 
 def demand_of(job: Job) -> Demand:
-    """What its node asks for, where all of it is written out."""
+    """Return the demand of its node, as far as the file writes it out."""
     return _written(job, at_once(job.strategy) or 1)
 
 
 def spread_demand(job: Job) -> dict[str, Any] | bool:
-    """What each of its combinations asks for, as JSON data; True where an expression says it."""
+    """Return the demand of each of its combinations, as JSON data; True if an expression decides it."""
     if is_asked_late(job):
         return True
     found: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(_written(job, 1), task=SHELL))
@@ -52,13 +52,13 @@ def _written(job: Job, times: int) -> Demand:
 
 
 def is_spread(job: Job) -> bool:
-    """Whether its combinations are steps, each placed by itself: it has a matrix, or what it asks for is known only when it
-    begins."""
+    """Return True if its combinations are steps, each placed by itself. They are if it has a matrix, or if its demand is known
+    only when it begins."""
     return job.strategy is not None or is_asked_late(job)
 
 
 def is_asked_late(job: Job) -> bool:
-    """Whether what it asks for is known only when it begins."""
+    """Return True if its demand is known only when it begins."""
     said = (*_amounts(job.resources).values(), *(share.amount for share in job.pools))
     asked = any(each.expressions for each in (*job.labels, *job.resources.tags))
     takes = bool(job.pools) or any(_amounts(job.resources).values())
@@ -66,7 +66,7 @@ def is_asked_late(job: Job) -> bool:
 
 
 def demand_at(job: Job, contexts: Contexts) -> Demand:
-    """What one combination asks for. Raises ExpressionError."""
+    """Return the demand of one combination. Raises ExpressionError."""
     amounts = {name: _amount(name, amount, contexts) for name, amount in _amounts(job.resources).items()}
     found = Demand(
         labels=tuple(sorted(set(filter(asks_for_label, _names(job.labels, contexts))))),
@@ -101,7 +101,7 @@ def _amount(name: str, given: Amount, contexts: Contexts) -> int:
 
 
 def at_once(strategy: Strategy | None) -> int | None:
-    """How many combinations run at the same time at most; None where an expression decides it."""
+    """Return the maximum number of combinations that run at the same time; None if an expression decides it."""
     if strategy is None:
         return 1
     known = [] if strategy.combinations is None else [len(strategy.combinations)]
@@ -111,7 +111,7 @@ def at_once(strategy: Strategy | None) -> int | None:
 
 
 def known(amount: Amount) -> int:
-    """What is said of it without an expression, else nothing."""
+    """Return the amount if it is written without an expression, else 0."""
     return amount if isinstance(amount, int) else 0
 
 

@@ -1,4 +1,4 @@
-"""How far one combination of a job has come: what its steps have left for those after them.
+"""The progress of one combination of a job: what its steps have left for those after them.
 
 Never here: running anything.
 """
@@ -31,7 +31,7 @@ class Combination(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a combination. `outcome` is `result` before continue-on-error."""
+    """The result of a combination. `outcome` is `result` before continue-on-error."""
 
     combination: Combination
     name: str | None = None
@@ -52,7 +52,7 @@ def kept(ended: Ended, place: int) -> dict[str, Any]:
 
 
 def of_kept(said: Mapping[str, Any], combination: Combination) -> tuple[int, Ended]:
-    """What `kept` said of this combination, after its place."""
+    """Return the place of this combination, and its result, from the data that `kept` made."""
     known = msgspec.convert({**said, "combination": {"number": combination.number}}, Ended)
     return said["place"], msgspec.structs.replace(known, combination=combination)
 
@@ -76,7 +76,7 @@ class Progress:
         self._known: dict[str, Any] = {}
 
     def seen(self, environment: Mapping[str, str]) -> dict[str, Any]:
-        """What expressions see in a step with that environment, and after the last."""
+        """Return the contexts of expressions in a step with that environment, and after the last step."""
         return {**self._contexts, "env": environment, "steps": self._known, "job": {"status": self.status}}
 
     def record(

@@ -1,4 +1,4 @@
-"""What a file asks for that cannot be done here, with these settings.
+"""The requests of a file that cannot be met here, with these settings.
 
 Never here: what is wrong with a file (the document's own checks say that).
 """

@@ -26,15 +26,15 @@ _LEAVE_S: Final = 60.0
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker is to run next. The script's `folder` is below the directory that it has for this job."""
+    """The next script that a worker is to run. The script's `folder` is below the directory that it has for this job."""
 
     script: Script
     limits: Limits
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of it: how it ended; or that it was broken off, where it has neither ending nor `problem`, which is one of
-    InvalidInput, ToolFailed and OutcomeUnknown. `lines` is how many lines of its log were told."""
+    """The result of a script: its ending, or a `problem` (InvalidInput, ToolFailed or OutcomeUnknown). With neither, the script
+    was broken off. `lines` is the number of lines of its log that were sent."""
 
     ending: Ending | None = None
     problem: str | None = None
@@ -42,7 +42,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     lines: int = 0
 
     def outcome(self) -> Ending:
-        """How it ended. Raises its problem."""
+        """Return the ending. Raises its problem."""
         if self.ending is not None:
             return self.ending
         raise _PROBLEMS.get(self.problem or "", OutcomeUnknown)(self.message or "The script was broken off.")
@@ -53,7 +53,8 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Question:
-    """What next? Comes with what became of the script before, `said`, and waits for its `answer`."""
+    """A worker's question for the next script. It brings the result of the script before, `said`, and waits for its
+    `answer`."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -164,4 +165,4 @@ def _read(said: Any) -> Done:
     try:
         return msgspec.convert(said, Done)
     except msgspec.ValidationError as problem:
-        raise RemoteFailed(f"The worker says of a script what nobody understands: {problem}.") from None
+        raise RemoteFailed(f"The worker's report about a script cannot be read: {problem}.") from None

@@ -29,7 +29,7 @@ OnLine = Callable[[str], Awaitable[None]]
 
 
 class Shell(Protocol):
-    """What runs a script on this machine: `shell.run`."""
+    """The function that runs a script on this machine: `shell.run`."""
 
     async def __call__(
         self, script: shell.Script, limits: shell.Limits, *, clock: Clock, on_line: OnLine, redact: Callable[[str], str]

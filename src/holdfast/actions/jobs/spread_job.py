@@ -82,7 +82,7 @@ class SpreadJob(JobNode):
 
 
 def _ended(said: dict[str, Any] | None, which: Combination) -> tuple[int, Ended]:
-    """What became of a combination, after when it ended; of one that never began nothing did."""
+    """Return the order in which a combination ended, and its result. One that never began counts as cancelled."""
     if said is not None:
         return of_kept(said, which)
     return 0, Ended(combination=which, result="cancelled", outcome="cancelled")

@@ -30,7 +30,7 @@ _OWN_FAILURES: Final = (ExpressionError, InvalidInput, KeyReused, ToolFailed, Ou
 
 
 class StepScope(NamedTuple):
-    """Where a step runs: in which try of which job, on which runner, and for how long at most."""
+    """The surroundings of a step: its try, job, combination and runner, and the most time that it has."""
 
     attempt: Attempt
     job: Job
@@ -103,7 +103,7 @@ class StepRun:
         self._progress.record(self._step, self._key, "failure", "success" if spared else "failure", outcome.outputs)
 
     async def _name(self) -> str:
-        """What people see of it. A name without a value is no reason to fail."""
+        """Return its name for people. A name without a value is no reason to fail."""
         name, seen = self._step.name, self._seen
         try:
             return self._key if name is None else await self._evaluated(lambda: name.render(seen))
@@ -133,7 +133,7 @@ class StepRun:
             try:
                 ending = await self._execute(script, limits)
             except PlaceLost as gone:
-                raise OutcomeUnknown(f"Nobody knows how it ended. {gone.message}") from None
+                raise OutcomeUnknown(f"It is unknown how it ended. {gone.message}") from None
             return ending
 
         tool = once.tool_of(self._tool, perform, limits)
@@ -158,7 +158,7 @@ class StepRun:
 
     @property
     def _effect(self) -> str:
-        """What it is in its run: the same in every try."""
+        """The name of its effect in its run: the same in every try."""
         return f"{self._around.job.id}/{self._around.combination.number}/{self._key}"
 
     def _script(self) -> shell.Script:
@@ -195,7 +195,8 @@ class StepRun:
         )
 
     async def _unless_stopped(self, script: Awaitable[shell.Ending]) -> shell.Ending | None:
-        """What became of it; None if its combination was cancelled meanwhile, and its `if` does not keep it running."""
+        """Return the ending of the script. None if its combination was cancelled meanwhile, and its `if` does not keep it
+        running."""
         running = asyncio.ensure_future(script)
         stopped = asyncio.ensure_future(self._around.stop.wait())
         try:

@@ -101,7 +101,7 @@ class _End:
         self._jobs = jobs
 
     async def run(self, state: StateView) -> dict[str, Any]:
-        """What has become of each job. Raises StepError, which fails the run, if one of them has failed."""
+        """Return the result of each job. Raises StepError, which fails the run, if one of them has failed."""
         found = {job.id: output_of(state, job.id) for job in self._jobs}
         failed = [f"{id_} ({each.get('error', each['result'])})" for id_, each in found.items() if _has_failed(each)]
         if failed:

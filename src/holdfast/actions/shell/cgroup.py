@@ -1,8 +1,9 @@
-"""Where on this machine control groups can be made, and what holds a script there to its memory and cores.
+"""The places for control groups on this machine, and the settings that hold a script there to its memory and cores.
 
 A group is made beneath this process's own, or beside it where systemd has handed the unit over (`Delegate=yes` with
-`DelegateSubgroup=`); never in a tree that systemd keeps for itself. Linux has two kinds: one tree for everything, or, older, a
-tree for each controller. Source: the kernel's admin-guide, cgroup-v2.rst and cgroup-v1/memory.rst, scheduler/sched-bwc.rst.
+`DelegateSubgroup=`). It is never made in a tree that systemd keeps for itself. Linux has two kinds: one tree for everything,
+or, older, a tree for each controller. Source: the kernel's admin-guide, cgroup-v2.rst and cgroup-v1/memory.rst,
+scheduler/sched-bwc.rst.
 
 Never here: making a script's group, putting it in, taking it away (supervisor); how much a job asks for.
 """
@@ -52,7 +53,7 @@ def limits(memory_mb: int, cpu_m: int) -> list[tuple[str, dict[str, str]]]:
 
 @lru_cache(maxsize=1)
 def places() -> tuple[Place, ...]:
-    """Those of this machine; looked for once. What it does not allow is said in the log, once."""
+    """Return the places of this machine, which are looked for once. The log names once what the machine does not allow."""
     found = tuple(place for controller in ("memory", "cpu") if (place := _usable(controller)) is not None)
     missing = {"memory", "cpu"} - {place.controller for place in found}
     if missing:
@@ -109,7 +110,7 @@ def _candidates(controller: Controller) -> Iterator[Place]:
 
 
 def _trees(controller: Controller) -> Iterator[tuple[Path, bool]]:
-    """Where the trees that know the controller are mounted, and whether it is the one tree."""
+    """Yield the mount points of the trees that know the controller. The flag is True for the one tree for everything."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)
@@ -124,7 +125,8 @@ def _own() -> list[tuple[str, str]]:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether nobody else keeps what is in it: systemd wants to be the only one, but for what it has handed over."""
+    """Return True if nothing else manages the folder. systemd wants to be the only manager, except of what it has handed
+    over."""
     if not _SYSTEMD.exists():
         return True
     try:
@@ -141,7 +143,7 @@ def _enable(place: Place) -> None:
 
 
 def _settings(place: Place, amount: int) -> dict[str, str]:
-    """What holds a group to so many MiB, or thousandths of a core."""
+    """Return the settings that hold a group to an amount in MiB, or in thousandths of a core."""
     if place.controller == "memory":
         size = str(amount * 1024 * 1024)
         if place.is_unified:

@@ -1,4 +1,4 @@
-"""Which program runs a script, and with which flags: those that GitHub documents for each `shell`.
+"""The program and flags that run a script: those that GitHub documents for each `shell`.
 
 Never here: starting anything.
 """

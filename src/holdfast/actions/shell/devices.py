@@ -1,7 +1,7 @@
-"""Which GPUs each script has of those that its worker gives: the first that no other script of this process has.
+"""The GPUs of each script, out of those of its worker: the first that no other script of this process has.
 
-Those who place scripts see to it that together they have no more than the worker said; so nobody is ever given a number
-beyond. Never here: how many there are, how many a script asks for.
+The placement sees to it that all scripts together have no more GPUs than the worker reported. So no script gets the
+number of a GPU beyond theirs. Never here: how many there are, how many a script asks for.
 """
 
 from __future__ import annotations

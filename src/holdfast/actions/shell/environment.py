@@ -1,6 +1,6 @@
-"""What a script sees of the world: a few variables of its worker, what it is given, and the runner's own, which win.
+"""The environment of a script: a few variables of its worker, those that it is given, and the runner's own, which win.
 
-Nothing else of the worker's environment reaches a script: there stand the provider keys. Never here: where the values
+Nothing else of the worker's environment reaches a script, because it holds the provider keys. Never here: where the values
 come from.
 """
 

@@ -1,4 +1,4 @@
-"""What a script prints: cut into lines, masked, bounded. What is not shown is counted, and that is said.
+"""The output of a script: cut into lines, masked, bounded. Lines that are not shown are counted, and the log reports the count.
 
 A secret is masked before anything is cut, so that no cut leaves half of one behind. Never here: reading from anywhere.
 """
@@ -15,7 +15,8 @@ MOST_SECRET_BYTES: Final = 8192
 
 
 class LogBounds(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is shown: the longest line, all lines together, how many; and how much of the end is kept besides."""
+    """The bounds of the shown output: the longest line, all lines together, and their number. `tail_bytes` of the end are kept
+    besides."""
 
     line_bytes: int = 64 * 1024
     total_bytes: int = 16 * 1024 * 1024
@@ -24,7 +25,8 @@ class LogBounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was printed, and what of it was not shown. `unread`: somebody still held the log open, and was not waited for."""
+    """The size of the output, and of the part that was not shown. `unread`: some process still held the log open, and was not
+    waited for."""
 
     lines: int
     bytes: int

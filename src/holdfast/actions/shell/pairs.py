@@ -1,10 +1,10 @@
-"""What a script says in its files. Those of GitHub's have its form: outputs and environment as pairs, folders for later
-steps' PATH line by line, and a summary as it is. What it used of pools it says as POOL=AMOUNT, line by line.
+"""The files that a script writes. Those of GitHub's have its form: outputs and environment as pairs, folders for later steps'
+PATH line by line, and a summary as it is. Its use of pools it writes as POOL=AMOUNT, line by line.
 
     NAME=value           split at the first `=`, nothing trimmed
     NAME<<DELIMITER      the lines up to the one that is exactly DELIMITER, without the last newline
 
-Empty lines mean nothing. What stands before a mistake counts. Never here: what the pairs are for.
+Empty lines mean nothing. Everything before a mistake counts. Never here: what the pairs are for.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def read(path: str, most_bytes: int = MOST_FILE_BYTES) -> bytes:
 
 
 def folders(content: bytes) -> tuple[str, ...]:
-    """What stands in a path file, in its order. Raises Malformed for what no PATH can hold."""
+    """Return the lines of a path file, in its order. Raises Malformed for a line that no PATH can hold."""
     lines = [line for line in content.decode("utf-8-sig", errors="replace").split("\n") if line.strip()]
     for number, line in enumerate(lines, 1):
         if "\0" in line:
@@ -86,7 +86,7 @@ def summary(content: bytes, redact: Callable[[str], str]) -> str:
 
 
 def usage(content: bytes, pools: Collection[str]) -> tuple[list[tuple[str, int]], list[Malformed]]:
-    """What was used of which of `pools`, line by line, and the lines that do not count."""
+    """Return the amounts used of `pools`, line by line, and the lines that do not count."""
     found: list[tuple[str, int]] = []
     problems: list[Malformed] = []
     unsaid = 0

@@ -59,12 +59,12 @@ _log = logging.getLogger(__name__)
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be run, where, and for which step.
+    """A script to run, where to run it, and for which step.
 
-    `env` is what the workflow gives it; `path` are directories that come before those of its PATH. `folder` is where it
-    starts. `shell` is as in the workflow, None if unset. `pools` is what it has of pools, `gpus` how many
-    of the worker's GPUs are to be its own. `memory_mb` (MiB) and `cpu_m` (thousandths of a core) are what all its processes
-    together are held to where the machine allows; 0 is no limit.
+    `env` is what the workflow gives it; `path` are directories that come before those of its PATH. `folder` is where it starts.
+    `shell` is as in the workflow, None if unset. `pools` is what it has of pools. `gpus` is the number of the worker's GPUs
+    that are its own. `memory_mb` (MiB) and `cpu_m` (thousandths of a core) limit all its processes together where the machine
+    allows; 0 is no limit.
     """
 
     text: str
@@ -83,12 +83,12 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a script may go.
+    """The limits of a script.
 
     When `timeout_s` is over or it is cancelled, everything that it started gets SIGTERM and, `grace_s` later, SIGKILL.
-    What is left when the script itself has ended has `linger_s` to end by itself, and is then ended likewise.
-    `memory_bytes`, `cpu_s` and `file_bytes` hold for each process by itself. `processes` counts all processes of the
-    account, by whatever process they were started, and Linux does not hold root to it.
+    Processes left when the script itself has ended have `linger_s` to end by themselves, and are then ended likewise.
+    `memory_bytes`, `cpu_s` and `file_bytes` hold for each process by itself. `processes` counts all processes of the account,
+    by whatever process they were started, and Linux does not hold root to it.
     """
 
     timeout_s: float
@@ -109,14 +109,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a script.
+    """The ending of a script.
 
-    Exactly one of `exit_code` and `signal` is set, unless the script itself could not be ended; then neither.
-    `outputs`, `environment`, `path` and `summary` are what its files say, also if it failed; of names that differ in case
-    only, an output keeps the first name and the last value. `file_problems` are mistakes in the files. `usage` is what it says
-    that it used of its pools, part by part; `usage_problems` say what of that does not count, which fails nothing.
-    `left_over` processes had to be ended after the script; `survivors` could not be. `starved` were ended by the kernel because
-    all together had used the script's memory.
+    Exactly one of `exit_code` and `signal` is set, unless the script itself could not be ended; then neither. `outputs`,
+    `environment`, `path` and `summary` are the contents of its files, also if it failed. If names differ in case only, an
+    output keeps the first name and the last value. `file_problems` are mistakes in the files. `usage` is its own report of what
+    it used of its pools, part by part. `usage_problems` name the parts that do not count, which fails nothing. `left_over`
+    processes had to be ended after the script; `survivors` could not be. `starved` were ended by the kernel because all
+    together had used the script's memory.
     """
 
     exit_code: int | None
@@ -212,7 +212,7 @@ def _storable(text: str) -> bytes:
 
 
 class _Prepared(NamedTuple):
-    """What the supervisor is told to start, and the folder of its files."""
+    """The command that the supervisor starts, its environment, and the folder of its files."""
 
     private: Path
     command: list[str]
@@ -249,7 +249,7 @@ def _prepare(script: Script, worker: Mapping[str, str], devices: Mapping[str, st
 
 
 class _Report(NamedTuple):
-    """What the supervisor says in the end; see supervisor.Supervisor.run."""
+    """The supervisor's final report; see supervisor.Supervisor.run."""
 
     status: int | None
     timed_out: bool
@@ -328,7 +328,7 @@ class _Run:
     async def _report(
         self, answers: asyncio.StreamReader, printing: asyncio.Future[None], process: subprocess.Popen[bytes]
     ) -> _Report:
-        """What the supervisor says in the end. Raises what `on_line` raised, whereupon everything is ended."""
+        """Return the supervisor's final report. Raises what `on_line` raised, whereupon everything is ended."""
         limits = self._limits
         patience = asyncio.timeout(limits.timeout_s + limits.linger_s + limits.grace_s + KILL_LIMIT_S + _SLACK_S)
         listening = asyncio.ensure_future(self._listen(answers))
@@ -372,7 +372,7 @@ class _Run:
             except ProcessLookupError:
                 _log.debug("the group of the script had ended already")
         raise OutcomeUnknown(
-            "The process that looks after the script was killed or stopped, so nobody knows how far the script came."
+            "The process that looks after the script was killed or stopped, so it is unknown how far the script came."
             " Its group of processes was killed; what had left that group may still run. A script must leave its parent"
             " process alone."
         )
@@ -459,7 +459,7 @@ def _resource_limits(limits: Limits) -> Iterator[tuple[int, int, int]]:
 
 
 class _Said(NamedTuple):
-    """What a script's files say, and their mistakes."""
+    """The contents of a script's files, and the mistakes in them."""
 
     outputs: dict[str, str]
     environment: dict[str, str]
@@ -535,7 +535,7 @@ async def _removed(
 
 
 async def _remove_without_supervisor(private: Path) -> None:
-    """What a supervisor that was killed did not come to. `rm` copes with folders of any depth."""
+    """Remove the folder that a killed supervisor has left. `rm` copes with folders of any depth."""
     if not _exists(private):
         return
     removal = await asyncio.create_subprocess_exec("rm", "-rf", "--", str(private), stderr=subprocess.DEVNULL)

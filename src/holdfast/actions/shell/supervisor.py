@@ -173,7 +173,7 @@ class Supervisor:
 
 
 def _order(control: int) -> dict[str, Any] | None:
-    """What to do; None if the worker was gone before it had said so."""
+    """Return the worker's order; None if the worker was gone before it had sent all of it."""
     length = _exactly(control, LENGTH_BYTES)
     data = None if length is None else _exactly(control, int.from_bytes(length, "big"))
     return None if data is None else marshal.loads(data)
@@ -190,7 +190,7 @@ def _exactly(control: int, count: int) -> bytes | None:
 
 
 def _read(descriptor: int, count: int) -> bytes:
-    """What there is; nothing when the other side is closed, also where it had not read everything."""
+    """Return the bytes that have come. Return nothing if the other side is closed, even if it had not read everything."""
     try:
         return os.read(descriptor, count)
     except ConnectionResetError:
@@ -224,7 +224,8 @@ def _make_groups(wanted: list[tuple[str, dict[str, str]]]) -> tuple[list[str], s
 
 
 def _remove_groups(groups: list[str]) -> int:
-    """How many processes the kernel has ended in them because together they had used all of their memory."""
+    """Remove the groups. Return the number of their processes that the kernel ended because together they had used all of their
+    memory."""
     starved = 0
     for group in groups:
         for name in ("memory.events", "memory.oom_control"):

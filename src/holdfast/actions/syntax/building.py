@@ -164,7 +164,7 @@ class _Jobs:
                 self._reading.wrong(
                     each.at,
                     (*job.path, "pools", each.name),
-                    f"a script is told of {first!r} and of {each.name!r} by the same"
+                    f"a script gets the amounts of {first!r} and {each.name!r} in the same"
                     f" variable, {variable}. Give one of the two pools another name, or take of them in different jobs.",
                 )
         return tuple(PoolShare(each.at, each.name, each.value) for each in entries)
@@ -276,7 +276,7 @@ def _needs(
 
 
 def _need_at(job: Section, need: str) -> Position:
-    """Where a need stands in the list of a job's needs."""
+    """Return the position of a need in the list of a job's needs."""
     node = job.node.get("needs")
     items = node.items if isinstance(node, SequenceNode) else (node,)
     named = (item for item in items if isinstance(item, Scalar) and item.text.lower() == need.lower())
@@ -284,7 +284,7 @@ def _need_at(job: Section, need: str) -> Position:
 
 
 def _text(template: Template | None) -> str:
-    """What a text says in which no expression stands; for others nothing."""
+    """Return the text of a template without expressions; "" for others."""
     if template is None or template.expressions:
         return ""
     return "".join(str(part) for part in template.parts)

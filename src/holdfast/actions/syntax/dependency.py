@@ -1,4 +1,4 @@
-"""Which jobs come before which: needs that lead nowhere, cycles, and everything that comes before a job.
+"""The order of jobs: needs that lead nowhere, cycles, and everything that comes before a job.
 
 Never here: a file, or what a job does.
 """

@@ -1,4 +1,4 @@
-"""Where a step may work: below the directory of its job.
+"""The directories in which a step may work: below the directory of its job.
 
 Never here: a file system. Links are the runner's to look at.
 """

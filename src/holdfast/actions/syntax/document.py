@@ -39,7 +39,7 @@ class Binding(msgspec.Struct, frozen=True):
 
 
 class Script(msgspec.Struct, frozen=True):
-    """What a shell is given: a text that depends on no value, and the variables that carry the values."""
+    """A script for a shell: a text that depends on no value, and the variables that carry the values."""
 
     text: str
     bindings: tuple[Binding, ...] = ()
@@ -85,7 +85,7 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How far each process of a job's scripts may go; what is not said is as the settings say."""
+    """The limits of each process of a job's scripts. A limit that is not set is as in the settings."""
 
     memory_mb: int | None = None
     cpu_s: int | None = None
@@ -97,7 +97,7 @@ AUTO: Final = "auto"
 
 
 class PoolShare(msgspec.Struct, frozen=True):
-    """What a job takes of a pool."""
+    """A job's share of a pool."""
 
     at: Position
     pool: str

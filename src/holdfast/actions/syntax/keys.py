@@ -297,7 +297,7 @@ JOB: Final = Object(
                 most=MOST_NAMES,
                 example="pools:\n  OPENAI_RPS: 5",
             ),
-            "How much it takes of which pool; `auto` is what its runs before have said that they used.",
+            "The amount that it takes of each pool; `auto` is the amount that earlier runs reported as used.",
             is_ours=True,
         ),
         Field(

@@ -31,7 +31,7 @@ def load(text: str, name: str) -> Document:
 
 
 def _document(text: str, name: str, mistakes: Mistakes) -> Document | None:
-    """What could be made of the text; None where it is no YAML at all."""
+    """Return the document as far as the text could be read; None if it is no YAML at all."""
     file = source.Source(text.replace("\r\n", "\n").replace("\r", "\n"))
     root = source.read(file, mistakes)
     if root is None:

@@ -133,7 +133,7 @@ def _product(vectors: Mapping[str, Sequence[Any]]) -> Iterator[Combination]:
 
 
 def _matches(entry: Combination, original: Combination) -> bool:
-    """Whether each value at the ends of `entry` is loosely equal to what stands there in the combination.
+    """Return True if each value at the ends of `entry` is loosely equal to the value there in the combination.
 
     An end that the combination lacks is null there; an empty mapping or list says nothing.
     """
@@ -199,14 +199,14 @@ def resolve(tree: Any, contexts: Mapping[str, Any]) -> Any:
 
 
 def is_known(tree: Any) -> bool:
-    """Whether no expression stands in it, so that the file alone says what it is."""
+    """Return True if it contains no expression, so that the file alone determines it."""
     if isinstance(tree, Mapping):
         return all(map(is_known, tree.values()))
     return all(map(is_known, tree)) if isinstance(tree, list) else not isinstance(tree, Template)
 
 
 def keys_of(tree: Any) -> frozenset[str] | None:
-    """What `matrix.` may be followed by, in lower case; None where that depends on an expression."""
+    """Return the names that may follow `matrix.`, in lower case; None if that depends on an expression."""
     if not isinstance(tree, Mapping):
         return None
     found = {key.lower() for key in tree if key.lower() not in ("include", "exclude")}

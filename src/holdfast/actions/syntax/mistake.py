@@ -1,4 +1,4 @@
-"""What is wrong with a file, said so that its author can mend it: a person, or a model.
+"""The mistakes in a file, in words by which its author can correct it: a person, or a model.
 
 Never here: a rule of the format.
 """
@@ -104,7 +104,7 @@ class Mistakes:
 
 
 def quoted(text: str) -> str:
-    """What was found, in quotes, in one line, cut where it is long."""
+    """Return the text that was found, in quotes, in one line, cut if it is long."""
     cut = text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
     return repr(cut)
 

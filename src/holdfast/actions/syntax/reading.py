@@ -51,7 +51,7 @@ class Named(msgspec.Struct, frozen=True):
 
 
 class Use(msgspec.Struct, frozen=True):
-    """What the expressions of one text read, and where it stands."""
+    """The names that the expressions of one text read, and the place of the text."""
 
     names: Names
     scalar: Scalar
@@ -71,11 +71,11 @@ class Section:
         return otherwise if found is None else found
 
     def at(self, key: str) -> Position:
-        """Where the key stands; where the section begins if it is not there."""
+        """Return the position of the key, or of the section's beginning if the key is not there."""
         return next((entry.at for entry in self.node.entries if entry.key == key), self.node.at)
 
     def value_at(self, key: str) -> Position:
-        """Where the key's value stands; where the section begins if there is none."""
+        """Return the position of the key's value, or of the section's beginning if there is none."""
         found = self.node.get(key)
         return self.node.at if found is None else found.at
 
@@ -98,7 +98,7 @@ class Reading:
         self.mistakes.add(at, dotted(path), message, example, kind)
 
     def read(self, wanted: Kind, node: Node, path: Path) -> Any:
-        """What the table says of the value; None where it is wrong, which has been told."""
+        """Return the value as the table reads it; None if it is wrong, which is then reported."""
         match wanted:
             case Text():
                 return self._text(wanted, node, path)

@@ -1,4 +1,4 @@
-"""Whether what expressions name is there: jobs that come before, steps that have run, outputs, keys of a matrix.
+"""The check that names in expressions exist: jobs that come before, steps that have run, outputs, keys of a matrix.
 
 Never here: which contexts a place knows (keys.py says that); the value of anything.
 """

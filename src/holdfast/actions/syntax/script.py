@@ -78,7 +78,7 @@ def _from_environment(shell: str | None, variables: Variables, expression: Expre
 
 
 def _is_posix(shell: str | None) -> bool:
-    """Whether scripts for it read `"$NAME"` as sh and bash do."""
+    """Return True if scripts for it read `"$NAME"` as sh and bash do."""
     if shell is None or shell in _POSIX:
         return True
     try:

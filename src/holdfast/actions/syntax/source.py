@@ -84,7 +84,8 @@ class Source:
         return Position(line + 1, index - (self._line_ends[line - 1] if line else -1))
 
     def place(self, scalar: Scalar, offset: int) -> Position:
-        """Where in the file the `offset`-th character of a scalar's text stands: exact from a `${{` to its line's end.
+        """Return the position in the file of the `offset`-th character of a scalar's text: exact from a `${{` to its line's
+        end.
 
         Unfolding moves characters about, but it leaves every `${{` as it is and in order: the same one is looked for.
         """
@@ -372,7 +373,7 @@ def below(path: str, key: str) -> str:
 
 
 def kind(node: Node) -> str:
-    """What a value is, in a word."""
+    """Return the kind of a value, in a word."""
     if isinstance(node, Mapping):
         return "mapping"
     if isinstance(node, Sequence):

@@ -34,7 +34,7 @@ def strategy_of(reading: Reading, section: Section) -> Strategy | None:
 
 
 def _combinations(reading: Reading, node: Node, tree: Any, path: Path) -> tuple[matrix.Combination, ...] | None:
-    """What the file alone says; None where an expression has a say, or where it is wrong."""
+    """Return the combinations that the file alone determines; None if an expression is involved, or if they are wrong."""
     is_known = matrix.is_known(tree)
     try:
         if not is_known:
@@ -92,7 +92,7 @@ def _check_keys(reading: Reading, node: Node, path: Path) -> None:
 
 
 def _at(node: Node, parts: list[str | int]) -> Position:
-    """Where `exclude[0].os` stands below a node: the last key, or the last entry of a list."""
+    """Return the position of a path like `exclude[0].os` below a node: the last key, or the last entry of a list."""
     at = node.at
     for part in parts:
         if isinstance(part, int) and isinstance(node, Sequence):
