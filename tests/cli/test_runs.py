@@ -222,6 +222,34 @@ def test_a_run_is_forked_after_a_quote_and_shown_with_where_it_comes_from(shell:
     assert "better" in shell("gates", "show", gate["gate_id"]).out
 
 
+def test_a_run_is_labelled_found_by_its_labels_and_counted(shell: Shell) -> None:
+    run = started(shell, "letter", "-i", '{"customer": "Ada"}', "--run-label", "customer=acme", "--run-label", "plan=a=b")
+    other = started(shell, "letter", "-i", '{"customer": "Eve"}', "--run-label", "customer=acme")
+    said = shell("runs", "label", run[:30], "stage=sent", "plan=", "--as", "ann")
+    assert (said.code, said.err) == (0, f"Run {run}: its labels are changed.\n")
+    assert shell("runs", "show", run, "--json").data["labels"] == {"customer": "acme", "stage": "sent"}
+    assert re.search(r"Labels +customer=acme, stage=sent\n", shell("runs", "show", run).out)
+    (event,) = [line for line in shell("runs", "events", run, "--json").out.splitlines() if "RunLabelled" in line]
+    assert (json.loads(event)["by"], json.loads(event)["labels"]) == ("ann", {"stage": "sent", "plan": None})
+    acme = ("--label", "customer=acme")
+    assert [row["run_id"] for row in shell("runs", "list", *acme, "--json").data] == [other, run]
+    assert [row["run_id"] for row in shell("runs", "list", *acme, "--label", "stage=sent", "--json").data] == [run]
+    counted = shell("runs", "labels", "customer").out.split()
+    assert counted == ["KEY", "VALUE", "WORKFLOW", "STATUS", "RUNS", "customer", "acme", "letter", "waiting", "2"]
+    rest = shell("runs", "labels", "--limit", "1")
+    assert (len(rest.out.splitlines()), "There are more: holdfast runs labels" in rest.err) == (2, True)
+    assert shell("runs", "cancel", "--all", "--label", "stage=sent", "--yes").code == 0
+    assert {row["run_id"]: row["status"] for row in shell("runs", "list", "--json").data} == {
+        run: "cancelled",
+        other: "waiting",
+    }
+    assert shell("runs", "label", run, "stage=late").code == 0, "also after its end"
+    for words in (("no label",), ("a b=c",), ("a=" + "x" * 257,), ()):
+        assert shell("runs", "label", run, *words).code == 2, words
+    assert shell("runs", "list", "--label", "customer").code == 2
+    assert shell("runs", "label", "0190-no-run", "a=b").code == 3
+
+
 def test_a_map_is_a_line_with_counts_and_its_items_are_listed_page_by_page(shell: Shell) -> None:
     run = started(shell, "scales", "-i", '["iron", "air", "tin"]')
     told = shell("runs", "show", run).out

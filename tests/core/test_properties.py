@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.evolve import evolve
 from holdfast.core.facts.graph import FIELD_STRATEGIES, Graph, Join
-from holdfast.core.facts.state import FUNCTION, MAP, OPEN_STEPS, SLEEP, TIMER, Operation, State, Step
+from holdfast.core.facts.state import FUNCTION, LABEL, MAP, OPEN_STEPS, SLEEP, TIMER, Operation, State, Step
 from holdfast.core.nouns.shared_values import SharedConflict, SharedIndex, SharedValue, packed
 from holdfast.core.people.divergence import RESTART
 from holdfast.core.people.gates import asked_together
@@ -405,6 +405,7 @@ class Chaos:
                 cmd.Tick() if self.pick.random() < 0.9 else cmd.CancelRun(),
                 cmd.MigrateRun(),
                 cmd.RetryRun(Claim("ann")),
+                cmd.LabelRun(self.pick.choice([{"a": "1"}, {"a": None, "b": "2"}, dict.fromkeys(map(str, range(33)), "x")])),
                 cmd.UndoRun("undone"),
                 cmd.StartRun(RUN, "acme", NULL, ""),
             ]
@@ -453,6 +454,7 @@ class Chaos:
                 cmd.SuspendStep(*at, yields=True),
                 cmd.RecordValues(*at, (value, cmd.Value(Path("done"), "result", None, inline(1)))),
                 cmd.RecordValues(*at, (value, cmd.Value(path, FUNCTION, None, inline(1), "f", args))),
+                cmd.RecordValues(*at, (value, cmd.Value(Path("label"), LABEL, {"a": args, "c": None}))),
                 cmd.FailFunction(*at, path, "f", args, pick.choice([TRANSIENT, limited, error()]), TWICE),
                 cmd.RetryOperation(*at, path, TWICE),
                 cmd.ReuseOperation(*at, Path("3"), FUNCTION, "f", args, (value,)),

@@ -54,6 +54,7 @@ OF_RUNS: dict[str, Asked] = {
     "signal": lambda engine, run: engine.signal(run, "go"),
     "extend": lambda engine, run: engine.extend(run, "steps", 3),
     "fork": lambda engine, run: engine.fork(run, "asks#1"),
+    "label": lambda engine, run: engine.label_run(run, {"a": "b"}),
     "score": lambda engine, run: engine.score(run, "good", 1, by="ann"),
     "scores": lambda engine, run: engine.scores(run),
     "tree": lambda engine, run: engine.tree(run),

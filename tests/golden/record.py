@@ -27,7 +27,7 @@ from holdfast import Engine
 from holdfast.core.evolve import evolve
 from holdfast.core.facts.events import Recorded, decode
 from holdfast.core.facts.graph import COMPENSATE, Definition, Join
-from holdfast.core.facts.state import FUNCTION, MAP, SHARED_USE, SLEEP, TIMER, VERSION, State
+from holdfast.core.facts.state import FUNCTION, LABEL, MAP, SHARED_USE, SLEEP, TIMER, VERSION, State
 from holdfast.core.nouns.shared_values import SharedConflict, SharedIndex, SharedValue, packed
 from holdfast.core.rules.forking import Wish, forked
 from holdfast.core.values import policies
@@ -96,6 +96,7 @@ def summary(state: State) -> dict[str, Any]:
                 "named": state.named,
                 "compensable": state.compensable,
                 "signals": state.signals,
+                "labels": state.labels,
                 "waiting_for": waiting_for(state),
             }
         )
@@ -950,6 +951,18 @@ def a_cancelled_run() -> Golden:
     return of(game)
 
 
+def a_labelled_run() -> Golden:
+    """Labelled at its start, by its code, by people, and after its end."""
+    game = Game(graph("a > b"), start=False)
+    game.do(cmd.StartRun(RUN, "acme", inline(None), "", tags=("red",), labels={"customer": "acme", "stage": "new"}))
+    game.do(cmd.RecordValues(*game.at("a"), (cmd.Value(Place("0"), LABEL, {"stage": "a", "more": "é"}),)))
+    game.complete("a")
+    game.do(cmd.LabelRun({"customer": "globex", "more": None}, ANN))
+    game.complete("b")
+    game.do(cmd.LabelRun({"late": "yes"}, ANN))
+    return of(game)
+
+
 def a_flow_that_cleans_up() -> Golden:
     """A flow hears that its run is being cancelled, takes back what it waited for, waits and calls a tool; its process dies, and
     the next one is not through in time. Then what it did is undone."""
@@ -1086,6 +1099,7 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "typed-state": typed_state,
     "migration": a_migration,
     "cancelled": a_cancelled_run,
+    "labelled": a_labelled_run,
     "cleaned-up": a_flow_that_cleans_up,
     **random_runs(),
 }

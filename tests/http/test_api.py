@@ -89,6 +89,45 @@ async def test_a_run_is_told_what_one_may_tell_it(api: Asked) -> None:
     assert [each["run_id"] for each in outcomes["rows"]] == [fork.json()["run_id"]]
 
 
+async def test_runs_are_labelled_found_by_labels_and_counted(api: Asked) -> None:
+    """Also after their end; a refusal points at the label."""
+    given: list[dict[str, str]] = [{"customer": "acme", "stage": "new"}, {"customer": "acme"}, {}]
+    runs = [(await api.post("/runs", {"workflow": "quick", "labels": each}, wait_s=10))["run_id"] for each in given]
+
+    async def found(*labels: str) -> list[int]:
+        return [runs.index(row["run_id"]) for row in await api.rows("/runs", label=[*labels])]
+
+    assert [row["labels"] for row in await api.rows("/runs")] == given[::-1]
+    assert (await found("customer=acme"), await found("customer=acme", "stage=new"), await found("stage=")) == ([1, 0], [0], [])
+    assert (await api.post(f"/runs/{runs[2]}/labels", {"labels": {"customer": "a=b", "none": None}}))["run_id"] == runs[2]
+    await api.post(f"/runs/{runs[0]}/labels", {"labels": {"stage": None}})
+    assert (await api.get(f"/runs/{runs[2]}"))["labels"] == {"customer": "a=b"}
+    assert (await found("customer=a=b"), await found("stage=new")) == ([2], [])
+    waits = (await api.post("/runs", {"workflow": "order", "input": {"item": "tea"}, "labels": {"n": "1"}}, wait_s=10))[
+        "run_id"
+    ]
+    counted = [
+        {"key": "customer", "value": "a=b", "workflow": "quick", "status": "completed", "runs": 1},
+        {"key": "customer", "value": "acme", "workflow": "quick", "status": "completed", "runs": 2},
+        {"key": "n", "value": "1", "workflow": "order", "status": "waiting", "runs": 1},
+    ]
+    assert await api.rows("/runs/labels") == counted
+    assert await api.rows("/runs/labels", key="customer", limit=1) == counted[:2]
+    assert await api.rows("/runs/labels", workflow="order") == counted[2:]
+    outcomes = await api.post("/runs/bulk", {"deed": "cancel", "label": ["n=1"], "dry_run": True})
+    assert [each["run_id"] for each in outcomes["rows"]] == [waits]
+    for path, body, place in (
+        ("/runs", {"workflow": "quick", "labels": {"a b": "c"}}, "#/labels/a b"),
+        ("/runs", {"workflow": "quick", "labels": {"a": 1}}, "#/labels"),
+        (f"/runs/{runs[0]}/labels", {"labels": {"a": "x" * 257}}, "#/labels/a"),
+    ):
+        problem = await api.said("POST", path, body)
+        assert problem.status_code == 422
+        assert [each["pointer"].removesuffix("/...") for each in problem.json()["errors"]] == [place]
+    assert (await api.said("GET", "/runs?label=customer")).status_code == 422
+    assert len(await api.rows("/runs")) == 4
+
+
 async def test_runs_are_found_by_tags_text_and_cost(api: Asked) -> None:
     """A fork has those of its origin; a start that could not be found again is refused, and begins nothing."""
     given: list[dict[str, object]] = [{"tags": ["red", "order=7", "red"]}, {"tags": ["red"], "key": "Big-9"}, {}]

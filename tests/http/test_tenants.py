@@ -30,6 +30,7 @@ IDENTITY = known(
     partly=Holder("clients.partly", tenant=GLOBEX, access=Access(workflows=("rated",))),
 )
 SECRET = "only-of-globex"
+LABELS = {"secret": SECRET, "customer": "acme"}
 FLEET = ("/queue", "/workflows", "/pools", "/admission")
 """What is everybody's: its rows are refused, or say nothing of a tenant."""
 
@@ -42,7 +43,9 @@ async def port(tmp_path: Path) -> AsyncIterator[Port]:
 
 async def filled(api: Asked, engine: Engine) -> dict[str, str]:
     """Something of everything that a tenant can have; each id by the name that paths have for it."""
-    run = (await api.post("/runs", {"workflow": "order", "input": {"item": SECRET}, "key": SECRET}, wait_s=10))["run_id"]
+    run = (
+        await api.post("/runs", {"workflow": "order", "input": {"item": SECRET}, "key": SECRET, "labels": LABELS}, wait_s=10)
+    )["run_id"]
     broken = (await api.post("/runs", {"workflow": "broken", "input": SECRET}, wait_s=10))["run_id"]
     await api.post("/runs", {"workflow": "quick", "input": SECRET}, wait_s=10)
     gate = await api.gate(run)
@@ -79,6 +82,7 @@ def path_of(route: Route, ids: dict[str, str]) -> str:
 
 NEEDED: dict[str, Any] = {
     "deed": "cancel",
+    "labels": {"a": "b"},
     "limit_usd": "5",
     "step": "price#1",
     "text": "hi",
@@ -166,7 +170,10 @@ async def test_a_crawler_of_one_workflow_finds_nothing_of_the_others(port: Port)
                 assert told.count(each) <= echoed, (route.method, route.path, told)
             if route.in_path:
                 assert status == (await asked(partly, route, nobodys))[0], (route.path, status, told)
-        for path in ("/runs", "/gates", "/dead-letters", "/dead-letters/summary", "/scores", "/evals", "/effects", "/keys"):
+        for path in (
+            *("/runs", "/gates", "/dead-letters", "/dead-letters/summary", "/scores", "/evals", "/effects", "/keys"),
+            *("/runs/labels", "/runs?label=customer%3Dacme", "/runs?text=acme"),
+        ):
             assert await partly.rows(path, **({} if path.endswith("summary") else {"limit": 1})) == [], path
         assert [each async for each in partly.events("/events?ends=true")] == []
         for part in ("events", "stream"):

@@ -43,6 +43,7 @@ ExportRun            operator           404 404 ok  ok  h
 Extend               operator           404 404 ok  ok  h
 RaiseBudget          admin              404 404 ok  ok  h
 Signal               operator           404 404 ok  ok  hgl
+LabelRun             operator           404 404 ok  ok  h
 GiveScore            operator|reviewer  404 404 ok  ok  h
 EditDeadLetter       operator           404 404 ok  ok  h
 ReplayDeadLetter     operator           404 404 ok  ok  h
@@ -112,6 +113,7 @@ Evaluation           viewer             404 404 ok  ok  h
 Workflows            viewer             ok  ok  ok  ok  h
 Workflow             viewer             ok  404 ok  ok  h
 Runs                 viewer             403 ok  ok  ok  hg
+RunLabels            viewer             403 ok  ok  ok  h
 ScoreMeans           viewer             403 ok  ok  ok  h
 Evaluations          viewer             403 ok  ok  ok  h
 DeadLetterSummary    viewer             403 ok  ok  ok  h
@@ -223,6 +225,7 @@ async def _filled(engine: Engine, service: Service, tenant: str, workflow: Workf
 
 
 VALUES: dict[str, Any] = {
+    "labels": {"a": "b"},
     "deed": "replay",
     "limit_usd": "5",
     "step": "flow#1",

@@ -86,6 +86,7 @@ _AFTER_THE_END: Final = (
     ev.OutcomeOrphaned,
     ev.DeadLetterEdited,
     ev.DeadLetterResolved,
+    ev.RunLabelled,
 )
 
 

@@ -82,6 +82,7 @@ RATES: Final[dict[str, float]] = {
     # all processes at once, for longer than a lease: nobody is there to find another dead
     "all_stand_still": 0.1,
     "disk_away": 0.1,
+    "labelled": 0.3,
 }
 """How likely each is, at each occasion, where it happens at all."""
 

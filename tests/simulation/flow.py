@@ -160,7 +160,7 @@ class Trail:
                 await self._passing(about, asyncio.sleep(about))
                 self.tell("time", asyncio.get_running_loop().time())
             case _:
-                await asyncio.sleep(0)
+                await self._ctx.label(stage=f"{about % 3}", at=None if about % 2 else "here")
         return None
 
     async def _passing(self, seconds: float, wait: Coroutine[Any, Any, Any]) -> None:

@@ -312,6 +312,7 @@ class People:
             ("cancelled", self._cancel),
             ("limit_raised_unasked", self._raise_unasked),
             ("signal_twice", self._signal_unasked),
+            ("labelled", self._label),
         ]
         if self._program.later is not None:
             self._later(self._migrate, run)
@@ -354,6 +355,13 @@ class People:
                 self._refused(problem)
 
         self._do(wait())
+
+    async def _label(self, run: RunId) -> None:
+        """At any moment, also after its end."""
+        for seen in ("once", "twice", "thrice"):
+            labels = {"seen": seen, "last": None if seen == "twice" else "yes"}
+            await self._ask(partial(Engine.label_run, run_id=run, labels=labels, by=self._name("labeller")))
+        self.acknowledged.append(("labelled", run, "thrice"))
 
     async def _pause(self, run: RunId) -> None:
         by = self._name("pauser")
@@ -658,6 +666,8 @@ class People:
         match what:
             case "started":
                 return about == run
+            case "labelled":
+                return about == run and books.state.labels.get("seen") == by
             case "cancelled":
                 return about == run and books.phase == "cancelling"
             case "decided":

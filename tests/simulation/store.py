@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from statistics import fmean
@@ -24,6 +24,7 @@ from holdfast.core.facts.events import Recorded, decode, encode
 from holdfast.core.nouns import model_estimates
 from holdfast.core.nouns.conversations import Change, Conversation, Exchange
 from holdfast.core.nouns.evaluations import Evaluation, Judged
+from holdfast.core.nouns.labels import BEFORE_ALL_COUNTS, CountKey, LabelCount, Pair
 from holdfast.core.nouns.model_estimates import ModelEstimate, ModelUse
 from holdfast.core.nouns.schedules import Schedule
 from holdfast.core.nouns.scores import Score, ScoreMean, counting
@@ -224,7 +225,7 @@ class Disk:
         """Every event, in the order of the commits."""
         self.keys: dict[tuple[str, str], tuple[RunId, str]] = {}
         self.gates: dict[GateId, tuple[GateRow, GateChange | None]] = {}
-        self.tags: dict[RunId, tuple[str, ...]] = {}
+        self.labels: dict[RunId, tuple[Pair, ...]] = {}
         self.letters: dict[tuple[RunId, StepId], Letter] = {}
         self.effects: dict[CallId, tuple[EffectRow, EffectChange | None]] = {}
         self.scopes: dict[str, ScopeRow] = {}
@@ -520,7 +521,7 @@ class Disk:
                 if place[0] == run and known.resolved_at_ms is None:
                     self.letters[place] = Letter(known.letter, at_ms)
             self.letters |= {(run, letter.step): Letter(letter, None) for letter in changes.dead_letters}
-        self.tags |= {changes.run.run: changes.tags} if changes.tags else {}
+        self.labels |= {} if changes.labels is None else {changes.run.run: changes.labels}
         self._write_gates(changes)
         for effect in changes.effects:
             self.effects[effect.call] = (effect, None)
@@ -1728,18 +1729,35 @@ class Views(Port):
             and sought.get("key") in (None, row.key)
             and row.started_at_ms >= (sought.get("since_ms") or 0)
             and ((until_ms := sought.get("until_ms")) is None or row.started_at_ms < until_ms)
-            and {*(sought.get("tags") or ())} <= {*self._disk.tags.get(row.run, ())}
+            and {*(sought.get("labels") or ())} <= {*self._disk.labels.get(row.run, ())}
             and (sought.get("cost_from_nanousd") or 0) <= row.settled_nanousd
             and ((most_nanousd := sought.get("cost_to_nanousd")) is None or row.settled_nanousd <= most_nanousd)
             and (sought.get("text") or "").lower() in "\n".join(self._known_by(row)).lower()
         ][: sought.get("limit", MOST_LISTED)]
 
     def _known_by(self, row: RunRow) -> list[str]:
-        return [row.workflow, row.key or "", row.started_by or "", *self._disk.tags.get(row.run, ())]
+        return [row.workflow, row.key or "", row.started_by or "", *(value for _, value in self._disk.labels.get(row.run, ()))]
 
-    async def tags(self, runs: Sequence[RunId]) -> Mapping[RunId, Sequence[str]]:
+    async def labels(self, runs: Sequence[RunId]) -> Mapping[RunId, Sequence[Pair]]:
         await self._mount.read()
-        return {run: [*self._disk.tags[run]] for run in runs if run in self._disk.tags}
+        return {run: sorted(found) for run in runs if (found := self._disk.labels.get(run))}
+
+    async def label_counts(
+        self,
+        *,
+        key: str | None = None,
+        tenant: str | None = None,
+        workflow: str | None = None,
+        after: CountKey = BEFORE_ALL_COUNTS,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[LabelCount]:
+        await self._mount.read()
+        found: Counter[CountKey] = Counter()
+        for run, labels in self._disk.labels.items():
+            row = self._disk.runs[run].row
+            if tenant in (None, row.tenant) and workflow in (None, row.workflow):
+                found.update((each, value, row.workflow, row.status) for each, value in labels if each and key in (None, each))
+        return [LabelCount(*each, runs) for each, runs in sorted(found.items()) if each > after][:limit]
 
     async def unended(self, hashes: Sequence[str]) -> int:
         await self._mount.read()

@@ -1539,26 +1539,79 @@ class StoreConformance:
             await put(store, story.start(key=f"Key-{n}", by=f"Ann {n}", tags=tags[n]))
         await put(store, stories[2].hold(100), stories[2].settle(60))
 
+        def tagged(*tags: str) -> dict[str, Any]:
+            return {"labels": [("", tag) for tag in tags]}
+
         async def listed(**conditions: Any) -> list[int]:
             found = await store.views.runs(**conditions)
             return [next(n for n, story in enumerate(stories) if story.run == row.run) for row in found]
 
-        assert await listed(tags=["red"]) == [3, 2, 1]
-        assert await listed(tags=["red"], limit=1) == [3]
-        assert await listed(tags=["red"], before=stories[3].run) == [2, 1]
-        assert await listed(tags=["red", "order=7"]) == await listed(tags=["order=7", "red"]) == [3, 1]
-        assert await listed(tags=["red"], tenant="acme") == [2]
-        assert await listed(tags=["Red"]) == await listed(tags=["red", "none"]) == []
-        assert await listed(tags=[]) == await listed(text="TINY") == [3, 2, 1, 0]
+        assert await listed(**tagged("red")) == [3, 2, 1]
+        assert await listed(**tagged("red"), limit=1) == [3]
+        assert await listed(**tagged("red"), before=stories[3].run) == [2, 1]
+        assert await listed(**tagged("red", "order=7")) == await listed(**tagged("order=7", "red")) == [3, 1]
+        assert await listed(**tagged("red"), tenant="acme") == [2]
+        assert await listed(**tagged("Red")) == await listed(**tagged("red", "none")) == []
+        assert await listed(**tagged()) == await listed(text="TINY") == [3, 2, 1, 0]
         assert await listed(text="key-1") == await listed(text="ann 1") == [1]
         assert await listed(text="red hot") == await listed(text="HOT") == [3]
-        assert await listed(text="red", tags=["order=7"], tenant="umbrella") == [3, 1]
+        assert await listed(text="red", **tagged("order=7"), tenant="umbrella") == [3, 1]
         assert await listed(text="%") == await listed(text="none") == []
         assert await listed(cost_from_nanousd=60) == await listed(cost_from_nanousd=1, cost_to_nanousd=60) == [2]
         assert await listed(cost_from_nanousd=61) == []
         assert await listed(cost_to_nanousd=0) == [3, 1, 0]
         runs = [story.run for story in stories]
-        assert await store.views.tags(runs) == {run: [*each] for run, each in zip(runs, tags, strict=True) if each}
+        kept = {run: [("", tag) for tag in each] for run, each in zip(runs, tags, strict=True) if each}
+        assert await store.views.labels(runs) == kept
+
+    async def test_runs_are_found_and_counted_by_their_labels_as_they_are_now(self, connect: Connect) -> None:
+        store, there = await connect(), await connect()
+        stories = [Story(tenant=("acme", "umbrella")[n % 2], at_ms=BORN_MS + n * 10) for n in range(4)]
+        for n, story in enumerate(stories):
+            await put(store, story.start(labels={"customer": ("é", "zoo")[n // 2], "Stage": "new"}, tags=("customer",)))
+        await put(store, stories[0].label(Stage="done", more="it's"), stories[1].label(Stage=None))
+        await put(store, stories[2].label(Stage="done"), stories[2].label(Stage="new", more="1"))
+
+        async def listed(*labels: tuple[str, str], **conditions: Any) -> list[int]:
+            found = await there.views.runs(labels=labels, **conditions)
+            return [next(n for n, story in enumerate(stories) if story.run == row.run) for row in found]
+
+        assert await listed(("customer", "zoo")) == [3, 2]
+        assert await listed(("Stage", "new")) == [3, 2]
+        assert await listed(("customer", "é"), ("Stage", "done"), ("", "customer")) == [0]
+        assert await listed(("customer", "é"), ("Stage", "new")) == await listed(("stage", "new")) == []
+        assert await listed(("customer", "é"), tenant="umbrella") == [1]
+        assert await listed(text="it's") == await listed(("more", "it's"), limit=1) == [0]
+        assert await listed(("customer", "")) == await listed(("", "é")) == []
+        kept = await there.views.labels([story.run for story in stories])
+        assert kept[stories[0].run] == [("", "customer"), ("Stage", "done"), ("customer", "é"), ("more", "it's")]
+        assert kept[stories[1].run] == [("", "customer"), ("customer", "é")]
+        assert kept[stories[2].run] == [("", "customer"), ("Stage", "new"), ("customer", "zoo"), ("more", "1")]
+
+        async def counted(**asked: Any) -> list[tuple[Any, ...]]:
+            return [tuple(each) for each in await there.views.label_counts(**asked)]
+
+        await put(store, *list(stories[3].rest()))
+        every = [
+            ("Stage", "done", "tiny", "running", 1),
+            ("Stage", "new", "tiny", "completed", 1),
+            ("Stage", "new", "tiny", "running", 1),
+            ("customer", "zoo", "tiny", "completed", 1),
+            ("customer", "zoo", "tiny", "running", 1),
+            ("customer", "é", "tiny", "running", 2),
+            ("more", "1", "tiny", "running", 1),
+            ("more", "it's", "tiny", "running", 1),
+        ]
+        assert await counted() == every
+        assert await counted(key="customer") == every[3:6]
+        assert await counted(key="customer", after=every[3][:4], limit=1) == every[4:5]
+        pages, after = [], ("", "", "", "")
+        while page := await counted(limit=3, after=after):
+            pages += page
+            after = page[-1][:4]
+        assert pages == every
+        assert await counted(tenant="umbrella", key="customer") == [every[3], ("customer", "é", "tiny", "running", 1)]
+        assert await counted(workflow="another") == await counted(key="custom") == await counted(tenant="nobody") == []
 
     async def test_gates_are_listed_with_the_latest_that_became_of_them(self, connect: Connect) -> None:
         store = await connect()

@@ -172,6 +172,7 @@ class Story:
         shared: tuple[str, ...] = (),
         agent: str | None = None,
         tags: tuple[str, ...] = (),
+        labels: Mapping[str, str] = {},
     ) -> Append:
         """With `shortages`, to be queued where that says that there is no place; `shared` are scopes in which it counts besides,
         in a team budget as `agent`."""
@@ -187,6 +188,7 @@ class Story:
             shared=shared,
             agent=agent,
             tags=tags,
+            labels={**labels},
         )
         return self.does(command, executes=executes, shortages=shortages)
 
@@ -194,6 +196,9 @@ class Story:
         """The start of this run once more, by somebody who does not know that it has begun."""
         self.state, self.history = State(), []
         return self.start()
+
+    def label(self, **labels: str | None) -> Append:
+        return self.does(cmd.LabelRun(labels))
 
     def draft(self, text: str = "a draft") -> Append:
         return self.does(cmd.CompleteStep(DRAFT, 1, inline(text)))
@@ -232,7 +237,12 @@ class Story:
 
     def whole(self) -> Iterator[Append]:
         """From the start to the end, each decided when it is asked for."""
-        for act in (self.start, self.draft, self.ask, self.answer, self.intend, self.send, self.finish):
+        yield self.start()
+        yield from self.rest()
+
+    def rest(self) -> Iterator[Append]:
+        """The same from after the start."""
+        for act in (self.draft, self.ask, self.answer, self.intend, self.send, self.finish):
             yield act()
 
     @property

@@ -225,6 +225,8 @@ async def test_an_archived_run_is_final_even_if_it_failed(place: Place) -> None:
     async with Engine.open(place.where, execute=False) as engine:
         with pytest.raises(Conflict, match="is archived with its month, and final"):
             await engine.retry(story.run)
+        with pytest.raises(Conflict, match="is archived with its month, and final"):
+            await engine.label_run(story.run, {"late": "yes"})
     assert (await place.store.log.seqs([story.run]))[story.run] == len(story.history)
 
 
@@ -480,6 +482,16 @@ async def test_scores_outlive_the_tables_and_go_with_their_runs_for_good(place: 
     await place.administration.prune(NEXT)
     assert list(await place.store.scores.given(old.run)) == []
     assert list(await place.store.scores.given(young.run)) == [score]
+
+
+async def test_labels_outlive_the_tables_and_go_with_their_runs_for_good(place: Place) -> None:
+    (old,), (young,) = await ended(place.store, 1), await ended(place.store, 1, NEXT_MS)
+    await put(place.store, old.label(a="1", b="2"), young.label(a="1"))
+    await place.administration.archive(MONTH)
+    assert [row.run for row in await place.store.views.runs(labels=[("a", "1")])] == [young.run, old.run]
+    await place.administration.prune(NEXT)
+    assert await place.store.views.labels([old.run, young.run]) == {young.run: [("a", "1")]}
+    assert [each.runs for each in await place.store.views.label_counts()] == [1]
 
 
 async def test_a_history_that_was_pruned_says_so_and_everything_else_stays(place: Place) -> None:

@@ -527,6 +527,11 @@ class Context(Protocol):
         """Return what an earlier attempt of this step has recorded under a name; None if none has."""
         ...
 
+    async def label(self, labels: Mapping[str, str | None] = {}, /, **named: str | None) -> None:
+        """Set labels of this run, by which people find and count it: `await ctx.label(stage="review")`. None removes one. It is
+        done once: a replay does not repeat it. Raises InvalidInput for what cannot be a label."""
+        ...
+
     def now(self) -> datetime.datetime:
         """The time, in UTC; a replay sees the same."""
         ...

@@ -29,8 +29,12 @@ Since = Annotated[
 RunTags = Annotated[
     list[str] | None, typer.Option("--tag", metavar="TAG", help="Only runs with this tag. If repeated, with all of them.")
 ]
+RunLabels = Annotated[
+    list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="Only runs with this label. May be repeated.")
+]
 Text = Annotated[
-    str | None, typer.Option("--text", metavar="TEXT", help="Only runs with this text in their workflow, key, tags or starter.")
+    str | None,
+    typer.Option("--text", metavar="TEXT", help="Only runs with this text in their workflow, key, tags, labels or starter."),
 ]
 MinCost = Annotated[str | None, typer.Option("--min-cost", metavar="USD", help="Only runs that spent at least this much.")]
 MaxCost = Annotated[str | None, typer.Option("--max-cost", metavar="USD", help="Only runs that spent at most this much.")]
@@ -52,6 +56,7 @@ class Asked(NamedTuple):
     text: str | None = None
     min_cost: str | None = None
     max_cost: str | None = None
+    labels: Sequence[str] | None = None
 
     @property
     def is_any(self) -> bool:
@@ -70,6 +75,7 @@ class Asked(NamedTuple):
             parent=self.parent,
             status=tuple(among(self.statuses, get_args(Status), "status") or usual),
             tag=tuple(self.tags or ()),
+            label=tuple(self.labels or ()),
             text=self.text,
             min_cost_usd=self.min_cost,
             max_cost_usd=self.max_cost,

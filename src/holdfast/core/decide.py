@@ -25,6 +25,7 @@ from holdfast.core.rules import (
     dead_letters,
     endings,
     functions,
+    labelling,
     limits,
     mapping,
     messages,
@@ -83,6 +84,7 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.DecideGate: gates.decide_gate,
     commands.DecideTogether: gates.decide_together,
     commands.RaiseLimit: limits.raise_limit,
+    commands.LabelRun: labelling.label_run,
     commands.PauseRun: endings.pause_run,
     commands.ResumeRun: endings.resume_run,
     commands.CancelRun: endings.cancel_run,
@@ -97,6 +99,7 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
 _AFTER_THE_END: Final = (
     commands.CallCommand,
     commands.ReconcileCall,
+    commands.LabelRun,
     commands.Tick,
     commands.RetryRun,
     commands.UndoRun,
@@ -104,8 +107,9 @@ _AFTER_THE_END: Final = (
     commands.ReplayDeadLetter,
     commands.ResolveDeadLetter,
 )
-"""The truth about money and effects is taken even when the run has ended; a tick finds nothing in it. And one that has
-failed may be taken up again, or be said to be done with, one that has completed be undone with its parent."""
+"""The truth about money and effects is taken even when the run has ended, and people find it by labels that they give it then;
+a tick finds nothing in it. And one that has failed may be taken up again, or be said to be done with, one that has completed be
+undone with its parent."""
 
 _NO_SHORTAGES: Final[Mapping[str, commands.Shortage]] = {}
 _NOTHING_TAKEN: Final[Mapping[EffectKey, commands.Taken]] = {}

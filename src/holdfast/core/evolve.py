@@ -14,6 +14,7 @@ from holdfast.core.facts.contribution import CONTRIBUTIONS, note
 from holdfast.core.facts.folding import call, child, items, operation, step
 from holdfast.core.facts.folding.moves import Folds, unjudge, wake, wake_deferred
 from holdfast.core.facts.state import Inherited, Origin, State
+from holdfast.core.nouns.labels import merged
 from holdfast.core.values.ids import Seq, node_of
 from holdfast.core.values.policies import GUARD
 from holdfast.errors import CorruptHistory
@@ -25,12 +26,12 @@ def _run_started(s: State, e: ev.RunStarted, at_ms: int) -> None:
     s.os_user, s.client, s.roles = e.os_user, e.client, e.roles
     s.price_fingerprint, s.team = e.price_fingerprint, e.team
     s.counted, s.awaits = e.counted, e.awaits
-    s.parent, s.shared, s.agent, s.tags = e.parent, e.shared, e.agent, e.tags
+    s.parent, s.shared = e.parent, e.shared
     s.started_at_ms = at_ms
     s.budget.limit_nanousd = e.limit_nanousd
-    s.max_steps, s.max_tokens, s.max_active_s, s.max_lifespan_s = (e.max_steps, e.max_tokens, e.max_active_s, e.max_lifespan_s)
-    s.max_model_calls, s.max_tool_calls, s.max_wall_s = e.max_model_calls, e.max_tool_calls, e.max_wall_s
-    s.on_limit, s.naming = e.on_limit, e.naming
+    s.max_steps, s.max_active_s, s.max_lifespan_s, s.naming = e.max_steps, e.max_active_s, e.max_lifespan_s, e.naming
+    for name, term in e.terms().items():
+        setattr(s, name, term)
 
 
 def _run_admitted(s: State, e: ev.RunAdmitted, at_ms: int) -> None:
@@ -47,6 +48,10 @@ def _contributor_named(s: State, e: ev.ContributorNamed, at_ms: int) -> None:
 
 def _makers_learned(s: State, e: ev.MakersLearned, at_ms: int) -> None:
     contribution.note_makers(s, e.makers)
+
+
+def _run_labelled(s: State, e: ev.RunLabelled, at_ms: int) -> None:
+    s.labels = merged(s.labels, e.labels)
 
 
 def _run_paused(s: State, e: ev.RunPaused, at_ms: int) -> None:
@@ -178,6 +183,7 @@ _OF_RUNS: Final[Folds] = {
     ev.AdmissionDeferred: _admission_deferred,
     ev.ContributorNamed: _contributor_named,
     ev.MakersLearned: _makers_learned,
+    ev.RunLabelled: _run_labelled,
     ev.RunPaused: _run_paused,
     ev.RunResumed: _run_resumed,
     ev.RunFailing: _run_failing,

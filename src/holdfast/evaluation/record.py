@@ -16,7 +16,7 @@ from holdfast.actions.jobs.workflow import END
 from holdfast.core.evolve import evolve
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.graph import EXPIRED, Definition, Graph
-from holdfast.core.facts.state import FUNCTION, MAP, VERSION, Operation, State
+from holdfast.core.facts.state import FUNCTION, MAP, NOTED, Operation, State
 from holdfast.core.values.ids import CallId, NodeName, Path, RunId, StepId, node_of, root_of
 from holdfast.core.values.payload import NULL, Payload
 from holdfast.core.values.policies import ErrorRecord
@@ -24,7 +24,7 @@ from holdfast.core.values.remainder import ScopeLeft
 from holdfast.core.views.trajectory import Trajectory, trajectory
 
 _CALLS: Final = frozenset({"model", "tool", FUNCTION})
-_UNTOLD: Final = frozenset({"now", "left", "result", "uuid", VERSION})
+_UNTOLD: Final = NOTED | {"uuid"}
 """Kinds of what plain code may look at, which makes no operation of it."""
 
 

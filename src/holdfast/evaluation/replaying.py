@@ -21,7 +21,7 @@ from holdfast.compose.engine import Environment
 from holdfast.core.capacity.lending import MOST_LIMIT
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts import events as ev
-from holdfast.core.facts.state import VERSION, Gate, Operation, Question, State
+from holdfast.core.facts.state import NOTED, Gate, Operation, Question, State
 from holdfast.core.values.demand import MOST_AMOUNT, Resources
 from holdfast.core.values.ids import GateId, Path, RunId, StepId, node_of, root_of
 from holdfast.core.values.money import nanousd, usd
@@ -45,7 +45,7 @@ TIMEOUT_S: Final = 60.0
 _MOST_LEAPS: Final = 10_000
 """Of their time."""
 _MOST_MISSING: Final = 20
-_LOOKED_AT: Final = frozenset({"now", "left", "result", "message", "shared_lock", VERSION})
+_LOOKED_AT: Final = NOTED | {"message", "shared_lock"}
 """Kinds that a step may have more of than its record: they go nowhere outside."""
 _ELSEWHERE: Final = frozenset({"worker", "pool", "child"})
 """What is waited for that is not in a replay's store."""
@@ -311,12 +311,15 @@ class _Stage:
                 began.input.value(),
                 tenant=began.tenant,
                 by=began.by,
-                on_limit=began.on_limit,
                 cost_limit_usd=None if cost is None else usd(int(cost)),
-                max_tokens=_whole(tokens),
-                max_model_calls=_whole(model_calls),
-                max_tool_calls=_whole(tool_calls),
-                max_wall_s=wall_s,
+                **began.terms()
+                | {
+                    "agent": None,
+                    "max_tokens": _whole(tokens),
+                    "max_model_calls": _whole(model_calls),
+                    "max_tool_calls": _whole(tool_calls),
+                    "max_wall_s": wall_s,
+                },
             )
         except HoldfastError as problem:
             self._answers.missing[record.run].append(f"it does not begin: {problem}")

@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect
 from holdfast.core.values import trace
 from holdfast.errors import InvalidInput
 from holdfast.http.problem import Problem, pointer
-from holdfast.http.route import Route
+from holdfast.http.route import Route, several_of
 from holdfast.service.access.identity import Holder, Identity
 from holdfast.service.json_text import decoded
 from holdfast.service.principal import Principal
@@ -114,20 +114,17 @@ def in_path(request: Request) -> dict[str, str]:
 
 def _asked(route: Route, request: Request) -> dict[str, Any]:
     """Return the fields of the query string. A field with several values is repeated in it."""
-    query = request.query_params
+    query, several = request.query_params, several_of(route.what)
     found: dict[str, Any] = {}
     for name in query:
         values = query.getlist(name)
-        if name in _SEVERAL:
+        if name in several:
             found[name] = values
         elif len(values) > 1:
             raise InvalidInput(f"{name} is said {len(values)} times, and has one value. Nothing was done.")
         else:
             found[name] = values[0]
     return found
-
-
-_SEVERAL: Final = {"kind", "risk_level", "status", "tag"}
 
 
 async def body_of(request: Request, text: str) -> Mapping[str, Any]:

@@ -5,7 +5,8 @@ answering one.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from functools import cache
+from typing import Final, NamedTuple, get_origin, get_type_hints
 
 import msgspec
 
@@ -40,6 +41,13 @@ class Route(NamedTuple):
     def elsewhere(self) -> tuple[str, ...]:
         """Return the fields that stand in the query string or the body."""
         return tuple(each for each in self.what.__struct_fields__ if each not in self.in_path)
+
+
+@cache
+def several_of(what: type[msgspec.Struct]) -> frozenset[str]:
+    """Return the fields of a command or query that take several values."""
+    hints = get_type_hints(what)  # without what describes them
+    return frozenset(name for name in what.__struct_fields__ if get_origin(hints[name]) is tuple)
 
 
 def _routes() -> tuple[Route, ...]:

@@ -10,6 +10,7 @@ from typing import Final, Protocol, TypedDict, Unpack
 
 import msgspec
 
+from holdfast.core.nouns.labels import BEFORE_ALL_COUNTS, CountKey, LabelCount, Pair
 from holdfast.core.values.ids import CallId, GateId, RunId, SessionId
 from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 
@@ -60,10 +61,10 @@ class RunFilter(TypedDict, total=False):
     until_ms: int | None
     in_doubt: bool
     """Only those with money in doubt."""
-    tags: Sequence[str] | None
-    """All of which they have."""
+    labels: Sequence[Pair] | None
+    """All of which they have; a tag is one with an empty key."""
     text: str | None
-    """Letters, capital or not, in their workflow's name, their key, who started them, or a tag. Looks at each run that
+    """Letters, capital or not, in their workflow's name, their key, who started them, a tag or a label. Looks at each run that
     is left by the rest."""
     cost_from_nanousd: int | None
     cost_to_nanousd: int | None
@@ -106,8 +107,20 @@ class Views(Protocol):
         """Runs, newest first."""
         ...
 
-    async def tags(self, runs: Sequence[RunId]) -> Mapping[RunId, Sequence[str]]:
-        """The tags of those runs that have any."""
+    async def labels(self, runs: Sequence[RunId]) -> Mapping[RunId, Sequence[Pair]]:
+        """The labels and tags of those runs that have any."""
+        ...
+
+    async def label_counts(
+        self,
+        *,
+        key: str | None = None,
+        tenant: str | None = None,
+        workflow: str | None = None,
+        after: CountKey = BEFORE_ALL_COUNTS,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[LabelCount]:
+        """How many runs have each label, of one key or of any, in the order of CountKey."""
         ...
 
     async def unended(self, hashes: Sequence[str]) -> int:

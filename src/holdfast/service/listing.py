@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 import msgspec
 
+from holdfast.core.nouns.labels import pair
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.money import Usd, nanousd
 from holdfast.core.views.projection import EffectState
@@ -41,8 +42,8 @@ async def runs(inquiries: Inquiries, query: asked.Runs, tenant: str | None) -> P
     found |= {"in_doubt": query.in_doubt, "parent": query.parent, "prefix": query.prefix}
     rows = await inquiries.runs(**found)
     missing = await inquiries.missing_of(rows)
-    tags = await inquiries.tags_of(rows)
-    return page([view.of_row(row, missing.get(row.run), tags.get(row.run, ())) for row in rows], query.limit, "run_id")
+    labels = await inquiries.labels_of(rows)
+    return page([view.of_row(row, missing.get(row.run), labels.get(row.run, ())) for row in rows], query.limit, "run_id")
 
 
 def sought(query: asked.Runs | Bulk, tenant: str | None, limit: int) -> RunFilter:
@@ -54,7 +55,7 @@ def sought(query: asked.Runs | Bulk, tenant: str | None, limit: int) -> RunFilte
         "key": query.key,
         "since_ms": query.since_ms,
         "until_ms": query.until_ms,
-        "tags": query.tag,
+        "labels": [*(("", tag) for tag in query.tag), *map(pair, query.label)],
         "text": query.text or None,
         "cost_from_nanousd": _amount("min_cost_usd", query.min_cost_usd),
         "cost_to_nanousd": _amount("max_cost_usd", query.max_cost_usd),

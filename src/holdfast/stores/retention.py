@@ -182,7 +182,7 @@ class Retention(ABC):
             )
         runs = events = freed_bytes = 0
         await self._forget_what_was_shown(_NIL, before.first)
-        for statement in ("drop_scores", "drop_tags"):
+        for statement in ("drop_scores", "drop_labels"):
             async for _ in self._turns(statement, _NIL, before.first):
                 await asyncio.sleep(0)
         async for seqs in self._turns("prune_archives", before.first, self._shelf.now_ms()):

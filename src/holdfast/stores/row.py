@@ -182,14 +182,6 @@ def chunks_of(name: StreamName, rows: Iterable[Any], sealing: Sealing) -> Iterat
             yield Chunk(name, first, size, content)
 
 
-def together(rows: Iterable[Any]) -> dict[RunId, list[str]]:
-    """Return the values of each run, from rows of one run and one value each."""
-    found: dict[RunId, list[str]] = {}
-    for run, each in rows:
-        found.setdefault(RunId(run), []).append(each)
-    return found
-
-
 def no_gate(gate: GateId) -> NotFound:
     """Return the error for a list that is to go on after a gate that is not in the store."""
     return NotFound(f"There is no gate {gate} in this store to go on after. List again from the beginning.")

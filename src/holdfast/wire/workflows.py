@@ -189,8 +189,12 @@ async def _made(kind: type[_Said], said: Any) -> _Said:
             name = field.name.removesuffix(_JSON)
             fields[name] = decoded(value, name)
         elif field.name not in _OF_PRINCIPAL:
-            fields[field.name] = value if isinstance(value, str | int | float) else tuple(value)
+            fields[field.name] = _plain(value)
     try:
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as problem:
         raise InvalidInput(f"This {kind.__name__} cannot be: {problem}. Nothing was done.") from None
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str | int | float) else dict(value) if isinstance(value, Mapping) else tuple(value)

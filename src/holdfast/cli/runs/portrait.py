@@ -189,6 +189,8 @@ def _head(found: View, now_ms: int) -> list[tuple[str, str]]:
         pairs.append(("Key", found["key"]))
     if found["tags"]:
         pairs.append(("Tags", ", ".join(found["tags"])))
+    if found["labels"]:
+        pairs.append(("Labels", ", ".join(f"{key}={value}" for key, value in found["labels"].items())))
     if found["parent"] is not None:
         pairs.append(("Child of", f"{found['parent']['run_id']}, for {found['parent']['step']}"))
     if found["forked_from"] is not None:

@@ -36,6 +36,7 @@ from holdfast.cli.page.label import missing, needed, resources_of
 from holdfast.cli.process import parting
 from holdfast.cli.process.interruption import Interruption
 from holdfast.cli.target import is_name, meant_file
+from holdfast.core.nouns.labels import pair
 from holdfast.errors import NotFound, UsageError
 from holdfast.service.principal import Principal
 
@@ -88,6 +89,10 @@ def run(
     ] = None,
     run_tag: Annotated[
         list[str] | None, typer.Option("--run-tag", metavar="TAG", help="Tag to find the run by. May be repeated.")
+    ] = None,
+    run_label: Annotated[
+        list[str] | None,
+        typer.Option("--run-label", metavar="KEY=VALUE", help="Label to find and count the run by. May be repeated."),
     ] = None,
     queue: Annotated[
         bool, typer.Option("--queue", help="Wait for a place when too many runs are active, instead of being refused.")
@@ -143,6 +148,7 @@ def run(
                     "on_limit": on_limit,
                     "key": key,
                     "tags": tuple(run_tag or ()),
+                    "labels": dict(map(pair, run_label or ())),
                     "by": who(by).claim,
                     "queue": queue,
                 },

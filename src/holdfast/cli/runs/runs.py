@@ -14,13 +14,14 @@ import typer
 from holdfast.cli import bulk, reference
 from holdfast.cli.backend import Lists
 from holdfast.cli.bulk import MOST, All, Deed, DryRun, Limit, Many, Yes
-from holdfast.cli.filter import Asked, Key, MaxCost, MinCost, RunTags, Since, Statuses, Text, Until, Workflow
-from holdfast.cli.noun import Noun
+from holdfast.cli.filter import Asked, Key, MaxCost, MinCost, RunLabels, RunTags, Since, Statuses, Text, Until, Workflow
+from holdfast.cli.noun import Noun, Word
 from holdfast.cli.nouns.score import score
 from holdfast.cli.opening import acting, backend
 from holdfast.cli.option import AsJson, MaybeRun, OfTenant, Reason, RunArgument, Store, Who
 from holdfast.cli.page.exit_code import OK
 from holdfast.cli.page.given import who
+from holdfast.cli.page.table import Column
 from holdfast.cli.page.telling import tell_run
 from holdfast.cli.runs import history, listing, portrait
 from holdfast.cli.runs.comparison import diff
@@ -28,8 +29,9 @@ from holdfast.cli.runs.fork import fork
 from holdfast.cli.runs.recording import export
 from holdfast.cli.runs.stream import stream
 from holdfast.cli.runs.tail import tail
+from holdfast.core.nouns.labels import change
 from holdfast.errors import UsageError
-from holdfast.service.declarations import command
+from holdfast.service.declarations import command, query
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow as Definition
@@ -57,6 +59,7 @@ def list_(
     before: Annotated[str | None, typer.Option("--before", metavar="RUN", help="Only runs older than this one.")] = None,
     children_of: Annotated[str | None, typer.Option("--children-of", metavar="RUN", help="Only children of this run.")] = None,
     tag: RunTags = None,
+    label: RunLabels = None,
     text: Text = None,
     min_cost: MinCost = None,
     max_cost: MaxCost = None,
@@ -66,7 +69,7 @@ def list_(
     store: Store = None,
 ) -> None:
     """List runs, newest first."""
-    asked = Asked(tenant, workflow, status, key, since, until, children_of, tag, text, min_cost, max_cost)
+    asked = Asked(tenant, workflow, status, key, since, until, children_of, tag, text, min_cost, max_cost, label)
     listing.show(asked, before, limit, follow=follow, as_json=as_json, store=store)
 
 
@@ -126,6 +129,7 @@ def cancel(
     since: Since = None,
     until: Until = None,
     tag: RunTags = None,
+    label: RunLabels = None,
     limit: Limit = MOST,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -137,7 +141,7 @@ def cancel(
 
     Cancelling again cuts the clean-up short.
     """
-    many = Many(Asked(tenant, workflow, status, key, since, until, tags=tag), limit, yes, dry_run)
+    many = Many(Asked(tenant, workflow, status, key, since, until, tags=tag, labels=label), limit, yes, dry_run)
     why = reason or "cancelled"
     return _do("cancel", _telling("Cancel", why), run, every, many, by, as_json, store)
 
@@ -164,6 +168,7 @@ def _doing(name: str) -> Callable[..., int]:
         since: Since = None,
         until: Until = None,
         tag: RunTags = None,
+        label: RunLabels = None,
         limit: Limit = MOST,
         yes: Yes = False,
         dry_run: DryRun = False,
@@ -171,7 +176,7 @@ def _doing(name: str) -> Callable[..., int]:
         as_json: AsJson = False,
         store: Store = None,
     ) -> int:
-        many = Many(Asked(tenant, workflow, status, key, since, until, tags=tag), limit, yes, dry_run)
+        many = Many(Asked(tenant, workflow, status, key, since, until, tags=tag, labels=label), limit, yes, dry_run)
         return _do(name, _telling(name.capitalize()), run, every, many, by, as_json, store)
 
     return act
@@ -256,6 +261,23 @@ def extend(
 RUNS.verb(
     "signal", command.Signal, words={"data": "--data JSON", "key": "--key KEY"}, says="Run {run_id}: {status}.", signed=True
 )
+RUNS.verb(
+    "label",
+    command.LabelRun,
+    words={"labels": Word("KEY=VALUE", read=change, help="Labels to set; `KEY=` removes one. Others stay as they are.")},
+    says="Run {run_id}: its labels are changed.",
+    signed=True,
+)
+RUNS.list(
+    query.RunLabels,
+    Column("key", 8),
+    Column("value", 12),
+    Column("workflow", 8),
+    Column("status"),
+    Column("runs"),
+    name="labels",
+    words={"key": "KEY"},
+)
 
 
 @app.command()
@@ -327,6 +349,8 @@ EXAMPLES: Final = {
     "diff": "019aa8b2 019aa9c3",
     "export": "019aa8b2 --to runs.jsonl",
     "score": "019aa8b2 helpful 0.8 --comment 'Found the invoice.'",
+    "label": "019aa8b2 customer=acme stage=",
+    "labels": "customer",
     "cancel": "019aa8b2 --reason 'duplicate order'",
     "retry": "--all --workflow refund --since 2h --yes",
     "pause": "019aa8b2",

@@ -11,13 +11,14 @@ import msgspec
 
 from holdfast.core.facts.events import Event, Parent
 from holdfast.core.facts.state import TIMER
+from holdfast.core.facts.terms import Terms
 from holdfast.core.nouns.shared_values import MOST_VERSIONS, SharedConflict, SharedIndex
 from holdfast.core.nouns.team_budgets import Lender
 from holdfast.core.values.claim import NOBODY, Claim
 from holdfast.core.values.demand import Demand
 from holdfast.core.values.ids import NAMING, CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
 from holdfast.core.values.payload import NULL, Payload
-from holdfast.core.values.policies import DEFAULT_RETRY, ErrorRecord, OnLimit, RetryPolicy
+from holdfast.core.values.policies import DEFAULT_RETRY, ErrorRecord, RetryPolicy
 from holdfast.core.values.proposal import Proposal
 from holdfast.core.values.remainder import ScopeLeft
 
@@ -52,14 +53,13 @@ class Command(msgspec.Struct, frozen=True):
     """A wish. `makers`, of one that brings what another run came to: who made the keys with which that was decided."""
 
 
-class StartRun(Command, frozen=True):
+class StartRun(Terms, Command, frozen=True):  # type: ignore[misc]  # the state has the same, and changes them
     """`queue`: where too many runs are active, wait for a place instead of being refused.
 
-    `limit_nanousd`, `max_tokens`, `max_model_calls`, `max_tool_calls` and `max_wall_s` are its limits, and `on_limit` what
-    becomes of it there, instead of its workflow's.
+    `limit_nanousd` is its cost limit, instead of its workflow's.
     `parent`: it is that run's child; a tree has one place, its root's. `shared`: scopes in which its calls count besides those
-    of its tenant and team; `agent`: as whom they do in a team budget. `inherits`: what a fork has from its origin (forking),
-    which it takes over by the origin's `naming`. `contributors`: who else has a part in what it is started with.
+    of its tenant and team. `inherits`: what a fork has from its origin (forking), which it takes over by the origin's `naming`.
+    `contributors`: who else has a part in what it is started with.
     """
 
     run: RunId
@@ -75,13 +75,6 @@ class StartRun(Command, frozen=True):
     inherits: tuple[Event, ...] = ()
     parent: Parent | None = None
     shared: tuple[str, ...] = ()
-    max_tokens: int | None = None
-    max_model_calls: int | None = None
-    max_tool_calls: int | None = None
-    max_wall_s: float | None = None
-    on_limit: OnLimit | None = None
-    agent: str | None = None
-    tags: tuple[str, ...] = ()
     naming: int = NAMING
     contributors: tuple[str, ...] = ()
     makers: dict[str, tuple[str, ...]] = {}
@@ -105,6 +98,13 @@ class Tick(Command, frozen=True):
     dead: frozenset[SessionId] = frozenset()
     loaded: tuple[Loaded, ...] | None = None
     headroom: frozenset[str] = frozenset()
+
+
+class LabelRun(Command, frozen=True):
+    """Change labels; None removes one."""
+
+    labels: dict[str, str | None]
+    by: Claim = NOBODY
 
 
 class PauseRun(Command, frozen=True):

@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 import msgspec
 
+from holdfast.core.facts.terms import Terms
 from holdfast.core.nouns.shared_values import MOST_VERSIONS, SharedConflict, SharedIndex
 from holdfast.core.values.demand import Demand
 from holdfast.core.values.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, Seq, SessionId, StepId
 from holdfast.core.values.payload import NULL, Payload
-from holdfast.core.values.policies import DEFAULT_RETRY, ErrorRecord, OnLimit, RetryPolicy
+from holdfast.core.values.policies import DEFAULT_RETRY, ErrorRecord, RetryPolicy
 from holdfast.core.values.remainder import ScopeLeft
 
 
@@ -39,15 +40,13 @@ class Parent(msgspec.Struct, frozen=True, omit_defaults=True):
     depth: int
 
 
-class RunStarted(Event, frozen=True):
+class RunStarted(Terms, Event, frozen=True):  # type: ignore[misc]  # the state has the same, and changes them
     """A run began, with everything about it that never changes afterwards; limits may be raised by later events.
 
     `counted`: it has its place among the active runs of its tenant and of the fleet (early versions counted none).
     `awaits`: it waits for a place, in this scope first; nothing of it begins before.
-    `on_limit`: what becomes of it at a limit, where its start has said something else than its workflow.
     `parent`: the run that it is a child of. `shared`: the scopes above it, besides those of its tenant and team, in which its
-    money counts. `agent`: whose allotment its calls count in, where a team budget is among these, unless their node has one.
-    `tags`: words by which people find it, in their order.
+    money counts. The rest of what it was started with are its terms (terms).
     `naming`: by which rule the operations of its flow are named (early versions knew the first).
     `contributors`: who else has a part in what it was started with (contribution). `roles`: those in which `by` acted.
     """
@@ -60,7 +59,6 @@ class RunStarted(Event, frozen=True):
     input: Payload
     limit_nanousd: int | None
     max_steps: int
-    max_tokens: int | None = None
     max_active_s: float | None = None
     max_lifespan_s: float | None = None
     key: str | None = None
@@ -74,12 +72,6 @@ class RunStarted(Event, frozen=True):
     client: str = ""
     parent: Parent | None = None
     shared: tuple[str, ...] = ()
-    max_model_calls: int | None = None
-    max_tool_calls: int | None = None
-    max_wall_s: float | None = None
-    on_limit: OnLimit | None = None
-    agent: str | None = None
-    tags: tuple[str, ...] = ()
     naming: int = 1
     contributors: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
@@ -108,6 +100,16 @@ class MakersLearned(Event, frozen=True):
     name of the person who decided: `not_by` with that name bars them too."""
 
     makers: dict[str, tuple[str, ...]]
+
+
+class RunLabelled(Event, frozen=True):
+    """Labels of the run changed; None removes one. `step` is the step whose code asked for it."""
+
+    labels: dict[str, str | None]
+    by: str | None = None
+    os_user: str = ""
+    client: str = ""
+    step: StepId | None = None
 
 
 class RunPaused(Event, frozen=True):
@@ -1274,6 +1276,7 @@ AnyEvent = (
     | AdmissionDeferred
     | MakersLearned
     | ContributorNamed
+    | RunLabelled
     | RunPaused
     | RunResumed
     | RunFailing

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 
 from holdfast.core.facts import events as ev
+from holdfast.core.facts.terms import Terms
 from holdfast.core.values.demand import NOTHING, Demand
 from holdfast.core.values.ids import (
     CallId,
@@ -31,7 +32,7 @@ from holdfast.core.values.ids import (
 )
 from holdfast.core.values.money import Budget
 from holdfast.core.values.payload import NULL, Payload
-from holdfast.core.values.policies import REJECTED, ErrorRecord, OnLimit
+from holdfast.core.values.policies import REJECTED, ErrorRecord
 
 REPEATABLE: Final = frozenset({"read", "idempotent"})
 """The effect policies under which a call of unknown outcome may simply be made again, under its key."""
@@ -41,7 +42,7 @@ TOOL_APPROVAL: Final = "tool_approval"
 EFFECT: Final = "effect"
 """The name of the scope in which a run waits for another run's effect: `effect/<key>`."""
 
-FOLD_VERSION: Final = 20
+FOLD_VERSION: Final = 21
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
 FUNCTION: Final = "step"
@@ -78,10 +79,14 @@ SHARED_LOCK: Final = "shared_lock"
 """The kind of what came of asking for a lock."""
 EMBEDDING: Final = "embedding"
 """The kind of a vector that an embedder has made."""
+LABEL: Final = "label"
+"""The kind of a change of labels that a step's code has asked for."""
 NOW: Final = "now"
 """The kind of a time that a step has asked for."""
 LEFT: Final = "left"
 """The kind of what is left of the limits."""
+NOTED: Final = frozenset({NOW, LEFT, "result", LABEL, VERSION})
+"""Kinds of what a step looks at or notes: it makes no operation of plain code, and goes nowhere outside."""
 LOOKED_AT: Final = frozenset({VERSION, SHARED_USE, SHARED_READ, SHARED_LOCK, EMBEDDING, NOW, LEFT})
 """What a step looked at is recorded with its next commit: the time of that is not the time at which its code had it."""
 SHARED_WAIT: Final = "shared_wait"
@@ -564,7 +569,7 @@ class _Timed(Derived):
 D = TypeVar("D", bound=Derived)
 
 
-class State(msgspec.Struct, omit_defaults=True, dict=True):
+class State(Terms, msgspec.Struct, omit_defaults=True, dict=True):
     """A run, folded."""
 
     run: RunId = RunId("")
@@ -579,7 +584,6 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     naming: int = 1
     """By which rule the operations of its flow are named."""
     key: str | None = None
-    tags: tuple[str, ...] = ()
     by: str | None = None
     os_user: str = ""
     client: str = ""
@@ -596,14 +600,8 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
 
     budget: Budget = msgspec.field(default_factory=Budget)
     max_steps: int = 0
-    max_tokens: int | None = None
     max_active_s: float | None = None
     max_lifespan_s: float | None = None
-    max_model_calls: int | None = None
-    max_tool_calls: int | None = None
-    max_wall_s: float | None = None
-    on_limit: OnLimit | None = None
-    """The action at a limit, where its start named another than its workflow."""
     neared: dict[str, int] = {}
     """Of which limit how much has been used, of 50, 80 and 100 %."""
     would_stop: dict[str, str] = {}
@@ -696,8 +694,6 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     parent: ev.Parent | None = None
     shared: tuple[str, ...] = ()
     """The scopes above the run, besides those of its tenant and team, in which its money or its tokens count."""
-    agent: str | None = None
-    """As whom it counts in the team budget among these, where its node is no other."""
     children: dict[RunId, Child] = {}
     children_asked: int = 0
     named_children: dict[str, RunId] = {}

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from holdfast.core.facts import commands
 from holdfast.core.facts import events as ev
-from holdfast.core.facts.state import KEPT_FROM_THE_BEGINNING, VERSION, State, Step, comes_after
+from holdfast.core.facts.state import KEPT_FROM_THE_BEGINNING, NOTED, State, Step, comes_after
 from holdfast.core.rules import endings, questions, steps
 from holdfast.core.rules.decision import Decision
 from holdfast.core.rules.questions import CODE_CHANGED
@@ -25,8 +25,6 @@ MOST_STOPS: Final = 60
 """Before only a person's word has it tried again: half a day, at this pace. A fleet with old and new code at once passes a
 step to and fro at most this often."""
 _FIRST_S, _LONGEST_S = 5, 600
-_UNTOLD: Final = ("now", "left", "result", VERSION)
-"""Kinds of what costs nothing to come to again."""
 _MOST_SHOWN: Final = 20
 """Operations of a journal that a question lists."""
 
@@ -62,7 +60,7 @@ def withdraw_moot(d: Decision) -> None:
 
 
 def _shown(state: State, step: Step, c: commands.StopStep) -> dict[str, Any]:
-    done = {path: op for path, op in step.journal.items() if op.has_come_to_something and op.kind not in _UNTOLD}
+    done = {path: op for path, op in step.journal.items() if op.has_come_to_something and op.kind not in NOTED}
     told = {path: f"{op.kind} {op.name!r} at {path}" for path, op in done.items()}
     here = [path for path in done if comes_after(state, step, path, c.path)]
     again = [path for path, op in done.items() if op.kind not in KEPT_FROM_THE_BEGINNING]

@@ -104,7 +104,7 @@ class Fork(msgspec.Struct, frozen=True):
     """What a new run would begin with, and what would come of it."""
 
     began: ev.RunStarted
-    """How the origin began."""
+    """How the origin began, with the labels that it had before the step."""
     contributors: tuple[str, ...]
     """Those of the origin, its starter first."""
     makers: dict[str, tuple[str, ...]]
@@ -156,7 +156,7 @@ def forked(graph: Graph, history: Sequence[ev.Recorded], wish: Wish) -> Fork:
     began = history[0].event
     assert isinstance(began, ev.RunStarted)
     return Fork(
-        began,
+        msgspec.structs.replace(began, labels=before.labels),
         (*([] if state.by is None else [state.by]), *contributors(state)),
         state.makers,
         state.graph_hash,

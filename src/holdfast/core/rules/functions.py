@@ -8,7 +8,7 @@ from __future__ import annotations
 from holdfast.core.facts import commands
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.state import FUNCTION, MAP, SLEEP, Step
-from holdfast.core.rules import mapping, waits
+from holdfast.core.rules import labelling, mapping, waits
 from holdfast.core.rules.decision import Decision
 from holdfast.core.rules.fence import intends, match_operation
 from holdfast.core.values.ids import Path
@@ -24,7 +24,7 @@ def record_values(d: Decision, c: commands.RecordValues) -> None:
             match_operation(step, value.path, SLEEP, value.name, value.args_hash)
         elif value.kind == MAP:
             mapping.expect_results(step, value)
-    d.record(c.step, c.values)
+    labelling.record(d, c)
     waits.start_timers(d, step, c.timers)
 
 

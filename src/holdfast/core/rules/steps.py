@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from holdfast.core.facts import commands, typed_state
 from holdfast.core.facts import events as ev
@@ -66,6 +66,7 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
     awaits = admission.claim(d, c) if c.parent is None else None
     definition = d.graph.definition
     limits_ = definition.limits
+    terms: dict[str, Any] = {name: getattr(limits_, name, None) if term is None else term for name, term in c.terms().items()}
     d.emit(
         ev.RunStarted(
             run=c.run,
@@ -76,13 +77,8 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
             input=c.input,
             limit_nanousd=c.limit_nanousd if c.limit_nanousd is not None else limits_.cost_nanousd,
             max_steps=limits_.max_steps,
-            max_tokens=c.max_tokens if c.max_tokens is not None else limits_.max_tokens,
             max_active_s=limits_.max_active_s,
             max_lifespan_s=limits_.max_lifespan_s,
-            max_model_calls=c.max_model_calls if c.max_model_calls is not None else limits_.max_model_calls,
-            max_tool_calls=c.max_tool_calls if c.max_tool_calls is not None else limits_.max_tool_calls,
-            max_wall_s=c.max_wall_s if c.max_wall_s is not None else limits_.max_wall_s,
-            on_limit=c.on_limit,
             key=c.key,
             input_digest=c.input_digest,
             by=c.by.name,
@@ -94,11 +90,10 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
             awaits=awaits,
             parent=c.parent,
             shared=c.shared,
-            agent=c.agent,
-            tags=c.tags,
             naming=c.naming,
             contributors=c.contributors,
             roles=c.by.roles,
+            **terms,
         )
     )
     for event in c.inherits:

@@ -14,6 +14,7 @@ import msgspec
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.postings import Posting, postings
 from holdfast.core.facts.state import SHARED_USE, State
+from holdfast.core.nouns.labels import Pair
 from holdfast.core.nouns.shared_values import MOST_VERSIONS, SharedIndex
 from holdfast.core.values.ids import CallId, EffectKey, GateId, Path, RunId, Seq, SessionId, StepId, node_of
 from holdfast.core.values.payload import Payload
@@ -244,7 +245,7 @@ class Changes(msgspec.Struct, frozen=True):
     there from now on. `effect_keys` are taken and closed in this order, `children` moved in theirs. `dead_letters` are all
     that the run has from now on, None where nothing about them has changed. `shared_values` are written in their order, where
     each has the version that its writer has seen; `shared_waits` are all of the run from now on, None where it never had one.
-    `tags` are those of a run that begins.
+    `labels` are all that the run has from now on, and its tags, None where none of them has changed.
     """
 
     run: RunRow
@@ -262,7 +263,7 @@ class Changes(msgspec.Struct, frozen=True):
     shared_values: tuple[SharedChange, ...] = ()
     shared_waits: tuple[SharedWaitRow, ...] | None = None
     shared_uses: tuple[SharedUse, ...] = ()
-    tags: tuple[str, ...] = ()
+    labels: tuple[Pair, ...] | None = None
 
 
 Row: TypeAlias = GateRow | GateChange | EffectRow | EffectChange | StartKey | SharedChange | SharedUse
@@ -316,7 +317,7 @@ def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Cha
         tuple(shared_values),
         _shared_waits(after) if after.shares else None,
         tuple(shared_uses),
-        events[0].tags if events and isinstance(events[0], ev.RunStarted) else (),
+        _labels(after, events),
     )
 
 
@@ -337,6 +338,13 @@ def _is_about_dead_letters(after: State, event: ev.Event) -> bool:
     if kind is ev.GateDecided or kind is ev.GateWithdrawn:
         return _ASKED in event.gate  # type: ignore[attr-defined]
     return kind in _OF_DEAD_LETTERS
+
+
+def _labels(s: State, events: Sequence[ev.Event]) -> tuple[Pair, ...] | None:
+    begins = bool(events) and type(events[0]) is ev.RunStarted and bool(s.tags or s.labels)
+    if not begins and all(type(event) is not ev.RunLabelled for event in events):
+        return None
+    return (*(("", tag) for tag in s.tags), *s.labels.items())
 
 
 def _dead_letters(s: State) -> tuple[DeadLetter, ...]:

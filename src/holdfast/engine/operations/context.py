@@ -29,8 +29,9 @@ from holdfast.authoring.values.view import fields
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.graph import Join
-from holdfast.core.facts.state import NOW
+from holdfast.core.facts.state import LABEL, NOW
 from holdfast.core.nouns import conversations
+from holdfast.core.nouns.labels import checked
 from holdfast.core.nouns.memory import MOST_ENTRIES, namespace
 from holdfast.core.nouns.shared_values import expect_space, unpacked
 from holdfast.core.people.gates import APPROVAL
@@ -260,6 +261,13 @@ class StepContext(AttemptContext):
         op = self._journal.found(cursor().named(name), _RESULT, _RESULT)
         return None if op is None else await self._attempt.value(op.outcome or NULL)
 
+    async def label(self, labels: Mapping[str, str | None] = {}, /, **named: str | None) -> None:
+        """Set labels of this run, once; see Context."""
+        changes = checked({**labels, **named}, self._services.payloads.redact, removes=True)
+        with cursor().place() as path:
+            if await self._journal.recall(path, LABEL, LABEL, "") is None:
+                await self._journal.record(cmd.Value(path, LABEL, changes))
+
     # --- What the steps of a flow call ---------------------------------------------------------------------------------
 
     async def call_step(self, step: Step[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> T:
@@ -401,6 +409,7 @@ _OPERATIONS: Final = [
     "child",
     "record",
     "recorded",
+    "label",
 ]
 
 

@@ -5,10 +5,9 @@ Never here: what follows from it (core).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final, NamedTuple, Unpack, get_args, overload
+from typing import Any, Final, NamedTuple, Unpack, overload
 
 from typing_extensions import TypeVar
 
@@ -22,15 +21,14 @@ from holdfast.core.facts.contribution import shown_now
 from holdfast.core.facts.events import GateOpened
 from holdfast.core.facts.graph import Graph
 from holdfast.core.facts.state import TOOL_APPROVAL, State
+from holdfast.core.nouns.labels import checked
 from holdfast.core.people.gates import asked_together, closed, expect_fields, no_gate, offered
 from holdfast.core.rules.forking import questions
-from holdfast.core.rules.limits import whole_tokens
 from holdfast.core.rules.questions import EFFECT_UNKNOWN, EXHAUSTED
 from holdfast.core.values.claim import Claim
 from holdfast.core.values.ids import GateId, RunId, StepId, node_of, root_of, run_of
 from holdfast.core.values.money import nanousd
 from holdfast.core.values.payload import digest
-from holdfast.core.values.policies import OnLimit
 from holdfast.engine.background.kin import contributors_of_kin
 from holdfast.engine.operations import signalling
 from holdfast.engine.runs.starting import Started, scopes_of_run, start_once, started_as
@@ -39,7 +37,7 @@ from holdfast.errors import Conflict, InvalidDecision, InvalidInput, KeyReused, 
 from holdfast.service.control.base import NOT_GIVEN, ControlBase, start_key, word
 from holdfast.service.control.handle import Run, output
 from holdfast.service.control.naming import DEFAULT_TENANT, call_named, gate_named, run_named
-from holdfast.service.control.start_options import StartOptions, WithoutInput
+from holdfast.service.control.start_options import StartOptions, TermOptions, WithoutInput, read_terms
 from holdfast.service.control.team_budget import named_budget
 from holdfast.service.control.tree import quiet_children
 
@@ -48,28 +46,6 @@ Output = TypeVar("Output", default=Any)
 
 _IN_THE_PLACE_OF_CODE: Final = (EXHAUSTED, EFFECT_UNKNOWN, TOOL_APPROVAL)
 """The questions to which an answer stands for what code returns, whatever form they have."""
-MOST_TAGS: Final = 20
-MOST_OF_TAG: Final = 100
-"""Characters."""
-
-
-def _calls(name: str, most: Any) -> int | None:
-    """A limit on calls. Raises InvalidInput for what is none."""
-    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
-        raise InvalidInput(f"{name} is {most!r:.80}; it is a whole number of calls, at least 1. No run was started.")
-    return None if most is None else int(most)
-
-
-def _wall_s(most_s: Any) -> float | None:
-    if most_s is not None and (not isinstance(most_s, int | float) or not 0 < most_s < math.inf):
-        raise InvalidInput(f"max_wall_s is {most_s!r:.80}; it is seconds, above zero. No run was started.")
-    return None if most_s is None else float(most_s)
-
-
-def _on_limit(how: OnLimit | None) -> OnLimit | None:
-    if how is not None and how not in get_args(OnLimit):
-        raise InvalidInput(f"on_limit is {how!r:.80}; it is one of {', '.join(get_args(OnLimit))}. No run was started.")
-    return how
 
 
 class GateDecision(NamedTuple):
@@ -152,18 +128,13 @@ class Commands(ControlBase):
         version: int | None = None,
         tenant: str = DEFAULT_TENANT,
         cost_limit_usd: float | str | Decimal | None = None,
-        max_tokens: int | None = None,
-        max_model_calls: int | None = None,
-        max_tool_calls: int | None = None,
-        max_wall_s: float | None = None,
-        on_limit: OnLimit | None = None,
         team: str | None = None,
         team_budget: str | None = None,
         agent: str | None = None,
         key: str | None = None,
-        tags: Sequence[str] = (),
         by: str | Claim | None = None,
         queue: bool = False,
+        **terms: Unpack[TermOptions],
     ) -> Run[Any]:
         """Start a run, durably: when this returns it survives anything. `by` is who asks: a person (a workflow with four eyes
         needs one), or a service (which may have a lane of its own).
@@ -178,7 +149,8 @@ class Commands(ControlBase):
         `team_budget` it counts there as what `agent` spends, except in nodes that have an agent of their own (see
         `set_team_budget`).
         The same `key` again returns the same run; with another input it raises KeyReused. `tags` are words by which it is
-        found in lists, 20 of 100 characters at most; a fork has its origin's, a child none. Raises InvalidInput, and
+        found in lists, 20 of 100 characters at most, and `labels` pairs of a key and a text, which may change later (see
+        `label_run`); a fork has its origin's, a child none. Raises InvalidInput, and
         TooManyRuns (`retry_after_s`) where as many runs are active as may be; with `queue` the run is recorded instead,
         and begins when there is a place, in the order of arrival (see `set_admission`).
         """
@@ -194,7 +166,7 @@ class Commands(ControlBase):
         team = None if team is None else word("team", team)
         shared = await scopes_of_run(runtime.store, tenant, named_budget(team_budget), agent, meant.graph)
         limit = None if cost_limit_usd is None else self._cost_limit(cost_limit_usd)
-        tokens = None if max_tokens is None else self._token_limit(max_tokens)
+        carried = read_terms(terms, self.payloads.redact)
         if isinstance(meant, Workflow):
             await runtime.catalog.add(meant)
         input_digest = digest([meant.name, encoded.decode()])
@@ -213,27 +185,11 @@ class Commands(ControlBase):
             self.executor.services.gateway.price_fingerprint,
             team,
             queue,
-            max_tokens=tokens,
-            max_model_calls=_calls("max_model_calls", max_model_calls),
-            max_tool_calls=_calls("max_tool_calls", max_tool_calls),
-            max_wall_s=_wall_s(max_wall_s),
-            on_limit=_on_limit(on_limit),
             shared=shared,
             agent=agent,
-            tags=self._tags(tags),
+            **carried,
         )
         return await self._begin(meant.graph, start)
-
-    def _tags(self, given: Sequence[str]) -> tuple[str, ...]:
-        """Words by which a run is found, each once, in their order. Raises InvalidInput."""
-        words = [given] if isinstance(given, str) else given
-        tags = sorted({self.payloads.redact(word("tag", tag)) for tag in words})
-        for tag in tags:
-            if not tag.strip() or len(tag) > MOST_OF_TAG:
-                raise InvalidInput(f"The tag {tag!r:.50} is no word of 1 to {MOST_OF_TAG} characters. No run was started.")
-        if len(tags) > MOST_TAGS:
-            raise InvalidInput(f"{len(tags)} tags: a run has up to {MOST_TAGS}. No run was started.")
-        return tuple(tags)
 
     async def _begin(self, graph: Graph, start: cmd.StartRun) -> Run[Any]:
         """Have a new run start, or, where somebody was first under its key, take that one."""
@@ -245,13 +201,6 @@ class Commands(ControlBase):
         except ValueError as problem:
             words = f"The cost limit cannot be used: {problem}. No run was started."
             raise InvalidInput(words, field="cost_limit_usd") from None
-
-    def _token_limit(self, max_tokens: int) -> int:
-        try:
-            return whole_tokens(max_tokens)
-        except ValueError as problem:
-            words = f"The limit on tokens cannot be used: {problem}. No run was started."
-            raise InvalidInput(words, field="max_tokens") from None
 
     async def _meant(
         self, workflow: Workflow | WithoutInput[Any] | StoredWorkflow | str, version: int | None, tenant: str
@@ -524,6 +473,12 @@ class Commands(ControlBase):
         sent = await signalling.addressed(self.runtime, self.payloads, run, name, data, self._claim(by), key)
         await self.runtime.runs.send(run.run, sent)
 
+    async def label_run(self, run_id: str, labels: Mapping[str, str | None], *, by: str | Claim | None = None) -> None:
+        """Change labels of a run, under way or ended; None removes one. Raises InvalidInput, NotFound, and Conflict for a run
+        that is archived."""
+        run = await self._of_tables(run_id)
+        await self.runtime.runs.send(run, cmd.LabelRun(checked(labels, self.payloads.redact, removes=True), self._claim(by)))
+
     async def pause(self, run_id: str, *, by: str | Claim | None = None) -> None:
         """Pause a run: what is at work ends, and nothing more starts until it is resumed."""
         await self.runtime.runs.send(run_named(run_id), cmd.PauseRun(self._claim(by)))
@@ -539,10 +494,14 @@ class Commands(ControlBase):
         Raises RunEnded for one that completed, was cancelled, has undone what it did, or failed by a person's word;
         Conflict for one that has not ended or is archived.
         """
+        await self.runtime.runs.send(await self._of_tables(run_id), cmd.RetryRun(self._claim(by)))
+
+    async def _of_tables(self, run_id: str) -> RunId:
+        """Return a run that may still change. Raises NotFound, and Conflict for one that is archived."""
         run = await self.find(run_id)
         if await self.store.log.is_archived(run.run):
             raise Conflict(f"Run {run.run} is archived with its month, and final. Nothing was changed: start another run.")
-        await self.runtime.runs.send(run.run, cmd.RetryRun(self._claim(by)))
+        return run.run
 
     async def cancel(self, run_id: str, *, reason: str = "cancelled", by: str | Claim | None = None) -> None:
         """Cancel a run: it starts nothing more, undoes what its tools can undo, and ends."""

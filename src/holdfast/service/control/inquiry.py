@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
     from holdfast.core.facts.costs import Cost, CostKey
     from holdfast.core.facts.graph import Graph
+    from holdfast.core.nouns.labels import Pair
     from holdfast.core.nouns.scores import Score, ScoreMean
     from holdfast.core.values.proposal import RiskLevel
     from holdfast.core.values.scopes import Waiting
@@ -154,9 +155,9 @@ class Inquiries(OfLoop, called="engine"):
         """Runs, newest first."""
         return await self.store.views.runs(**sought)
 
-    async def tags_of(self, rows: Sequence[RunRow]) -> Mapping[RunId, Sequence[str]]:
-        """The words by which runs are found, of those that have any."""
-        return await self.store.views.tags([row.run for row in rows]) if rows else {}
+    async def labels_of(self, rows: Sequence[RunRow]) -> Mapping[RunId, Sequence[Pair]]:
+        """The labels of runs, of those that have any; a tag is one with an empty key."""
+        return await self.store.views.labels([row.run for row in rows]) if rows else {}
 
     async def tree(self, run_id: str) -> Tree:
         """A run with everything below it, and what that has cost. Raises NotFound."""

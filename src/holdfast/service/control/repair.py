@@ -98,16 +98,10 @@ class Repairs(Commands):
             queue,
             tuple(inherits),
             shared=began.shared,
-            agent=began.agent,
-            max_tokens=began.max_tokens,
-            max_model_calls=began.max_model_calls,
-            max_tool_calls=began.max_tool_calls,
-            max_wall_s=began.max_wall_s,
-            on_limit=began.on_limit,
-            tags=began.tags,
             naming=began.naming,
             contributors=plan.contributors,
             makers=plan.makers,
+            **began.terms(),
         )
         if (known := await started_as(self.runtime, began.tenant, start.key)) is not None:
             return self._same(start.key, known, start.input_digest)

@@ -72,6 +72,9 @@ class Start(Command["view.RunStatusRow"], frozen=True, kw_only=True):
     tags: Annotated[
         tuple[str, ...], doc("Tags by which the run is found in lists: at most 20, each of 1 to 100 characters.")
     ] = ()
+    labels: Annotated[
+        dict[str, str], doc("Labels by which the run is found and counted, by key: at most 32 texts of 1 to 256 bytes each.")
+    ] = msgspec.field(default_factory=dict)
 
 
 @command("POST /runs/{run}/fork", "operator", about={"run": Thing.RUN}, key="key", creates=True)
@@ -88,6 +91,14 @@ class Fork(Command["view.RunStatusRow"], frozen=True, kw_only=True):
     cost_limit_usd: field.ForkCostLimit = None
     key: field.StartKey = None
     queue: field.Queue = False
+
+
+@command("POST /runs/{run}/labels", "operator", about={"run": Thing.RUN}, repeats=True)
+class LabelRun(Command["view.RunStatusRow"], frozen=True):
+    """Change labels of a run, under way or ended."""
+
+    run: field.RunId
+    labels: Annotated[dict[str, str | None], doc("Labels to set, by key; null removes one. Others stay as they are.")]
 
 
 @command("POST /runs/{run}/pause", "operator", about={"run": Thing.RUN}, repeats=True)
@@ -200,6 +211,7 @@ class Bulk(Command["Rows[view.OutcomeRow]"], frozen=True, kw_only=True):
     since_ms: field.StartedSince = None
     until_ms: field.StartedUntil = None
     tag: field.WithTags = ()
+    label: field.WithLabels = ()
     text: field.WithText = None
     min_cost_usd: field.MinCost = None
     max_cost_usd: field.MaxCost = None

@@ -61,9 +61,10 @@ StartedUntil = Annotated[int | None, doc("Only runs started before this time, in
 FailedSince = Annotated[int | None, doc("Only steps that last failed at this time or later, in Unix milliseconds.")]
 FailedUntil = Annotated[int | None, doc("Only steps that last failed before this time, in Unix milliseconds.")]
 WithTags = Annotated[tuple[str, ...], doc("Only runs that have all of these tags.")]
+WithLabels = Annotated[tuple[str, ...], doc("Only runs that have all of these labels, each as `key=value`.")]
 WithText = Annotated[
     str | None,
-    doc("Only runs with this text in their workflow's name, their start key, a tag or who started them; case is ignored."),
+    doc("Only runs with this text in their workflow's name, their start key, a tag, a label or who started them; any case."),
 ]
 MinCost = Annotated[Usd | None, doc("Only runs that have spent at least this much, in dollars; money in doubt is not counted.")]
 MaxCost = Annotated[Usd | None, doc("Only runs that have spent at most this much, in dollars; money in doubt is not counted.")]

@@ -44,9 +44,21 @@ class Runs(ListQuery["view.RunRow"], frozen=True, kw_only=True):
     parent: Annotated[str | None, doc("Only children of this run, by its id.")] = None
     prefix: Annotated[str | None, doc("Only runs whose id begins with this.")] = None
     tag: field.WithTags = ()
+    label: field.WithLabels = ()
     text: field.WithText = None
     min_cost_usd: field.MinCost = None
     max_cost_usd: field.MaxCost = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /runs/labels", "viewer", rows="workflow")
+class RunLabels(ListQuery["view.LabelRow"], frozen=True, kw_only=True):
+    """Count runs by label, workflow and status."""
+
+    key: Annotated[str | None, doc("Only labels with this key.")] = None
+    tenant: field.OfTenant = None
+    workflow: field.OfWorkflow = None
     cursor: field.Cursor = None
     limit: field.Limit = USUAL
 

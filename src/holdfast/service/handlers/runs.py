@@ -5,11 +5,12 @@ from __future__ import annotations
 from asyncio import timeout
 from contextlib import aclosing, suppress
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
 from holdfast.core.facts.streams import Told
+from holdfast.core.nouns.labels import BEFORE_ALL_COUNTS
 from holdfast.core.values.ids import RunId
 from holdfast.errors import InvalidInput
 from holdfast.service import listing, view
@@ -17,7 +18,7 @@ from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
 from holdfast.service.handler import Request, handles
-from holdfast.service.listing import seq_of, since_of
+from holdfast.service.listing import key_of, keyed_page, seq_of, since_of
 from holdfast.service.subscription import AGAIN_S
 from holdfast.service.view import (
     CancelQuoteRow,
@@ -26,6 +27,7 @@ from holdfast.service.view import (
     EvaluationWhole,
     EventRow,
     ItemRow,
+    LabelRow,
     LogRow,
     NodeCostRow,
     OutcomeRow,
@@ -42,6 +44,7 @@ from holdfast.service.view import (
     TreeRow,
 )
 
+_BY_LABEL: Final = msgspec.json.Decoder(tuple[str, str, str, str])
 MOST_WAIT_S: Final = 30.0
 """For what comes of a stream: connections that say nothing for longer are cut by many that stand between."""
 
@@ -139,6 +142,21 @@ async def _told(request: Request, query: ask.Streams, since: str | int, *, follo
 @handles
 async def cancel_quote(request: Request, query: ask.CancelQuote) -> CancelQuoteRow:
     return view.of_cancel(await request.control.run(query.run).state())
+
+
+@handles
+async def label_run(request: Request, command: cmd.LabelRun) -> RunId:
+    await request.engine.label_run(command.run, command.labels, by=request.by)
+    return RunId(command.run)
+
+
+@handles
+async def run_labels(request: Request, query: ask.RunLabels) -> Rows[LabelRow]:
+    after = key_of(query.cursor, _BY_LABEL) or BEFORE_ALL_COUNTS
+    found = await request.control.store.views.label_counts(
+        key=query.key, tenant=request.whose, workflow=query.workflow, after=after, limit=query.limit + 1
+    )
+    return keyed_page([cast("LabelRow", each._asdict()) for each in found], [each[:4] for each in found], query.limit)
 
 
 @handles

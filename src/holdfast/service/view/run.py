@@ -25,6 +25,7 @@ from holdfast.service.view.score import ScoreRow, of_score
 if TYPE_CHECKING:
     from holdfast.core.facts.events import Recorded
     from holdfast.core.facts.state import Map, State, Step
+    from holdfast.core.nouns.labels import Pair
     from holdfast.core.values.ids import SessionId
     from holdfast.core.views import projection
     from holdfast.service.control.control import Control
@@ -158,6 +159,7 @@ class RunWhole(RunStatusRow):
     team: field.Team
     key: field.Key
     tags: field.Tags
+    labels: field.Labels
     parent: Annotated[ParentRow | None, doc("Parent run; null if no run has started it.")]
     forked_from: Annotated[OriginRow | None, doc("Original run; null if it is no fork.")]
     started_by: Annotated[str | None, doc("The person or program that started it.")]
@@ -213,6 +215,7 @@ async def of_run_whole(control: Control, state: State) -> RunWhole:
         "team": state.team,
         "key": state.key,
         "tags": [*state.tags],
+        "labels": state.labels,
         "parent": None
         if state.parent is None
         else {"run_id": state.parent.run, "step": state.parent.step, "root_id": state.parent.root},
@@ -332,6 +335,7 @@ class RunRow(TypedDict):
     tenant: field.Tenant
     key: field.Key
     tags: field.Tags
+    labels: field.Labels
     started_at: field.StartedAt
     updated_at: field.UpdatedAt
     ended_at: field.EndedAt
@@ -342,7 +346,7 @@ class RunRow(TypedDict):
     workflow_missing_since: field.MissingSince
 
 
-def of_row(row: projection.RunRow, missing_ms: int | None = None, tags: Sequence[str] = ()) -> RunRow:
+def of_row(row: projection.RunRow, missing_ms: int | None = None, labels: Sequence[Pair] = ()) -> RunRow:
     """A run as lists show it; `missing_ms` is since when no living process can go on with it."""
     waits = json.loads(row.waiting_for)
     if not waits and status.waits_for_nothing(row.status, ()):  # early versions said nothing of it
@@ -354,7 +358,8 @@ def of_row(row: projection.RunRow, missing_ms: int | None = None, tags: Sequence
         "status": row.status,
         "tenant": row.tenant,
         "key": row.key,
-        "tags": [*tags],
+        "tags": [tag for key, tag in labels if not key],
+        "labels": {key: value for key, value in labels if key},
         "started_at": iso(row.started_at_ms),
         "updated_at": iso(row.updated_at_ms),
         "ended_at": iso(row.ended_at_ms),
@@ -364,6 +369,16 @@ def of_row(row: projection.RunRow, missing_ms: int | None = None, tags: Sequence
         "waiting_for": waits,
         "workflow_missing_since": iso(missing_ms),
     }
+
+
+class LabelRow(TypedDict):
+    """A number of runs of a workflow that have a label and a status."""
+
+    key: Annotated[str, doc("Key of the label.")]
+    value: Annotated[str, doc("Value of the label.")]
+    workflow: field.Workflow
+    status: field.Status
+    runs: Annotated[int, doc("Number of runs of the workflow with this label and status.")]
 
 
 class TreeRunRow(TypedDict):
@@ -381,6 +396,7 @@ class TreeRunRow(TypedDict):
     tenant: NotRequired[field.Tenant]
     key: NotRequired[field.Key]
     tags: NotRequired[field.Tags]
+    labels: NotRequired[field.Labels]
     started_at: NotRequired[field.StartedAt]
     updated_at: NotRequired[field.UpdatedAt]
     ended_at: NotRequired[field.EndedAt]

@@ -59,7 +59,7 @@ class Entry(msgspec.Struct):
         limits = changes.postings and any(each.limit is not None or each.limit_change for each in changes.postings)
         beside = changes.effect_keys or changes.children or changes.dead_letters is not None
         shared = changes.shared_values or changes.shared_waits is not None or changes.shared_uses
-        return not (ledger or beside or shared or limits or changes.tags)
+        return not (ledger or beside or shared or limits or changes.labels is not None)
 
     @property
     def is_simple(self) -> bool:
@@ -138,7 +138,8 @@ async def write_ledger(db: Connection, sql: dict[str, str], entries: Sequence[En
     """Write the changes of gates, tool calls, tags and dead letters of a flush's written entries. If one thing changed twice,
     the last change counts."""
     changes = [new.changes for new in entries]
-    await _put(db, sql["put_tags"], [(new.run, tag) for new in entries for tag in new.changes.tags])
+    labels = {new.run: new.changes.labels for new in entries if new.changes.labels is not None}
+    await _put(db, sql["put_labels"], [(run, *pair) for run, pairs in labels.items() for pair in ((None, None), *pairs)])
     gates = {gate.gate: of_gate(gate) for each in changes for gate in each.gates}
     await _put(db, sql["put_gates"], gates.values())
     became: dict[GateId, GateChange] = {}

@@ -61,7 +61,7 @@ GUARDED: Final[Mapping[str, str]] = MappingProxyType(
                 "streams",
                 "chunks",
                 "waiters",
-                "run_tags",
+                "run_labels",
             )
         },
         "children": _OF_OWN_PARENT,

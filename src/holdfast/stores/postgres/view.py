@@ -14,14 +14,15 @@ from holdfast.core.values.scopes import PLACEMENT
 from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.ports import MOST_LISTED, DueRun, RunFilter, Unplaced
 from holdfast.stores.archive import no_line
+from holdfast.stores.nouns.figures import Labels
 from holdfast.stores.postgres.context import StoreContext, StorePort, runs_from
-from holdfast.stores.row import effect_of, gate_of, is_run, no_gate, together
+from holdfast.stores.row import effect_of, encode, gate_of, is_run, no_gate
 from holdfast.stores.shelf import Shelf
 
 _OPEN_GATES: Final = "state in ('open', 'escalated')"
 
 
-class Views(StorePort):
+class Views(Labels, StorePort):
     """Keeps ports.Views."""
 
     def __init__(self, context: StoreContext) -> None:
@@ -76,16 +77,14 @@ class Views(StorePort):
             "settled_nanousd >=": sought.get("cost_from_nanousd"),
             "settled_nanousd <=": sought.get("cost_to_nanousd"),
         }
-        if tags := sought.get("tags"):
-            conditions |= {self._sql["tagged"]: tags[0], self._sql["tagged_with_all"]: list(tags[1:]) or None}
+        if labels := sought.get("labels"):
+            rest = encode(labels[1:]).decode() if labels[1:] else None
+            conditions |= {self._sql["labelled"]: list(labels[0]), self._sql["labelled_with_all"]: rest}
         if sought.get("in_doubt"):
             conditions["in_doubt_nanousd >"] = 0
         conditions |= {"status =": status} if isinstance(status, str) else {"status = any": status and list(status)}
         limit = sought.get("limit", MOST_LISTED)
         return [RunRow(*row) for row in await self._list("runs", conditions, "order by runs.run desc", limit)]
-
-    async def tags(self, runs: Sequence[RunId]) -> Mapping[RunId, Sequence[str]]:
-        return together(await self._db.fetch(self._sql["tags"], [run for run in runs if is_run(run)]))
 
     async def gates(
         self,

@@ -111,7 +111,9 @@ def _move_flights(db: apsw.Connection, new: Entry, before: set[str]) -> None:
 
 def _write_people(db: apsw.Connection, accepted: Sequence[Entry]) -> None:
     _insert(db, "insert_gate", [of_gate(gate) for new in accepted for gate in new.changes.gates])
-    _insert(db, "insert_tag", [(new.run, tag) for new in accepted for tag in new.changes.tags])
+    labels = {new.run: new.changes.labels for new in accepted if new.changes.labels is not None}
+    db.executemany(SQL["delete_labels"], [(run,) for run in labels])
+    _insert(db, "insert_label", [(run, *pair) for run, pairs in labels.items() for pair in pairs])
     changes = [of_gate_change(change) for new in accepted for change in new.changes.gate_changes]
     if changes:
         db.executemany(SQL["change_gate"], changes)

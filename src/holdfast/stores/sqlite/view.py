@@ -17,7 +17,8 @@ from holdfast.core.values.scopes import PLACEMENT
 from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.ports import MOST_LISTED, DueRun, RunFilter, Unplaced
 from holdfast.stores.archive import no_line
-from holdfast.stores.row import effect_of, encode, gate_of, no_gate, together
+from holdfast.stores.nouns.figures import Labels
+from holdfast.stores.row import effect_of, encode, gate_of, no_gate
 from holdfast.stores.shelf import Shelf
 from holdfast.stores.sqlite.context import SQL, StoreContext, StorePort, rows, value
 
@@ -25,19 +26,25 @@ _Waiting = tuple[RunId, str, int | None, str, str | None, int, frozenset[Session
 _decode_waiting = msgspec.json.Decoder(list[_Waiting]).decode
 
 _OPEN_GATES: Final = "state in ('open', 'escalated')"
-_TAGGED: Final = "run in (select run from run_tags where tag = ?)"
-_TAGGED_WITH_ALL: Final = """not exists (
+_LABELLED: Final = """run in (
+    select run from (select ? as pair) as asked join run_labels on key = asked.pair ->> 0 and value = asked.pair ->> 1
+)"""
+_LABELLED_WITH_ALL: Final = """not exists (
     select 1 from json_each(?) as asked
-    where not exists (select 1 from run_tags where run_tags.run = runs.run and run_tags.tag = asked.value)
+    where not exists (
+        select 1 from run_labels
+        where run_labels.run = runs.run and run_labels.key = asked.value ->> 0 and run_labels.value = asked.value ->> 1
+    )
 )"""
 _NAMED_LIKE: Final = """0 < instr(lower(concat_ws(
-    char(10), workflow, start_key, started_by, (select group_concat(tag, char(10)) from run_tags where run_tags.run = runs.run)
+    char(10), workflow, start_key, started_by,
+    (select group_concat(value, char(10)) from run_labels where run_labels.run = runs.run)
 )), lower(?))"""
 _AFTER_ANY: Final = "\U0010ffff"
 """Comes after whatever may follow a beginning."""
 
 
-class Views(StorePort):
+class Views(Labels, StorePort):
     """Keeps ports.Views."""
 
     def __init__(self, context: StoreContext) -> None:
@@ -97,13 +104,11 @@ class Views(StorePort):
             "settled_nanousd >= ?": sought.get("cost_from_nanousd"),
             "settled_nanousd <= ?": sought.get("cost_to_nanousd"),
         }
-        if tags := sought.get("tags"):
-            conditions |= {_TAGGED: tags[0], _TAGGED_WITH_ALL: encode(tags[1:]).decode() if tags[1:] else None}
+        if labels := sought.get("labels"):
+            rest = encode(labels[1:]).decode() if labels[1:] else None
+            conditions |= {_LABELLED: encode(labels[0]).decode(), _LABELLED_WITH_ALL: rest}
         limit = sought.get("limit", MOST_LISTED)
         return [RunRow(*row) for row in await self._list("runs", conditions, "order by id desc limit ?", limit)]
-
-    async def tags(self, runs: Sequence[RunId]) -> Mapping[RunId, Sequence[str]]:
-        return together(await self._reader.ask(lambda db: rows(db, "tags", (encode(list(runs)).decode(),))))
 
     async def gates(
         self,

@@ -1214,25 +1214,38 @@ order by likeness desc, e.id desc limit $5
 -- Whoever scores a run waits for those who do until their transactions end: each finds what the others have said.
 select pg_advisory_xact_lock(hashtextextended($1, 2))
 
--- name: put_tags
--- Words by which people find runs.
-insert into holdfast.run_tags (run, tag) select run, tag from unnest($1::uuid[], $2::text[]) as given (run, tag)
+-- name: put_labels
+-- All labels and tags that runs have from now on. One row of each run has no key, and stands for the run.
+with given as (
+    select run, key, value from unnest($1::uuid[], $2::text[], $3::text[]) as given (run, key, value)
+), gone as (
+    delete from holdfast.run_labels old
+    where old.run in (select run from given) and not exists (
+        select 1 from given where (given.run, given.key, given.value) = (old.run, old.key, old.value)
+    )
+)
+insert into holdfast.run_labels (run, key, value)
+select run, key, value from given where key is not null on conflict do nothing
 
--- name: tagged
--- A condition of the list of runs: that they have a tag.
-runs.run in (select run from holdfast.run_tags where tag = {})
+-- name: labelled
+-- A condition of the list of runs: that they have a label.
+runs.run in (select run from holdfast.run_labels where key = ({}::text[])[1] and value = ({}::text[])[2])
 
--- name: tagged_with_all
+-- name: labelled_with_all
 -- Another: that they have all of these.
 not exists (
-    select 1 from unnest({}::text[]) as asked (tag)
-    where not exists (select 1 from holdfast.run_tags where run_tags.run = runs.run and run_tags.tag = asked.tag)
+    select 1 from jsonb_array_elements({}::text::jsonb) as asked (pair)
+    where not exists (
+        select 1 from holdfast.run_labels
+        where run_labels.run = runs.run and run_labels.key = pair ->> 0 and run_labels.value = pair ->> 1
+    )
 )
 
 -- name: named_like
 -- Another: that something by which people know them has these letters in it.
 position(lower({}) in lower(concat_ws(
-    e'\n', workflow, start_key, started_by, (select string_agg(tag, e'\n') from holdfast.run_tags where run_tags.run = runs.run)
+    e'\n', workflow, start_key, started_by,
+    (select string_agg(value, e'\n') from holdfast.run_labels where run_labels.run = runs.run)
 ))) > 0
 
 -- --- Who calls -------------------------------------------------------------------------------------------------------

@@ -473,9 +473,13 @@ select tenant, name, part, body from record_parts
 where kind = ? and (tenant, name, part) > (?, ?, ?) and (instr(body, '"parts":') > 0 or instr(body, '"hf1:') = 1)
 order by tenant, name, part limit ?
 
--- name: insert_tag
--- A word by which people find a run.
-insert into run_tags (run, tag) values (?, ?)
+-- name: insert_label
+-- A label by which people find a run, or a tag.
+insert into run_labels (run, key, value) values (?, ?, ?)
+
+-- name: delete_labels
+-- All of a run, before those that it has from now on.
+delete from run_labels where run = ?
 
 -- --- Standing --------------------------------------------------------------------------------------------------------
 

@@ -269,13 +269,14 @@ create table holdfast.replies (
 );
 create index replies_by_age on holdfast.replies (begun_at_ms);
 
--- Words by which people find runs, as they were given at a run's start.
-create table holdfast.run_tags (
+-- Words by which people find runs: labels by their keys, and tags, of which the key is empty.
+create table holdfast.run_labels (
     run uuid not null,
-    tag text not null,
-    primary key (run, tag)
+    key text collate "C" not null,
+    value text collate "C" not null,
+    primary key (run, key, value)
 );
-create index run_tags_by_tag on holdfast.run_tags (tag, run);
+create index run_labels_by_value on holdfast.run_labels (key, value, run);
 
 -- What suites of scenarios came to, with their runs: all that were kept, the newest with the highest id. Nothing is overwritten.
 create table holdfast.evaluations (

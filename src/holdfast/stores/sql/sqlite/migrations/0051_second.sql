@@ -279,13 +279,14 @@ create table replies (
 ) strict, without rowid;
 create index replies_by_age on replies (begun_at_ms);
 
--- Words by which people find runs, as they were given at a run's start.
-create table run_tags (
+-- Words by which people find runs: labels by their keys, and tags, of which the key is empty.
+create table run_labels (
     run text not null,
-    tag text not null,
-    primary key (run, tag)
+    key text not null,
+    value text not null,
+    primary key (run, key, value)
 ) strict, without rowid;
-create index run_tags_by_tag on run_tags (tag, run);
+create index run_labels_by_value on run_labels (key, value, run);
 
 -- What suites of scenarios came to, with their runs: all that were kept, the newest with the highest id. Nothing is overwritten.
 create table evaluations (
