@@ -18,7 +18,7 @@ def labelled(game: Game, labels: dict[str, str | None], node: str = "a") -> cmd.
     return cmd.RecordValues(*game.at(node), (cmd.Value(Path("0"), LABEL, labels),))
 
 
-def test_people_label_a_run_under_way_and_after_its_end_and_what_changes_nothing_is_no_event() -> None:
+def test_people_label_a_run_under_way_and_ended_and_no_change_is_no_event() -> None:
     game = Game(graph("a"))
     assert kinds(game.do(cmd.LabelRun({"a": "1", "b": "2"}, ANN))) == ["RunLabelled"]
     assert game.do(cmd.LabelRun({"a": "1", "none": None}, ANN)) == []
@@ -29,7 +29,7 @@ def test_people_label_a_run_under_way_and_after_its_end_and_what_changes_nothing
     assert game.state.labels == {"b": "2", "c": "3"}
 
 
-def test_code_labels_its_run_with_what_it_records_and_only_while_its_attempt_counts() -> None:
+def test_code_labels_its_run_only_while_its_attempt_counts() -> None:
     game = Game(graph("a > b"))
     late = labelled(game, {"late": "yes"})
     assert kinds(game.do(labelled(game, {"a": "1"}))) == ["ValueRecorded", "RunLabelled"]
@@ -40,7 +40,7 @@ def test_code_labels_its_run_with_what_it_records_and_only_while_its_attempt_cou
     assert game.state.labels == {"a": "1"}
 
 
-def test_more_labels_than_a_run_may_have_are_refused_and_leave_it_as_it_was() -> None:
+def test_too_many_labels_are_refused_and_leave_a_run_as_it_was() -> None:
     game = Game(graph("a"))
     for command in (cmd.LabelRun(MANY), labelled(game, {**MANY})):
         before = game.state.seq

@@ -38,7 +38,7 @@ async def labels_of(engine: Engine, run: str) -> dict[str, str]:
     return (await engine.run(run).state()).labels
 
 
-async def test_labels_are_set_at_a_start_by_code_and_by_people_and_the_last_word_counts(tmp_path: Path) -> None:
+async def test_labels_are_set_by_starts_code_and_people_and_the_last_counts(tmp_path: Path) -> None:
     tries.clear()
     now = Time()
     async with engine_at(tmp_path, now) as engine:
@@ -65,7 +65,7 @@ async def test_labels_are_set_at_a_start_by_code_and_by_people_and_the_last_word
         assert row.run == run.id
 
 
-async def test_what_is_no_label_is_refused_in_words_that_name_it_and_nothing_is_done(tmp_path: Path) -> None:
+async def test_what_is_no_label_is_refused_and_nothing_is_done(tmp_path: Path) -> None:
     async with engine_at(tmp_path, Time()) as engine:
         run = await engine.start(wf, {}, labels={f"k{number}": "v" for number in range(32)})
         await run.settled()
@@ -149,3 +149,10 @@ async def test_a_fork_has_the_labels_that_its_origin_had_before_the_step(tmp_pat
         assert await labels_of(engine, fork.id) == {"customer": "acme", "done": "yes", "stage": "second"}
         again = await engine.fork(run.id, "first#1")
         assert (await again.events())[0].event.labels == {"customer": "acme"}  # type: ignore[attr-defined]
+
+
+async def test_an_option_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    async with engine_at(tmp_path, Time()) as engine:
+        with pytest.raises(TypeError, match="unexpected keyword argument 'label'"):
+            await engine.start(wf, {}, label={"a": "b"})  # type: ignore[call-overload]
+        assert await engine.runs() == []

@@ -1564,7 +1564,7 @@ class StoreConformance:
         kept = {run: [("", tag) for tag in each] for run, each in zip(runs, tags, strict=True) if each}
         assert await store.views.labels(runs) == kept
 
-    async def test_runs_are_found_and_counted_by_their_labels_as_they_are_now(self, connect: Connect) -> None:
+    async def test_runs_are_found_and_counted_by_their_labels(self, connect: Connect) -> None:
         store, there = await connect(), await connect()
         stories = [Story(tenant=("acme", "umbrella")[n % 2], at_ms=BORN_MS + n * 10) for n in range(4)]
         for n, story in enumerate(stories):

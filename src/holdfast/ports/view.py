@@ -120,7 +120,7 @@ class Views(Protocol):
         after: CountKey = BEFORE_ALL_COUNTS,
         limit: int = MOST_LISTED,
     ) -> Sequence[LabelCount]:
-        """How many runs have each label, of one key or of any, in the order of CountKey."""
+        """Return the number of runs with each label, of one key or of any, in the order of CountKey."""
         ...
 
     async def unended(self, hashes: Sequence[str]) -> int:

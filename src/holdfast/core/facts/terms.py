@@ -14,7 +14,7 @@ from holdfast.core.values.policies import OnLimit
 
 
 class Terms(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """What a run was started with. A limit that a start leaves out is its workflow's."""
+    """The options with which a run was started. A limit that a start leaves out is its workflow's."""
 
     max_tokens: int | None = None
     max_model_calls: int | None = None

@@ -27,7 +27,7 @@ BEFORE_ALL_COUNTS: Final[CountKey] = ("", "", "", "")
 
 
 class LabelCount(NamedTuple):
-    """How many runs of a workflow have a label and a status."""
+    """The number of runs of a workflow with a label and a status."""
 
     key: str
     value: str
