@@ -17,12 +17,12 @@ from decimal import Decimal
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from holdfast.authoring.node import NodeDefinition, retry_policy
-from holdfast.authoring.tool import GIVEN, Approval, EffectPolicy, Tool, Verify, check_policy
+from holdfast.authoring.tool import GIVEN, Approval, Tool, Verify, check_policy
 from holdfast.authoring.values.adapter import loader
 from holdfast.authoring.values.signature import Signature, signature_of
 from holdfast.core.values.demand import NOTHING, Demand
 from holdfast.core.values.ids import MOST_NAME_BYTES, Unique
-from holdfast.core.values.policies import RetryPolicy
+from holdfast.core.values.policies import EffectPolicy, RetryPolicy
 from holdfast.errors import UsageError
 
 P = ParamSpec("P")

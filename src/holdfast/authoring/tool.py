@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal
-from typing import Any, Final, Literal, overload
+from typing import Any, Final, overload
 
 from pydantic import BaseModel, ConfigDict, create_model
 
@@ -20,9 +20,9 @@ from holdfast.authoring.values.hint import rewritten
 from holdfast.authoring.values.round_trip import expect_kept
 from holdfast.authoring.values.signature import Signature
 from holdfast.core.values.money import nanousd
+from holdfast.core.values.policies import EffectPolicy
 from holdfast.errors import SchemaMismatch, UsageError
 
-EffectPolicy = Literal["read", "idempotent", "verify", "once"]
 POLICIES: Final = ("read", "idempotent", "verify", "once")
 """The meaning of a lost outcome of a tool.
 

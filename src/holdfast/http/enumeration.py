@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, get_args
 
-from holdfast.authoring import tool
 from holdfast.core.capacity import lending
 from holdfast.core.facts.state import StepStatus
 from holdfast.core.nouns import conversations, memory, schedules, scores, tool_policy
@@ -21,7 +20,7 @@ _SETS: Final[Mapping[str, Any]] = {
     "BudgetPeriod": scopes.Period,
     "Comparison": tool_policy.Comparison,
     "DeadLetterState": LetterState,
-    "EffectPolicy": tool.EffectPolicy,
+    "EffectPolicy": policies.EffectPolicy,
     "EffectState": projection.EffectState,
     "GateState": projection.GateState,
     "Grant": access.Grant,

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import msgspec
 from pydantic import BaseModel, ConfigDict, create_model
 
-from holdfast.authoring.tool import GIVEN, POLICIES, Approval, EffectPolicy, Tool, Verify
+from holdfast.authoring.tool import GIVEN, POLICIES, Approval, Tool, Verify
 from holdfast.authoring.values.arguments import Arguments, DataArguments
-from holdfast.core.values.policies import AUTHORIZATION
+from holdfast.core.values.policies import AUTHORIZATION, EffectPolicy
 from holdfast.errors import ToolFailed, UsageError
 from holdfast.tools.address import networks
 from holdfast.tools.http_exchange import Bounds, Request, exchange

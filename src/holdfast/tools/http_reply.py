@@ -12,8 +12,16 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.authoring.tool import EffectPolicy
-from holdfast.core.values.policies import AUTHORIZATION, DENIED, LONGEST_RETRY_AFTER_S, NETWORK, RATE_LIMIT, TIMEOUT, VALIDATION
+from holdfast.core.values.policies import (
+    AUTHORIZATION,
+    DENIED,
+    LONGEST_RETRY_AFTER_S,
+    NETWORK,
+    RATE_LIMIT,
+    TIMEOUT,
+    VALIDATION,
+    EffectPolicy,
+)
 from holdfast.errors import OutcomeUnknown, ToolFailed
 from holdfast.tools.http_exchange import Reply, Request
 

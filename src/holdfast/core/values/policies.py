@@ -125,6 +125,8 @@ class ErrorRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """The class as which the code can catch it, besides OperationFailed."""
 
 
+EffectPolicy = Literal["read", "idempotent", "verify", "once"]
+"""The meaning of a lost outcome of a tool."""
 OnLimit = Literal["ask", "fail", "record"]
 """What becomes of a run at a limit: it stops and asks, it fails, or it goes on and only tells that it would have stopped."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, cast
 
-from holdfast.authoring.tool import EffectPolicy
+from holdfast.core.values.policies import EffectPolicy
 from holdfast.core.views.projection import EffectState
 from holdfast.service.doc import doc
 from holdfast.service.view import field

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
 
-from holdfast.authoring.tool import EffectPolicy
+from holdfast.core.values.policies import EffectPolicy
 from holdfast.core.views import status
 from holdfast.service.doc import doc
 from holdfast.service.view.plain import Dollars, ErrorRow, Time

@@ -15,9 +15,9 @@ from holdfast.service.view.effect import MOST_EFFECTS
 from holdfast.service.view.plain import Dollars, ErrorRow, Time, error_of, iso, maybe_usd
 
 if TYPE_CHECKING:
-    from holdfast.authoring.tool import EffectPolicy
     from holdfast.core.facts.state import State
     from holdfast.core.rules.forking import Done, Fork
+    from holdfast.core.values.policies import EffectPolicy
     from holdfast.ports import Letter, LetterCount
     from holdfast.service.control.bulk import BulkOutcome
     from holdfast.service.control.control import Control
