@@ -209,7 +209,7 @@ class SignedTokenRules(BaseModel):
         if (self.jwks_url is None) == (self.key_file is None):
             raise ValueError("say either jwks_url or key_file")
         if self.jwks_url is not None and not _is_private(self.jwks_url):
-            raise ValueError("jwks_url is https: whoever could change what it answers could sign tokens")
+            raise ValueError("jwks_url must be https: anyone who could change its response could sign tokens")
         known = _ASYMMETRIC if self.jwks_url is not None else (*_ASYMMETRIC, *_SYMMETRIC)
         if not self.algorithms or (wrong := next((each for each in self.algorithms if each not in known), None)):
             raise ValueError(
@@ -440,7 +440,7 @@ class Secrets:
             raise MissingSecret(f"There is no secret {name!r}. Set the environment variable {name}, or HOLDFAST_SECRETS_FILE.")
         if len(value) < SHORTEST:
             raise MissingSecret(
-                f"The secret {name!r} is shorter than {SHORTEST} characters, so it cannot be told apart from"
+                f"The secret {name!r} is shorter than {SHORTEST} characters, so it cannot be distinguished from"
                 " ordinary text when it is to be removed. Use a longer one."
             )
         self._mask.add([value])

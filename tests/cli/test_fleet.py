@@ -316,7 +316,7 @@ def test_what_cannot_be_served_is_told(fleet: Fleet, shell: Shell, home: Path) -
     assert "Cannot listen on no.such.host.invalid" in nowhere.err
     alone = shell("serve", "--store", "sqlite:///holdfast.db")
     assert alone.code == 2
-    assert "on SQLite the workers of one machine need nobody to lead them" in alone.err
+    assert "on SQLite the workers of one machine need no leader" in alone.err
     assert not list(home.glob("holdfast.db*"))
 
 

@@ -84,7 +84,7 @@ async def test_a_model_without_a_provider_is_not_called(store: str, server: Mode
     declared = {"models": {"our-model": {"input_usd_per_mtok": 1, "output_usd_per_mtok": 1}}}
     async with Engine.open(store, model=model, settings=Settings(**declared)) as engine:
         run = await engine.start(one("our-model"))
-        with pytest.raises(RunFailed, match="Nobody knows which provider serves our-model"):
+        with pytest.raises(RunFailed, match="The provider of our-model is unknown"):
             await run.result()
         assert server.calls == []
 

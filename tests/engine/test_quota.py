@@ -274,7 +274,7 @@ async def test_what_holdfast_toml_says_of_pools_is_where_a_store_begins(
     other = Settings(pools={"BROWSERS": PoolRules(slots=2)})
     async with opened(store, workflows=[one()], model=model, settings=other) as engine:
         assert (await engine.pool("BROWSERS")).limit == 8, "the store's word counts"
-    assert "something else of the pool BROWSERS" in caplog.text
+    assert "differ about the pool BROWSERS" in caplog.text
 
 
 # --- A fleet ----------------------------------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ async def test_a_call_that_nobody_has_approved_in_time_is_not_made(tmp_path: Pat
         run = await engine.start(desk(done, 7, [ToolRule("refund", "ask", expires_after_s=60)]))
         gate = await gate_of(run)
         now.forward(60)
-        with pytest.raises(RunFailed, match=r"Nobody has approved 'refund' in time\. It was not called\.") as failed:
+        with pytest.raises(RunFailed, match=r"'refund' was not approved in time\. It was not called\.") as failed:
             await run.result()
         assert failed.value.error.error_class == "expired"
         with pytest.raises(AlreadyDecided, match="has expired"):

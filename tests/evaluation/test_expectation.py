@@ -129,7 +129,11 @@ def test_what_is_expected_in_vain_is_refused_in_words() -> None:
 @pytest.mark.parametrize(
     ("held", "missed", "sentence"),
     [
-        (lambda: assert_went_to_approval(PATH, "approval"), lambda: assert_went_to_approval(PATH, "send"), "Nobody was asked"),
+        (
+            lambda: assert_went_to_approval(PATH, "approval"),
+            lambda: assert_went_to_approval(PATH, "send"),
+            "No person was asked",
+        ),
         (lambda: assert_stopped_before(PATH, "refund"), lambda: assert_stopped_before(PATH, "send"), "came to 'send'"),
         (
             lambda: assert_failed_at(msgspec.structs.replace(PATH, visits=(Visit("access", 2, "failed"),)), "access"),

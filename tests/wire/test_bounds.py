@@ -170,9 +170,9 @@ async def test_a_worker_that_does_not_read_is_lost_with_the_work_that_finds_no_r
     held = asyncio.create_task(registry.perform("hand", work(), Answers()))
     await asyncio.sleep(0)
     assert registry.connections == [hand.connection]
-    with pytest.raises(PlaceLost, match="it does not read what it is told"):
+    with pytest.raises(PlaceLost, match="it does not read its messages"):
         await registry.perform("hand", Work("another", "do", b"{}"), Answers())
-    with pytest.raises(PlaceLost, match="it does not read what it is told"):
+    with pytest.raises(PlaceLost, match="it does not read its messages"):
         await held
     assert registry.connections == []
 
@@ -205,7 +205,7 @@ async def test_what_a_worker_does_not_read_is_not_gathered_without_end() -> None
                 given.append(asyncio.create_task(registry.perform("hand", Work(str(len(given)), "do", large), Answers())))
                 await asyncio.sleep(0.005)
         ends = await asyncio.gather(*given, return_exceptions=True)
-        assert {str(end) for end in ends} == {"The worker hand is gone: it does not read what it is told."}
+        assert {str(end) for end in ends} == {"The worker hand is gone: it does not read its messages."}
         assert len(given) < 100
         stream.cancel()
 
@@ -381,7 +381,7 @@ async def test_a_worker_whose_server_does_not_read_connects_to_another(monkeypat
             running = asyncio.create_task(hand.run())
             while not registry.connections:
                 await asyncio.sleep(0.005)
-            assert "The server does not read what it is told; connecting again." in said
+            assert "The server does not read its messages; connecting again." in said
             hand.drain()
             await running
     finally:

@@ -198,7 +198,7 @@ async def test_a_probe_that_says_nothing_is_ended_in_words(port: Port, monkeypat
             call = channel.stream_stream(f"/grpc.health.v1.Health/{name}")(nothing(), timeout=MOST_S)
             assert (await call.code(), await call.details()) == (
                 grpc.StatusCode.INVALID_ARGUMENT,
-                "This call said nothing within 0.05 s. Nothing was done.",
+                "This call sent nothing within 0.05 s. Nothing was done.",
             )
 
 

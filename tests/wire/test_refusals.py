@@ -40,7 +40,7 @@ def test_a_port_that_must_not_be_is_refused_in_words(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--connect", "10.0.0.1:9090"), "without TLS everything said could be read on the way"),
+        (("--connect", "10.0.0.1:9090"), "without TLS all messages could be read on the way"),
         (("--connect", "10.0.0.1"), "is no address"),
         (("--connect", "127.0.0.1:1", "--store", "x.db"), "A worker with --connect has no store"),
     ],

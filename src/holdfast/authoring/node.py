@@ -505,7 +505,7 @@ def human_gate(
         if not decision.isidentifier() or len(decision) > MOST_OF_DECISION or decision == EXPIRED:
             raise UsageError(
                 f"decisions={decision!r:.80}: a gate takes {', '.join(GATE_DECISIONS)}, and words of your own, of up to"
-                f" {MOST_OF_DECISION} letters, digits and '_', except {EXPIRED!r}, which nobody decides."
+                f" {MOST_OF_DECISION} letters, digits and '_', except {EXPIRED!r}, which is no decision."
             )
     for problem in proposal.problems(proposed_action, risk_level=risk_level):
         raise UsageError(f"Declare the gate otherwise: {problem}.")

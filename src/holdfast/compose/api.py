@@ -74,7 +74,7 @@ def _expect_safe(host: str, how: HttpPort) -> None:
     missing += [] if how.identity.tells_apart else ["--tokens, --keys or [identity] in holdfast.toml"]
     if missing:
         raise UsageError(
-            f"{host} can be reached from other machines, and whoever reaches the port may start workflows and decide: it"
-            f" needs TLS, here or at a proxy in front of it, and callers that are told apart. Add {' and '.join(missing)}, or"
+            f"{host} can be reached from other machines, and everyone who reaches the port may start workflows and decide."
+            f" So it needs TLS, here or at a proxy in front of it, and a token for each caller. Add {' and '.join(missing)}, or"
             " listen on 127.0.0.1. Nothing was started."
         )

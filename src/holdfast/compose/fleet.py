@@ -57,7 +57,7 @@ async def leading(store: str, *, settings: Settings | None = None, lane: str = D
     known = settings if settings is not None else settings_.load()
     if not is_postgres(store):
         raise UsageError(
-            "A fleet shares a PostgreSQL store; on SQLite the workers of one machine need nobody to lead them. To execute"
+            "A fleet shares a PostgreSQL store; on SQLite the workers of one machine need no leader. To execute"
             " workflows and archive old months there, say --grpc HOST:PORT; a timer may run `holdfast store archive`."
         )
     lanes = lanes_of(known, lane)

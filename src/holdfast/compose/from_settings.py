@@ -50,7 +50,7 @@ def identity_of(settings: Settings, token_file: Path | None, tokens: Path | None
     """Return the identities that the ports of a process know. Raises UsageError."""
     if token_file is not None and (tokens is not None or keys):
         raise UsageError(
-            "--token-file is one token of everybody, --tokens and --keys tell them apart: give one or the others. Nothing was"
+            "--token-file is one token for all, --tokens and --keys distinguish callers: give one or the others. Nothing was"
             " started."
         )
     issuer = None
@@ -97,8 +97,8 @@ async def seed_pools(store: Lending, wanted: Sequence[DeclaredPool]) -> None:
             await store.add_pool(pool)  # or, in this moment, a person has
         elif known[pool.name] != pool:
             log.warning(
-                "holdfast.toml says something else of the pool %s than the store does. What the store says holds;"
-                " `holdfast pools set` changes it, `holdfast pools remove` has it taken from holdfast.toml anew.",
+                "holdfast.toml and the store differ about the pool %s. The store's values apply;"
+                " `holdfast pools set` changes them, `holdfast pools remove` makes holdfast.toml apply again.",
                 pool.name,
             )
 

@@ -8,7 +8,7 @@ from holdfast.core.views.trajectory import Trajectory, Visit
 def assert_went_to_approval(path: Trajectory, gate: str) -> None:
     """Raise AssertionError unless a person was asked at `gate`: "did high-risk recommendation go to approval?"."""
     if not any(each.node == gate for each in path.approvals):
-        raise AssertionError(f"Nobody was asked at {gate!r}. {_went(path)}")
+        raise AssertionError(f"No person was asked at {gate!r}. {_went(path)}")
 
 
 def assert_stopped_before(path: Trajectory, node: str) -> None:

@@ -42,7 +42,7 @@ class _Refusals:
     def hook(self, event: str, args: tuple[Any, ...]) -> None:
         if self.asked and event in _REFUSED:
             self.refused.append(event)
-            raise NotRecorded(f"A run that is replayed calls nobody, and its code wanted to ({event}). It was refused.")
+            raise NotRecorded(f"A replayed run makes no outside calls, and its code tried one ({event}). It was refused.")
 
 
 _refusals = _Refusals()

@@ -26,7 +26,7 @@ from holdfast.evaluation.suite import Answer, Scenario, given
 from holdfast.settings import Settings
 
 _ASKS: Final = "the scenario"
-_PERSON: Final = "whoever is asked"
+_PERSON: Final = "the person asked"
 
 
 async def play(workflow: Workflow, scenario: Scenario | Mapping[str, Any], settings: Settings | None = None) -> Trajectory:

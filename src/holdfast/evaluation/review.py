@@ -24,7 +24,7 @@ Holds: TypeAlias = Literal["yes", "no", "always"]
 _MOST_WAYS: Final = 5
 """That runs went, of which the report tells."""
 _EXHAUSTED: Final = {"dead_letter": "it parks as a dead letter", "fail": "the run fails"}
-_AT_LIMIT: Final = {"ask": "somebody is asked", "fail": "the run fails", "record": "it is only recorded"}
+_AT_LIMIT: Final = {"ask": "a person is asked", "fail": "the run fails", "record": "it is only recorded"}
 _CHANGING: Final = ("idempotent", "verify", "once")
 """Effects of tools that change something outside."""
 
@@ -196,7 +196,7 @@ def _approvals(workflow: Workflow) -> Iterator[str]:
     for name, node in workflow.graph.nodes.items():
         if node.kind == "human_gate":
             reviewers = node.options.get("reviewers") or ()
-            yield f"{name} asks {_named(reviewers) if reviewers else 'whom its function names, or anybody'}" + (
+            yield f"{name} asks {_named(reviewers) if reviewers else 'the persons its function names, or any'}" + (
                 (", with four eyes" if node.options.get("four_eyes") else "")
                 + (f", {quorum} persons" if (quorum := node.options.get("quorum", 1)) > 1 else "")
             )
@@ -220,7 +220,7 @@ def _failures(workflow: Workflow, paths: Sequence[Trajectory]) -> Iterator[str]:
             yield f"{edge.source} fails: {edge.target} goes on"
     yield f"a step has failed for good: {_EXHAUSTED[definition.on_exhausted]}"
     yield f"a limit is reached: {_AT_LIMIT[definition.on_limit]}"
-    yield "the process dies: another goes on, and asks about an effect that nobody can look up"
+    yield "the process dies: another goes on, and asks a person about an effect that cannot be looked up"
     ends = Counter(path.status for path in paths if path.status != "completed")
     yield from (f"seen in {number} of {len(paths)} runs: {status}" for status, number in ends.most_common())
 

@@ -86,7 +86,7 @@ def _expect_one_kind(scenario: Scenario) -> None:
     fresh = Scenario(id=scenario.id)
     if said := [name for name in _OF_LIVE if getattr(scenario, name) != getattr(fresh, name)]:
         raise InvalidInput(
-            f"Scenario {scenario.id!r} is of recorded runs, whose records say what they were given and told; take out"
+            f"Scenario {scenario.id!r} is of recorded runs, whose records have their inputs and answers; take out"
             f" {', '.join(said)}."
         )
     if scenario.expect.max_duration_s is not None:

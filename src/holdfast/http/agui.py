@@ -92,12 +92,12 @@ def _read(body: Mapping[str, Any]) -> RunAgentInput:
         raise InvalidInput(f"AG-UI {VERSION} is spoken here, not {given.protocol_version!r:.20}. Nothing was done.")
     for name in ("state", "forwarded_props"):
         if getattr(given, name):
-            words = "no agent here is told them, so they are not taken. Nothing was done."
+            words = "agents here do not receive them. Nothing was done."
             raise InvalidInput(f"Leave out {name}, or send them empty: {words}")
     if any(each.role in ("system", "developer") for each in given.messages):
         raise InvalidInput(
-            "There is a system or developer message in this request. What an agent is told besides a message is its"
-            " author's to say: leave it out. Nothing was done."
+            "This request has a system or developer message. An agent's instructions come from its author only: leave the"
+            " message out. Nothing was done."
         )
     return given
 
@@ -105,7 +105,7 @@ def _read(body: Mapping[str, Any]) -> RunAgentInput:
 def _said(given: RunAgentInput) -> UserMessage:
     """The newest message. Raises InvalidInput where it is not the user's."""
     if not given.messages or not isinstance(newest := given.messages[-1], UserMessage):
-        raise InvalidInput("The newest message is the one to answer, and it is no user's. Nothing was said.")
+        raise InvalidInput("The newest message is the one to answer, and it is not a user's. Nothing was sent.")
     return newest
 
 
@@ -119,7 +119,7 @@ def _parts(message: UserMessage) -> tuple[str, list[Any] | None]:
             words.append(part.text)
             continue
         if part.type not in ("image", "audio", "document") or part.source.type not in ("data", "url"):
-            raise InvalidInput(f"A content part {part.type!r} by {part.source.type!r} is not taken. Nothing was said.")
+            raise InvalidInput(f"A content part {part.type!r} by {part.source.type!r} is not supported. Nothing was sent.")
         kept = {"data": "data", "url": "url"}[part.source.type]
         found = {"type": part.type, kept: part.source.value, "media_type": part.source.mime_type}
         parts.append({name: value for name, value in found.items() if value is not None})
@@ -213,7 +213,7 @@ class _Thread:
         if number is None or run is None:
             if not entries:
                 raise InvalidInput(_NOBODY_ASKED)
-            raise Conflict("Nothing was said in this thread that could wait for an answer. Nothing was decided.")
+            raise Conflict("This thread has no run that could wait for an answer. Nothing was decided.")
         if len({each.interrupt_id for each in entries}) < len(entries):
             raise InvalidInput("An interrupt is answered twice. Nothing was decided.")
         heard, below = Speech(self.control, run), {each.run for each in (await self.control.tree(run)).members}
@@ -221,7 +221,7 @@ class _Thread:
         for entry in entries:
             gate = GateId(entry.interrupt_id)
             if run_of(gate) not in below:
-                raise NotFound(f"No interrupt {gate!r:.200} was told in this thread. Nothing was decided.")
+                raise NotFound(f"This thread has no interrupt {gate!r:.200}. Nothing was decided.")
             answers.append(_decision(entry))
         answers += await self._client_answers(below, results)
         if not answers:

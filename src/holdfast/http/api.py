@@ -105,7 +105,7 @@ class Api:
     def _authorization(self, asked: Request) -> str:
         several = asked.headers.getlist("authorization")
         if len(several) > 1:
-            words = "The header Authorization is said twice, and one token is enough. Nothing was done."
+            words = "The request has two Authorization headers, and one token is enough. Nothing was done."
             raise Problem(HTTPStatus.BAD_REQUEST, "two_tokens", words)
         said = several[0] if several else ""
         if not said and self._browser is not None and self._browser.knows(asked):
@@ -339,7 +339,7 @@ async def _by_link(service: Service, asked: Request, trace_id: str) -> Response:
     async with turns.of_stranger(origin):
         key = await service.keys.opened(token)
     if key is None:
-        raise Problem(HTTPStatus.NOT_FOUND, "not_found", "This link is nobody's, or it is over. Nothing was done.")
+        raise Problem(HTTPStatus.NOT_FOUND, "not_found", "This link does not exist, or has expired. Nothing was done.")
     share = (key.tenant or "", f"links.{key.name}")
     async with turns.asking(share, partial(request.text_of, asked, turns.bounds.body_s)) as body:
         return await _through_link(service, key, asked, body, trace_id)

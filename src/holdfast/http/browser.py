@@ -41,7 +41,7 @@ class Browser:
                 raise Problem(HTTPStatus.FORBIDDEN, "wrong_code", "This is not the code that was printed. Nothing was done.")
             self._code.unlink()  # whoever removes it has used it
         except FileNotFoundError:
-            words = "The code of this address was used. Start `holdfast dev` anew for another, or send the token."
+            words = "The code of this address was used. Restart `holdfast dev` for another, or send the token."
             raise Problem(HTTPStatus.GONE, "used", words) from None
         cookie = f"{_name(request)}={self._session}; HttpOnly; SameSite=Strict; Path=/"
         return Response(status_code=HTTPStatus.SEE_OTHER, headers={"Location": f"{BASE}/me", "Set-Cookie": cookie, **_NOT_KEPT})

@@ -98,7 +98,7 @@ def response(problem: Exception, trace_id: str) -> Response:
 def _known(problem: Exception, trace_id: str) -> Problem:
     if not isinstance(problem, HoldfastError):
         log.error("holdfast could not answer a request, trace %s: %s", trace_id, problem, exc_info=problem)
-        words = "Nobody expected this error. The server's log says more, under the trace_id of this problem."
+        words = "This error is unexpected. The server's log has more, under the trace_id of this problem."
         return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", words)
     status = next((known for kind, known in _STATUSES if isinstance(problem, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
     code, detail, headers = code_of(type(problem)), problem.message, {}

@@ -121,7 +121,7 @@ def _asked(route: Route, request: Request) -> dict[str, Any]:
         if name in several:
             found[name] = values
         elif len(values) > 1:
-            raise InvalidInput(f"{name} is said {len(values)} times, and has one value. Nothing was done.")
+            raise InvalidInput(f"{name} is given {len(values)} times, and takes one value. Nothing was done.")
         else:
             found[name] = values[0]
     return found
@@ -133,7 +133,7 @@ async def body_of(request: Request, text: str) -> Mapping[str, Any]:
         return {}
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != _JSON:
-        words = f"A body is {_JSON}, and this one is said to be {kind or 'nothing'!r:.80}. Nothing was done."
+        words = f"A body is {_JSON}, and the Content-Type of this one is {kind or 'nothing'!r:.80}. Nothing was done."
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", words)
     said = decoded(text, "body")
     if not isinstance(said, dict):

@@ -77,8 +77,8 @@ def input_tokens_at_most(request: ModelRequest, context_window_tokens: int | Non
         tokens = _content(request.model, part)
         if tokens is None and context_window_tokens is None:
             raise UnboundableRequest(
-                f"{part} is as many tokens as the context of {request.model} holds, and nobody says how many these are, so no"
-                f" limit can be kept for it. Nothing was called.\nGive it as text, or declare context_tokens in holdfast.toml"
+                f"{part} counts as the whole context of {request.model}, whose size is unknown, so no limit can be kept for it."
+                f" Nothing was called.\nGive it as text, or declare context_tokens in holdfast.toml"
                 f' under [models."{request.model}"].'
             )
         total += MESSAGE_TOKENS + (context_window_tokens or 0 if tokens is None else tokens)
@@ -175,6 +175,6 @@ def _bytes_at_most(character: str) -> int:
 
 def _unboundable(what: str) -> UnboundableRequest:
     return UnboundableRequest(
-        f"The request holds {what}: nobody can say how many tokens that is, so no limit can be kept for it."
+        f"The request holds {what}. Its number of tokens is unknown, so no limit can be kept for it."
         " Nothing was called.\nLeave it out, or send it as text."
     )

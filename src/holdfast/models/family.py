@@ -34,14 +34,14 @@ def provider_of(model: str, declared: Mapping[str, str]) -> tuple[ProviderName, 
             return served_by, model
         raise ModelRefused(
             f"{model} is declared to be served by {served_by}, which is neither anthropic nor openai. Nothing was called.\n"
-            "Declare openai, with OPENAI_BASE_URL, for anybody who speaks OpenAI's Chat Completions.",
+            "Declare openai, with OPENAI_BASE_URL, for any server that speaks OpenAI's Chat Completions.",
             error_class=policies.VALIDATION,
         )
     for provider, family in _FAMILIES.items():
         if family.match(model):
             return provider, model
     raise ModelRefused(
-        f"Nobody knows which provider serves {model}. Nothing was called.\n"
+        f"The provider of {model} is unknown. Nothing was called.\n"
         f'Write anthropic:{model} or openai:{model}, or declare its provider in holdfast.toml under [models."{model}"].',
         error_class=policies.VALIDATION,
     )

@@ -70,8 +70,8 @@ class Providers:
         provider, _ = provider_of(request.model, self._declared)
         if provider != "openai":
             raise ModelRefused(
-                f"{provider} makes no embeddings. Nothing was called: name a model of openai's, or of whoever speaks its"
-                " format at OPENAI_BASE_URL.",
+                f"{provider} makes no embeddings. Nothing was called: name a model of openai's, or of a server that speaks"
+                " its format at OPENAI_BASE_URL.",
                 error_class=policies.VALIDATION,
             )
         return await self._answered(request, lambda line: line.embed)

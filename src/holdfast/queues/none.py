@@ -57,4 +57,4 @@ class NoQueue:
 async def _never() -> NoReturn:
     """Wait until somebody stops waiting."""
     await asyncio.Event().wait()
-    raise AssertionError("nobody sets it")
+    raise AssertionError("it is never set")

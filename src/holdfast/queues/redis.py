@@ -326,7 +326,7 @@ def _understood(decode: Callable[[bytes], T], said: Iterable[bytes]) -> list[T]:
         try:
             found.append(decode(each))
         except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-            log.debug("holdfast cannot read what it was told over Redis: %s", problem)
+            log.debug("holdfast cannot read a message from Redis: %s", problem)
     return found
 
 

@@ -44,7 +44,7 @@ from holdfast.testing.wire import tokens
 from holdfast.testing.wires.embeddings import DIMENSIONS, vector
 
 _TESTER: Final = "the test"
-_PERSON: Final = "whoever is asked"
+_PERSON: Final = "the person asked"
 _SOON_S: Final = 0.005
 _AGAIN: Final = "run_node.again"
 _DECIDING: Final = ("branch", "check")

@@ -152,8 +152,8 @@ class PostgresServer:
             self._account.run(["/bin/ls", kept])
         except (OSError, subprocess.SubprocessError):
             raise UsageError(
-                f"PostgreSQL cannot use {kept}: whoever runs it (as root: `nobody`, for it refuses root) must be able to"
-                " reach that folder and to write there. Name another one. Nothing was started."
+                f"PostgreSQL cannot use {kept}: the account that runs it (an unprivileged one, if started by"
+                " root) must be able to reach that folder and to write there. Name another one. Nothing was started."
             ) from None
 
     def _begin(self) -> None:

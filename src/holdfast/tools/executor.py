@@ -92,7 +92,7 @@ class ToolExecutor:
             if compensates is None and (edited := await journal.edited(path, name)) is not None:
                 arguments, key = edited.arguments, None if key is None else f"{key}~{edited.number}"
             if compensates is not None and tool.irreversible:
-                message = f"{name!r} is irreversible, and nobody has approved that it undoes something. It was not called."
+                message = f"{name!r} is irreversible, and its use as a compensation was not approved. It was not called."
                 raise _Refusal(journal.error(DENIED, message, tool=name))
             valid = _valid(journal, tool, arguments)
             rule = _rule(journal, tool, valid) if compensates is None else None
@@ -198,7 +198,7 @@ class ToolExecutor:
             error: ErrorRecord = getattr(unanswered, "error")  # noqa: B009 - a fact of the error, not of its class
             if error.error_class != EXPIRED:
                 raise
-            message = f"Nobody has approved {tool.name!r} in time. It was not called."
+            message = f"{tool.name!r} was not approved in time. It was not called."
             raise _Refusal(journal.error(EXPIRED, message, tool=tool.name)) from None
         if answer["decision"] == "reject":
             why = f": {answer['reason']}" if answer.get("reason") else ""

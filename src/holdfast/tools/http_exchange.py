@@ -236,7 +236,7 @@ def _lost(request: Request, progress: _Progress, why: str, error_class: str) -> 
     if not progress.left:
         return ToolFailed(f"{where} could not be reached: {why}. Nothing was sent.", error_class=error_class)
     return OutcomeUnknown(
-        f"{where} was sent and its reply was lost: {why}. Nobody can know whether it happened.", error_class=error_class
+        f"{where} was sent and its reply was lost: {why}. It is unknown whether it happened.", error_class=error_class
     )
 
 

@@ -77,7 +77,7 @@ async def received_alone(sent: Any, within_s: float) -> bytes:
     # What reads for gRPC has the message too, and stays in memory with a call that is refused.
     await aiter(sent).aclose()
     if raw is None:
-        raise InvalidInput(f"This call said nothing within {within_s:g} s. Nothing was done.")
+        raise InvalidInput(f"This call sent nothing within {within_s:g} s. Nothing was done.")
     return raw
 
 

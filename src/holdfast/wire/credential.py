@@ -62,13 +62,13 @@ def server_credentials(address: str, identity: Identity, tls: Tls) -> Any:
     if tls.client_ca is not None and tls.certificate is None:
         raise UsageError("Clients show certificates only over TLS: --client-ca needs --tls-cert and --tls-key.")
     if identity.token is not None and identity.tokens is not None:
-        raise UsageError("--token-file is one token of everybody, --tokens are several: give one of them. Nothing was started.")
+        raise UsageError("--token-file is one token for all, --tokens are several: give one of them. Nothing was started.")
     if not is_loopback(host) and (tls.certificate is None or identity.tokens is None):
         missing = [] if tls.certificate is not None else ["--tls-cert and --tls-key"]
         missing += [] if identity.tokens is not None else ["--tokens"]
         one = "" if identity.token is None else " With the one of --token-file every worker could do what clients may."
         raise UsageError(
-            f"{host} can be reached from other machines, and whoever reaches the port may start workflows and is given"
+            f"{host} can be reached from other machines, and everyone who reaches the port may start workflows and receives"
             f" work: it needs TLS, and tokens of clients and workers.{one} Add {' and '.join(missing)}, or listen on"
             " 127.0.0.1. Nothing was started."
         )
@@ -86,7 +86,7 @@ def channel(address: str, trust: Trust, options: Iterable[tuple[str, Any]]) -> A
     if trust.ca is None:
         if not is_loopback(host):
             raise UsageError(
-                f"{host} is another machine, and without TLS everything said could be read on the way, the token too."
+                f"{host} is another machine, and without TLS all messages could be read on the way, the token too."
                 " Name the authority of the server's certificate with --ca. Nothing was sent."
             )
         return grpc.aio.insecure_channel(address, options=tuple(options))

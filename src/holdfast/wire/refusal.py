@@ -102,7 +102,7 @@ def error_of(problem: Any) -> HoldfastError:
     """The error that a server ended a call with, of its own class where that can be made of words alone."""
     said = dict(problem.trailing_metadata() or ())
     kind = getattr(errors, str(said.get(NAME, "")), None)
-    told = problem.details() or f"The server said no more than {problem.code().name}."
+    told = problem.details() or f"The server gave no details beyond {problem.code().name}."
     if isinstance(kind, type) and issubclass(kind, HoldfastError) and kind.__init__ is HoldfastError.__init__:
         return kind(told)
     if problem.code() in _USAGE:

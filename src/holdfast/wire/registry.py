@@ -109,7 +109,7 @@ class WorkerRegistry:
         if known is not None and known.outbox is not None:
             return wire.Refused(reason=f"A worker called {said.name} is connected already.", again=True)
         if known is not None:
-            self._lose(known, "it was started anew")
+            self._lose(known, "it was restarted")
         if not self._names.take((holder.name,)):
             reason = f"Too many workers are connected with the token {holder.name!r}, or in all: no more may be."
             return wire.Refused(reason=reason, again=True)
@@ -197,7 +197,7 @@ class WorkerRegistry:
             if now_s - connection.heard_s > bounds.lease_s:
                 self._lose(connection, f"nothing was heard of it for {bounds.lease_s:g} s")
             elif not connection.say(heartbeat=wire.Heartbeat()):
-                self._lose(connection, "it does not read what it is told")
+                self._lose(connection, "it does not read its messages")
             else:
                 self._watch(connection)
 
@@ -304,7 +304,7 @@ class WorkerRegistry:
             pools=work.pools,
         )
         if not connection.say(assign=assign):
-            self._lose(connection, "it does not read what it is told")
+            self._lose(connection, "it does not read its messages")
         elif connection.outbox is not None:
             self._expect(connection, job)
 

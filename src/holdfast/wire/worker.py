@@ -175,7 +175,7 @@ class Worker:
     def _say(self, **said: Any) -> None:
         """On the stream that stands; without one it is said again on the next, where it must be."""
         if self._outbox is not None and not self._outbox.say(wire.FromWorker(**said)):
-            self._notify("The server does not read what it is told; connecting again.")
+            self._notify("The server does not read its messages; connecting again.")
             self._hang_up(self._outbox)
 
     async def _talk(self, call: Any, outbox: Outbox[wire.FromWorker], first: wire.ToWorker) -> None:
