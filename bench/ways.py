@@ -29,7 +29,7 @@ from holdfast.service.access.identity import Identity
 from holdfast.service.service import Service
 
 _PACKAGE: Final = f"{Path(holdfast.__file__).parent}/"
-_SMALLEST_OF: Final = 5
+_SMALLEST_OF: Final = 20
 """Each way is gone so often; the shortest counts: what else an engine does now and then comes past."""
 
 

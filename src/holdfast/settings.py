@@ -423,6 +423,8 @@ class Secrets:
         self._environment = os.environ if environment is None else environment
         self._file = _read(file) if file is not None else {}
         self._mask = Mask()
+        self.redact_bytes: Final = self._mask.apply
+        """Returns text or JSON, encoded, without the value of any known secret. The same object if there was none."""
         self._mask.add([*self._file.values(), *(self._environment.get(name, "") for name in _PROVIDER_KEYS)])
 
     def __repr__(self) -> str:
@@ -463,10 +465,6 @@ class Secrets:
     def has(self, name: str) -> bool:
         """Return True if a secret of that name exists."""
         return bool(self._file.get(name) or self._environment.get(name))
-
-    def redact_bytes(self, data: bytes) -> bytes:
-        """`data` (text or JSON, encoded) without the value of any known secret. The same object if there was none."""
-        return self._mask.apply(data)
 
     def masking(self) -> Masking:
         """The same of a text that comes in pieces."""

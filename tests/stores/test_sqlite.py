@@ -38,7 +38,7 @@ from holdfast.errors import (
 )
 from holdfast.stores.nouns.tables import Steps, do
 from holdfast.stores.sqlite import SqliteStore, thread
-from holdfast.stores.sqlite.clock import StoreClock
+from holdfast.stores.sqlite.context import StoreClock
 from holdfast.stores.sqlite.database import APPLICATION_ID, LATEST, MIGRATIONS, accept, locks_of, log_of
 from holdfast.stores.sqlite.lock import is_free
 from holdfast.stores.sqlite.turnstile import Turnstile

@@ -153,7 +153,7 @@ class Api:
 
         async def answered(service: Service, caller: Caller, asked: Request, body: str) -> Response:
             said = await request.made(route, asked, body)
-            if sse.is_wanted(asked) and isinstance(said, query.Events | query.Streams | query.Tail):
+            if isinstance(said, query.Events | query.Streams | query.Tail) and sse.is_wanted(asked):
                 return await self._listening(service, caller, said, asked)
 
             async def answer(said: Any) -> Response:

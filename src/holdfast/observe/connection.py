@@ -1,16 +1,21 @@
-"""A connection to an HTTP port, bounded before any application sees it: how many there are, by address, and how long a client
-may be silent where the server waits for it.
+"""A connection to an HTTP port, and the head of a request, bounded before any application sees them: how many connections there
+are, by address, how long a client may be silent where the server waits for it, how long a body is, from which address it comes.
 
-Never here: what is asked, and how often (service.turn).
+Never here: who asks, what for, and how often (service.turn).
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import resource
+from collections.abc import Sequence
+from ipaddress import ip_address
 from typing import Any, Final, cast
 
 import h11
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from holdfast.platform.fair_share import FairShare, Holder
@@ -18,6 +23,14 @@ from holdfast.settings import PortBounds
 
 _FULL: Final = b"503 Service Unavailable", b"Too many connections are open from this address, or in all. Try again.\n"
 _LATE: Final = b"408 Request Timeout", b"The request was not there in time. Nothing was done.\n"
+
+_FORWARDED: Final = b"x-forwarded-for"
+_CLOSE: Final = {"Connection": "close"}
+_TWO_LENGTHS: Final = "A request says its length once: leave out Content-Length or Transfer-Encoding. Nothing was done.\n"
+_NO_ADDRESS: Final = (
+    "X-Forwarded-For names no address where the first proxy of this server puts one. Nothing was done: have the proxies add the"
+    " address that they are called from, and count them with --proxies.\n"
+)
 
 
 class Connections:
@@ -112,3 +125,45 @@ class BoundedConnection(H11Protocol):
                 % (status, len(words), words)
             )
         self.transport.close()
+
+
+class Head:
+    """An application that is sent what has one length, and comes from an address that is one."""
+
+    def __init__(self, app: ASGIApp, proxies: int) -> None:
+        """`proxies` stand in a row before the port: each adds the address that it is called from at the end of X-Forwarded-For,
+        so whatever a client says stands further left. 0: none is believed."""
+        self._app = app
+        self._proxies = proxies
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = None
+        if scope["type"] == "http":
+            headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
+            if {b"content-length", b"transfer-encoding"} <= {name for name, _ in headers}:
+                refusal = _TWO_LENGTHS
+            elif self._proxies and (address := self._forwarded(headers)) is not None:
+                if not address:
+                    refusal = _NO_ADDRESS
+                scope = {**scope, "client": (address, 0)}
+        await (self._app if refusal is None else PlainTextResponse(refusal, 400, _CLOSE))(scope, receive, send)
+
+    def _forwarded(self, headers: Sequence[tuple[bytes, bytes]]) -> str | None:
+        """Return for which address the proxies speak; None where the request came past them, "" where it is none."""
+        named = b",".join(value for name, value in headers if name == _FORWARDED).decode("latin-1").split(",")
+        if len(named) < self._proxies or named == [""]:
+            return None
+        return _address(named[-self._proxies].strip())
+
+
+def _address(text: str) -> str:
+    """Return an address without its port; "" for what is none."""
+    found = _WITH_PORT.fullmatch(text)
+    try:
+        return str(ip_address(text if found is None else found[1] or found[2]))
+    except ValueError:
+        return ""
+
+
+_WITH_PORT: Final = re.compile(r"\[([0-9A-Fa-f:.]{1,45})\](?::\d{1,5})?|([0-9.]{7,15}):\d{1,5}")
+"""An address as proxies write it beside a port: `[::1]:80`, `10.0.0.1:80`."""

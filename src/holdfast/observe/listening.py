@@ -16,8 +16,7 @@ from typing import Any, Final
 import uvicorn
 
 from holdfast.errors import UsageError
-from holdfast.observe.connection import BoundedConnection, Connections
-from holdfast.observe.head import Head
+from holdfast.observe.connection import BoundedConnection, Connections, Head
 from holdfast.settings import PortBounds
 
 _LAST_WORDS_S: Final = 2

@@ -92,8 +92,6 @@ def _is_number(value: Any) -> bool:
 
 def meetings(strategies: Mapping[str, FieldStrategy], state: State, step: Step, output: Payload) -> Iterator[Meeting]:
     """Where the patch of a step that completes meets another that it had not seen, and says something else."""
-    if not strategies:
-        return
     written = state.derived(_Fields).caught_up(state, strategies).written
     for field, value in patch_of(strategies, output, {}).items():
         known, strategy = written.get(field), strategies[field]

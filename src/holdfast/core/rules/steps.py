@@ -119,13 +119,19 @@ def complete_step(d: Decision, c: commands.CompleteStep) -> None:
     if step.cleans_up:
         endings.end_cleanup(d, step)
         return
-    met = [*typed_state.meetings(d.graph.definition.state, d.state, step, c.output)]
+    met = _meetings(d, step, c.output)
     if any(each.rejected for each in met):
         for each in met:
             d.emit(_conflict(step, each, resolved=None))
         fail_attempt(d, commands.FailAttempt(c.step, c.attempt, _rejection(d, step, met), None))
         return
     finish_step(d, step, c.output, c.decisions, provisional=c.provisional, conversation=c.conversation, trace=c.trace)
+
+
+def _meetings(d: Decision, step: Step, output: Payload) -> list[Meeting]:
+    """Where the output of a step meets another's in a field of the typed state, which most workflows have not."""
+    strategies = d.graph.definition.state
+    return [*typed_state.meetings(strategies, d.state, step, output)] if strategies else []
 
 
 def _conflict(step: Step, met: Meeting, resolved: Payload | None) -> ev.StateConflicted:
@@ -160,10 +166,11 @@ def finish_step(
         # A gate that has its decision cannot be tried again: the person has spoken.
         fail_step(d, step, wrong, final=d.graph.nodes[node_of(step.id)].kind == "human_gate", output=output)
         return
-    questions.withdraw_of_step(d, step.id, "the step has completed")
+    if d.state.gates:
+        questions.withdraw_of_step(d, step.id, "the step has completed")
     if step.maps:
         endings.call_items_off(d, step, "its step has completed")
-    for met in typed_state.meetings(d.graph.definition.state, d.state, step, output):
+    for met in _meetings(d, step, output):
         d.emit(_conflict(step, met, inline(met.resolved)))
     d.emit(ev.StepCompleted(step.id, step.attempt, output, decisions, provisional, conversation, trace))
     d.touch(node_of(step.id))

@@ -45,6 +45,7 @@ from holdfast.engine.attempts.cursor import Abandonment, Displacement, Divergenc
 from holdfast.engine.attempts.outcomes import Outcomes
 from holdfast.engine.runs import failure, raised
 from holdfast.errors import HoldfastError, NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
+from holdfast.platform.masking import MaskingOfTexts
 from holdfast.ports import Asked, Edited, Pace, PoolWaited, Recall, Reservation, Usage
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class StepJournal(Outcomes):
     """Keeps the Journal port for the gateway and the tool executor."""
 
     def __init__(self, attempt: Attempt) -> None:
-        super().__init__(attempt)
+        self.attempt = attempt
         self.run = attempt.run
         self.tenant = attempt.tenant
         self.step, self.number = attempt.step, attempt.number
@@ -87,6 +88,8 @@ class StepJournal(Outcomes):
         self._sent_ms: dict[CallId, int] = {}
         self.ends: list[Callable[[], Awaitable[None]]] = []
         """What is done when the code of a flow was left."""
+        self.borders: dict[str, tuple[MaskingOfTexts, str]] = {}
+        """Of the streams that texts are written to: what masks a secret that two of them tell together, and the last mark."""
         self.told = 0
         """The number of the last result that was written for those who watch; it may not be in the store yet."""
 

@@ -1,31 +1,89 @@
-"""What became of the calls of one attempt: each outcome is addressed to its call, and accepted whatever became of the attempt.
+"""The outcomes of the calls of one attempt, and what its model calls say until then. Each outcome is addressed to its call, and
+accepted whatever became of the attempt. What is said is masked, and on its way to whoever watches.
 
-Never here: an intent, what stands in a step's journal (journal).
+The place of a piece is counted in what is told, so that the reply in the history goes on where the pieces end. Never here: an
+intent, what stands in a step's journal (journal), the way to the store (stream_writer).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts import events as ev
-from holdfast.core.values.ids import CallId
+from holdfast.core.facts.streams import source_of
+from holdfast.core.values.ids import CallId, RunId
 from holdfast.core.values.policies import ErrorRecord
 from holdfast.engine.attempts.attempt import Attempt
 from holdfast.engine.attempts.cursor import Suspension
-from holdfast.engine.attempts.utterance import Utterances
-from holdfast.platform.masking import MaskingOfTexts
+from holdfast.engine.attempts.step_services import StepServices
+from holdfast.platform.masking import Masking
+from holdfast.ports import StreamName
+
+
+class _Part:
+    """Of what is said in a call: its text, or something besides."""
+
+    def __init__(self, name: StreamName, masking: Masking) -> None:
+        self.name = name
+        self.masking = masking
+        self.told = 0
+
+
+class Utterances:
+    """Those of one attempt."""
+
+    def __init__(self, services: StepServices, run: RunId, tenant: str) -> None:
+        self._writer = services.streams
+        self._masking = services.payloads.masking
+        self._run = run
+        self._tenant = tenant
+        self._open: dict[CallId, dict[str, _Part]] = {}
+
+    def begin(self, call: CallId) -> Callable[[str, str], None]:
+        """What takes the words of a call: of which part, and more of it."""
+        parts = self._open[call] = {}
+
+        def tell(part: str, text: str) -> None:
+            if call not in self._open:
+                return
+            known = parts.get(part)
+            if known is None:
+                known = parts[part] = _Part(StreamName(self._run, source_of(call, part)), self._masking())
+            if more := known.masking.feed(text.encode("utf-8", "replace")).decode():
+                self._writer.say(known.name, known.told, more, self._tenant)
+                known.told += len(more)
+
+        return tell
+
+    def end(self, call: CallId, told: asyncio.Future[Any] | None) -> None:
+        """The outcome of a call is in the history; or will be when `told` says so."""
+        if call not in self._open:
+            return
+        names = [part.name for part in self._open.pop(call).values()]
+
+        def forget() -> None:
+            for name in names:
+                self._writer.forget(name)
+
+        if told is None:
+            forget()
+            return
+
+        def heard(_: asyncio.Future[Any]) -> None:
+            if not told.cancelled() and told.exception() is None:
+                forget()
+
+        told.add_done_callback(heard)
 
 
 class Outcomes:
     """Keeps the part of ports.Journal that closes calls."""
 
-    def __init__(self, attempt: Attempt) -> None:
-        self.attempt = attempt
-        self._utterances: Utterances | None = None
-        self.borders: dict[str, tuple[MaskingOfTexts, str]] = {}
-        """Of the streams that texts are written to: what masks a secret that two of them tell together, and the last mark."""
+    attempt: Attempt
+    _utterances: Utterances | None = None
 
     async def settle(self, call: CallId, cost_nanousd: int, input_tokens: int, output_tokens: int, output: Any) -> Any:
         kept = await self.attempt.kept(output)

@@ -77,8 +77,11 @@ class StepContext(AttemptContext):
     def __init__(self, attempt: Attempt, journal: StepJournal, talk: Talk) -> None:
         """`talk` has an exchange with a model, operation by operation of this very context."""
         super().__init__(attempt, journal)
-        self._versions = Versions(journal)
         self._talk = talk
+
+    @cached_property
+    def _versions(self) -> Versions:
+        return Versions(self._journal)
 
     @cached_property
     def _locks(self) -> SharedLocks:

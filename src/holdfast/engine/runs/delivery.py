@@ -237,7 +237,7 @@ class Flush:
     def __init__(self, log: Log, clock: Clock, observers: Observers = NOBODY) -> None:
         self._log = log
         self._clock = clock
-        self._observers = observers
+        self._observers = observers or None  # asked once whether there are any
         self._waiting: list[_Waiting] = []
         self._carrier: asyncio.Task[None] | None = None
 

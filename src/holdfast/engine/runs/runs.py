@@ -77,6 +77,7 @@ class Runs:
         """The store's time."""
         self.catalog = catalog
         self.observers = observers
+        self._observers = observers or None  # asked once whether there are any, and not at each commit
         self.flush = Flush(log, clock, observers)
         self.starter: Starter | None = None
         """Who may start steps here, where this process executes any."""
@@ -228,8 +229,8 @@ class Runs:
     def committed(self, mailbox: Mailbox, events: Sequence[Event], state: State, *, own: bool) -> None:
         for watcher in self._watchers.get(mailbox.run, ()):
             watcher.check(state)
-        if events and self.observers:
-            self.observers.committed(events, state, own=own)
+        if events and self._observers is not None:
+            self._observers.committed(events, state, own=own)
         for subscriber in self.subscribers:
             subscriber.committed(mailbox, events, state)
 

@@ -97,7 +97,7 @@ async def execute(attempt: Attempt) -> None:
         await journal.open()
         hears_nothing = journal.before.cleans_up and not attempt.has_tasks
         command = cancelled(attempt) if hears_nothing else await _end(attempt, context, journal)
-        if not isinstance(command, cmd.SuspendStep):
+        if attempt.has_tasks and not isinstance(command, cmd.SuspendStep):
             residents.drop(context, attempt.number)
         if command is not None:
             if isinstance(command, cmd.CompleteStep):

@@ -152,3 +152,8 @@ def word(what: str, text: str) -> str:
     if any(category(sign) in ("Cc", "Zl", "Zp") for sign in text):
         raise InvalidInput(f"The {what} {text!r} holds a control character or a line break. Nothing was done.")
     return text
+
+
+def named_budget(name: str | None) -> str | None:
+    """Return the name of a team budget, if one is given. Raises InvalidInput for what is none."""
+    return None if name is None else word("team budget's name", name)

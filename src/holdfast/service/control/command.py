@@ -34,11 +34,10 @@ from holdfast.engine.operations import signalling
 from holdfast.engine.runs.starting import Started, scopes_of_run, start_once, started_as
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.errors import Conflict, InvalidDecision, InvalidInput, KeyReused, NotFound, UsageError
-from holdfast.service.control.base import NOT_GIVEN, ControlBase, start_key, word
+from holdfast.service.control.base import NOT_GIVEN, ControlBase, named_budget, start_key, word
 from holdfast.service.control.handle import Run, output
 from holdfast.service.control.naming import DEFAULT_TENANT, call_named, gate_named, run_named
 from holdfast.service.control.start_options import StartOptions, TermOptions, WithoutInput, read_terms
-from holdfast.service.control.team_budget import named_budget
 from holdfast.service.control.tree import quiet_children
 
 Input = TypeVar("Input", default=Any)

@@ -26,11 +26,10 @@ from holdfast.engine.operations import prompt
 from holdfast.engine.runs.starting import scopes_of_run
 from holdfast.errors import Conflict, InvalidInput, KeyMissing, NotFound, OutcomeUnknown, ToolFailed
 from holdfast.ports import MOST_LISTED
-from holdfast.service.control.base import NOT_GIVEN, limits_of, word
+from holdfast.service.control.base import NOT_GIVEN, limits_of, named_budget, word
 from holdfast.service.control.change import changed
 from holdfast.service.control.command import Commands
 from holdfast.service.control.naming import DEFAULT_TENANT
-from holdfast.service.control.team_budget import named_budget
 
 _MOST_NAME: Final = 128
 """Of an id: a start key, and the name of a scope, are made of it."""

@@ -25,11 +25,10 @@ from holdfast.engine.runs.starting import scopes_of_run
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.ports import MOST_LISTED
-from holdfast.service.control.base import word
+from holdfast.service.control.base import named_budget, word
 from holdfast.service.control.change import changed
 from holdfast.service.control.command import Commands
 from holdfast.service.control.naming import DEFAULT_TENANT
-from holdfast.service.control.team_budget import named_budget
 
 MOST_MADE_UP_FOR: Final = 1_000
 """Times of one backfill."""

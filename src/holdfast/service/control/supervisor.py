@@ -23,12 +23,11 @@ from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.platform.own_loop import OfLoop
 from holdfast.ports import MOST_LISTED
-from holdfast.service.control.base import word
+from holdfast.service.control.base import named_budget, word
 from holdfast.service.control.change import changed
 from holdfast.service.control.command import Commands
 from holdfast.service.control.handle import output
 from holdfast.service.control.naming import DEFAULT_TENANT
-from holdfast.service.control.team_budget import named_budget
 
 _LOOK_AGAIN_S: Final = 0.05
 _LOOK_AGAIN_AT_MOST_S: Final = 0.5

@@ -84,11 +84,6 @@ class TeamBudgets(ControlBase):
         return Books(whole.limit, allocated, whole.settled, whole.held, whole.in_doubt, whole.left, agents)
 
 
-def named_budget(name: str | None) -> str | None:
-    """The name of a team budget, if one is given. Raises InvalidInput for what is none."""
-    return None if name is None else word("team budget's name", name)
-
-
 def _named(name: str) -> str:
     if not name:
         raise InvalidInput("A team budget has a name. Nothing was changed.")

@@ -1,6 +1,7 @@
 """Keys, the audit log, and answers under idempotency keys.
 
-Never here: what a key allows, how links are chained.
+A process knows the end of the log that it has seen last, and with which keys it signs. Never here: what a key allows, how links
+are chained (core.values.audit).
 """
 
 from __future__ import annotations
@@ -10,15 +11,39 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.core.values.audit import Entry, Head, Link
+from holdfast.core.values.audit import FIRST, Entry, Head, Link, before_next, head_of, link
+from holdfast.core.values.audit import Keys as SigningKeys
 from holdfast.ports import OF_NONE, ApiKey, Pending, Reply
-from holdfast.stores.audit import Signing
 from holdfast.stores.nouns.tables import Ground, Noun, Steps, do, lock
 from holdfast.stores.row import encode
 
 _decode_key: Final = msgspec.json.Decoder(ApiKey).decode
 _decode_entry: Final = msgspec.json.Decoder(Entry).decode
 _decode_reply: Final = msgspec.json.Decoder(Reply).decode
+
+
+class Signing:
+    """The last entry that one process has seen, and the keys that it has."""
+
+    def __init__(self, keys: SigningKeys) -> None:
+        """`keys` are those of the log, the newest first; none where it is not signed."""
+        self.known = Head(0, FIRST)
+        self._keys = keys
+
+    def next(self, ends: Sequence[Any], known: Head, entry: Entry) -> tuple[Link, Head]:
+        """Return the entry that follows the log's end, and the head after it. `ends` are the head, the last row, and the hash
+        that the entry `known` has there; `known` was read with them, and may be another by now."""
+        head, last = (Head(*part) if part[0] is not None else None for part in (ends[:3], ends[3:6]))
+        is_known_there = known.number == 0 or ends[6] == known.hash
+        before = before_next(head, last, known, is_known_there, self._keys)
+        key = next(iter(self._keys), b"")
+        added = link(before, entry, key)
+        return added, head_of(added, key)
+
+    def know(self, head: Head) -> None:
+        """Keep in mind that the log has come so far."""
+        if head.number > self.known.number:
+            self.known = head
 
 
 class Keys(Noun):

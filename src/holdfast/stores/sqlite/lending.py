@@ -19,8 +19,7 @@ from holdfast.core.capacity.estimates import Estimate, Use, learned
 from holdfast.core.capacity.lending import Bucket, DeclaredPool, Grant, Lent, PoolRow, Share, Visit, Visitor, declared, lend
 from holdfast.errors import Conflict
 from holdfast.stores.row import astuple
-from holdfast.stores.sqlite.clock import boot_ms
-from holdfast.stores.sqlite.context import SQL, StoreContext, StorePort, rows, value
+from holdfast.stores.sqlite.context import SQL, StoreContext, StorePort, boot_ms, rows, value
 from holdfast.stores.sqlite.session import Sessions
 
 _encode = msgspec.json.Encoder().encode

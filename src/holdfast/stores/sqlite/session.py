@@ -23,8 +23,7 @@ import msgspec
 
 from holdfast.core.values.ids import SessionId
 from holdfast.errors import StoreError
-from holdfast.stores.sqlite.clock import boot_ms
-from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value
+from holdfast.stores.sqlite.context import StoreContext, StorePort, boot_ms, rows, value
 from holdfast.stores.sqlite.lock import LockFile, is_free
 from holdfast.stores.sqlite.thread import Write
 

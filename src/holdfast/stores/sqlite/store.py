@@ -17,8 +17,7 @@ from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.ports import BlobPlace, Store
 from holdfast.stores.canary import Canary, lacking, tell
 from holdfast.stores.nouns import nouns, of_tenant
-from holdfast.stores.sqlite.clock import StoreClock
-from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value
+from holdfast.stores.sqlite.context import StoreClock, StoreContext, StorePort, rows, value
 from holdfast.stores.sqlite.database import locks_of, resolve
 from holdfast.stores.sqlite.lending import Lending
 from holdfast.stores.sqlite.log import Log
