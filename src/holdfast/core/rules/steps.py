@@ -129,7 +129,7 @@ def complete_step(d: Decision, c: commands.CompleteStep) -> None:
 
 
 def _meetings(d: Decision, step: Step, output: Payload) -> list[Meeting]:
-    """Where the output of a step meets another's in a field of the typed state, which most workflows have not."""
+    """Find each field of the typed state, which most workflows have not, in which the output of a step meets another's."""
     strategies = d.graph.definition.state
     return [*typed_state.meetings(strategies, d.state, step, output)] if strategies else []
 
