@@ -27,8 +27,9 @@ _OPTIONS: Final = {
     "data=JSON": "--data JSON",
     "output=JSON": "--output JSON",
     "repeat_effects=True": "--repeat-effects",
+    "`set_team_budget`": "`holdfast team-budgets set`",
 }
-"""The arguments that errors name, and the options that give them."""
+"""The arguments and methods that errors name, and the options and commands in their place."""
 
 
 def tell(problem: Exception, *, as_json: bool) -> int:

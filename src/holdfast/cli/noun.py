@@ -37,6 +37,7 @@ from holdfast.cli.opening import backend, listing, typed
 from holdfast.cli.page import moment, table, terminal
 from holdfast.cli.page.given import json_value, who
 from holdfast.cli.page.table import Column
+from holdfast.errors import UsageError
 from holdfast.service.declarations import field
 from holdfast.service.declarations.declaration import Answer, declaration_of
 
@@ -80,7 +81,7 @@ Deed: TypeAlias = "Callable[[Any, Caller], Awaitable[View]]"
 class Word(NamedTuple):
     """How a field is typed: as an argument (`NAME`) or an option (`--input/-i JSON`), from the `least` to the `most` number.
     `read` makes the field's value of what was typed, a text or a `kind`; `help` replaces the field's description. One that is
-    `needed` has to be typed, though the field has a default."""
+    `needed` has to be typed, though the field has a default; or else `absent`, a flag and its help, in its place."""
 
     spelt: str = ""
     least: float | None = None
@@ -89,6 +90,7 @@ class Word(NamedTuple):
     read: Callable[[str], Any] | None = None
     help: str = ""
     needed: bool = False
+    absent: tuple[str, str] | None = None
 
 
 MANY: Final = Word("--limit N", 1, 10_000, help="Maximum number of rows.")
@@ -177,7 +179,7 @@ class Noun:
             (says or self._sheet)(found)
 
     def _add(self, name: str, about: Any, run: Any, taken: Sequence[_Taken], extras: Mapping[str, Any] = {}) -> None:
-        named = [each.parameter() for each in taken]
+        named = [parameter for each in taken for parameter in each.parameters()]
         named += [_parameter(each, hint, None) for each, hint in extras.items()]
         named += [_parameter("as_json", option.AsJson, False), _parameter("store", option.Store, None)]
         run.__annotations__ = {}
@@ -207,8 +209,19 @@ class _Taken:
     def is_option(self) -> bool:
         return self.flag.startswith("-")
 
-    def parameter(self) -> inspect.Parameter:
-        """Return the parameter of which typer makes an argument or option."""
+    def parameters(self) -> list[inspect.Parameter]:
+        """Return the parameters of which typer makes an argument or option, and the flag that may stand in its place."""
+        if self._word.absent is None:
+            return [self._parameter()]
+        flag, text = self._word.absent
+        return [self._parameter(), _parameter(f"no_{self.name}", Annotated[bool, typer.Option(flag, help=text)], False)]
+
+    def expect_either(self, given: Mapping[str, Any]) -> None:
+        """Raise UsageError unless either the value or the flag in its place was typed, where there is one."""
+        if self._word.absent is not None and (given[self.name] is None) != given[f"no_{self.name}"]:
+            raise UsageError(f"Pass either {self.flag} or {self._word.absent[0]}. Nothing was done.")
+
+    def _parameter(self) -> inspect.Parameter:
         default = inspect.Parameter.empty if self._field.required or self._word.needed else self._default()
         if self._hint in _SHARED and not self._word.spelt:
             return _parameter(self.name, _SHARED[self._hint], default)
@@ -322,6 +335,8 @@ async def _made(kind: Any, values: Mapping[str, Any], asking: Asking) -> Any:
 
 
 def _values(taken: Sequence[_Taken], given: Mapping[str, Any]) -> dict[str, Any]:
+    for each in taken:
+        each.expect_either(given)
     return {each.name: each.value(given[each.name]) for each in taken if given[each.name] is not None}
 
 
