@@ -105,9 +105,9 @@ def test_every_block_says_what_it_is(page: Path) -> None:
 
 LONG = frozenset(
     {
+        "deploy.md",
         "evaluation.md",
         "failure-and-repair.md",
-        "fleet.md",
         "flows.md",
         "people.md",
         "quickstart.md",
@@ -272,6 +272,19 @@ def test_every_link_leads_somewhere(page: Path) -> None:
             assert re.search(rf"^\s*(async )?def {re.escape(name)}\(", there.read_text(encoding="utf-8"), re.MULTILINE), (
                 f"{page.name}: {there.name} has no test {name}"
             )
+
+
+def test_pages_for_users_leave_tests_to_the_pages_for_maintainers() -> None:
+    """But for the page on security: who trusts a port reads which test stands in a threat's way."""
+    docs = ROOT / "docs"
+    ours = {docs / "design.md", docs / "security.md", docs / "reference" / "modules.md", *(docs / "maintainers").iterdir()}
+    assert len(ours) == 6
+    users = [page for page in PAGES if page.is_relative_to(docs) and page not in ours]
+    assert [page.name for page in users if re.search(r"\]\((\.\./)+tests/", prose(page))] == []
+    listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("- For maintainers:\n")[2]
+    assert {docs / page for page in re.findall(r"[\w/-]+\.md", listed)} == ours - {docs / "security.md"} | {
+        docs / "contributing.md"
+    }
 
 
 def anchors(page: Path) -> set[str]:

@@ -95,7 +95,7 @@ def test_every_variable_of_the_environment_is_on_a_page() -> None:
 
 def test_the_site_has_every_page() -> None:
     listed = set(re.findall(r"- (?:[^:\n]+: )?([\w/-]+\.md)$", (_DOCS.parent / "mkdocs.yml").read_text(), re.MULTILINE))
-    written = {"index.md", "changelog.md"}
+    written = {"index.md", "changelog.md", "contributing.md"}
     assert listed - written == {str(page.relative_to(_DOCS)) for page in _DOCS.rglob("*.md")}
 
 

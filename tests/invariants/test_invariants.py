@@ -1,6 +1,6 @@
 """The invariants about histories, attempts, effects and people: each has a test that bears its number.
 
-Never here: a promise that has no number (see docs/guarantees.md for what users may rely on).
+Never here: a promise that has no number (see docs/maintainers/promises.md for what users may rely on).
 """
 
 from __future__ import annotations
