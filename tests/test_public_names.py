@@ -142,6 +142,16 @@ def test_help_lists_the_options_of_an_operation() -> None:
     assert not any(each.kind is each.VAR_KEYWORD for each in inspect.signature(holdfast.Context.child).parameters.values())
 
 
+def test_help_says_what_a_call_that_blocks_returns() -> None:
+    from holdfast import sync
+
+    assert inspect.signature(sync.open).return_annotation == "Engine"
+    assert str(inspect.signature(sync.Engine.watch_stream).return_annotation).startswith("Iterator[")
+    signatures = {name: str(inspect.signature(each)) for name, each in described("holdfast.sync") if inspect.isfunction(each)}
+    assert len(signatures) > 100
+    assert [name for name, signature in signatures.items() if "-> Async" in signature or "-> 'Async" in signature] == []
+
+
 @pytest.mark.parametrize("module", FACES)
 def test_dir_lists_the_public_names_before_they_are_used(module: str) -> None:
     program = f"import {module} as face; print(*(set(face.__all__) - set(dir(face))), *(set(dir(face)) & {{'Any', 'Final'}}))"

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, suppress
 from types import FunctionType, GenericAlias, TracebackType
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, NoReturn, Self, TypeVar
 from weakref import WeakSet
 
 from holdfast.compose.engine import Engine as AsyncEngine
@@ -24,6 +25,8 @@ from holdfast.platform.own_loop import Call, Entry, Stream
 from holdfast.service.control.control import Control as AsyncControl
 from holdfast.service.control.handle import Run as AsyncRun
 from holdfast.service.control.supervisor import Supervisor as AsyncSupervisor
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Facade:
@@ -69,6 +72,15 @@ def _blocking(name: str, method: FunctionType) -> Callable[..., Any]:
     def blocking(self: Facade, *args: Any, **given: Any) -> Any:
         return _done(getattr(self._of, name)(*args, **given))
 
+    return _signed(blocking, method)
+
+
+def _signed(blocking: F, awaited: Callable[..., Any], returns: Any = None) -> F:
+    """Have `help()` show what a call that blocks returns: an iterator where the other is an asynchronous one."""
+    signature = inspect.signature(awaited)
+    shown = re.sub(r"^AsyncGenerator\[(.+), None\]$", r"Iterator[\1]", str(signature.return_annotation))
+    if returns is not None or shown != str(signature.return_annotation):
+        setattr(blocking, "__signature__", signature.replace(return_annotation=returns or shown))  # noqa: B010 - no function declares it
     return blocking
 
 
@@ -192,6 +204,9 @@ _FACADES: Final[Sequence[tuple[type[Any], type[Facade]]]] = (
 @functools.wraps(AsyncEngine.open)
 def open_engine(*args: Any, **given: Any) -> Engine:
     return Engine(AsyncEngine.open(*args, **given))
+
+
+_signed(open_engine, AsyncEngine.open, Engine.__name__)
 
 
 _left_open: Final[WeakSet[Engine]] = WeakSet()
