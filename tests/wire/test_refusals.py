@@ -125,7 +125,7 @@ async def test_tokens_are_told_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "it names nobody"),
+        ("", "it has no tokens"),
         ("x", "is no TOML"),
         ("[people.ada]", "it has [people]"),
         ("clients.ops = 1", "clients.ops is no table"),

@@ -1,7 +1,8 @@
-"""Who may speak on a port: tokens that both sides know, those that an issuer signed, keys of services, and what each allows.
+"""The identities that a port accepts: tokens that both sides know, those that an issuer signed, keys of services, and the
+permissions of each.
 
-A client asks and decides, a worker is given work; no token that is told apart is both. Never here: a transport, TLS, what is
-said.
+A client asks and decides, a worker is given work; no token that identifies its holder is both. Never here: a transport, TLS,
+what is said.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ KEY: Final = "hfk_"
 
 
 class Scope(NamedTuple):
-    """What a worker may be given and say of itself: tenants whose jobs it does, its tasks, labels and tags. None: any."""
+    """The limits of a worker: the tenants whose jobs it does, and the tasks, labels and tags that it may register. None:
+    any."""
 
     tenants: frozenset[str] | None = None
     tasks: frozenset[str] | None = None
@@ -43,7 +45,7 @@ class Scope(NamedTuple):
 
     @property
     def has_shell(self) -> bool:
-        """Whether it may run the scripts of workflow files."""
+        """True if the worker may run the scripts of workflow files."""
         return self.tasks is None or SHELL in self.tasks
 
 
@@ -74,11 +76,11 @@ class Holder(NamedTuple):
     def principal(
         self, name: str = "", roles: Sequence[str] = (), *, origin: str = "", trace_id: str | None = None
     ) -> Principal:
-        """Who acts: the holder, or whom it speaks for, who is called so and acts in these roles. Raises NotPermitted for
-        one who would be somebody else."""
+        """Return the principal: the holder, or the person of that name and those roles for whom it speaks. Raises NotPermitted
+        if the holder may not act as that person."""
         if self.is_person and (name not in ("", self.name) or set(roles) - set(self.roles)):
             raise NotPermitted(
-                f"This token is {self.name}'s own, in its own roles: it speaks for nobody else. Nothing was done."
+                f"This token is {self.name}'s own, in its own roles: it cannot act for another person. Nothing was done."
             )
         if not self.vouches and (others := sorted(set(roles) - set(self.roles))):
             raise NotPermitted(
@@ -108,7 +110,7 @@ ANYBODY: Final = Holder("anybody", works=Scope())
 
 
 class Issuer(Protocol):
-    """Who knows tokens that it has not given itself."""
+    """An issuer of tokens, which finds the holders of those that it signed."""
 
     async def holder(self, token: str) -> Holder | None: ...
 
@@ -120,8 +122,8 @@ class Failures(Protocol):
 
 
 class Identity:
-    """Whom a port knows: everybody, those with the one `token`, or those that are told apart: with `tokens` by the SHA-256 of
-    each, with tokens that an `issuer` signed, with `keys` of the store."""
+    """The callers that a port accepts: everyone, the holders of the one `token`, or callers known by name. Names come from
+    `tokens`, by the SHA-256 of each, from tokens that an `issuer` signed, and from `keys` of the store."""
 
     def __init__(
         self,
@@ -142,17 +144,17 @@ class Identity:
 
     @property
     def tells_apart(self) -> bool:
-        """Whether it knows who it is that speaks."""
+        """True if the port identifies its callers."""
         return self.tokens is not None or self.issuer is not None or self._takes_keys
 
     @property
     def tells_tenants_apart(self) -> bool:
-        """Whether some worker may not be given every tenant's jobs."""
+        """True if some worker is limited to certain tenants' jobs."""
         return any(each.works is not None and each.works.tenants is not None for each in (self.tokens or {}).values())
 
     def has_shells_of(self, tenant: str) -> bool:
-        """Whether scripts that a tenant submits run at workers of that tenant: some worker is for it, and none that runs
-        scripts is for every tenant."""
+        """Return True if scripts that a tenant submits run at workers of that tenant. Some worker must be for it, and none that
+        runs scripts may be for every tenant."""
         shells = [each.works for each in (self.tokens or {}).values() if each.works is not None and each.works.has_shell]
         return all(each.tenants is not None for each in shells) and any(tenant in (each.tenants or ()) for each in shells)
 
@@ -214,7 +216,7 @@ def read_tokens(file: Path | None) -> dict[bytes, Holder] | None:
             if found.setdefault(hashed(token), holder) is not holder:
                 raise ValueError(f"{holder.name} and {found[hashed(token)].name} have the same token")
         if not found:
-            raise ValueError("it names nobody")
+            raise ValueError("it has no tokens")
     except ValueError as problem:
         raise UsageError(
             f"The tokens file {file} cannot be used: {problem}. Nothing was started. docs/howto/workers.md has an example."

@@ -28,7 +28,7 @@ _MOST_LIFE_S: Final = 10 * 365 * 86_400
 
 
 def told_by(opens: Opens, said: Mapping[str, Any]) -> Signal | Decide:
-    """What a link tells when its body says this: a command, of which the link says which. Raises InvalidInput."""
+    """Return the command that a link sends for a request body; the link fixes its kind and its target. Raises InvalidInput."""
     kind: type[Signal | Decide] = Signal
     if isinstance(opens, ToDecide):
         kind, given = Decide, {"gate": opens.gate, "shown_hash": opens.shown_hash}
@@ -46,14 +46,14 @@ def told_by(opens: Opens, said: Mapping[str, Any]) -> Signal | Decide:
 
 
 class ApiKeys:
-    """Those of a store."""
+    """The API keys of a store."""
 
     def __init__(self, store: Store) -> None:
         self._keys = store.keys
         self._clock = store.clock
 
     async def holder(self, token: str) -> Holder | None:
-        """Who has this key; None for one that nobody has, that is over or was taken back. The store is asked each time."""
+        """Return the holder of this key; None if it is unknown, expired, revoked or of a link. The store is asked each time."""
         key = await self._keys.found(hashed(token).hex())
         if key is None or key.revoked_at_ms is not None or key.opens is not None:
             return None
@@ -145,7 +145,7 @@ class ApiKeys:
         if before.vouches and not who.vouches and Access(before.may).allows("reviewer"):
             raise NotPermitted(
                 f"{before.name} says in which roles others decide, and {who.claim} acts in their own only. Nothing was made: a"
-                " program rotates it, or somebody on the store (`holdfast keys rotate`)."
+                " program rotates it, or a person with access to the store (`holdfast keys rotate`)."
             )
         token = KEY + new_secret()
         maker = _in_hand_of(who) or f"keys.{before.name}"
@@ -171,7 +171,9 @@ class ApiKeys:
         if before.revoked_at_ms is not None and key.hash != before.hash:
             raise Conflict(f"The key {key.name} was taken back, for good. Nothing was changed: make another.")
         if not await self._keys.put(key, before.hash):
-            raise Conflict(f"Somebody else has just changed the key {key.name}. Nothing was done: look, and try again.")
+            raise Conflict(
+                f"The key {key.name} has just been changed by another request. Nothing was done: look, and try again."
+            )
         return of_key(key)
 
 
@@ -194,7 +196,7 @@ def _holds_unoffered(who: Principal) -> bool:
 def expect_roles(who: Principal, roles: Iterable[str]) -> None:
     """Raise NotPermitted for roles and teams that somebody hands on and does not have."""
     if (other := who.lacks(roles)) is not None:
-        raise NotPermitted(f"{who.claim} does not act in the role {other!r:.80}, and hands it on to nobody. Nothing was made.")
+        raise NotPermitted(f"{who.claim} does not act in the role {other!r:.80}, and cannot hand it on. Nothing was made.")
 
 
 def _in_hand_of(who: Principal) -> str | None:

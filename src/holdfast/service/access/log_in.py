@@ -20,7 +20,7 @@ MOST: Final = 30
 
 
 class FailedLogIns:
-    """Those that one process has refused."""
+    """The log-ins that one process has refused."""
 
     def __init__(self, now_ms: Callable[[], int], record: Callable[[str, str], Awaitable[None]]) -> None:
         """`record` writes an entry, of an address and what is to be said of it."""

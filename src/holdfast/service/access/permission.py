@@ -38,17 +38,17 @@ ANYTHING: Final = "*"
 
 
 class Person(NamedTuple):
-    """Whose something is that is no other's: who was called so and came with the token or key of that `client`. None is not
-    known: what an earlier version has kept is theirs who are called so."""
+    """The owner of private data: the person of that name who came with the token or key of that `client`. None means unknown:
+    data that an earlier version stored belongs to everyone of that name."""
 
     name: str | None
     client: str | None
 
 
 class Owned(NamedTuple):
-    """Whose something is: of a `tenant`, None for all of them; about `workflows`, None for all that the tenant has; about calls
-    of `tools`, which may be patterns; and of one `person` or program, None for all who reach the rest. `is_reach` says that the
-    workflows are patterns too."""
+    """The owner of a thing: a `tenant`, None for all of them. It is about `workflows`, None for all that the tenant has, and
+    about calls of `tools`, which may be patterns. It belongs to one `person` or program, None for all who reach the rest.
+    `is_reach` means that the workflows are patterns too."""
 
     tenant: str | None
     workflows: tuple[str, ...] | None = None
@@ -78,7 +78,7 @@ class Ownership:
         self._offered = offered
 
     async def of(self, thing: Thing, asked: Asked) -> Owned | None:
-        """Whose the thing is; None where there is none of that name. Raises NotFound for a run that is not there."""
+        """Return the owner of the thing; None if no thing has that name. Raises NotFound for a run that does not exist."""
         return await _FINDERS[thing](self, asked)
 
     # --- Runs, and what is in one --------------------------------------------------------------------------------------
@@ -267,8 +267,8 @@ class Permission:
             raise_if(problem_of_whole(who, asked, declared))
 
     async def reached(self, who: Principal, asked: Any, rows: list[View]) -> list[View]:
-        """Those rows of a list that a caller may see. A page may be left with few, and the list goes on. A row
-        with runs in it is not whole where some are left out."""
+        """Return the rows of a list that a caller may see. A page may be left with few, and the list goes on. A row that
+        contains runs is incomplete if some are left out."""
         declared = declaration_of(type(asked))
         if declared.runs and who.access.workflows != ANY:
             return [_with_reached(who, row, declared.runs) for row in rows]

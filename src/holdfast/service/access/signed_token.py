@@ -35,7 +35,7 @@ _OURS: Final = ("clients.", "workers.", "keys.")
 
 
 class SignedTokens:
-    """What is known of the issuer."""
+    """The rules and the known keys of the issuer."""
 
     def __init__(self, rules: SignedTokenRules) -> None:
         """Raises UsageError for a key file that cannot be used."""
@@ -47,7 +47,8 @@ class SignedTokens:
             self._keys = {None: _key_of(rules)}
 
     async def holder(self, token: str) -> Holder | None:
-        """Who has this token; None for one that is not the issuer's, is over or not yet, or is for somebody else."""
+        """Return the holder of this token. None if the token is not the issuer's, has expired, is not valid yet, or has another
+        audience."""
         rules = self._rules
         if len(token) > MOST_BYTES:
             return None
@@ -72,7 +73,7 @@ class SignedTokens:
         """Raises ValueError for claims that say nobody, or more than may be said."""
         rules, name = self._rules, claims["sub"]
         if not isinstance(name, str) or not name.strip() or len(name) > 200 or folded(name).startswith(_OURS):
-            raise ValueError("sub names nobody")
+            raise ValueError("sub is no name")
         tenant = claims.get(rules.tenant_claim)
         if tenant is None and not rules.tenantless:
             raise ValueError("it is of no tenant")

@@ -17,7 +17,7 @@ from holdfast.service.principal import Principal
 
 
 class Startable:
-    """What a name or a file means, for a caller and a tenant."""
+    """The workflows that a name or a file stands for, for a caller and a tenant."""
 
     def __init__(
         self,
@@ -48,8 +48,8 @@ class Startable:
         """Return the workflow of a file. Raises UsageError, NotPermitted where none are taken, and for a file that is none."""
         if self._from_yaml is None:
             raise UsageError(
-                "This server takes no workflow files: whoever submits one has commands run here. It was started without"
-                " --yaml. Nothing was started."
+                "This server does not accept workflow files, because submitting one runs commands on this machine. Nothing was"
+                " started. Start the server with --yaml to allow them."
             )
         if who.tenant is not None and not self._has_shells_of(who.tenant):
             raise NotPermitted(

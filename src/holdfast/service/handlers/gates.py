@@ -89,10 +89,10 @@ async def _to_decide(request: Request, command: cmd.MakeGateLink) -> ToDecide:
     who, gate = request.who, GateId(command.gate)
     by = word("name of the reviewer", request.engine.payloads.redact(command.reviewer))
     if not folded(by):
-        raise InvalidInput("A link decides in somebody's name: say whose, as reviewer. Nothing was made.")
+        raise InvalidInput("A link decides in a person's name: give it as reviewer. Nothing was made.")
     if not (who.answers_for_callers or who.may_speak_for(by)):
         raise NotPermitted(
-            f"{who.claim} speaks for nobody else, and could use a link for {by!r}. Nothing was made: a program makes it,"
+            f"{who.claim} may act for no other person, and could use a link for {by!r}. Nothing was made: a program makes it,"
             " with a token or key of its own and without saying for whom it acts, or a person who is an admin."
         )
     expect_roles(who, command.roles)

@@ -111,7 +111,7 @@ def of_key(key: ApiKey) -> KeyRow:
 
 
 def _of_opens(opens: Opens | None) -> OpensRow | None:
-    """What a link is for."""
+    """Return the row of a link's action; None if it has none."""
     if opens is None:
         return None
     if isinstance(opens, tuple):
@@ -174,7 +174,7 @@ def of_link(link: Link) -> AuditRow:
 
 
 def of_audit_head(head: Head) -> AuditHeadRow:
-    """Which entry is the last."""
+    """Return the row of the last audit entry."""
     return {"number": head.number, "hash": head.hash, "signature": head.signature or None}
 
 

@@ -58,7 +58,7 @@ def of_evaluation(evaluation: Evaluation) -> EvaluationRow: ...
 @overload
 def of_evaluation(evaluation: Evaluation, judged: Sequence[Judged]) -> EvaluationWhole: ...
 def of_evaluation(evaluation: Evaluation, judged: Sequence[Judged] | None = None) -> EvaluationRow | EvaluationWhole:
-    """What a suite came to; with its runs, `judged`, where these were asked for."""
+    """Return the row of a suite's evaluation; with its runs, `judged`, if these were requested."""
     found: EvaluationRow = {
         "evaluation_id": evaluation.id,
         "tenant": evaluation.tenant,

@@ -102,7 +102,7 @@ def recorded_of(event: dict[str, Any]) -> Recorded:
 
 
 def of_told(told: streams.Told) -> StreamRow:
-    """What is told of a stream of a run: only what its kind has."""
+    """Return the row of a stream event; it has only the keys of its kind."""
     found: StreamRow = {
         "run_id": told.run,
         "stream": told.stream,
@@ -121,7 +121,7 @@ def of_told(told: streams.Told) -> StreamRow:
 
 
 def of_log(piece: LogPiece, text: bytes | None = None) -> LogRow:
-    """What a job has printed from a byte on, as text; bytes that are none are shown as such."""
+    """Return the row of a job's output from a byte on, as text; bytes that are no text are shown as such."""
     found: LogRow = {
         "job": piece.place.job,
         "attempt": piece.place.attempt,
@@ -153,7 +153,7 @@ def _key(event: dict[str, Any], name: str) -> str:
 
 
 def is_verified(event: Any) -> bool:
-    """Whether who acted went by the name of their token or key; any other name is a claim."""
+    """Return True if the actor used the name of their token or key; any other name is a claim."""
     return event.by is not None and event.by == getattr(event, "client", "")
 
 

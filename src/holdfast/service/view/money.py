@@ -267,7 +267,8 @@ class TeamBudgetWhole(TeamBudgetRow):
 
 
 def of_team_budget(found: Dashboard) -> TeamBudgetWhole:
-    """What agents may spend together, in dollars and in tokens, None for what is not limited, and how each of them stands."""
+    """Return the row of a team budget, in dollars and in tokens, with the share of each agent. None for a unit that is not
+    limited."""
     return {
         "name": found.name,
         "tenant": found.tenant,

@@ -53,8 +53,8 @@ class ForkQuoteRow(TypedDict):
 
 
 def of_fork(fork: Fork, cost_limit_usd: str | int | float | None = None) -> ForkQuoteRow:
-    """What a fork would be. `most_usd` is its limit, `anew_usd` the most that the origin's calls could have cost, were they all
-    made again."""
+    """Return the row of a fork's quote. `most_usd` is its limit; `anew_usd` is the most that the origin's calls could have
+    cost, if all were made again."""
     limit = fork.began.limit_nanousd if cost_limit_usd is None else nanousd(cost_limit_usd)
     return {
         "run_id": fork.began.run,
@@ -119,7 +119,8 @@ class CancelQuoteRow(TypedDict):
 
 
 def of_cancel(state: State) -> CancelQuoteRow:
-    """What would be called off, what is in flight and may have happened, and what would be undone, in that order."""
+    """Return the row of a cancellation's quote: the steps to cancel, the calls in flight that may have happened, and the
+    effects to undo, in that order."""
     calls: list[CallInFlightRow] = [
         {
             "call": id_,
@@ -159,7 +160,7 @@ class OutcomeRow(TypedDict):
 
 
 def of_outcome(outcome: BulkOutcome) -> OutcomeRow:
-    """What became of one of many runs, or dead letters."""
+    """Return the row of one run or dead letter in a bulk action."""
     return {
         "run_id": outcome.run,
         "status": cast("Status", outcome.status),

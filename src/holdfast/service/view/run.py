@@ -255,7 +255,7 @@ class NodeCostRow(TypedDict):
 
 
 def of_node_costs(state: State) -> list[NodeCostRow]:
-    """What the calls of each node have cost, in the order in which they first did; `visits` are its own."""
+    """Return the cost of each node's calls, in the order of their first cost; `visits` are the node's own."""
     return [
         {"node": node, "visits": state.visits.get(node, 0), "cost_usd": usd(cost)}
         for node, cost in state.cost_nanousd_by_node.items()
@@ -485,7 +485,7 @@ async def of_map(control: Control, state: State, map_: Map) -> MapRow:
 
 
 async def of_item(control: Control, recorded: Recorded, tenant: str) -> ItemRow:
-    """How an item of a map has ended. One that completed and tells of a failure has failed."""
+    """Return the row of a map's ended item. An item that completed with a recorded failure counts as failed."""
     event: Any = recorded.event
     return {
         "item": node_of(event.step),

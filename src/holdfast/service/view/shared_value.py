@@ -44,7 +44,7 @@ class SharedValueRow(TypedDict):
 
 
 def of_memory(memory: Memory) -> MemoryRow:
-    """What is remembered, how relevant it is now, from 0 to 1, and how often it was used."""
+    """Return the row of a memory, with its current relevance from 0 to 1, and the number of its uses."""
     return {
         "key": memory.key,
         "kind": memory.kind,
