@@ -333,7 +333,7 @@ def test_keys_of_this_machine_may_come_in_clear_text(url: str) -> None:
     [
         ({}, "either jwks_url or key_file"),
         ({"jwks_url": "https://x", "key_file": "x"}, "either jwks_url or key_file"),
-        *(({"jwks_url": each}, "jwks_url is https") for each in OPEN_TO_CHANGE),
+        *(({"jwks_url": each}, "jwks_url must be https") for each in OPEN_TO_CHANGE),
         ({"jwks_url": "https://x", "algorithms": ["HS256"]}, "'HS256' is none here"),
         ({"key_file": "x", "algorithms": ["none"]}, "'none' is none here"),
         ({"key_file": "x", "algorithms": ["RS256", "HS256"]}, "of one kind"),
