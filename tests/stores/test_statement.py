@@ -10,6 +10,7 @@ import apsw.ext
 import pytest
 
 from holdfast.stores import statement
+from holdfast.stores.sqlite.view import _LABELLED
 
 ROOM = Path(statement.__file__).parent
 SQL = statement.statements("sqlite")
@@ -80,6 +81,13 @@ def test_every_statement_fits_the_tables(db: apsw.Connection, name: str) -> None
 def test_nothing_that_is_asked_often_walks_through_all_runs(db: apsw.Connection, name: str) -> None:
     plan = str(apsw.ext.query_info(db, SQL[name], explain_query_plan=True).query_plan)
     assert not re.search(r"SCAN (runs|events|flights|waiters)\b", plan), plan
+
+
+def test_labels_are_found_and_counted_by_their_index(db: apsw.Connection) -> None:
+    for asked in (f"{SQL['runs']} where {_LABELLED} order by id desc limit 50", SQL["label_counts"]):
+        plan = str(apsw.ext.query_info(db, asked, explain_query_plan=True).query_plan)
+        assert "run_labels_by_value" in plan, plan
+        assert not re.search(r"SCAN (runs|run_labels|l|r)\b", plan), plan
 
 
 def test_migrations_are_numbered_in_order_and_none_twice() -> None:

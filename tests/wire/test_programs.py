@@ -91,6 +91,16 @@ async def test_a_program_submits_watches_decides_and_hears_the_end(workflows: An
     assert run in [each.run for each in listed]
 
 
+async def test_a_program_submits_a_run_with_labels(workflows: Any) -> None:
+    run = (await workflows.Submit(wire.SubmitRequest(workflow="echo", tags=["red"], labels={"customer": "acme"}))).run
+    watching = workflows.Watch(wire.WatchRequest(run=run), timeout=MOST_S)
+    began = json.loads((await anext(aiter(watching))).event.event_json)
+    watching.cancel()
+    assert (began["tags"], began["labels"]) == (["red"], {"customer": "acme"})
+    wrong = wire.SubmitRequest(workflow="echo", labels={"a b": "c"})
+    assert (await refused(workflows.Submit(wrong))).code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
 async def test_a_program_signals_a_run_and_cancels_it(workflows: Any) -> None:
     run = (await workflows.Submit(wire.SubmitRequest(workflow="gated", by="ann"))).run
     for _ in range(2):

@@ -1,14 +1,15 @@
-"""The terms of a start: what a run carries unchanged from the command that starts it to its first event and its state.
+"""The terms of a start: what a run carries unchanged from the request that starts it to its first event and its state.
 
-Each is declared here once; the command, the event and the state have them all, under one name. Never here: what a term means to
-a rule, how a caller's value is read (service.control.start_options).
+Each is declared here once, with its description; request, command, event and state have them all, under one name. Never
+here: what a term means to a rule, how a caller's value is read (service.control.start_options).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from holdfast.core.values.policies import OnLimit
 
@@ -16,18 +17,41 @@ from holdfast.core.values.policies import OnLimit
 class Terms(msgspec.Struct, omit_defaults=True, kw_only=True):
     """The options with which a run was started. A limit that a start leaves out is its workflow's."""
 
-    max_tokens: int | None = None
-    max_model_calls: int | None = None
-    max_tool_calls: int | None = None
-    max_wall_s: float | None = None
-    on_limit: OnLimit | None = None
-    """The action at a limit, where the start named another than the workflow's."""
+    max_tokens: Annotated[
+        int | None,
+        Meta(
+            description="Maximum number of tokens, input and output together, for the run and all its children; by default the"
+            " workflow's."
+        ),
+    ] = None
+    max_model_calls: Annotated[
+        int | None, Meta(description="Maximum number of model calls of the run, at least 1; by default the workflow's.")
+    ] = None
+    max_tool_calls: Annotated[
+        int | None, Meta(description="Maximum number of tool calls of the run, at least 1; by default the workflow's.")
+    ] = None
+    max_wall_s: Annotated[
+        float | None,
+        Meta(
+            description="Wall-clock limit of the run in seconds, above 0, including time spent waiting; by default the"
+            " workflow's."
+        ),
+    ] = None
+    on_limit: Annotated[
+        OnLimit | None,
+        Meta(
+            description="Action at a limit: ask a person, fail, or record it and continue (dry run); by default the workflow's."
+        ),
+    ] = None
     agent: str | None = None
     """The agent in whose allotment its calls count, where a team budget is shared and their node names none."""
-    tags: tuple[str, ...] = ()
-    """Words by which people find it, in their order."""
-    labels: dict[str, str] = {}
-    """Texts by key by which people find and count it."""
+    tags: Annotated[
+        tuple[str, ...], Meta(description="Tags by which the run is found in lists: at most 20, each of 1 to 100 characters.")
+    ] = ()
+    labels: Annotated[
+        dict[str, str],
+        Meta(description="Labels by which the run is found and counted, by key: at most 32 texts of 1 to 256 bytes each."),
+    ] = {}
 
     def terms(self) -> dict[str, Any]:
         """Return all of them by name."""

@@ -11,13 +11,13 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.core.capacity.lending import Counted
+from holdfast.core.facts.terms import Terms
 from holdfast.core.nouns.conversations import OnBusy
 from holdfast.core.nouns.schedules import Overlap
 from holdfast.core.nouns.team_budgets import TeamAgent
 from holdfast.core.nouns.tool_policy import When
 from holdfast.core.values.access import ANY, Grant
 from holdfast.core.values.money import Usd
-from holdfast.core.values.policies import OnLimit
 from holdfast.core.values.scopes import Period
 from holdfast.service.declarations import field
 from holdfast.service.declarations.declaration import Command, Thing, Whole, command
@@ -33,7 +33,7 @@ _MOST_CONDITIONS: Final = 100
 
 
 @command("POST /runs", "operator", about={"workflow": Thing.WORKFLOW}, also={"yaml": "author"}, key="key", creates=True)
-class Start(Command["view.RunStatusRow"], frozen=True, kw_only=True):
+class Start(Command["view.RunStatusRow"], Terms, frozen=True, kw_only=True):  # type: ignore[misc]  # as StartRun
     """Start a run of a workflow. Name the workflow, or pass the text of a workflow file as `yaml`."""
 
     workflow: Annotated[str, doc("Name of the workflow; leave it out with `yaml`.")] = ""
@@ -47,34 +47,8 @@ class Start(Command["view.RunStatusRow"], frozen=True, kw_only=True):
         Usd | None, doc("Cost limit in dollars, like `0.50`, for the run and all its children; by default the workflow's.")
     ] = None
     queue: field.Queue = False
-    max_tokens: Annotated[
-        int | None,
-        doc(
-            "Maximum number of tokens, input and output together, for the run and all its children; by default the workflow's."
-        ),
-    ] = None
-    max_model_calls: Annotated[
-        int | None, doc("Maximum number of model calls of the run, at least 1; by default the workflow's.")
-    ] = None
-    max_tool_calls: Annotated[
-        int | None, doc("Maximum number of tool calls of the run, at least 1; by default the workflow's.")
-    ] = None
-    max_wall_s: Annotated[
-        float | None,
-        doc("Wall-clock limit of the run in seconds, above 0, including time spent waiting; by default the workflow's."),
-    ] = None
-    on_limit: Annotated[
-        OnLimit | None,
-        doc("Action at a limit: ask a person, fail, or record it and continue (dry run); by default the workflow's."),
-    ] = None
     team_budget: field.TeamBudget = None
     agent: field.Agent = None
-    tags: Annotated[
-        tuple[str, ...], doc("Tags by which the run is found in lists: at most 20, each of 1 to 100 characters.")
-    ] = ()
-    labels: Annotated[
-        dict[str, str], doc("Labels by which the run is found and counted, by key: at most 32 texts of 1 to 256 bytes each.")
-    ] = msgspec.field(default_factory=dict)
 
 
 @command("POST /runs/{run}/fork", "operator", about={"run": Thing.RUN}, key="key", creates=True)
