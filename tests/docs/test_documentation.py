@@ -394,6 +394,10 @@ def test_every_dependency_has_its_reason() -> None:
         assert name[0].replace("-", " ") in table.replace("-", " "), f"docs/design.md gives no reason for {requirement}"
 
 
+LONGEST_ENTRY = 320
+"""Characters of an entry, with the page and the test that it names: two thirds are for the reader."""
+
+
 def test_every_test_that_the_changelog_names_exists_and_is_named_once() -> None:
     page = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     named = re.findall(r"`(test_\w+)`", page)
@@ -401,6 +405,14 @@ def test_every_test_that_the_changelog_names_exists_and_is_named_once() -> None:
     text = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
     text += "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("conformance.py"))
     assert sorted(set(named) - set(re.findall(r"def (test_\w+)\(", text))) == []
+
+
+def test_an_entry_of_the_changelog_is_one_line() -> None:
+    """In the version to come: what else there is to say stands on a page, or in the commit."""
+    page = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = page.partition("\n## [")[2].partition("\n## [")[0]
+    assert [line for line in newest.splitlines() if line.startswith("  ")] == [], "join the lines of the entry"
+    assert [line for line in newest.splitlines() if line.startswith("- ") and len(line) > LONGEST_ENTRY] == []
 
 
 def test_the_program_is_of_the_version_that_the_changelog_begins_with() -> None:
