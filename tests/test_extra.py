@@ -46,7 +46,7 @@ def test_a_broken_module_of_our_own_is_no_missing_package() -> None:
     assert isinstance(missing.value, UsageError)
 
 
-def test_every_hint_names_an_extra_that_there_is_and_no_package_that_is_not_published() -> None:
+def test_every_hint_names_an_existing_extra_and_no_unpublished_package() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     places = [*ROOT.glob("src/**/*.py"), *ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
     for place in places:

@@ -422,9 +422,7 @@ OWN_AFFAIR = [
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("script", OWN_AFFAIR)
-def test_a_program_gets_a_value_as_one_argument_and_what_it_makes_of_it_is_the_scripts_affair(
-    tmp_path: Path, script: str, shell: str
-) -> None:
+def test_a_program_gets_a_bound_value_as_one_argument(tmp_path: Path, script: str, shell: str) -> None:
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("flock", "rbash", "taskset", "setpriv", "prlimit", "time", "sh", "make", "awk", "git", "ssh", "xargs"):

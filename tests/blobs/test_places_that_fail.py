@@ -167,7 +167,7 @@ def test_a_folder_without_room_says_so_and_keeps_no_half(tmp_path: Path) -> None
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]
 
 
-async def test_a_payload_is_on_the_disk_before_its_name_is_and_its_name_before_anybody_is_told(
+async def test_a_payload_is_synced_before_it_is_named_and_its_name_before_put_returns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "payloads").mkdir()

@@ -61,7 +61,7 @@ def test_a_store_that_cannot_be_used_is_told_in_one_paragraph(
 
 
 @pytest.mark.parametrize("command", ["run", "worker"])
-def test_a_store_that_is_taken_away_is_told_once_and_goes_on_where_it_was_when_it_is_back(
+def test_a_missing_store_is_reported_once_and_its_run_resumes_after_it_returns(
     shell: Shell, process: Start, home: Path, command: str
 ) -> None:
     run = shell("run", "flow:slow", "--detach").out.strip() if command == "worker" else None

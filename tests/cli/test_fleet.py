@@ -210,9 +210,7 @@ def test_without_a_worker_run_says_so_and_detaches_or_runs_it_here(fleet: Fleet,
 # --- Stopping ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_is_told_to_stop_takes_nothing_new_and_leaves_the_rest_to_others(
-    fleet: Fleet, shell: Shell, home: Path
-) -> None:
+def test_a_stopping_worker_takes_no_new_work_and_leaves_the_rest_to_others(fleet: Fleet, shell: Shell, home: Path) -> None:
     serving(fleet).says(LEADS)
     first = fleet("worker", "flow:slow", STEP_S="6")
     first.says("Worker on")

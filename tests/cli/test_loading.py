@@ -34,7 +34,7 @@ async def by_factory(ctx: Context) -> str:
 """
 
 
-def test_a_childs_question_is_its_parents_and_the_next_process_goes_on_with_the_child(shell: Shell, home: Path) -> None:
+def test_a_parent_shows_its_childs_question_and_the_next_process_resumes_the_child(shell: Shell, home: Path) -> None:
     (home / "fam.py").write_text(FAM)
     said = shell("run", "fam.py:by_helper", "--key", "k")
     assert said.code == 8

@@ -60,9 +60,7 @@ def commands_about(run: str) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("name", ["asks", "fails", "answers"])
-def test_whatever_a_run_holds_no_command_obeys_it_and_none_of_its_lines_passes_for_ours(
-    shell: Shell, home: Path, name: str
-) -> None:
+def test_no_text_of_a_run_controls_the_terminal_or_forges_a_line_of_ours(shell: Shell, home: Path, name: str) -> None:
     (home / "hostile.py").write_text(HOSTILE_FLOW.format(hostile=HOSTILE))
     given = json.dumps({"text": HOSTILE, HOSTILE: [HOSTILE]})
     said = [shell("run", f"hostile.py:{name}", "-i", given, "--key", "k")]

@@ -357,9 +357,7 @@ jobs:
     assert not [line for line in lines if line in ("bad completed", "after completed", "spared completed")]
 
 
-def test_a_job_that_waited_for_its_combinations_goes_on_and_one_that_failed_is_another_attempt(
-    shell: Shell, home: Path
-) -> None:
+def test_a_job_resumes_after_its_combinations_and_a_failed_job_gets_another_attempt(shell: Shell, home: Path) -> None:
     text = """
 jobs:
   spread: {runs-on: any, strategy: {matrix: {n: [1, 2]}}, steps: [{run: 'test ${{ matrix.n }} = 1'}]}

@@ -23,7 +23,7 @@ def queued(scope: str = ACME, **more: object) -> Game:
     return game
 
 
-def test_a_run_takes_a_place_of_its_tenant_and_of_the_fleet_and_gives_them_back_when_it_ends() -> None:
+def test_a_run_takes_a_place_of_its_tenant_and_fleet_and_returns_both_at_its_end() -> None:
     game = Game(graph("a"), start=False)
     started = game.start()
     assert places(game, started) == {ACME: 1, FLEET_RUNS: 1}

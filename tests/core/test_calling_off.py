@@ -133,7 +133,7 @@ def test_a_child_in_the_background_goes_on_when_the_wait_for_it_is_called_off() 
     assert ended(game, "1") == (*OFF, 2)
 
 
-def test_the_items_of_a_map_are_called_off_with_it_and_what_they_have_sent_keeps_its_outcome() -> None:
+def test_items_are_called_off_with_their_map_and_sent_effects_keep_their_outcome() -> None:
     game = a_flow()
     game.do(cmd.MapItems(*game.at("flow"), Path("0"), "check", "list", 4, 2, 4))
     call = game.intended("flow/0[1]")

@@ -107,9 +107,7 @@ def test_a_call_in_doubt_is_reconciled_once_and_by_what_it_cost() -> None:
 
 
 @pytest.mark.parametrize(("cost", "settled", "in_doubt"), [(None, 0, 60), (15, 15, 0), (0, 0, 0)])
-def test_a_call_that_was_cut_off_keeps_its_part_and_costs_what_its_provider_had_counted(
-    cost: int | None, settled: int, in_doubt: int
-) -> None:
+def test_an_interrupted_call_keeps_its_partial_text_and_its_counted_cost(cost: int | None, settled: int, in_doubt: int) -> None:
     game = Game(graph("a"), limit=100)
     call = game.held("a", 60)
     events = game.do(cmd.DoubtModelCall(call, TRANSIENT, None, True, inline("Dear A"), cost))
@@ -310,7 +308,7 @@ def test_a_read_without_an_answer_failed() -> None:
     assert kinds(game.doubt(game.intended("a", "read"))) == ["EffectFailed"]
 
 
-def test_an_idempotent_call_without_an_answer_failed_for_its_step_and_is_repeated_by_its_retry() -> None:
+def test_an_unanswered_idempotent_call_fails_its_step_and_is_repeated_by_the_retry() -> None:
     game = Game(graph("a"))
     first = game.intended("a", "idempotent")
     key = game.op("a").key
@@ -567,7 +565,7 @@ def test_a_rejected_dead_letter_leaves_its_unknown_effect_to_be_asked_about() ->
     assert game.gate.subject == call
 
 
-def test_an_effect_that_another_step_only_waits_for_is_asked_about_when_its_own_has_failed() -> None:
+def test_an_effect_in_doubt_is_asked_about_when_only_a_waiting_step_is_left() -> None:
     """Who waits for it has no call to look up: without the question both would wait for ever."""
     game = Game(graph("a > end", "b > end", node("a", continue_on_error=True)))
     call = game.intended("a", "verify", key="k")
@@ -764,7 +762,7 @@ def test_an_error_edge_does_not_wait_for_the_calls_that_its_source_left_behind()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_call_that_its_sender_gave_up_before_anybody_heard_of_it_is_repeated_without_having_failed(policy: str) -> None:
+def test_a_call_that_its_sender_gave_up_unheard_is_repeated_without_a_failure(policy: str) -> None:
     """A process that is told to stop leaves no failure behind for the next attempt to find."""
     game = Game(graph("a"))
     call = game.intended("a", policy)

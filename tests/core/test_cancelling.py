@@ -27,7 +27,7 @@ def waiting(**given: Any) -> Game:
     return game
 
 
-def test_a_flow_that_waits_hears_of_it_and_what_it_cleans_up_is_recorded_and_then_its_effects_are_undone() -> None:
+def test_a_cancelled_flow_records_its_cleanup_before_its_effects_are_undone() -> None:
     game = waiting()
     assert kinds(game.cancel()) == ["RunCancelling", "StepCancelling", "StepStarted"]
     step = game.step("flow")

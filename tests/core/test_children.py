@@ -69,7 +69,7 @@ def test_a_child_that_did_not_complete_is_a_failed_operation(how: str, error_cla
     assert "it went wrong" in problem.message
 
 
-def test_a_retry_takes_up_a_child_that_failed_and_begins_another_for_one_that_was_cancelled() -> None:
+def test_a_retry_resumes_a_failed_child_and_replaces_a_cancelled_one() -> None:
     game, name = a_child()
     game.end_child(name, "failed")
     game.fail("a", game.op("a").error, "0")

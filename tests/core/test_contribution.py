@@ -389,7 +389,7 @@ def test_what_a_step_has_read_as_it_asks_counts_for_the_question() -> None:
     assert game.gate.contributors == ("bob",)
 
 
-def test_who_contributed_to_a_run_above_or_below_does_not_decide_and_is_not_made_a_reviewer() -> None:
+def test_contributors_to_related_runs_neither_decide_nor_become_reviewers() -> None:
     game = started()
     asked(game)
     decide = cmd.DecideGate(game.gate.gate, "approve", None, BOB, kin=("bob",))
@@ -520,7 +520,7 @@ def test_four_eyes_whose_reviewers_all_contributed_ask_nobody(reviewers: tuple[s
     asked(game, reviewers=(*reviewers, "legal"))
 
 
-def test_where_not_all_who_contributed_can_be_kept_nobody_is_asked_and_nobody_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_list_of_contributors_stops_gates_and_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contribution, "MOST_CONTRIBUTORS", 3)
     game = started()
     asked(game)
@@ -546,7 +546,7 @@ def test_of_names_that_are_not_kept_it_is_known_that_there_were_some() -> None:
 
 
 @pytest.mark.parametrize("starter", ["ann", OTHERS])
-def test_a_run_that_hears_of_names_that_are_not_kept_has_no_certain_second_pair_of_eyes(starter: str) -> None:
+def test_a_run_with_unknown_contributors_has_no_certain_second_pair_of_eyes(starter: str) -> None:
     game = Game(graph("work", node("gate", "human_gate")), by=starter)
     asked(game)
     game.do(cmd.EndChild(game.child("work"), "completed", inline("to bob"), contributors=("bob", OTHERS)))

@@ -172,7 +172,7 @@ def test_a_run_is_told_only_so_much() -> None:
         busy().say("a" * rule.MOST_CHARACTERS, "steer")
 
 
-def test_those_that_follow_are_told_what_a_run_summed_up_and_a_branch_from_before_it_every_word() -> None:
+def test_later_runs_read_the_summary_and_an_earlier_branch_reads_every_message() -> None:
     play = busy()
     play.end("second", summary="once", covers=2, given=3)
     third = play.say("three")

@@ -76,7 +76,7 @@ def test_no_output_is_given_for_a_step_that_has_asked_a_person() -> None:
         game.decide("answer", data="approved")
 
 
-def test_one_of_a_failed_run_is_resolved_by_a_word_and_one_that_is_asked_about_is_not() -> None:
+def test_a_letter_of_a_failed_run_is_resolved_but_one_with_a_question_is_not() -> None:
     game = failed()
     assert kinds(game.resolve_letter("a#1")) == ["DeadLetterResolved"]
     assert (game.status, game.letters) == ("failed", [])
@@ -90,7 +90,7 @@ def test_one_of_a_failed_run_is_resolved_by_a_word_and_one_that_is_asked_about_i
 
 
 @pytest.mark.parametrize("start", [parked, failed])
-def test_a_replay_with_another_input_keeps_what_is_asked_for_as_it_was_and_names_the_rest_anew(start: object) -> None:
+def test_a_replay_with_new_input_keeps_the_same_operations_and_rekeys_the_others(start: object) -> None:
     game = start()  # type: ignore[operator]
     before = game.op("a", "0").key
     other = game.op("a", "1").key if start is parked else None
@@ -133,7 +133,7 @@ def test_arguments_are_edited_of_a_call_of_a_tool_only() -> None:
         game.do(cmd.EditDeadLetter(StepId("a#1"), None, ANN, inline({})))
 
 
-def test_an_answer_of_a_person_counts_for_the_same_question_and_what_is_asked_otherwise_is_approved_anew() -> None:
+def test_a_persons_answer_counts_only_for_the_same_question() -> None:
     game = Game(graph("a", on_exhausted="dead_letter"))
     game.open_gate("a", "0", shown="old")
     game.suspend("a")

@@ -65,7 +65,7 @@ def test_an_ordinary_look_asks_nothing() -> None:
     assert game.tick(10**6, session=None) == []
 
 
-def test_it_goes_on_and_the_question_is_withdrawn_when_a_process_that_has_the_code_looks() -> None:
+def test_a_process_that_has_the_code_withdraws_the_question_and_continues_the_run() -> None:
     game = stranded()
     find(game, NEWER)
     assert game.due_ms is not None, "a process that has the code must find it"

@@ -75,7 +75,7 @@ def test_another_difference_is_another_question() -> None:
     assert game.gate.gate != first
 
 
-def test_accepted_from_here_what_was_completed_is_reused_for_the_same_and_nothing_else_is() -> None:
+def test_approved_divergence_reuses_only_the_same_completed_operations() -> None:
     game = stopped()
     assert kinds(game.decide("approve")) == ["GateDecided", "JournalDropped"]
     game.tick()
@@ -116,9 +116,7 @@ def test_an_effect_is_not_done_twice_wherever_the_new_code_asks_for_it() -> None
 
 
 @pytest.mark.parametrize(("decision", "data"), [("approve", None), ("answer", "restart")])
-def test_an_effect_whose_outcome_came_too_late_for_its_step_is_not_done_twice_by_other_code(
-    decision: str, data: str | None
-) -> None:
+def test_other_code_does_not_repeat_an_effect_whose_outcome_came_too_late(decision: str, data: str | None) -> None:
     game = Game(graph("a"))
     call = game.intended("a", policy="idempotent")
     game.doubt(call)

@@ -63,7 +63,7 @@ def test_the_first_guess_fits_into_the_pool(pool: DeclaredPool, guess: int) -> N
     assert first_guess(pool) == guess
 
 
-def test_what_parts_of_a_step_report_adds_up_of_a_rate_and_is_the_most_at_once_of_slots() -> None:
+def test_use_reported_by_branches_adds_up_for_rates_and_peaks_for_slots() -> None:
     rate, slots = DeclaredPool("R", "rate", 10, per_s=1), DeclaredPool("S", "slots", 10)
     said = [(0, 2), (0, 3), (1, 5), (2, 1), (3, 0)]  # of four branches, two of which run at once
     reports = [Report(pool, amount, branch, 2) for pool in "RST" for branch, amount in said]

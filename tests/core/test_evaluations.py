@@ -9,7 +9,7 @@ def test_a_replay_spends_nothing() -> None:
     assert spent_nanousd([Judged("a", "r1", cost_nanousd=3), Judged("b", "r2", cost_nanousd=5, replayed=True)]) == 3
 
 
-def test_those_that_missed_something_are_remembered_before_others_and_all_in_their_order() -> None:
+def test_evaluations_remember_failures_before_passes_and_keep_their_order() -> None:
     few = [Judged("a", "r1"), Judged("a", "r2", ("It failed.",))]
     assert remembered(few) == tuple(few)
     many = [Judged("a", f"r{number}", ("It failed.",) if number > MOST_JUDGED else ()) for number in range(MOST_JUDGED + 3)]

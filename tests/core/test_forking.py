@@ -60,7 +60,7 @@ def test_a_fork_has_what_was_before_the_step_and_none_of_its_costs() -> None:
     assert ([*found.kept], [(each.name, each.path) for each in found.reused]) == (["draft#1"], [("send", "0")])
 
 
-def test_what_is_asked_for_as_it_was_takes_the_outcome_that_it_had_and_nobody_calls_it_again() -> None:
+def test_a_fork_reuses_the_outcome_of_the_same_operation_without_a_call() -> None:
     origin = draft_and_send()
     game = fork(origin, "draft#1")
     assert kinds(game.hold("draft", 100)) == ["OperationReused"]
@@ -267,7 +267,7 @@ def test_an_operation_is_said_to_have_come_to_something_else() -> None:
 
 
 @pytest.mark.parametrize("naming", [1, 2])
-def test_what_a_person_says_an_operation_comes_to_is_taken_whatever_it_is_asked_with_and_only_there(naming: int) -> None:
+def test_a_fork_takes_a_persons_output_for_its_operation_and_for_no_other(naming: int) -> None:
     origin = Game(graph("a"), limit=1000, naming=naming)
     origin.settle(origin.held("a", 100, path="0"), 40, "a draft")
     origin.effect("a", "1")
@@ -392,7 +392,7 @@ def test_what_was_skipped_or_failed_and_was_taken_up_is_kept_as_it_was() -> None
     assert again.statuses() == {"a": "failed", "mend": "completed", "never": "skipped", "end": "active"}
 
 
-def test_a_step_whose_join_timed_out_still_has_what_its_origin_did_when_the_run_is_taken_up() -> None:
+def test_a_retry_after_a_join_timeout_still_reuses_the_effects_of_the_origin() -> None:
     origin = Game(graph(node("c", join=Join(timeout_s=1)), "a > c", "b > c"))
     origin.complete("a")
     origin.complete("b")

@@ -80,9 +80,7 @@ def test_rate_limits_are_counted_apart() -> None:
 
 
 @pytest.mark.parametrize(("retry", "again"), [(DEFAULT_RETRY, False), (RetryPolicy(max_attempts=2, initial_s=1), True)])
-def test_what_its_own_policy_has_given_up_only_a_policy_that_the_node_names_itself_tries_again(
-    retry: RetryPolicy, again: bool
-) -> None:
+def test_only_a_nodes_own_policy_retries_a_function_that_used_up_its_policy(retry: RetryPolicy, again: bool) -> None:
     game = Game(graph(node("a", retry=retry)))
     failed(game, retry=RetryPolicy(max_attempts=1))
     events = game.do(cmd.FailAttempt(*game.at("a"), TRANSIENT, Path("0"), spent=True))

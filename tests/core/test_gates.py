@@ -385,7 +385,7 @@ def test_a_stale_gate_cancels_its_run_where_the_workflow_says_so() -> None:
     assert game.state.reason == "gate_stale_limit_exceeded"
 
 
-def test_reminders_go_on_until_somebody_answers_and_one_stands_for_all_that_were_missed() -> None:
+def test_reminders_repeat_until_an_answer_and_one_replaces_all_missed_ones() -> None:
     game = approval(remind_every_ms=DAY_MS)
     assert game.due_ms == DAY_MS
     assert game.tick(86_400) == [ev.GateReminded(game.gate.gate, 1)]
@@ -480,7 +480,7 @@ def test_without_such_an_edge_the_run_fails_and_nothing_is_published() -> None:
     assert game.human_gate("gate", expires_after_ms=60_000).endswith(":gate#1:0~1"), "it is asked anew"
 
 
-def test_an_answer_that_comes_too_late_does_not_count_even_where_nobody_has_noticed_the_time() -> None:
+def test_an_answer_after_expiry_is_refused_even_before_the_expiry_is_noticed() -> None:
     game = approval(expires_after_ms=60_000, reviewers=("ann",))
     game.now_ms += 60_000
     for late in (cmd.DecideGate(game.gate.gate, "approve"), cmd.AssignGate(game.gate.gate, ("eve",), delegates=False)):
@@ -502,9 +502,7 @@ def test_of_gates_that_expire_at_one_moment_the_first_may_take_back_the_others()
     [({"when": "expired"}, "StepCompleted"), ({"on": "error"}, "StepFailed")],
     ids=["an edge for that", "an error edge"],
 )
-def test_a_gate_that_expires_when_its_step_is_to_be_tried_again_ends_it_and_it_is_not_tried_again(
-    way: dict[str, str], ended: str
-) -> None:
+def test_a_gate_that_expires_before_a_retry_ends_its_step_without_the_retry(way: dict[str, str], ended: str) -> None:
     game = Game(graph(node("gate", "human_gate", retry=TWICE), edge("gate", "late", **way), limits={"max_active_s": 10}))
     game.human_gate("gate", expires_after_ms=60_000)
     game.raise_limit("active", 20)  # which has the step run again
@@ -516,7 +514,7 @@ def test_a_gate_that_expires_when_its_step_is_to_be_tried_again_ends_it_and_it_i
     assert game.active == ["late"]
 
 
-def test_a_question_that_expires_fails_where_it_was_asked_and_is_asked_anew_when_that_is_tried_again() -> None:
+def test_an_expired_question_fails_its_operation_and_a_retry_asks_again() -> None:
     game = Game(graph(node("a", retry=TWICE)))
     game.open_gate("a", expires_after_ms=1_000)
     game.suspend("a")

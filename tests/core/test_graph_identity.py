@@ -60,7 +60,7 @@ def test_what_a_graph_leaves_out_means_what_it_always_meant(kind: type[msgspec.S
     assert kind.__struct_config__.omit_defaults
 
 
-def test_an_option_that_a_later_version_adds_changes_no_workflow_that_does_not_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_later_option_keeps_the_hash_of_workflows_that_do_not_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def patient_task(*, patience_s: float = 5.0, keen: bool = False, mode: Literal["a", "b"] = "a") -> Any: ...
 
     def name_of(**settings: Any) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from holdfast.core.capacity.lanes import DEFAULT, Lanes, Rule
 
 
-def test_a_run_belongs_to_the_first_lane_that_names_its_workflow_or_its_tenant_or_who_started_it() -> None:
+def test_a_run_belongs_to_the_first_lane_that_names_its_workflow_tenant_or_starter() -> None:
     lanes = Lanes(
         {
             "chat": Rule(frozenset({"answer"})),

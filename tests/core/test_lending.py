@@ -410,7 +410,7 @@ def test_a_new_pool_is_full_and_a_share_brings_its_part() -> None:
     assert (grant.granted, grant.burst, grant.filled) == (25, 5, 0), "what changes hands comes empty"
 
 
-def test_a_share_of_a_rate_in_whose_bucket_the_next_job_does_not_fit_is_of_no_use_yet() -> None:
+def test_a_share_of_a_rate_is_unusable_while_the_next_job_exceeds_its_burst() -> None:
     """With a tenth of the bucket, a job that takes half of it would be in debt to all others."""
     pool = DeclaredPool("RPS", "rate", 50, per_s=1, burst=10)
     assert Grant(pool, 5, 50, least=5).usable == 0

@@ -25,7 +25,7 @@ def test_parallel_branches_cannot_jointly_overshoot() -> None:
     assert game.state.budget.committed_nanousd == 60
 
 
-def test_a_hold_that_only_waits_for_others_asks_nobody_and_goes_on_when_there_is_room() -> None:
+def test_a_hold_that_waits_for_other_holds_asks_no_person_and_continues_with_room() -> None:
     game = two(cost_nanousd=100)
     call = game.held("a", 60)
     game.hold("b", 60)
@@ -36,7 +36,7 @@ def test_a_hold_that_only_waits_for_others_asks_nobody_and_goes_on_when_there_is
     game.held("b", 60)
 
 
-def test_a_settlement_that_makes_room_while_the_waiting_attempt_is_leaving_is_not_missed() -> None:
+def test_a_waiting_attempt_that_suspends_does_not_miss_a_settlement() -> None:
     game = two(cost_nanousd=100)
     call = game.held("a", 60)
     game.hold("b", 60)
@@ -571,7 +571,7 @@ def test_a_tools_call_is_when_wall_time_is_noticed_too() -> None:
 # --- A dry run --------------------------------------------------------------------------------------------------------
 
 
-def test_limits_that_are_only_recorded_stop_nothing_and_tell_once_what_they_would_have() -> None:
+def test_recorded_limits_stop_nothing_and_report_each_crossing_once() -> None:
     limits = {"cost_nanousd": 100, "max_tokens": 10, "max_model_calls": 1, "max_tool_calls": 1, "max_steps": 1}
     game = Game(graph("a > b", limits={**limits, "max_wall_s": 60}, on_limit="record"))
     for path in "012":
@@ -636,7 +636,7 @@ def test_a_reply_above_its_bound_raises_the_bound_of_its_model_for_the_run() -> 
     game.held("a", 220, 100, path="3", model="another")
 
 
-def test_tokens_above_their_bound_that_cost_no_more_than_was_held_raise_that_of_tokens_alone() -> None:
+def test_tokens_above_their_bound_raise_only_that_bound_if_the_cost_stayed_below() -> None:
     game = Game(graph("a"), limit=1000)
     game.settle(game.held("a", 100, 100), 100, tokens=(120, 10))
     assert (game.state.bound_percents, game.state.token_bound_percents) == ({}, {"m": 130})

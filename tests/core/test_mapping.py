@@ -67,7 +67,7 @@ def gather(game: Game, name: str = "m", path: str = "0") -> None:
 # --- Which are steps ------------------------------------------------------------------------------------------------------
 
 
-def test_items_begin_in_their_order_and_never_more_than_may_be_under_way_and_leave_the_state_when_they_are_done() -> None:
+def test_items_start_in_order_within_their_limit_and_leave_the_state_when_done() -> None:
     game = opened(count=5)
     assert list(game.state.steps) == ["m", "m[0]", "m[1]"]
     for name in ("m[1]", "m[0]", "m[2]", "m[4]", "m[3]"):
@@ -132,7 +132,7 @@ def test_each_item_may_ask_for_something_else() -> None:
 # --- What is enough ---------------------------------------------------------------------------------------------------------
 
 
-def test_one_that_fails_for_good_fails_its_map_and_the_map_its_step_which_may_take_it_up() -> None:
+def test_an_item_that_fails_for_good_fails_its_map_and_the_maps_step() -> None:
     game = opened("m > after")
     assert kinds(game.fail("m[1]", BAD)) == ["StepFailed", "StepCancelled", "MapEnded", "StepStarted"]
     op = game.op("m")
@@ -176,7 +176,7 @@ def test_after_its_time_nothing_is_waited_for(settles: bool) -> None:
 # --- Endings --------------------------------------------------------------------------------------------------------------
 
 
-def test_cancelling_reaches_every_item_and_a_pause_holds_back_those_that_have_not_begun() -> None:
+def test_cancelling_reaches_every_item_and_a_pause_holds_back_new_items() -> None:
     game = opened()
     game.pause()
     game.complete("m[0]")
@@ -242,7 +242,7 @@ def test_a_run_that_failed_elsewhere_takes_up_what_was_called_off_of_a_map() -> 
     assert {*game.active} == {"m", "x", "m[1]", "m[2]"}
 
 
-def test_an_item_that_tells_of_a_failure_stops_the_others_and_what_is_active_is_let_end() -> None:
+def test_an_item_that_reports_failure_stops_new_items_and_lets_active_ones_end() -> None:
     game = opened(count=5, max_parallel=3, fail_fast=True)
     assert kinds(game.complete("m[0]", "failure", provisional=True)) == ["StepCompleted"], "and none begins in its place"
     assert not map_in(game).ended

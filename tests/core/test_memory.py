@@ -47,7 +47,7 @@ def test_relevance_is_importance_age_by_kind_last_use_and_frequency(one: Memory,
     assert relevance(one, NOW_MS) == pytest.approx(score, abs=1e-6)
 
 
-def test_the_least_relevant_goes_where_there_is_no_room_and_what_has_faded_in_any_case() -> None:
+def test_faded_memories_always_go_and_the_least_relevant_go_for_lack_of_room() -> None:
     known = [memory("old", 50), memory("new", 1), memory("faded", 500, kind="result", importance=0)]
     assert crowded_out(known, NOW_MS, 10) == ["faded"]
     assert crowded_out(known, NOW_MS, 2) == ["old", "faded"]

@@ -59,7 +59,7 @@ def test_each_reply_counts_in_its_node_and_for_its_model_everywhere() -> None:
     assert known["desk", "answer", "small"].samples == 2
 
 
-def test_what_a_node_has_not_asked_is_judged_by_the_others_there_and_then_by_its_replies_elsewhere() -> None:
+def test_an_unused_model_is_estimated_from_its_node_and_then_from_other_nodes() -> None:
     uses = use(model="dear", output_tokens=20), use(workflow="other", output_tokens=300)
     known, elsewhere = seen(*uses), seen(*uses, node="sum up")
     assert known.output_tokens("dear", 1_000) == 20
@@ -73,7 +73,7 @@ def test_nothing_writes_more_than_it_may() -> None:
     assert seen(use(output_tokens=500)).output_tokens("small", 300) == 300
 
 
-def test_a_speed_counts_for_an_hour_in_its_node_first_and_nowhere_is_it_guessed_from_another_model() -> None:
+def test_a_measured_speed_counts_for_an_hour_and_never_for_another_model() -> None:
     uses = use(), use(workflow="other", took_ms=500), use(model="dear")
     known = seen(*uses)
     assert known.tokens_per_s("small") == 100

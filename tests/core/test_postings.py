@@ -81,7 +81,7 @@ def test_a_hold_counts_its_tokens_beside_its_money() -> None:
     assert all(posting.bounded for posting in game.rows(events).postings)
 
 
-def test_a_reply_settles_the_tokens_that_it_used_and_what_nobody_knows_counts_as_used() -> None:
+def test_a_reply_settles_its_used_tokens_and_unknown_use_counts_in_full() -> None:
     game = Game(graph("a"))
     settled = game.settle(game.held("a", 60, 500), 45, tokens=(300, 20))
     assert moved(game, settled, tokens=True) == {DAY: (320, -500, 0), MONTH: (320, -500, 0)}

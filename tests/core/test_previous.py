@@ -131,7 +131,7 @@ def test_an_approval_is_the_data_of_its_form_and_nothing_besides() -> None:
 # --- A loop that is used up ---------------------------------------------------------------------------------------------
 
 
-def test_whoever_takes_up_a_loop_that_is_used_up_sees_the_last_draft_and_what_was_said_of_it() -> None:
+def test_the_exit_of_a_used_up_loop_sees_the_last_draft_and_its_critique() -> None:
     game = reviewed(edge("critique", "editor", on="error"))
     for number in (1, 2, 3):
         critique(game, f"draft {number}", "retry", f"no {number}")

@@ -242,7 +242,7 @@ def test_half_a_branch_does_not_go_on_as_if_it_were_whole() -> None:
     assert game.status == "failed"
 
 
-def test_failures_that_left_a_join_unmet_fail_the_run_though_the_last_branch_was_only_skipped() -> None:
+def test_an_unmet_join_with_failures_fails_the_run_though_its_last_branch_skipped() -> None:
     game = Game(graph("a > join", node("b", "branch"), "b > b2 > join", "b > other", node("join", join="any")))
     game.fail("a")
     assert game.status == "running"
@@ -424,7 +424,7 @@ def test_a_loop_that_is_about_to_be_taken_counts_for_no_join() -> None:
     assert game.statuses() == {"a": "completed", "x": "active", "t": "active"}
 
 
-def test_verdicts_of_one_commit_that_start_a_node_and_take_the_run_back_do_not_start_it() -> None:
+def test_a_loop_back_in_the_same_commit_keeps_a_guarded_node_from_starting() -> None:
     """Two guards speak together: one lets `b` start, the other sends everything after `t` back."""
     flow = graph("t > a", "t > s", edge("a", "b", guard="on"), "s > end", loop("s", "t", 2, guard="again"))
     game = Game(flow)

@@ -45,7 +45,7 @@ def test_one_that_somebody_had_paused_before_it_failed_goes_on_too() -> None:
     assert game.status == "running"
 
 
-def test_what_a_failed_step_had_done_is_in_its_journal_and_the_operation_that_failed_is_open_again() -> None:
+def test_a_reopened_step_keeps_its_effects_and_reopens_the_failed_operation() -> None:
     game = Game(graph("a"))
     game.effect("a", "0")
     game.did_not(game.intended("a", path="1"))
@@ -186,7 +186,7 @@ def test_it_waits_for_its_place_where_too_many_are_active_and_begins_nothing_bef
     assert (game.active, list(game.state.joins)) == (["b"], ["j"])
 
 
-def test_what_there_was_no_room_for_is_waited_for_only_when_it_has_been_asked_for_anew() -> None:
+def test_a_retried_run_waits_for_room_only_after_it_asks_for_it_again() -> None:
     """Else the end of the day for which there was none would be due for as long as the run waits for its place."""
     game = Game(graph("a", on_limit="fail"))
     game.hold("a", 60, shortages=game.shortages())
@@ -245,7 +245,7 @@ def test_what_a_person_rejected_is_not_asked_again() -> None:
         game.retry()
 
 
-def test_a_step_that_completed_with_a_failure_comes_back_with_its_journal_and_what_followed_begins_after_it() -> None:
+def test_a_step_that_completed_with_a_failure_reopens_and_its_followers_restart() -> None:
     """A job of a workflow file: its node has an output that tells of its failure, and the last node fails the run."""
     game = Game(graph("build > test", "build > tidy", "tidy > end", "test > end", "docs > end"))
     game.complete("docs")

@@ -117,7 +117,7 @@ def test_what_happens_while_the_run_before_goes_on(overlap: Any, has_ended: bool
     assert (found.after.skipped, found.after.missed) == (skipped, 0)
 
 
-def test_one_waits_for_the_run_before_and_of_several_the_last_however_long_that_takes() -> None:
+def test_a_queued_schedule_waits_for_its_last_run_and_then_starts_the_latest_time() -> None:
     found = schedule(overlap="queue", catch_up_s=60)
     for hour in (1, 2, 3):
         now_ms = ms(f"2026-11-23T0{hour}:00:00")
@@ -164,7 +164,7 @@ def test_more_than_fit_into_one_go_come_in_the_next() -> None:
 
 
 @pytest.mark.parametrize(("cron", "counted"), [("* * * * *", 1439), ("* * * * * *", MOST_COUNTED)])
-def test_of_more_than_fit_into_one_go_the_last_counts_and_not_the_last_of_the_first_go(cron: str, counted: int) -> None:
+def test_the_latest_time_counts_even_if_too_many_times_were_missed(cron: str, counted: int) -> None:
     found = turn(schedule(cron, catch_up_s=86_400), ms("2026-11-24T00:00:00"), last_has_ended=True)
     assert stamps(found.after.pending) == ["2026-11-24T00:00:00Z"]
     assert (found.after.missed, found.is_all) == (counted, True)

@@ -91,7 +91,7 @@ def test_a_call_for_which_a_scope_has_no_room_waits_there_and_asks_nobody() -> N
     assert (waiter.scope, waiter.family, waiter.wanted) == (DAY, "tenant/acme/day", 60)
 
 
-def test_a_call_whose_lost_reply_comes_while_it_waits_for_room_to_be_made_again_is_not_made_again() -> None:
+def test_a_late_reply_ends_the_wait_for_room_and_the_call_is_not_repeated() -> None:
     game = Game(graph("a"))
     lost = game.held("a", 60)
     assert "StepStarted" in kinds(game.lose())

@@ -44,7 +44,7 @@ def test_what_was_sealed_comes_back_as_it_was(begin: str, rest: str, on: bool) -
     assert sealing.open_payload(sealing.seal_payload("acme", payload)) == payload
 
 
-def test_what_was_kept_before_is_read_as_it_stands_and_what_was_encrypted_is_read_when_no_more_is() -> None:
+def test_plain_values_stay_readable_and_sealed_ones_open_after_sealing_ends() -> None:
     codec = Backwards()
     sealed = Sealing(codec).seal("acme", b'{"a":1}')
     assert Sealing(codec).open(b'{"a":1}') == b'{"a":1}'

@@ -36,7 +36,7 @@ def test_a_write_is_taken_until_the_moment_that_it_says() -> None:
     assert kinds(game.do(msgspec.structs.replace(write, until_ms=game.now_ms + 1))) == ["SharedValueWritten"]
 
 
-def test_what_a_write_drops_and_what_it_is_found_by_go_with_its_row_and_each_use_is_counted() -> None:
+def test_a_write_carries_its_index_and_dropped_keys_and_each_use_is_counted() -> None:
     game = Game(graph("a > b"))
     index = SharedIndex("black tea", "tiny", packed((3, 4)))
     place = (*game.at("a"), *PLACE, 0)

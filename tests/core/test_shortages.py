@@ -51,7 +51,7 @@ def test_a_call_counts_as_its_agents_in_money_and_in_tokens() -> None:
     assert found[in_tokens(TEAM)] == found[in_tokens(WRITER)] == 40
 
 
-def test_what_is_missing_is_lent_in_the_append_of_the_hold_and_what_is_not_used_goes_back_in_that_of_the_outcome() -> None:
+def test_a_hold_borrows_its_shortage_and_its_settlement_returns_the_rest() -> None:
     game = teamed()
     (held,) = events = game.hold("a", 60, 40, shortages=short({WRITER: 15, PLANNER: 60, CRITIC: 100}))
     assert isinstance(held, ev.ModelCallHeld)

@@ -60,7 +60,7 @@ def test_a_reply_goes_on_where_the_pieces_ended() -> None:
     assert str(watching.cursor) == "@2"
 
 
-def test_a_repeated_call_says_that_what_was_told_is_void_and_nothing_where_nothing_was() -> None:
+def test_a_repeated_call_voids_only_text_that_was_streamed() -> None:
     watching = Follower(RUN, Cursor())
     list(watching.event(1, held(1), None))
     list(watching.event(2, doubted(1), None))

@@ -39,7 +39,7 @@ def test_nobody_lends_more_than_half_of_what_it_has_left() -> None:
     assert lent(1, [lender("writer", -5), lender("critic", 1)]) == {}
 
 
-def test_what_cannot_be_lent_whole_is_not_lent_at_all_and_what_could_be_granted_is_known() -> None:
+def test_a_team_lends_a_shortage_whole_or_not_at_all_and_knows_its_maximum() -> None:
     team = [lender("writer", 100), lender("critic", 30)]
     assert lent(66, team) == {}
     assert grantable(7, team) == 7 + 50 + 15

@@ -39,7 +39,7 @@ def test_a_look_by_who_executes_nothing_still_finds_what_is_lost() -> None:
     assert kinds(game.tick(session=OTHER)) == ["StepStarted"]
 
 
-def test_losing_its_last_attempt_fails_a_run_and_its_calls_are_settled_in_the_same_commit() -> None:
+def test_the_last_lost_attempt_fails_its_run_and_settles_its_calls_in_one_commit() -> None:
     game = Game(graph("a > b"), limit=100)
     for _ in range(policies.MOST_LOST_ATTEMPTS - 1):
         game.lose(game.step("a").session, by=WORKER)

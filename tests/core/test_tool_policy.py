@@ -101,7 +101,7 @@ def test_a_workflow_without_rules_is_the_one_that_it_was() -> None:
     assert b"tool_rules" in Graph(definition("a", tool_rules=RULES)).encoded
 
 
-def test_a_call_that_is_asked_about_is_proposed_with_the_risk_and_the_evidence_of_its_rule() -> None:
+def test_a_call_that_needs_approval_shows_the_risk_and_evidence_of_its_rule() -> None:
     rule = ToolRule("pay", "ask", risk_level="high", evidence="case.ids")
     assert proposed("pay", {"case": {"ids": ["e1", "e2"]}}, rule) == ("pay", ("e1", "e2"), "high")
     for arguments in ({}, {"case": []}, {"case": {"ids": "e1"}}, {"case": {"ids": [1]}}, {"case": {"ids": ["x" * 201]}}):

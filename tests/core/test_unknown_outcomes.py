@@ -91,7 +91,7 @@ def test_a_person_who_says_that_it_did_not_happen_fails_the_step() -> None:
     assert game.status == "failed"
 
 
-def test_the_outcome_that_arrives_after_all_takes_the_question_back_and_lets_the_step_go_on() -> None:
+def test_a_late_outcome_withdraws_the_question_and_lets_the_step_continue() -> None:
     for outcome in ("did", "did_not", "never_left"):
         game, call = asking()
         getattr(game, outcome)(call)
@@ -106,7 +106,7 @@ def test_a_failure_that_something_takes_up_needs_no_answer_first() -> None:
     assert game.gate.allowed == ("answer", "reject"), "the run does not end before somebody says what became of it"
 
 
-def test_who_uses_the_same_name_has_the_call_made_again_and_the_failed_step_goes_on_with_it() -> None:
+def test_another_step_with_the_same_key_makes_the_call_and_resumes_the_failed_one() -> None:
     game = Game(graph("root > a", "root > b", node("a", retry=ONE_TRY)))
     game.complete("root")
     key = "the name"
@@ -129,7 +129,7 @@ def test_a_cancelled_run_asks_on_but_offers_no_other_call() -> None:
 
 
 @pytest.mark.parametrize("policy", ["idempotent", "verify"])
-def test_a_dead_letter_of_a_call_that_may_be_asked_for_again_is_replayed_in_one_commit(policy: str) -> None:
+def test_a_letter_of_a_repeatable_call_is_replayed_in_one_commit(policy: str) -> None:
     game, call = failing(policy)
     events = game.replay_letter("b#1")
     assert "RunReopened" in kinds(events)
@@ -146,7 +146,7 @@ def test_a_dead_letter_of_a_call_that_may_be_asked_for_again_is_replayed_in_one_
     assert game.status == "completed"
 
 
-def test_a_run_that_fails_only_for_want_of_a_harmless_call_is_taken_up_by_a_retry_too() -> None:
+def test_a_retry_also_resumes_a_failing_run_that_waits_for_a_harmless_call() -> None:
     game, _ = failing()
     placed = game.state.counted
     game.retry()
@@ -170,7 +170,7 @@ def test_a_run_whose_call_is_still_being_made_is_not_replayed() -> None:
         game.replay_letter("b#1")
 
 
-def test_a_letter_that_waits_for_an_outcome_is_replayed_resolved_by_that_and_not_edited() -> None:
+def test_a_letter_in_doubt_can_be_replayed_but_neither_edited_nor_resolved() -> None:
     game, _ = asking()
     with pytest.raises(Conflict, match=r"Settle the call .* or replay the letter unedited"):
         game.edit_letter("a#1")
@@ -183,7 +183,7 @@ def test_a_letter_that_waits_for_an_outcome_is_replayed_resolved_by_that_and_not
     assert game.letters == []
 
 
-def test_a_lookup_that_fails_to_the_end_is_asked_about_and_looks_again_when_its_letter_is_replayed() -> None:
+def test_a_failed_lookup_asks_a_person_and_a_replay_of_its_letter_looks_again() -> None:
     game = Game(graph("a", node("a", retry=ONE_TRY)))
     call = game.intended("a", "verify")
     game.doubt(call)

@@ -187,7 +187,7 @@ def test_a_sender_that_only_sends_hears_of_it() -> None:
         game.signal("go")
 
 
-def test_a_signal_that_came_while_its_step_was_parked_is_delivered_when_the_step_is_replayed() -> None:
+def test_a_replayed_step_receives_a_signal_that_came_while_it_was_parked() -> None:
     game = Game(graph("a", on_exhausted="dead_letter"))
     game.await_signal("a", "go", path="0.1.0")
     game.fail("a")

@@ -24,7 +24,7 @@ def left_by_an_early_version(game: Game, name: str) -> None:
     game.times.append(game.now_ms)
 
 
-def test_a_suspension_that_waits_for_nothing_loses_its_attempt_and_the_next_one_begins() -> None:
+def test_a_suspension_without_a_wait_loses_its_attempt_and_starts_the_next() -> None:
     game = Game(graph("a > b"))
     assert kinds(game.suspend("a")) == ["AttemptLost", "StepStarted"]
     assert (game.step("a").status, game.step("a").attempt) == ("active", 2)

@@ -235,7 +235,7 @@ async def test_a_turn_that_fails_is_tried_again_without_the_turns_before_it(
     assert world == ["look 1", "look 2", "look 3"]
 
 
-async def test_a_tool_that_times_out_is_the_steps_failure_and_its_neighbours_are_not_called_again(
+async def test_a_tool_that_times_out_fails_its_step_and_its_neighbours_are_not_repeated(
     store: str, server: ModelServer, model: Providers, world: list[str], look: Tool
 ) -> None:
     @tool(effect="read", timeout_s=0.05)
@@ -256,7 +256,7 @@ async def test_a_tool_that_times_out_is_the_steps_failure_and_its_neighbours_are
     assert [call.turn for call in server.calls] == [1, 2]
 
 
-async def test_a_loop_whose_money_ends_in_its_third_turn_goes_on_there_when_the_budget_is_raised(
+async def test_a_loop_without_money_in_its_third_turn_resumes_there_after_a_raise(
     store: str, server: ModelServer, model: Providers, world: list[str], look: Tool
 ) -> None:
     server.script.add(Rule(usage=Usage(input_tokens=1, output_tokens=1)), *look_in_turn(1, 2, 3))
@@ -280,7 +280,7 @@ async def test_a_loop_whose_money_ends_in_its_third_turn_goes_on_there_when_the_
 
 
 @pytest.mark.parametrize(("dear", "cheap"), [(HAIKU, NANO), ("gpt-4.1", HAIKU)])
-async def test_a_loop_that_changes_to_a_cheaper_model_of_another_provider_keeps_its_conversation(
+async def test_a_loop_keeps_its_conversation_with_a_cheaper_model_of_another_provider(
     store: str, server: ModelServer, model: Providers, world: list[str], look: Tool, dear: str, cheap: str
 ) -> None:
     server.script.add(*look_in_turn(1, 2))

@@ -105,7 +105,7 @@ async def test_a_flow_has_the_loop_of_an_agent_with_tools_and_workflows(
 
 
 @bounded
-async def test_what_an_agent_did_is_undone_with_its_flow_and_has_the_name_that_it_gives_itself(
+async def test_an_agents_effect_happens_once_by_its_key_and_is_undone_with_its_flow(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     server.script.add(

@@ -51,7 +51,7 @@ async def begun(engine: Any, desk: Workflow) -> tuple[Any, Any]:
     return run, await engine.asked_together(next(iter(state.gates)))
 
 
-async def test_all_calls_of_a_turn_are_shown_together_and_each_is_decided_by_itself_in_one_commit(
+async def test_calls_of_one_turn_are_shown_together_and_decided_one_by_one_in_one_commit(
     store: str, desk: Workflow, model: Providers, paid: list[Any], server: ModelServer
 ) -> None:
     async with opened(store, model=model) as engine:

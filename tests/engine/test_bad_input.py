@@ -126,7 +126,7 @@ async def test_what_is_only_unusual_comes_back_unchanged_in_another_process(stor
 
 
 @bounded
-async def test_what_is_nested_too_deep_to_be_read_again_fails_its_own_step_and_blinds_nobody(store: str) -> None:
+async def test_a_value_nested_too_deep_fails_its_own_step_and_keeps_its_run_readable(store: str) -> None:
     wf = Workflow("deep")
 
     @wf.node("dig")
@@ -321,7 +321,7 @@ def full(engine: Engine, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
 
 @bounded
 @pytest.mark.parametrize("store", ["sqlite"], indirect=True)
-async def test_a_store_that_was_taken_away_ends_the_work_at_once_and_its_runs_go_on_when_it_is_back(
+async def test_a_missing_store_ends_the_work_at_once_and_its_runs_resume_when_it_returns(
     store: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     wf = echo()

@@ -12,7 +12,7 @@ from holdfast.service.service import Service
 from tests.engine.kit import opened
 
 
-async def test_runs_that_are_found_are_retried_or_forked_each_by_itself_and_a_dry_run_only_tells(store: str) -> None:
+async def test_a_bulk_retry_or_fork_acts_on_each_run_alone_and_a_dry_run_only_lists(store: str) -> None:
     mended: list[bool] = []
     wf = Workflow("fragile")
 

@@ -146,7 +146,7 @@ async def test_who_is_called_off_while_waiting_stands_in_no_line(shared: Store) 
         (await one.reserve({"CALLS": 2})).settle({})
 
 
-async def test_what_a_call_did_not_use_is_there_for_the_next_and_what_it_used_beyond_is_owed(shared: Store) -> None:
+async def test_a_calls_unused_reserve_goes_to_the_next_call_and_its_overuse_is_owed(shared: Store) -> None:
     async with process(shared) as one:
         for _ in range(20):  # 20,000 tokens are reserved of 1,000 a second, and 2,000 are used
             await one.call({"TOKENS": 1_000}, {"TOKENS": 100})

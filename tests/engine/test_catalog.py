@@ -33,7 +33,7 @@ def flow(node: str, *, labels: tuple[str, ...] = ()) -> Workflow:
 
 
 @bounded
-async def test_a_definition_is_written_when_it_is_loaded_and_not_the_one_of_its_name_already(tmp_path: Path) -> None:
+async def test_loading_writes_a_definition_only_if_the_stored_one_differs(tmp_path: Path) -> None:
     mine, theirs = [await SqliteStore.connect(tmp_path / "holdfast.db") for _ in range(2)]
     first, second, third = flow("a"), flow("b"), flow("c", labels=("gpu",))
     catalog = Catalog(mine.graphs)

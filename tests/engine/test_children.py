@@ -193,7 +193,7 @@ async def test_who_retries_a_parent_takes_its_child_up_where_it_failed(store: st
 
 @pytest.mark.usefixtures("replays")
 @bounded
-async def test_who_retries_a_parent_hears_that_its_child_in_the_background_was_cancelled_with_it(store: str) -> None:
+async def test_a_retried_parent_sees_that_its_background_child_was_cancelled(store: str) -> None:
     broken: list[str] = []
 
     @flow

@@ -69,7 +69,7 @@ RIGHT = {"name": "ada", "address": "ada@example.org"}
 
 
 @pytest.mark.parametrize("on_exhausted", ["fail", "dead_letter"])
-async def test_an_edited_letter_is_replayed_with_new_keys_for_what_is_new_and_nothing_done_twice(
+async def test_an_edited_letter_is_replayed_with_new_keys_and_repeats_no_effect(
     store: str, called: list[tuple[str, str]], on_exhausted: str
 ) -> None:
     wf, told = welcome(on_exhausted), list[DeadLettered]()
@@ -100,7 +100,7 @@ async def test_an_edited_letter_is_replayed_with_new_keys_for_what_is_new_and_no
 
 
 @pytest.mark.parametrize("named", [False, True])
-async def test_a_call_that_failed_is_made_with_the_arguments_of_a_person_under_another_key_and_approved_anew(
+async def test_a_failed_call_with_edited_arguments_gets_a_new_key_and_a_new_approval(
     store: str, called: list[tuple[str, str]], named: bool
 ) -> None:
     @tool(effect="once", approval=True)
@@ -141,9 +141,7 @@ async def test_a_call_that_failed_is_made_with_the_arguments_of_a_person_under_a
         assert len(set(KEYS)) == 3
 
 
-async def test_letters_are_listed_by_what_they_are_counted_and_resolved_and_each_tenant_sees_its_own(
-    store: str, called: list[tuple[str, str]]
-) -> None:
+async def test_letters_are_listed_counted_and_resolved_within_their_tenant(store: str, called: list[tuple[str, str]]) -> None:
     wf, parks = welcome(), Workflow("parks", on_exhausted="dead_letter")
 
     @parks.node("break")

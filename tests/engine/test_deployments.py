@@ -79,9 +79,7 @@ async def looked(engine: Engine) -> None:
 
 
 @bounded
-async def test_a_run_whose_workflow_changed_asks_after_a_grace_period_and_goes_on_when_the_code_is_back(
-    tmp_path: Path, now: Time
-) -> None:
+async def test_a_changed_workflow_asks_after_a_grace_period_until_its_code_is_back(tmp_path: Path, now: Time) -> None:
     run_id = await started(tmp_path, now)
     async with engine_at(tmp_path, now, workflows=[new()]) as newer:
         run = newer.run(run_id)
@@ -303,7 +301,7 @@ async def test_who_stops_when_idle_waits_until_a_killed_process_is_known_to_be_d
 
 
 @bounded
-async def test_who_stops_when_idle_tells_which_runs_it_leaves_because_nobody_has_their_code(store: str) -> None:
+async def test_an_idle_process_names_the_runs_that_it_leaves_for_lack_of_their_code(store: str) -> None:
     other = Workflow("other")
     other.node("only")(task(lambda state: None))
     async with opened(store, execute=False) as desk:
@@ -334,9 +332,7 @@ def drawing(version: int = 1) -> Workflow:
 
 
 @bounded
-async def test_a_step_that_waits_for_its_place_asks_too_and_goes_on_when_the_code_is_back_in_such_a_place(
-    tmp_path: Path, now: Time
-) -> None:
+async def test_a_step_without_code_or_place_asks_and_continues_when_both_are_back(tmp_path: Path, now: Time) -> None:
     first = drawing()
     async with engine_at(tmp_path, now, workflows=[first]) as older:
         run_id = (await older.start(first)).id
@@ -363,7 +359,7 @@ async def test_a_step_that_waits_for_its_place_asks_too_and_goes_on_when_the_cod
 
 
 @bounded
-async def test_a_question_about_the_code_is_withdrawn_when_it_is_back_although_the_place_is_not(store: str) -> None:
+async def test_returning_code_withdraws_its_question_although_the_place_is_missing(store: str) -> None:
     wf, settings = drawing(), Settings(workflow_grace_s=1)
     async with opened(store, execute=False) as desk:
         run = await desk.start(wf)
@@ -393,7 +389,7 @@ async def test_a_worker_that_stops_when_idle_takes_back_a_question_about_code_th
 
 
 @bounded
-async def test_a_run_whose_step_waits_for_a_place_goes_on_with_other_code_when_it_is_told_to(store: str) -> None:
+async def test_a_migrated_run_whose_step_waits_for_a_place_continues_with_other_code(store: str) -> None:
     old, new = drawing(), drawing(2)
     async with opened(store, workflows=[new], labels=["gpu"], settings=Settings(workflow_grace_s=1)) as newer:
         async with opened(store, execute=False) as desk:

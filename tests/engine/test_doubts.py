@@ -46,7 +46,7 @@ async def test_money_in_doubt_is_listed_with_what_is_known_until_it_is_reconcile
 
 
 @pytest.mark.parametrize("is_unspent", [True, False])
-async def test_a_rule_settles_what_is_in_doubt_for_so_long_and_the_history_says_whose_it_is(
+async def test_a_rule_settles_doubts_after_its_time_and_the_history_names_its_author(
     tmp_path: Path, server: ModelServer, model: Providers, is_unspent: bool
 ) -> None:
     now = Time()

@@ -433,9 +433,7 @@ async def test_a_lookup_that_stays_broken_leaves_the_question_to_a_person(store:
 
 
 @pytest.mark.parametrize("effect", ["verify", "idempotent", "read"])
-async def test_a_run_that_is_cancelled_with_an_effect_in_doubt_asks_or_ends_but_never_hangs(
-    tmp_path: Path, effect: str
-) -> None:
+async def test_a_cancelled_run_with_an_effect_in_doubt_asks_or_ends_but_never_hangs(tmp_path: Path, effect: str) -> None:
     now, world = Time(), World(TimeoutError(), TimeoutError())
     async with engine_at(tmp_path, now) as engine:
         retry = RetryPolicy(max_attempts=5, initial_s=3600, max_s=3600)

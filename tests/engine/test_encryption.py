@@ -307,7 +307,7 @@ async def test_of_two_processes_with_other_keys_that_are_the_first_one_is(store:
     assert sum(isinstance(each, KeyMissing) for each in done) == 3
 
 
-async def test_sensitive_fields_alone_bind_a_store_to_its_keys_and_keep_no_process_without_any(
+async def test_sensitive_fields_bind_a_store_to_its_keys_but_admit_processes_without_keys(
     store: str, known: Settings, tmp_path: Path
 ) -> None:
     others = key_file(tmp_path / "others.toml", 7)

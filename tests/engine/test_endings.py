@@ -300,7 +300,7 @@ async def fails(engine: Engine, wf: Workflow) -> Run:
     return run
 
 
-async def test_a_run_that_fails_undoes_its_effects_the_latest_first_and_only_those_that_happened(store: str) -> None:
+async def test_a_failing_run_undoes_only_effects_that_happened_and_the_latest_first(store: str) -> None:
     books = Books()
     async with opened(store) as engine:
         run = await fails(engine, trip(books))
@@ -365,7 +365,7 @@ async def test_an_effect_whose_outcome_came_after_the_cancel_is_undone_as_well(s
     assert lines == ["do 1", "undo 1"]
 
 
-async def test_an_undoing_that_fails_asks_and_goes_on_with_the_same_keys_when_it_is_tried_again(store: str) -> None:
+async def test_a_failed_compensation_asks_and_its_retry_keeps_the_same_keys(store: str) -> None:
     books = Books(flight=1)
     async with opened(store) as engine:
         run = await fails(engine, trip(books))
@@ -575,7 +575,7 @@ async def test_a_lifespan_only_summons_attention(tmp_path: Path) -> None:
 # --- Time-outs, losers, threads -----------------------------------------------------------------------------------------------
 
 
-async def test_an_effect_in_flight_of_a_losing_branch_keeps_the_run_from_ending_until_it_is_known(store: str) -> None:
+async def test_an_effect_in_flight_of_a_losing_branch_delays_the_end_of_its_run(store: str) -> None:
     wf = Workflow("race")
     gone, answer = asyncio.Event(), asyncio.Event()
 

@@ -222,9 +222,7 @@ async def test_an_error_that_the_flow_lives_with_is_the_same_on_every_replay(sto
     assert world[1] == world[2]
 
 
-async def test_what_passes_by_itself_is_tried_three_times_and_then_not_once_more_by_its_flow(
-    store: str, world: list[Any]
-) -> None:
+async def test_a_transient_failure_of_a_step_is_tried_three_times_and_not_by_its_flow(store: str, world: list[Any]) -> None:
     @step(retry=RetryPolicy(initial_s=0.001, only_transient=True))
     async def slow() -> None:
         world.append("tries")
@@ -721,9 +719,7 @@ async def test_a_person_approves_a_call_that_no_list_names(store: str, world: li
 # --- Changed code -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_change_that_was_not_announced_stops_and_asks_and_what_is_asked_for_the_same_is_reused(
-    store: str, world: list[Any]
-) -> None:
+async def test_an_unannounced_change_stops_and_asks_and_equal_operations_are_reused(store: str, world: list[Any]) -> None:
     def shop(*, is_new: bool) -> Any:
         @step
         async def price(item: str) -> int:

@@ -160,7 +160,7 @@ async def test_a_flow_is_forked_at_a_place_and_what_people_decided_is_asked_agai
             await engine.fork(origin.id, "flow#1/2", output="approve")
 
 
-async def test_what_a_model_or_a_tool_comes_to_at_a_place_is_said_and_nothing_is_called_there(
+async def test_a_fork_replaces_the_outcome_of_a_model_or_tool_without_a_call(
     store: str, model: Providers, server: ModelServer, sent: list[str]
 ) -> None:
     @tool(effect="once", approval=True)

@@ -457,7 +457,7 @@ async def test_reminders_are_events_that_lists_show_and_one_stands_for_those_mis
         assert (wait.kind, wait.reason) == ("gate", "approval")
 
 
-async def test_a_gate_that_stays_stale_may_cancel_its_run_because_cancelling_commits_nothing(tmp_path: Path) -> None:
+async def test_a_gate_that_stays_stale_may_cancel_its_run(tmp_path: Path) -> None:
     now = Time()
     async with engine_at(tmp_path, now) as engine:
         run = await engine.start(review(timeout_hours=1, cancel_after_s=3600))

@@ -66,7 +66,7 @@ def refuse(world: list[Any]) -> Tool:
 # --- Replaying ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_handler_that_runs_again_after_a_crash_carries_on_at_the_first_operation_without_an_outcome(
+async def test_a_handler_repeated_after_a_crash_resumes_at_the_first_open_operation(
     store: str, world: list[Any], note: Tool, refuse: Tool
 ) -> None:
     seen: list[list[Any]] = []
@@ -482,7 +482,7 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("how", CHANGED)
-async def test_code_that_no_longer_matches_the_journal_is_told_both_and_nothing_is_executed(
+async def test_code_that_contradicts_the_journal_shows_both_and_executes_nothing(
     store: str, world: list[Any], note: Tool, how: str
 ) -> None:
     @tool(effect="once")
@@ -895,7 +895,7 @@ async def test_nobody_complains_of_branches_that_were_called_off_before_they_beg
     assert world == []
 
 
-async def test_a_recorded_result_is_there_at_once_for_every_later_attempt_and_each_branch_has_its_own(store: str) -> None:
+async def test_a_recorded_result_is_there_for_later_attempts_and_belongs_to_its_branch(store: str) -> None:
     seen: list[Any] = []
 
     async def work(state: Any, ctx: Any) -> str:

@@ -267,7 +267,7 @@ async def test_what_a_service_starts_is_done_in_its_lane_whoever_finds_it(settin
 
 
 @bounded
-async def test_a_fleet_that_has_no_code_for_a_step_in_line_asks_and_takes_it_back_when_it_has(settings: Settings) -> None:
+async def test_a_fleet_without_code_for_a_queued_step_asks_until_the_code_is_there(settings: Settings) -> None:
     stage = Stage()
     stage.go.set()
     wf, other = played(stage, "drawing", Demand(labels=("gpu",))), played(stage, "other", Demand())

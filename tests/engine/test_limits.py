@@ -44,7 +44,7 @@ async def stopped(run: Any, reason: str) -> dict[str, Any]:
     return shown
 
 
-async def test_branches_at_once_make_no_more_calls_than_the_cap_and_go_on_when_it_is_raised(
+async def test_parallel_branches_keep_the_cap_on_calls_and_continue_when_it_is_raised(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     async with Engine.open(store, model=model) as engine:
@@ -187,7 +187,7 @@ async def test_what_is_left_is_recorded_and_a_replay_is_told_the_same(store: str
         assert seen == [2, 2]
 
 
-async def test_a_model_that_is_told_its_budget_hears_what_is_left_and_when_to_come_to_an_end(
+async def test_a_budget_notice_shows_a_model_its_remaining_calls_and_when_to_end(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     @tool(effect="read")

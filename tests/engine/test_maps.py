@@ -391,7 +391,7 @@ async def spoilt(ctx: Context) -> Any:
         return failed.error.error_class, failed.error.message
 
 
-async def test_a_step_with_a_demand_is_done_where_that_is_and_its_flow_goes_on_with_what_it_returned(store: str) -> None:
+async def test_a_step_with_a_demand_runs_in_its_place_and_returns_its_result_to_the_flow(store: str) -> None:
     async with opened(store, workflows=[film], labels=["cpu"]) as here, opened(store, workflows=[film], labels=["gpu"]):
         run = await here.start(film, ["sea", "sky"])
         assert await run.result() == [[["sea", 3], ["sky", 3]], "SEA"]

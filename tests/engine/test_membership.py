@@ -80,9 +80,7 @@ async def test_a_branch_that_gives_up_is_begun_again_though_another_sleeps(store
         await run.until(lambda state: any(op.kind == "step" for op in state.steps[NodeName("flow")].journal.values()))
 
 
-async def test_a_piece_of_a_stream_is_not_written_by_a_process_that_has_given_up_whatever_its_code_catches(
-    store: str, lease: pytest.MonkeyPatch
-) -> None:
+async def test_a_process_that_has_given_up_writes_no_piece_of_a_stream(store: str, lease: pytest.MonkeyPatch) -> None:
     lease.setattr(membership, "_LONGEST_UNKNOWN_S", 0.01)
     go = Event()
 

@@ -49,7 +49,7 @@ def one(model: str = HAIKU, prompt: Any = "Is it bad?", **options: Any) -> Workf
 
 
 @pytest.mark.parametrize("limit", [None, "5.00"])
-async def test_a_model_without_a_known_price_is_not_called_and_the_error_says_how_to_declare_it(
+async def test_a_model_without_a_price_is_not_called_and_the_error_explains_the_remedy(
     store: str, server: ModelServer, model: Providers, limit: str | None
 ) -> None:
     async with Engine.open(store, model=model) as engine:
@@ -172,7 +172,7 @@ async def test_a_long_rate_limit_is_waited_for_without_holding_anything(
 
 
 @BOTH
-async def test_an_overloaded_model_is_tried_again_as_often_as_the_policy_says_and_never_besides(
+async def test_an_overloaded_model_is_retried_exactly_as_often_as_the_policy_allows(
     store: str, server: ModelServer, model: Providers, name: str
 ) -> None:
     server.script.add(Rule(fault=Fault("status", status=503)))
@@ -196,9 +196,7 @@ async def test_what_trying_again_cannot_mend_is_not_tried_again(
         assert len(server.calls) == 1
 
 
-async def test_a_step_that_timed_out_with_a_call_in_flight_makes_another_call_in_its_next_attempt(
-    store: str, server: ModelServer, model: Providers
-) -> None:
+async def test_a_timed_out_step_makes_a_new_call_in_its_next_attempt(store: str, server: ModelServer, model: Providers) -> None:
     async with Engine.open(store, model=model) as engine:
         await (await engine.start(one())).result()  # the client is loaded
         server.script.add(Rule(times=2, fault=Fault("hang")), Rule(text="at last"))
@@ -210,7 +208,7 @@ async def test_a_step_that_timed_out_with_a_call_in_flight_makes_another_call_in
 
 
 @pytest.mark.parametrize("clean_up", [None, RuntimeError("Cannot close")])
-async def test_an_adapter_that_forgets_its_own_time_out_is_given_up_and_the_money_stays_in_doubt(
+async def test_an_adapter_that_ignores_its_timeout_is_given_up_with_money_in_doubt(
     store: str, monkeypatch: pytest.MonkeyPatch, clean_up: Exception | None
 ) -> None:
     class Deaf:
@@ -235,7 +233,7 @@ async def test_an_adapter_that_forgets_its_own_time_out_is_given_up_and_the_mone
         assert (await engine.find(run.id)).in_doubt_nanousd == held.hold_nanousd > 0
 
 
-async def test_a_process_that_stops_with_a_call_in_flight_hands_over_without_using_up_an_attempt(
+async def test_a_stopping_process_hands_over_its_call_without_using_up_an_attempt(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     server.script.add(Rule(fault=Fault("hang")))
@@ -258,7 +256,7 @@ async def test_a_process_that_stops_with_a_call_in_flight_hands_over_without_usi
 
 
 @pytest.mark.parametrize("retry", [None, 1])
-async def test_a_process_that_lost_its_lease_before_sending_does_not_send_and_holds_nothing(
+async def test_a_process_without_its_lease_sends_no_call_and_holds_no_money(
     store: str, server: ModelServer, model: Providers, monkeypatch: pytest.MonkeyPatch, retry: int | None
 ) -> None:
     outside, frozen = Attempt.outside, []
@@ -342,7 +340,7 @@ async def test_an_answer_that_does_not_fit_is_mended_once(
 
 @BOTH
 @pytest.mark.parametrize("fault", ["wrong_schema", "unknown_tool"])
-async def test_an_answer_that_still_does_not_fit_after_one_repair_fails_as_schema_and_is_not_tried_again(
+async def test_an_unfit_answer_after_one_repair_fails_as_schema_and_is_not_retried(
     store: str, server: ModelServer, model: Providers, name: str, fault: Any
 ) -> None:
     server.script.add(Rule(fault=Fault(fault)))

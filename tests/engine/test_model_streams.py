@@ -105,7 +105,7 @@ async def test_a_call_that_nobody_is_to_hear_comes_whole_and_is_told_whole(
 
 @BOTH
 @bounded
-async def test_a_call_that_is_stopped_leaves_its_part_in_the_history_and_says_so_when_it_is_made_again(
+async def test_a_stopped_call_keeps_its_partial_text_and_its_repeat_voids_it(
     store: str, server: ModelServer, model: Providers, name: str
 ) -> None:
     """Its money stays in doubt, and the connection is closed."""
@@ -151,7 +151,7 @@ async def test_a_provider_that_is_cut_off_in_mid_sentence_leaves_what_it_had_sai
 
 @BOTH
 @bounded
-async def test_what_a_call_cost_is_known_if_its_provider_had_counted_it_when_it_was_cut_off(store: str, name: str) -> None:
+async def test_an_interrupted_call_has_a_known_cost_if_its_provider_counted_it(store: str, name: str) -> None:
     wire = Wire()
     listening = await asyncio.start_server(wire.serve, "127.0.0.1", 0)
     wire.port = listening.sockets[0].getsockname()[1]
@@ -187,7 +187,7 @@ async def test_what_a_call_cost_is_known_if_its_provider_had_counted_it_when_it_
 
 
 @bounded
-async def test_who_watches_hears_of_a_dead_process_that_its_words_are_void_and_then_the_whole_answer(
+async def test_a_watcher_sees_a_dead_processs_text_voided_and_then_the_whole_answer(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     """And who comes back with the cursor that he had in mid-sentence hears the rest once."""

@@ -88,7 +88,7 @@ def at_the_same_time(server: ModelServer) -> int:
 # --- What does not fit is not called ----------------------------------------------------------------------------------
 
 
-async def test_a_call_whose_worst_case_does_not_fit_is_not_made_and_a_raised_budget_goes_on_from_there(
+async def test_a_call_beyond_the_budget_is_not_made_and_resumes_when_it_is_raised(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     server.script.add(Rule(text="answer to {user}"))
@@ -303,7 +303,7 @@ async def test_a_refused_call_gives_its_hold_back_and_one_of_unknown_fate_keeps_
 
 @pytest.mark.parametrize("name", [HAIKU, NANO])
 @pytest.mark.parametrize("fault", ["missing_usage", "negative_usage"])
-async def test_a_reply_that_does_not_say_what_it_used_is_used_and_its_whole_hold_stays_in_doubt(
+async def test_a_reply_without_usage_is_accepted_and_its_whole_hold_stays_in_doubt(
     store: str, server: ModelServer, model: Providers, name: str, fault: Any
 ) -> None:
     server.script.add(Rule(fault=Fault(fault), text="still good"))
@@ -319,7 +319,7 @@ async def test_a_reply_that_does_not_say_what_it_used_is_used_and_its_whole_hold
         assert (row.settled_nanousd, row.in_doubt_nanousd) == (123_000, 0)
 
 
-async def test_a_repeated_call_has_another_name_and_a_hold_of_its_own_and_what_is_in_doubt_stays_counted(
+async def test_a_repeated_call_has_its_own_id_and_hold_and_older_doubts_stay_counted(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     server.script.add(Rule(times=2, fault=Fault("cut_before_reply")), Rule(text="at last"))
@@ -458,7 +458,7 @@ async def only_run(engine: Engine) -> Run:
     return engine.run(row.run)
 
 
-async def test_a_call_in_flight_at_a_kill_counts_as_spent_is_made_anew_and_given_back_when_reconciled(
+async def test_a_killed_call_is_repeated_and_counts_as_spent_until_it_is_reconciled(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     server.script.add(Rule(user="question b", times=1, fault=Fault("hang")), Rule(text="answer to {user}"))
@@ -502,7 +502,7 @@ async def test_what_was_in_flight_at_a_kill_can_be_all_the_money_there_was(
         await assert_never_above(run, limit)
 
 
-async def test_a_call_that_outlived_its_run_and_then_its_process_is_in_doubt_not_held_for_ever(
+async def test_a_call_that_outlives_its_run_and_process_ends_in_doubt_and_not_held(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     server.script.add(Rule(user="question slow", fault=Fault("hang")), Rule(text="fast"))
@@ -591,7 +591,7 @@ async def test_a_run_keeps_the_fingerprint_of_the_prices_that_it_is_held_to(
         assert started.price_fingerprint == Prices().fingerprint
 
 
-async def test_a_reply_that_cost_more_than_its_bound_is_recorded_as_it_is_and_raises_an_alarm(
+async def test_a_reply_above_its_bound_is_recorded_as_it_is_and_raises_an_alarm(
     store: str, server: ModelServer, model: Providers, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.script.add(Rule(usage=Usage(input_tokens=50_000, output_tokens=10), text="."))

@@ -469,7 +469,7 @@ async def test_a_plain_node_that_asks_without_await_fails(store: str) -> None:
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-async def test_calls_that_are_still_to_be_awaited_when_the_code_waits_or_fails_are_no_mistake(store: str) -> None:
+async def test_calls_awaited_after_a_wait_or_a_failure_are_no_mistake(store: str) -> None:
     @flow
     async def wf(ctx: Context) -> Any:
         calls = [pay(n) for n in (1, 2)]

@@ -50,7 +50,7 @@ async def test_a_step_waits_for_a_pool_until_it_is_declared_and_is_large_enough(
 
 
 @bounded
-async def test_a_step_waits_for_a_pool_that_was_known_to_be_too_small_until_it_is_large_enough(store: str) -> None:
+async def test_a_step_waits_until_its_too_small_pool_is_large_enough(store: str) -> None:
     stage = Stage()
     stage.go.set()
     wf = played(stage, "later", Demand(pools={"LATER": 3}))
@@ -227,9 +227,7 @@ async def test_what_a_fallback_has_used_counts_for_the_pools_of_the_fallback(
 
 
 @bounded
-async def test_a_cheaper_model_that_is_called_counts_for_its_own_pools_and_not_for_those_of_the_dear_one(
-    store: str, server: ModelServer, model: Providers
-) -> None:
+async def test_a_cheaper_model_counts_for_its_own_pools_only(store: str, server: ModelServer, model: Providers) -> None:
     wf = Workflow("asking", cost_limit_usd="0.0005")
     wf.node("ask", demand=Demand(pools={"DEAR": 5, "CHEAP": 5}))(
         llm_node(model="claude-opus-4-5", max_tokens=50, cheaper_models=["gpt-4.1-nano"])(lambda state: "How?")

@@ -143,7 +143,7 @@ async def guessed(place: Place, pool: DeclaredPool, *used: int) -> int | None:
         (DeclaredPool("P", "rate", 100_000, per_s=60, burst=100, counts="tokens"), (), 100),
     ],
 )
-async def test_a_step_that_says_no_amount_never_asks_for_more_than_its_pool_can_ever_give_nor_for_nothing(
+async def test_a_step_without_an_amount_asks_for_at_least_one_and_at_most_its_pool(
     place: Place, pool: DeclaredPool, used: tuple[int, ...], amount: int
 ) -> None:
     assert await guessed(place, pool, *used) == amount

@@ -320,7 +320,7 @@ def test_data_that_is_not_plain_or_too_much_is_left_out() -> None:
     assert told == Raised(__name__, "Declined", inline({"attributes": {"code": 51, "card": "visa"}}))
 
 
-def test_the_class_of_a_file_that_was_loaded_by_its_path_is_found_in_the_codes_own_module(
+def test_an_error_class_of_a_file_loaded_by_path_is_found_in_its_own_module(
     tmp_path: Path, load: Callable[[Path], Any]
 ) -> None:
     """A worker knows the file `orders.py` under another name than the script does, and on another machine another."""

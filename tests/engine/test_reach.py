@@ -98,7 +98,7 @@ def test_a_child_that_no_later_process_would_find_is_a_warning() -> None:
     assert all(each.startswith("desk.py:") and "children=" in each for each in found)
 
 
-async def test_an_effect_that_a_helper_of_another_file_made_is_undone_by_a_process_that_has_loaded_the_file(store: str) -> None:
+async def test_a_process_that_loaded_the_file_undoes_an_effect_of_its_imported_step(store: str) -> None:
     desk_rooms.books.clear()
     async with opened(store, workflows=[desk.pays_elsewhere]) as engine:
         run = await engine.start(desk.pays_elsewhere)

@@ -62,7 +62,7 @@ async def test_a_month_goes_when_it_is_cold_and_one_that_is_held_back_is_told_ab
     assert caplog.text.count(f"{HELD} cannot be archived: 1 of its runs") == 1, "once a day"
 
 
-async def test_whoever_leads_the_fleet_archives_what_is_cold_and_where_nobody_leads_whoever_serves(old: str) -> None:
+async def test_the_leader_of_a_fleet_or_a_lone_server_archives_cold_months(old: str) -> None:
     settings = Settings(retention=RetentionRules(hot_days=30))
     serving = leading(old, settings=settings) if "://" in old else archiving(old, settings)
     async with asyncio.timeout(60), serving:

@@ -403,7 +403,7 @@ async def test_a_plain_function_that_timed_out_keeps_its_slot_until_it_returns(s
     assert begun == [1, 2]
 
 
-async def test_the_step_after_a_step_starts_in_the_same_commit_even_when_every_slot_is_taken(store: str) -> None:
+async def test_the_next_step_starts_in_the_same_commit_even_when_all_slots_are_taken(store: str) -> None:
     wf = chain()
     async with Engine.open(store, slots=1) as engine:
         runs = [await engine.start(wf, {"n": n}) for n in range(5)]
@@ -414,9 +414,7 @@ async def test_the_step_after_a_step_starts_in_the_same_commit_even_when_every_s
             assert names.count("StepReady") <= 1  # the first step may have waited for a slot
 
 
-async def test_no_run_is_forgotten_that_was_ready_while_nobody_knew_whether_its_process_still_holds_its_lease(
-    store: str,
-) -> None:
+async def test_a_run_that_became_ready_during_an_unknown_lease_is_not_forgotten(store: str) -> None:
     """Nothing else ever happens in that process which would give the run its slot."""
     wf = Workflow("one")
     wf.node("only")(task(lambda state: "done"))

@@ -92,7 +92,7 @@ async def test_two_who_fire_at_once_start_one_run_for_each_time(store: str) -> N
         ]
 
 
-async def test_a_process_that_dies_before_it_has_written_down_what_it_started_leaves_no_second_run(
+async def test_a_process_that_dies_before_it_records_a_start_leaves_no_second_run(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(store, workflows=[report()]) as engine:
@@ -123,7 +123,7 @@ def dying(monkeypatch: pytest.MonkeyPatch, engine: Engine) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("overlap", ["skip", "queue", "cancel"])
-async def test_a_run_that_was_started_and_not_written_down_is_the_one_before_for_the_next_time(
+async def test_a_started_but_unrecorded_run_is_the_previous_one_for_the_next_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overlap: Any
 ) -> None:
     now = Time()

@@ -153,7 +153,7 @@ async def test_a_hold_that_does_not_fit_hurts_nothing_that_was_decided_with_it(
 
 
 @bounded
-async def test_a_call_that_does_not_fit_its_tenant_blocks_its_run_until_somebody_raises_the_limit(
+async def test_a_call_beyond_its_tenants_budget_blocks_its_run_until_the_limit_is_raised(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     server.script.add(Rule(text="answer to {user}"))

@@ -294,7 +294,7 @@ async def test_a_tool_may_ask_only_for_the_secrets_that_it_names(store: str) -> 
         assert failed.value.error.error_class == "authorization"
 
 
-async def test_a_secret_that_is_not_set_is_an_error_that_says_how_to_set_it_and_nothing_was_done(store: str) -> None:
+async def test_a_missing_secret_fails_with_the_name_of_the_variable_to_set(store: str) -> None:
     wf = Workflow("missing")
 
     @wf.node("work")

@@ -136,7 +136,7 @@ async def test_a_replay_sees_what_the_step_saw_and_writes_nothing_again(store: s
         assert [each.value for each in await engine.runtime.store.shared_values.versions("default", "board", "n")] == [1, 9]
 
 
-async def test_what_was_read_is_recorded_also_where_the_write_that_carries_it_is_decided_again(
+async def test_reads_are_recorded_even_if_the_write_beside_them_is_repeated(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(store, workflows=[read_and_count]) as engine:
@@ -308,7 +308,7 @@ async def test_a_lock_is_not_kept_while_its_step_waits(store: str) -> None:
         assert [each.value for each in await shared.versions("default", "board", "case")] == [1]
 
 
-async def test_what_was_read_under_a_lock_is_not_overwritten_where_the_lock_was_anothers_since(store: str) -> None:
+async def test_a_holder_that_lost_its_lock_does_not_overwrite_the_newer_value(store: str) -> None:
     @flow
     async def pauses(ctx, given):
         board = ctx.shared("board")

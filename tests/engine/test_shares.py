@@ -194,7 +194,7 @@ async def test_what_a_rate_brings_along_is_told_once(opened) -> None:
         assert [grant.filled for grant in a.told["RPS"] if grant is not None] == [10]
 
 
-async def test_a_job_that_does_not_fit_into_the_share_of_a_burst_waits_until_the_share_is_larger(opened) -> None:
+async def test_a_job_that_exceeds_its_share_of_a_burst_waits_until_the_share_grows(opened) -> None:
     mine, theirs = await opened(), await opened()
     await mine.lending.set_pool(RATE)
     async with placing(mine, "a") as a, placing(theirs, "b") as b:

@@ -67,7 +67,7 @@ async def test_a_call_whose_intent_was_taken_back_is_made_while_others_are_under
 
 
 @bounded
-async def test_a_step_that_was_not_begun_in_a_paused_run_begins_beside_others_when_it_is_resumed(store: str) -> None:
+async def test_a_resumed_run_starts_its_waiting_step_beside_the_others(store: str) -> None:
     stage = Stage()
     came: asyncio.Event = asyncio.Event()
 

@@ -86,7 +86,7 @@ async def test_what_is_no_workflow_is_told_what_to_give_instead(store: str, name
         assert await engine.runs() == []
 
 
-async def test_a_flow_that_is_called_where_it_is_started_is_told_to_be_given_with_its_input(store: str) -> None:
+async def test_start_refuses_a_called_flow_and_asks_for_the_flow_and_its_input(store: str) -> None:
     @flow
     async def doubled(ctx: Context, number: int) -> int:
         return 2 * number

@@ -41,9 +41,7 @@ async def asks(run: Any) -> bool:
     return bool(state.gates)
 
 
-async def test_what_was_approved_beforehand_is_made_without_a_question_so_often_and_no_more(
-    store: str, pay: Tool, paid: list[Any]
-) -> None:
+async def test_a_preapproved_call_runs_without_a_question_as_often_as_allowed(store: str, pay: Tool, paid: list[Any]) -> None:
     async with opened(store) as engine:
         granted = await engine.grant_approval("pay", for_s=3600, most=2, by="ann", when=[When("amount", "<=", 100)])
         for _ in range(2):

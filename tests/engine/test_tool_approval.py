@@ -339,7 +339,7 @@ def look() -> Tool:
     return look
 
 
-async def test_an_agent_waits_for_approval_in_the_middle_of_its_loop_and_goes_on_with_the_edited_call(
+async def test_an_agent_waits_for_approval_inside_its_loop_and_uses_the_edited_call(
     store: str, server: ModelServer, model: Providers, pay: Tool, look: Tool, paid: list[Any]
 ) -> None:
     server.script.add(PAYS, Rule(turn=2, text="all done"))
@@ -408,7 +408,7 @@ async def test_a_model_that_gives_a_tool_wrong_arguments_is_told_and_nothing_hap
 
 
 @pytest.mark.usefixtures("replays")
-async def test_code_that_no_longer_asks_for_a_call_that_a_person_has_answered_stops_and_asks(
+async def test_code_that_drops_a_call_which_a_person_answered_stops_and_asks(
     tmp_path: Path, pay: Tool, paid: list[Any]
 ) -> None:
     """What a person gave in the tool's place left nothing but the question: other code must not go on over it."""

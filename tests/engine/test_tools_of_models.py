@@ -80,7 +80,7 @@ async def test_the_tools_of_one_turn_run_at_the_same_time(store: str, server: Mo
     assert [call.turn for call in server.calls] == [1, 2]
 
 
-async def test_a_tool_that_the_node_does_not_list_is_denied_on_record_and_the_model_is_told(
+async def test_a_tool_outside_the_nodes_list_is_denied_on_record_and_to_the_model(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     world: list[str] = []

@@ -233,9 +233,7 @@ async def test_processes_that_contend_for_the_same_runs_do_each_effect_once(path
 
 
 @bounded
-async def test_a_killing_spree_among_contenders_loses_no_run_and_repeats_no_completed_effect(
-    path: Path, desk: Engine, start: Start
-) -> None:
+async def test_killing_a_contender_loses_no_run_and_repeats_no_completed_effect(path: Path, desk: Engine, start: Start) -> None:
     first, _ = await asyncio.gather(start(), start())
     runs = [await desk.start(worker.WORKFLOWS["chain"], {"n": n}) for n in range(30)]
     while len(happened(path)) < 20:
@@ -264,9 +262,7 @@ async def _in_the_world(path: Path, run: Run, call: str) -> str | None:
 
 
 @bounded
-async def test_a_process_frozen_between_intent_and_send_does_not_send_when_another_has_taken_over(
-    path: Path, desk: Engine, start: Start
-) -> None:
+async def test_a_process_frozen_before_sending_does_not_send_after_a_takeover(path: Path, desk: Engine, start: Start) -> None:
     frozen = await start(LEASE_S, worker.FREEZE)
     run = await desk.start(worker.WORKFLOWS["pay-idempotent"])
     await stopped(frozen)

@@ -122,7 +122,7 @@ async def test_a_look_that_fails_forgets_no_step_that_may_have_started(tmp_path:
 
 
 @pytest.mark.parametrize("words", [["refused"] * 4, ["lost", *["refused"] * 4]], ids=["nothing written", "nobody knows"])
-async def test_a_store_that_is_away_for_longer_than_a_command_waits_ends_no_step_and_no_process(
+async def test_a_long_absence_of_the_store_ends_no_step_and_no_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     """Whoever asks from outside is told; a step in the middle of its work has nobody to tell, and goes on when it can."""

@@ -601,7 +601,7 @@ DISTINCT = [
 
 
 @pytest.mark.parametrize(("hint", "which"), AMBIGUOUS, ids=named)
-def test_a_union_of_which_one_type_reads_back_as_another_is_refused_where_it_is_given(hint: Any, which: Any) -> None:
+def test_a_union_whose_types_read_back_as_each_other_is_refused_where_it_is_defined(hint: Any, which: Any) -> None:
     words = f"or make each a field of its own in a model: of {label(which)}, what is kept of "
     for define in (step(name="s"), step(name="s", effect="read"), tool(name="s"), task):
         with pytest.raises(UsageError, match=r"cannot be kept: name one type in place of .*" + re.escape(words)):

@@ -456,7 +456,7 @@ def asking() -> Workflow:
     return wf
 
 
-async def test_a_call_that_was_approved_beforehand_asks_nobody_and_the_next_asks_whom_it_asked(tmp_path: Path) -> None:
+async def test_a_replayed_preapproved_call_asks_no_person_and_the_next_asks_its_reviewer(tmp_path: Path) -> None:
     wf, now = asking(), Time()
     async with engine_at(tmp_path, now, workflows=[wf]) as engine:
         await engine.grant_approval("refund", for_s=30 * 86_400, most=1, by="ann")

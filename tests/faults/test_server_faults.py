@@ -100,9 +100,7 @@ def own() -> Iterator[PostgresServer]:
     [0.0, pytest.param(PATIENCE_S + 3, marks=pytest.mark.long)],
     ids=["restarted", "away for longer than a command waits"],
 )
-async def test_every_run_ends_and_every_effect_happens_once_though_the_server_stops_in_the_middle(
-    own: PostgresServer, away_s: float
-) -> None:
+async def test_server_stops_in_the_middle_lose_no_run_and_repeat_no_effect(own: PostgresServer, away_s: float) -> None:
     world: Counter[str] = Counter()
     wf = errand(world)
     async with engine_on(own.url, workflows=[wf]) as engine:
@@ -218,7 +216,7 @@ async def test_invariant_07_attempts_go_up_and_effects_happen_once_across_a_fail
 
 
 @bounded
-async def test_runs_behind_a_pooler_that_lends_a_connection_for_a_transaction_do_all_they_did(pooled_database: str) -> None:
+async def test_runs_behind_a_transaction_pooler_complete_each_effect_once(pooled_database: str) -> None:
     world: Counter[str] = Counter()
     wf = errand(world)
     async with engine_on(pooled_database, workflows=[wf]) as one, engine_on(pooled_database, workflows=[wf]) as two:

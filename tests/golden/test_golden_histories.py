@@ -75,7 +75,7 @@ def test_no_field_of_an_event_hides_what_is_said_of_its_place(name: str) -> None
 
 
 @pytest.mark.parametrize("kind", get_args(AnyEvent))
-def test_a_field_that_is_called_like_something_of_the_place_has_another_name_beside_it(kind: Any) -> None:
+def test_an_event_field_that_shares_a_name_with_its_place_is_shown_under_another(kind: Any) -> None:
     place = {"seq", "at", "type", "trace_id", "verified", "run_id", "workflow", "cursor"}
     hidden = place.intersection(kind.__struct_fields__) - {*view.SHOWN_AS.get(kind.__name__, {})}
     assert hidden <= ({"workflow"} if kind is RunStarted else set()), "a name in SHOWN_AS is missing"

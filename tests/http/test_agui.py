@@ -346,9 +346,7 @@ async def test_the_same_message_again_is_one_message_and_the_client_has_nothing_
         assert (failed[-1].type, failed[-1].code) == (EventType.RUN_ERROR, "failed")
 
 
-async def test_a_gate_is_an_interrupt_whose_answer_is_bound_to_what_was_shown_and_passes_the_reviewers(
-    tmp_path: Path, server: ModelServer
-) -> None:
+async def test_a_gate_is_an_interrupt_bound_to_its_shown_content_and_its_reviewers(tmp_path: Path, server: ModelServer) -> None:
     server.script.add(
         Rule(turn=1, text="I pay.", tool_calls=(ToolCall("pay", {"who": "ida"}),)), Rule(turn=2, text="It is paid.")
     )
@@ -443,9 +441,7 @@ async def test_an_approval_of_two_leaves_the_question_open_for_another_person(tm
         assert (await told(ann, "watched", approval))[-1].result == "5 by clients.ann, clients.bob"
 
 
-async def test_an_edit_is_a_question_to_a_third_person_and_the_thread_is_told_what_it_shows(
-    tmp_path: Path, server: ModelServer
-) -> None:
+async def test_an_edit_asks_a_third_person_and_the_thread_shows_its_content(tmp_path: Path, server: ModelServer) -> None:
     async with (
         served(tmp_path, server) as port,
         port.asked("ann" * 4) as ann,
@@ -715,7 +711,7 @@ def calls_of(events: list[Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("agent", ["clerk", "quiet"])
-async def test_a_front_end_s_tool_is_called_beside_the_agent_s_own_and_its_answer_is_the_result(
+async def test_a_front_end_tool_runs_beside_the_agents_own_and_returns_its_result(
     tmp_path: Path, server: ModelServer, agent: str
 ) -> None:
     """Whether the agent is heard as it speaks or not; the same answer again decides nothing new."""

@@ -315,7 +315,7 @@ async def _all(api: Asked, path: str, **headers: str) -> list[tuple[str, str | N
     return [each async for each in api.events(path, **headers)]
 
 
-async def test_a_signal_is_taken_once_under_its_key_and_only_with_data_that_the_run_waits_for(api: Asked) -> None:
+async def test_a_signal_counts_once_under_its_key_and_needs_the_expected_data(api: Asked) -> None:
     run = (await api.post("/runs", {"workflow": "rated"}, wait_s=10))["run_id"]
     rating = f"/runs/{run}/signals/rating"
     for wrong in ({"data": "five"}, {}, {"data": 5.5, "key": "k"}):

@@ -66,7 +66,7 @@ async def paid(api: Asked, **given: int) -> Any:
     return await api.post("/runs", {"workflow": "payday", "input": given}, wait_s=10)
 
 
-async def test_a_call_that_was_approved_beforehand_is_not_asked_about_until_that_is_revoked(port: Port) -> None:
+async def test_a_preapproved_call_is_not_asked_about_until_the_approval_is_revoked(port: Port) -> None:
     async with asking(port, "ida", "admin") as (ida, admin):
         when = [{"argument": "amount", "compared": "<=", "value": 100}]
         granted = await ida.post(

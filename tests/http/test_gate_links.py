@@ -157,7 +157,7 @@ async def test_a_link_decides_its_gate_once_and_the_same_again_is_answered_alike
         assert ("MakeGateLink", shown["gate_id"], "clients.mails", True, "done") in deeds
 
 
-async def test_a_link_of_a_gate_that_was_taken_back_or_is_over_opens_nothing_and_a_link_is_for_one_thing(port: Port) -> None:
+async def test_a_revoked_or_expired_link_of_a_gate_opens_nothing_and_fits_one_purpose(port: Port) -> None:
     async with asking(port, "mails", "admin", "") as (mails, admin, stranger):
         run, gate = await waiting(mails)
         made = await mails.post(f"{gate}/link", {"reviewer": "ida"})

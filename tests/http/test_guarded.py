@@ -341,7 +341,7 @@ async def test_reads_of_a_tenant_leave_connections_for_those_of_others(guarded: 
 
 
 @IN_A_ROLE
-async def test_a_read_that_takes_too_long_ends_at_the_database_too_and_costs_no_other_connection(
+async def test_a_slow_read_is_ended_at_the_database_and_costs_no_other_connection(
     guarded: str, role: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sleeps = f"{SLEEPS} -- {role}"

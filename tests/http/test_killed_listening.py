@@ -41,7 +41,7 @@ def words(told: list[View], source: str) -> str:
     return "".join(each["text"] for each in told if each["kind"] == "text" and each["source"] == source)
 
 
-async def test_nothing_is_missed_and_nothing_told_twice_when_who_tells_and_who_works_are_killed(tmp_path: Path) -> None:
+async def test_a_listener_misses_and_repeats_nothing_when_server_and_worker_are_killed(tmp_path: Path) -> None:
     """In mid-sentence: first the process that serves, then the one that asks the model."""
     store, told = f"sqlite:///{tmp_path}/runs.db", list[View]()
     with ModelServer(

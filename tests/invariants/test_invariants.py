@@ -54,7 +54,7 @@ async def say(path: Path, *words: str) -> str:
 
 
 @bounded
-async def test_invariant_01_an_acknowledged_start_decision_or_signal_survives_kill_9_of_every_process(path: Path) -> None:
+async def test_invariant_01_an_acknowledged_start_decision_or_signal_survives_kill_9(path: Path) -> None:
     id_ = await say(path, "start")
     async with opened(str(path), workflows=[asking.workflow()]) as engine:
         gate = await gate_of(engine.run(id_))
@@ -124,7 +124,7 @@ async def test_invariant_03_rows_equal_the_folded_state_after_any_crash(path: Pa
 
 
 @bounded
-async def test_invariant_05_a_stale_attempt_brings_no_result_and_no_intent_but_an_outcome_once(store: str) -> None:
+async def test_invariant_05_a_stale_attempt_adds_no_result_or_intent_and_one_outcome(store: str) -> None:
     wf = Workflow("slow")
     asked: list[str] = []
     answer, go_on = asyncio.Event(), asyncio.Event()
@@ -470,7 +470,7 @@ async def test_invariant_18_but_for_a_failed_run_that_somebody_takes_up(store: s
     assert done == ["before", "work", "more"]
 
 
-async def test_invariant_21_poison_work_is_parked_after_its_attempts_and_a_replay_keeps_its_keys(store: str) -> None:
+async def test_invariant_21_poison_work_is_parked_and_a_replay_keeps_its_keys(store: str) -> None:
     wf = Workflow("poison", on_exhausted="dead_letter")
     asked: list[str] = []
 

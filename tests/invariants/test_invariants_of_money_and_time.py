@@ -105,9 +105,7 @@ async def test_invariant_13_a_hold_settles_at_most_once(store: str, server: Mode
 # --- Time -------------------------------------------------------------------------------------------------------------
 
 
-async def test_invariant_16_a_timer_of_thirty_days_fires_once_and_not_early_across_restarts_and_clock_jumps(
-    tmp_path: Path,
-) -> None:
+async def test_invariant_16_a_timer_of_thirty_days_fires_once_and_never_early(tmp_path: Path) -> None:
     now, woken = Time(), []
     wf = Workflow("sleeper")
 
@@ -175,7 +173,7 @@ async def test_invariant_17_a_wait_holds_no_worker_task_lock_connection_or_pool(
 # --- Old histories and changed code -----------------------------------------------------------------------------------
 
 
-async def test_invariant_24_an_old_history_meets_changed_code_with_a_question_or_correct_behaviour(tmp_path: Path) -> None:
+async def test_invariant_24_changed_code_asks_or_behaves_correctly_on_an_old_history(tmp_path: Path) -> None:
     done: list[str] = []
 
     def version(number: int, *, says: str = "hello", more: bool = False) -> Workflow:

@@ -94,7 +94,7 @@ def test_the_first_token_above_a_threshold_makes_all_of_them_dearer(prices: Pric
     assert sonnet.cost_nanousd(Usage(200_001, 100)) == 200_001 * 6_000 + 100 * 22_500
 
 
-def test_the_worst_case_is_priced_at_its_own_tier_and_at_the_rate_of_writing_to_a_cache(prices: Prices) -> None:
+def test_the_worst_case_uses_the_price_of_its_tier_and_of_cache_writes(prices: Prices) -> None:
     sonnet = prices.of("claude-sonnet-4-5")
     assert sonnet.worst_case_nanousd(200_000, 1_000) == 200_000 * 3_750 + 1_000 * 15_000
     assert sonnet.worst_case_nanousd(200_001, 1_000) == 200_001 * 7_500 + 1_000 * 22_500

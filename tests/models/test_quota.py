@@ -77,7 +77,7 @@ def test_what_a_call_has_used_is_counted_by_what_each_pool_counts() -> None:
     assert reserved.used == {"T": 420, "I": 400, "R": 1, "C": 1}
 
 
-def test_a_call_without_figures_counts_as_all_of_it_one_that_was_refused_as_a_request_and_one_unsent_as_nothing() -> None:
+def test_a_call_counts_in_full_without_figures_as_one_when_refused_and_zero_unsent() -> None:
     quotas = Quotas()
     call, reserved = lent(quotas, TOKENS, REQUESTS)
     quotas.used(call, HAIKU, None)
@@ -89,7 +89,7 @@ def test_a_call_without_figures_counts_as_all_of_it_one_that_was_refused_as_a_re
 
 
 @pytest.mark.parametrize(("pools", "closed"), [(ALL[:4], ["T", "I"]), ([REQUESTS, CALLS], ["R"]), ([CALLS], ["C"])])
-def test_a_provider_that_takes_no_more_closes_the_pools_of_the_model_where_there_are_any(
+def test_an_exhausted_provider_closes_the_pools_of_its_model_if_there_are_any(
     pools: list[DeclaredPool], closed: list[str]
 ) -> None:
     assert Quotas().closed(HAIKU, pools, 7.5, 0) == (closed, 7.5)

@@ -169,7 +169,7 @@ def test_a_leader_that_has_just_begun_knows_from_the_workers_what_is_in_use() ->
     assert steps(lane.placements(1, UNTIL_MS)) == {"a": ["1", "2"]}
 
 
-def test_a_step_that_never_came_to_its_worker_takes_nothing_for_long_and_is_found_again() -> None:
+def test_a_step_that_never_reached_its_worker_frees_its_room_and_is_placed_again() -> None:
     lane = a_lane()
     lane.workers.report(worker("a", 5), 0)
     lane.find([step("1", cpu_m=1000)], 0)
@@ -181,7 +181,7 @@ def test_a_step_that_never_came_to_its_worker_takes_nothing_for_long_and_is_foun
     assert steps(lane.placements(0.3, UNTIL_MS)) == {"a": ["1"]}
 
 
-def test_what_a_worker_has_that_says_nothing_stays_its_own_and_it_is_given_nothing_more() -> None:
+def test_a_silent_worker_keeps_its_steps_and_gets_no_more() -> None:
     lane = a_lane()
     lane.scheduler.set_pool("P", "slots", 1, 0)
     held = (step("old", pools={"P": 1}),)
@@ -205,7 +205,7 @@ def test_what_a_worker_had_that_is_gone_is_free() -> None:
     assert steps(lane.placements(0, UNTIL_MS)) == {"b": ["1"]}
 
 
-def test_a_step_that_waits_while_a_dead_worker_says_it_holds_it_is_placed_once_that_is_forgotten() -> None:
+def test_a_step_claimed_by_a_forgotten_dead_worker_is_placed_again() -> None:
     """A worker that stood still beyond its lease wakes, and its last word of before comes late."""
     lane = a_lane()
     lane.find([step("1")], 0)
@@ -236,7 +236,7 @@ WORDS = st.one_of(
 
 
 @given(st.lists(WORDS, max_size=60))
-def test_whatever_is_said_jobs_go_once_in_order_to_who_can_run_them_and_no_slot_is_given_twice(words) -> None:
+def test_jobs_go_once_in_order_to_able_workers_and_no_slot_is_given_twice(words) -> None:
     lane = a_lane()
     waiting: dict[str, list[str]] = defaultdict(list)
     known: dict[str, tuple[int, frozenset[str]]] = {}

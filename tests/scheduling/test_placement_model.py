@@ -325,7 +325,7 @@ TestBooks = Books.TestCase
 TestBooks.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 
 
-def test_a_reservation_that_another_waits_for_is_found_behind_those_who_are_not_let_pass() -> None:
+def test_a_reservation_that_blocks_another_is_found_behind_held_back_steps() -> None:
     """Two that have waited long keep what the other is short of; the one that goes first does not stand first in line."""
     books = Books()
     books.begin("least_loaded", Capacity("a", frozenset(ABLE), frozenset(), frozenset(), 0, 2000, 0, 0), 2)
@@ -343,7 +343,7 @@ def test_a_reservation_that_another_waits_for_is_found_behind_those_who_are_not_
     books.teardown()
 
 
-def test_a_reservation_that_goes_before_another_is_woken_when_the_pool_has_enough_for_it_alone() -> None:
+def test_a_first_reservation_wakes_when_the_pool_has_enough_for_it_alone() -> None:
     """The pool never has enough for both, and neither can go without what the other is short of."""
     books = Books()
     books.begin("least_loaded", Capacity("a", frozenset("g"), frozenset(), frozenset(), 0, 2000, 0, 0), 2)

@@ -292,7 +292,7 @@ async def test_a_key_acts_in_no_role_that_its_maker_has_not(world: World) -> Non
         await tell(who, RotateKey("reads"))
 
 
-async def test_a_schedule_whose_tenant_s_key_is_gone_is_deleted_by_who_reaches_all_workflows(tmp_path: Path) -> None:
+async def test_a_principal_of_all_workflows_deletes_a_schedule_without_its_tenants_key(tmp_path: Path) -> None:
     store, keys = str(tmp_path / "runs.db"), tmp_path / "keys.toml"
     async with Engine.open(store, workflows=[quick], settings=written(keys, "default", ACME)) as engine:
         for name in ("nightly", "weekly"):

@@ -366,7 +366,7 @@ def test_a_message_that_is_answered_twice_is_found(found: Found, monkeypatch: py
 
 
 @pytest.mark.parametrize("reopens", [True, False])
-def test_a_message_is_told_again_only_to_a_run_that_is_taken_up_again_and_has_not_read_it(reopens: bool) -> None:
+def test_a_message_is_repeated_only_to_a_reopened_run_that_has_not_read_it(reopens: bool) -> None:
     """A conversation goes on with such a run (seed 61214324 of talks, which was a false alarm)."""
     loop = SimulatedLoop(Random(1))  # type: ignore[abstract]
     auditor, books, run = Auditor(loop, Disk(loop.time)), Books(program_of()().workflow.graph), RunId("a run")

@@ -376,9 +376,7 @@ class StoreConformance:
         await put(store, story.hold(40, "1"))
         assert (await store.scopes.balances([MONTH]))[0].left == 0
 
-    async def test_tokens_are_charged_in_scopes_of_their_own_and_neither_unit_lets_the_other_pass(
-        self, connect: Connect
-    ) -> None:
+    async def test_tokens_have_scopes_of_their_own_and_each_unit_enforces_its_limit(self, connect: Connect) -> None:
         store, story = await connect(), Story()
         tokens = in_tokens(DAY)
         await store.scopes.set_limit(in_tokens(DAYS), 500)
@@ -518,9 +516,7 @@ class StoreConformance:
         assert await theirs.scopes.agents(TEAM) == []
         assert await theirs.scopes.balances([TEAM]) == [ScopeRow(TEAM, None, 0, 90)]
 
-    async def test_what_agents_lend_moves_their_limits_in_the_append_of_the_call_and_goes_back_when_it_is_closed(
-        self, connect: Connect
-    ) -> None:
+    async def test_a_call_moves_lent_limits_in_its_append_and_returns_them_when_it_closes(self, connect: Connect) -> None:
         mine, theirs, writer = await connect(), await connect(), Story()
         await mine.scopes.allot(TEAM, 300, TRIO)
         await put(mine, writer.start(shared=(TEAM,), agent="writer"))
@@ -860,7 +856,7 @@ class StoreConformance:
         assert await store.log.append([append]) == [None]
         assert len(await store.shared_values.versions("acme", "board", "case")) == 1
 
-    async def test_a_lock_is_had_by_one_until_its_time_is_up_and_each_grant_has_a_higher_number(self, connect: Connect) -> None:
+    async def test_a_lock_has_one_holder_until_its_time_is_up_and_each_grant_a_higher_number(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         name = ("acme", "board", "case")
         first = await mine.shared_values.lock(*name, "ann", 60_000)

@@ -57,7 +57,7 @@ async def place(database: str) -> AsyncIterator[Place]:
     await store.aclose()
 
 
-async def test_a_tail_tells_what_was_archived_since_it_was_committed_and_not_what_was_pruned(place: Place) -> None:
+async def test_a_tail_returns_newly_archived_events_but_no_pruned_ones(place: Place) -> None:
     (old,), (young,) = await ended(place.store, 1), await ended(place.store, 1, NEXT_MS)
     for month in (MONTH, NEXT):
         assert await place.has_partition(month)

@@ -562,7 +562,7 @@ async def test_months_are_removed_where_large_payloads_are_but_for_what_is_still
     assert [path.name for path in there.rglob("*") if path.is_file()] == [large]
 
 
-async def test_the_outcome_of_a_tenant_wide_effect_outlives_the_month_in_which_it_was_stored(place: Place) -> None:
+async def test_the_outcome_of_a_tenant_wide_effect_outlives_the_month_of_its_payload(place: Place) -> None:
     (story,) = await ended(place.store, 1)
     large, other = [await place.store.blobs.put("acme", MONTH, content) for content in (b"outcome", b"other")]
     await kept(place, story, large)

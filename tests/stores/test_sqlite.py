@@ -208,7 +208,7 @@ async def test_processes_that_open_a_new_store_at_the_same_instant_all_succeed(
     assert {row.run for row in await store.views.runs()} == {run for run, _ in started}
 
 
-async def test_a_store_that_many_open_and_put_away_at_once_never_seems_to_have_lost_its_log(path: Path) -> None:
+async def test_concurrent_opens_and_closes_of_a_store_never_report_a_lost_log(path: Path) -> None:
     async def come_and_go() -> None:
         for _ in range(40):
             store = await SqliteStore.connect(path)
@@ -477,7 +477,7 @@ async def read_everything(path: Path, stories: Sequence[Story]) -> None:
         await store.aclose()
 
 
-async def test_a_file_that_was_cut_off_or_written_into_is_refused_with_the_way_to_save_what_is_left(path: Path) -> None:
+async def test_a_damaged_file_is_refused_with_the_way_to_save_its_contents(path: Path) -> None:
     store, stories = await SqliteStore.connect(path), [Story() for _ in range(50)]
     await store.log.append([story.start(text="x" * 3000) for story in stories])
     await store.aclose()
@@ -864,7 +864,7 @@ def long(db: apsw.Connection) -> object:
     return READ
 
 
-async def test_what_a_tenant_reads_for_long_ends_and_keeps_neither_others_nor_the_engine_from_reading(
+async def test_a_long_read_of_a_tenant_ends_and_blocks_neither_others_nor_the_engine(
     path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, story = await opened(path), Story()

@@ -105,7 +105,7 @@ async def test_a_run_that_ended_lately_holds_its_month_back_until_every_tail_has
     assert (await administration.archive(MONTH)).runs == 1
 
 
-async def test_a_long_history_leaves_piece_by_piece_and_is_whole_whenever_that_is_cut_short(
+async def test_a_long_history_is_archived_in_pieces_and_is_whole_after_any_interruption(
     store: SqliteStore, administration: SqliteAdministration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (story,) = await ended(store, 1)

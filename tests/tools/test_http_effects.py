@@ -95,7 +95,7 @@ LOST = [
 
 
 @pytest.mark.parametrize(("how", "given"), LOST)
-async def test_a_lost_reply_of_an_idempotent_call_is_asked_for_again_under_its_key_and_done_once(
+async def test_a_lost_idempotent_reply_is_requested_again_with_its_key_and_acts_once(
     store: str, how: Any, given: dict[str, Any]
 ) -> None:
     with Server(how, how) as server:
@@ -267,7 +267,7 @@ async def test_a_server_that_is_still_at_the_first_try_is_asked_again(store: str
 @pytest.mark.parametrize(
     "body", [raw(200, b"\x00\xff", kind="image/png"), raw(200, b"{", kind="application/json"), raw(200, b"x" * 3000)]
 )
-async def test_an_answer_that_is_of_no_use_is_an_unknown_outcome_because_it_probably_happened(store: str, body: bytes) -> None:
+async def test_an_unusable_answer_is_an_unknown_outcome_because_the_effect_is_likely(store: str, body: bytes) -> None:
     with Server(sends(body)) as server:
         async with opened(store) as engine:
             run = await engine.start(pays(server, "once", max_response_bytes=2000))

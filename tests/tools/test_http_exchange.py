@@ -47,9 +47,7 @@ async def test_a_read_follows_a_redirect_within_its_server(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", [307, 308])
-async def test_a_request_that_changes_something_is_repeated_elsewhere_only_where_the_server_says_that_it_has_not_acted(
-    code: int,
-) -> None:
+async def test_a_changing_request_follows_a_redirect_only_if_the_server_has_not_acted(code: int) -> None:
     with Server(says(code, Location="/there")) as server:
         assert (await exchange(to(server, "POST"), OPEN)).status == 200
     assert [(asked.method, asked.target, asked.body) for asked in server.asked] == [
@@ -285,7 +283,7 @@ def test_a_network_that_is_allowed_lets_in_what_is_in_it_and_no_more() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "0177.0.0.1"])
-async def test_a_private_address_is_refused_however_it_is_written_and_nobody_is_connected_to(host: str) -> None:
+async def test_a_private_address_is_refused_in_every_notation_without_a_connection(host: str) -> None:
     with Server() as server:
         with pytest.raises(ToolFailed, match="is at no public address") as problem:
             await exchange(to(server, host=host), OPEN._replace(private=()))

@@ -138,7 +138,7 @@ class Payment(BaseModel):
     note: str | None = None
 
 
-def test_a_models_fields_are_sent_under_their_aliases_with_their_defaults_but_without_an_unset_none() -> None:
+def test_fields_are_sent_by_alias_with_their_defaults_and_without_an_unset_none() -> None:
     made = http_tool("call", "POST", HOME, parameters=Payment)
     assert set(made.schema["properties"]) == {"amountCents", "currency", "note"}
     assert made.arguments({"amountCents": 5}) == {"amountCents": 5, "currency": "EUR"}

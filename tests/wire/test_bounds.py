@@ -231,7 +231,7 @@ async def test_so_many_calls_of_a_job_may_be_on_their_way_and_the_next_is_refuse
     assert await done == "done"
 
 
-async def test_a_worker_that_asks_faster_than_it_can_be_answered_is_lost_and_its_work_is_anothers() -> None:
+async def test_a_worker_that_asks_too_fast_is_lost_and_another_gets_its_work() -> None:
     registry = WorkerRegistry(PATIENT)
     hand, answers = Hand(registry), Answers()
     done = await begun(registry, answers)
@@ -262,7 +262,7 @@ async def test_a_worker_that_tells_more_than_is_read_loses_lines_and_nothing_els
 # --- How large anything may be ----------------------------------------------------------------------------------------
 
 
-async def test_arguments_that_fit_into_no_message_are_refused_before_a_worker_hears_of_them() -> None:
+async def test_arguments_too_large_for_a_message_are_refused_before_a_worker_gets_them() -> None:
     registry = WorkerRegistry(PATIENT)
     hand = Hand(registry)
     with pytest.raises(InvalidInput, match=rf"have {MESSAGE_BYTES} bytes, and a message at most {MESSAGE_BYTES}"):

@@ -70,7 +70,7 @@ async def test_the_server_and_each_of_its_services_are_up_for_who_has_no_token(p
         unknown.cancel()
 
 
-async def test_it_is_down_while_the_process_starts_stops_has_given_up_or_does_not_reach_its_store(port: Port) -> None:  # noqa: F811
+async def test_health_is_down_while_a_process_starts_stops_fails_or_misses_its_store(port: Port) -> None:  # noqa: F811
     problem: list[Exception] = []
     given_up: list[Exception] = []
 

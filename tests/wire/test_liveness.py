@@ -132,7 +132,7 @@ async def test_a_result_whose_stream_broke_is_said_again(client: Client, hire: H
         assert (view.output["pid"], len(await held.lines(1))) == (worker.pid, 1)
 
 
-async def test_a_worker_that_is_away_for_longer_than_its_lease_is_told_that_its_job_is_anothers(
+async def test_a_worker_beyond_its_lease_learns_that_another_has_its_job(
     client: Client, hire: Hire, held: Held, server: Server
 ) -> None:
     with TcpProxy(server.port) as proxy:

@@ -66,7 +66,7 @@ async def test_its_job_is_called_off_when_the_run_is_cancelled(client: Client, n
     assert (await asyncio.to_thread(until, begun, 2))[1].startswith("cancelled ")
 
 
-async def test_its_job_goes_to_another_when_it_is_killed_and_it_finishes_what_it_has_when_it_is_stopped(
+async def test_a_killed_workers_job_goes_to_another_and_a_stopped_worker_finishes_its_own(
     client: Client, node: Node, tmp_path: Path
 ) -> None:
     first = node("victim")

@@ -86,7 +86,7 @@ async def test_an_expression_in_a_list_that_gives_a_list_stands_for_its_entries(
     assert [combination["log"] for combination in done.jobs["work"]["combinations"]] == logs
 
 
-async def test_a_list_in_a_list_is_spliced_one_level_deep_and_only_where_an_expression_gives_it(store: str) -> None:
+async def test_an_expression_splices_its_nested_list_one_level_deep(store: str) -> None:
     text = """
     jobs:
       work:

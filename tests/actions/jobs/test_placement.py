@@ -46,7 +46,7 @@ def test_what_a_job_says_is_what_its_node_asks_for() -> None:
     )
 
 
-def test_a_job_that_runs_on_any_asks_for_a_shell_alone_and_the_end_of_a_run_for_nothing() -> None:
+def test_a_job_on_any_needs_only_a_shell_and_the_end_of_a_run_needs_nothing() -> None:
     assert demand("runs-on: any") == Demand(task=SHELL)
     assert workflow(JOB.format("runs-on: gpu")).graph.nodes[NodeName("run.end")].demand == NOTHING
     assert workflow(JOB.format("runs-on: gpu")).runs_on == ()
@@ -64,7 +64,7 @@ def test_a_job_that_runs_on_any_asks_for_a_shell_alone_and_the_end_of_a_run_for_
         (f"strategy: {{matrix: {{n: {list(range(40))}}}}}", 32),
     ],
 )
-def test_combinations_that_share_a_step_take_together_what_those_that_run_at_once_take(strategy: str, times: int) -> None:
+def test_combinations_in_one_step_need_the_sum_of_those_that_run_at_once(strategy: str, times: int) -> None:
     said = f"{strategy}, runs-on: gpu, resources: {{cpu: 10, memory: 20, gpus: 1, tags: [t]}}, pools: {{P: 3}}"
     assert demand_together(said) == Demand(
         labels=("gpu",), tags=("t",), cpu_m=10 * times, memory_mb=20 * times, gpus=times, pools={"P": 3 * times}, task=SHELL

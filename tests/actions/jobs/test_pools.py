@@ -22,7 +22,7 @@ jobs:
 
 
 @bounded
-async def test_a_script_is_told_what_its_job_has_of_pools_and_what_it_says_of_its_use_is_learned(store: str) -> None:
+async def test_a_script_sees_its_share_of_pools_and_its_reported_use_is_learned(store: str) -> None:
     made = workflow(FILE)
     async with opened(store, workflows=[made]) as engine:
         await engine.set_pool("TPM", rate=60_000, per_s=60, burst=2_000)

@@ -149,9 +149,7 @@ async def test_what_is_written_out_is_what_each_combination_asks_for(store: str)
     assert made.graph.demands == (Demand(labels=("gpu",), pools={"P": 3}, task=SHELL),), "for those who look for workers"
 
 
-async def test_a_failure_stops_combinations_in_other_processes_and_their_steps_for_that_run(
-    database: str, tmp_path: Path
-) -> None:
+async def test_a_failure_stops_combinations_and_their_steps_in_other_processes(database: str, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     made = workflow(f"""
     jobs:

@@ -72,7 +72,7 @@ async def test_the_environment_of_a_step_comes_from_the_nearest_place(store: str
     assert done.jobs["job"]["log"].splitlines() == ["job", "workflow job file step file job step", "file"]
 
 
-async def test_what_a_step_adds_to_the_path_is_there_for_later_steps_and_its_summary_is_kept(store: str) -> None:
+async def test_a_step_extends_the_path_of_later_steps_and_its_summary_is_kept(store: str) -> None:
     steps = """
       - run: |
           mkdir one two; printf '#!/bin/sh\\necho "$0"\\n' > one/tool; cp one/tool two/tool; chmod +x */tool
@@ -124,7 +124,7 @@ async def test_a_condition_may_be_written_as_the_schema_allows(store: str, asked
     assert outcomes(done)["a"][0] == ("success" if runs else "skipped")
 
 
-async def test_a_process_of_a_step_is_held_to_the_limits_of_its_job_and_else_to_those_of_the_settings(store: str) -> None:
+async def test_the_limits_of_a_job_bind_its_processes_and_the_settings_fill_the_gaps(store: str) -> None:
     done = await ran(
         """
     jobs:

@@ -92,7 +92,7 @@ async def test_a_step_that_runs_once_is_not_repeated_by_a_retry_and_gives_what_i
     assert ended.jobs["work"]["log"].splitlines()[-1] == "E-1 R-1"
 
 
-async def test_a_step_that_runs_once_and_failed_stays_failed_and_its_job_is_not_tried_again(store: str, outside: Path) -> None:
+async def test_a_failed_step_that_runs_once_stays_failed_and_its_job_is_not_retried(store: str, outside: Path) -> None:
     text = f"""
     jobs:
       work:
@@ -267,7 +267,7 @@ def test_after_a_crash_a_job_begins_anew_and_what_runs_once_is_not_run_again(
         pytest.param("reject", None, ["plain"], marks=pytest.mark.long),
     ],
 )
-async def test_a_crash_in_the_middle_of_a_step_that_runs_once_asks_a_person_whose_answer_counts(
+async def test_a_crash_inside_a_step_that_runs_once_asks_a_person_and_obeys_the_answer(
     store: str, tmp_path: Path, outside: Path, begun: Any, decision: str, data: Any, after: list[str]
 ) -> None:
     file, marker = tmp_path / "file.yaml", tmp_path / "marker"
@@ -411,9 +411,7 @@ async def test_on_postgresql_it_is_the_same(database: str, outside: Path) -> Non
     assert sorted(world(outside)) == ["once 1", "once 2"]
 
 
-async def test_a_failed_run_that_is_taken_up_runs_its_failed_jobs_again_and_what_was_left_out_for_their_sake(
-    store: str, outside: Path
-) -> None:
+async def test_a_retried_run_repeats_failed_jobs_and_the_jobs_skipped_because_of_them(store: str, outside: Path) -> None:
     mended = outside.with_suffix(".mended")
     text = f"""
     jobs:

@@ -60,7 +60,7 @@ async def ended(text: str, memory_mb: int = 0, cpu_m: int = 0) -> tuple[Ending, 
 FILL = "import signal, sys; held = b'x' * (int(sys.argv[1]) << 20); print('held', flush=True); sys.argv[2:] and signal.pause()"
 
 
-async def test_processes_that_together_use_more_memory_than_their_job_asks_for_are_ended_and_it_is_said() -> None:
+async def test_processes_that_exceed_their_jobs_memory_together_are_ended_with_a_reason() -> None:
     """Each of the two has less than all of it. Which of them the kernel ends is its affair."""
     place("memory")
     keep = f'"$PYTHON" -c "{FILL}" 60 until-ended'

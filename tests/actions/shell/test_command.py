@@ -56,7 +56,7 @@ def test_a_shell_that_is_not_there_is_named(shell: str | None, tmp_path: Path) -
         find(shell, str(tmp_path), str(tmp_path))
 
 
-def test_a_script_gets_a_few_variables_of_its_worker_then_what_it_is_given_then_the_runners_own() -> None:
+def test_a_script_gets_few_worker_variables_then_its_own_then_those_of_the_runner() -> None:
     worker = {"PATH": "/bin", "HOME": "/root", "ANTHROPIC_API_KEY": "sk-1", "HOLDFAST_STORE": "x", "LD_PRELOAD": "y"}
     given = {"HOME": "/home", "HOLDFAST_RUN": "forged", "MINE": "1"}
     assert environment_of(worker, given, {"HOLDFAST_RUN": "r"}) == {

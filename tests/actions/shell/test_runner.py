@@ -138,7 +138,7 @@ async def test_a_script_sees_its_variables_and_nothing_of_its_workers_secrets(mo
     assert seen["GITHUB_ENV"].startswith("/")
 
 
-async def test_a_script_has_no_input_no_file_of_its_worker_no_core_file_and_ignores_no_signal(
+async def test_a_script_starts_without_input_open_files_core_dumps_or_ignored_signals(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
@@ -460,7 +460,7 @@ async def test_a_worker_that_is_busy_does_not_lengthen_a_time_out(tmp_path: Path
     assert (await task).timed_out
 
 
-async def test_what_a_script_leaves_behind_is_ended_after_a_while_and_its_pipe_is_not_waited_for(tmp_path: Path) -> None:
+async def test_processes_that_outlive_their_script_are_ended_and_do_not_delay_it(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     ending = await ending_of(f"sleep 300 & echo $! >> {pids}; (setsid sleep 300 & echo $! >> {pids}); exit 0")
     assert (ending.succeeded, ending.left_over, ending.log.unread) == (True, 2, False)
@@ -550,7 +550,7 @@ async def test_a_worker_killed_with_kill_9_leaves_no_process_and_no_folder(tmp_p
 
 
 @pytest.mark.parametrize("how", ["KILL", "STOP"])
-async def test_a_script_that_kills_or_stops_its_supervisor_is_ended_and_nobody_claims_to_know(
+async def test_a_script_that_kills_its_supervisor_is_ended_with_an_unknown_outcome(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "_SLACK_S", -100.0)  # two seconds of patience, long before the supervisor's own time-out

@@ -368,7 +368,7 @@ def test_what_follows_from_what_is_refused_or_wrong_is_no_further_mistake(first:
     assert found.path.startswith("jobs.a")
 
 
-def test_what_is_read_of_steps_a_matrix_or_services_that_are_wrong_is_no_further_mistake() -> None:
+def test_a_reference_to_a_broken_step_matrix_or_service_is_no_further_mistake() -> None:
     read = "env: {A: '${{ steps.me.outputs.x }} ${{ matrix.v }} ${{ job.services.db.id }}'}"
     (found,) = mistakes(
         in_step(f"run: echo\nid: 1 2\n{read.replace('matrix.v', 'steps.me.outcome').replace('job.services.db.id', '1')}")
