@@ -54,7 +54,7 @@ async def play(workflow: Workflow, scenario: Scenario | Mapping[str, Any], setti
 
 
 async def _answered(engine: Engine, state: State, left: dict[str, deque[str | Answer]]) -> bool:
-    """Say what is to be said at the gates that are open; whether there was anything."""
+    """Answer the open gates, and return True if there were any to answer."""
     asked = [
         (wait.id, left[node_of(wait.step)])
         for wait in waiting_for(state)

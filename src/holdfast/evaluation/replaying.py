@@ -354,7 +354,7 @@ class _Stage:
                 return state
 
     async def _decide(self, state: State) -> bool:
-        """Say what people said at the gates that are open; whether there was anything."""
+        """Decide the open gates as people did, and return True if there were any to decide."""
         decisions, any_said = self._answers.told[state.run].decisions, False
         for wait in waiting_for(state):
             left = decisions.get(node_of(StepId(wait.step)) if wait.step is not None else "")

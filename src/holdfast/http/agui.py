@@ -159,7 +159,7 @@ def _known_calls(given: RunAgentInput) -> Set[str]:
 
 
 def _call_of(row: query.View) -> str:
-    """The call of a front end's tool that a gate is about, as it is told: as it was heard, or the gate itself."""
+    """Return the id of the front end's tool call that a gate is about, as it was streamed; without a call, the gate's id."""
     call = row["shown"]["call"]
     return f"{row['run_id']}:{call}" if call is not None else row["gate_id"]
 
@@ -179,7 +179,8 @@ class _Thread:
         """What was told already of the answer that goes on."""
 
     async def open(self) -> None:
-        """Begin it where it is not there. Raises NotFound where it is somebody else's, Conflict where with another agent."""
+        """Create the thread if it does not exist. Raises NotFound if it belongs to another caller, Conflict if it has another
+        agent."""
         begin = command.OpenConversation(name=self.name, workflow=self.workflow, on_busy="reject")
         expect_storable(begin, self.who)
         try:
@@ -196,7 +197,7 @@ class _Thread:
             )
 
     async def say(self, given: RunAgentInput) -> tuple[int, bool]:
-        """The number of the message, and whether it had been said before: the same id is the same message."""
+        """Return the number of the message, and True if it had been sent before: the same id is the same message."""
         message = _said(given)
         words, parts = _parts(message)
         known = await self.exchanges()
@@ -417,7 +418,7 @@ def _line(event: BaseEvent) -> bytes:
 
 
 class _Telling:
-    """A run of the protocol: what is said in answer to a message, until there is a reply, or somebody is asked."""
+    """A run of the protocol: the answer to a message, until there is a reply, or a person is asked."""
 
     def __init__(self, thread: _Thread, run_id: str, number: int, known: Set[str]) -> None:
         """`known`: the calls of tools that the client has."""
@@ -466,7 +467,7 @@ class _Telling:
             yield event
 
     def _calls(self, asked: Sequence[query.View]) -> Iterator[BaseEvent]:
-        """The calls of the front end's tools, as far as no model was heard asking for them."""
+        """Yield the calls of the front end's tools that no model's stream has shown."""
         for row in asked:
             if row["reason"] == CLIENT_TOOL and row["shown"]["call"] is None and _call_of(row) not in self._known:
                 yield from self._words.call(_call_of(row), row["shown"]["tool"], row["shown"]["arguments"])

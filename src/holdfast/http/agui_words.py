@@ -76,7 +76,7 @@ class Words:
         yield ToolCallEndEvent(tool_call_id=source)
 
     def whole(self, source: str, text: str) -> Iterator[BaseEvent]:
-        """A text that nobody has said in pieces."""
+        """Yield the events of a text that was not streamed in pieces."""
         yield TextMessageStartEvent(message_id=source, role="assistant")
         yield TextMessageContentEvent(message_id=source, delta=text)
         yield TextMessageEndEvent(message_id=source)

@@ -303,8 +303,8 @@ async def _standing(
 
 
 async def _settled(service: Service, said: query.Run, wait_s: float, checking: _Checking) -> None:
-    """Wait until the run has ended or waits for a person, so many seconds at most, and no longer than the sender may see it:
-    what comes after a key was revoked is not answered."""
+    """Wait until the run has ended or waits for a person, at most `wait_s` seconds, and no longer than the sender may see it:
+    after a key is revoked, nothing more is answered."""
     check = checking(said)
     while wait_s > 0:
         with suppress(TimeoutError):

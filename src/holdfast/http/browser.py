@@ -25,8 +25,8 @@ _NOT_KEPT: Final = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer
 
 
 class Browser:
-    """The one session of a port on loopback. `code` is a file, which is there until the code in it is used, also where the
-    process is started anew."""
+    """The one session of a port on loopback. `code` is a file, which exists until the code in it is used, even if the process
+    restarts."""
 
     def __init__(self, session: str, code: Path) -> None:
         self._session = session

@@ -12,7 +12,7 @@ from holdfast.errors import HoldfastError, code_of
 
 
 def error_of(code: str, status: int, words: str, **facts: Any) -> HoldfastError:
-    """The error that a server told with this code and status: of its own class where that can be made of words alone."""
+    """Return the error that a server reported with this code and status: of its own class if a message alone makes one."""
     kind = _CLASSES.get(code) or _OF_STATUS.get(status, HoldfastError)
     return kind(words, **facts)
 

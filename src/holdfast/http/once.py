@@ -81,8 +81,8 @@ async def once(
 async def streamed(
     replies: Replies, tenant: str | None, names: Sequence[Any], said: Any, answer: Callable[[], Awaitable[Response]]
 ) -> Response:
-    """The same of what is told as it comes, which is not kept: it does nothing twice by itself, and is told again from its
-    beginning, also while it goes on. Raises Problem where the names were another request's."""
+    """Answer a streamed request once. Its answer is not kept: the request does nothing twice by itself, and is answered again
+    from the beginning, also while it goes on. Raises Problem if the names were another request's."""
     name, digest = _digest([*names]), _digest([msgspec.to_builtins(said)])
     pending = await replies.begin(name, digest, KEPT_MS, tenant or OF_NONE)
     _expect_same(pending, digest)

@@ -1,7 +1,7 @@
-"""Errors as problems (RFC 9457): a status, a code that programs can rely on, words for people, and which fields are wrong.
+"""Errors as problems (RFC 9457): a status, a code that programs can rely on, words for people, and the fields that are wrong.
 
-Never here: when something is refused. Of an error that nobody expected, and of the store, only so much is told as is anybody's
-business; the log has the rest under the same trace id.
+Never here: when something is refused. Of an unexpected error, and of one of the store, only the public part is sent; the log
+has the rest under the same trace id.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Problem(Exception):
 
 
 class Told(NamedTuple):
-    """A problem as it is told."""
+    """A problem in the form in which it is sent."""
 
     status: HTTPStatus
     body: Mapping[str, Any]

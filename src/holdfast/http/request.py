@@ -70,7 +70,7 @@ def origin_of(request: Request) -> str:
 
 
 def trace_id_of(request: Request) -> str | None:
-    """In which trace the sender speaks. Of two that are named nobody knows which."""
+    """Return the trace that the sender names; None if none or several are named."""
     said = request.headers.getlist(trace.HEADER)
     return trace.trace_id_of(said[0]) if len(said) == 1 else None
 

@@ -14,8 +14,8 @@ T = TypeVar("T")
 
 
 class SingleFlight:
-    """The reads that are under way, by key. A key names all that an answer depends on, also how new it has to be: whoever
-    asks is given that of a read which began earlier."""
+    """The reads that are under way, by key. A key names all that an answer depends on, also how new it has to be: a caller gets
+    the answer of a read that may have begun earlier."""
 
     def __init__(self) -> None:
         self._under_way: dict[Hashable, asyncio.Task[Any]] = {}

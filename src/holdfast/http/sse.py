@@ -61,8 +61,8 @@ class _Counted(EventSourceResponse):
 def response(
     told: AsyncGenerator[bytes, None], trace_id: str, check: Callable[[], Awaitable[None]], over: Callable[[], None]
 ) -> EventSourceResponse:
-    """An answer of what is told, for as long as it is, the other side listens, and `check` finds that it may. Then it is
-    `over`."""
+    """Return a response that streams for as long as there are events, the other side listens, and `check` allows it. Then it
+    calls `over`."""
     lines = _in_words(_alive(told, check), trace_id)
     return _Counted(lines, headers=_HEADERS, media_type=MEDIA_TYPE, over=over)
 
@@ -70,8 +70,8 @@ def response(
 async def history(
     service: Service, who: Principal, asked: query.Events, last: str | None, reads: SingleFlight
 ) -> AsyncGenerator[bytes, None] | None:
-    """The events of a run after the `last` that was heard, and those to come, until it has ended; None where it has, and no
-    event came after that. Raises NotFound before anything is told."""
+    """Return the events of a run after the `last` one received, and those to come, until it has ended. None if it has ended
+    without events after that. Raises NotFound before anything is sent."""
     await service.expect(who, asked)
     if last is not None:
         state = await service.control.run(asked.run).state()
@@ -125,8 +125,8 @@ async def _stream(service: Service, who: Principal, asked: query.Streams) -> Asy
 
 
 async def tail(service: Service, who: Principal, asked: query.Tail, last: str | None) -> AsyncGenerator[bytes, None]:
-    """Every event of all runs that is there for somebody, after what was heard `last`, for as long as they listen. Raises
-    UsageError for what is no cursor before anything is told."""
+    """Return every event of all runs that the caller may see, after the `last` one received, for as long as they listen. Raises
+    UsageError for an invalid cursor before anything is sent."""
     asked = msgspec.structs.replace(asked, cursor=last or asked.cursor)
     return _tail(service, who, asked, await service.ask(who, asked))
 

@@ -103,7 +103,7 @@ class Gateway:
         return quotes(request, route, self._prices, seen)
 
     def dearest(self, models: Sequence[str], input_tokens: int, output_tokens: int) -> tuple[str, int]:
-        """With which of `models` so many tokens cost most, and how much. Raises UnknownPrice."""
+        """Return the most expensive of `models` for these tokens, and the cost. Raises UnknownPrice."""
         costs = {model: self._prices.of(model).plain_nanousd(input_tokens, output_tokens) for model in models}
         return max(costs.items(), key=lambda each: each[1])
 
@@ -448,7 +448,8 @@ def _learn(journal: Journal, sending: _Sending, usage: Usage, took_s: float, cos
 
 
 async def _doubt(journal: Journal, call: CallId, sending: _Sending, error: ErrorRecord, *, reopens: bool = False) -> None:
-    """Nobody can know what a call without a reply cost, unless its provider had counted it; what was heard of it is kept."""
+    """Record a call without a reply as in doubt. Its cost is unknown unless its provider had counted it; the part that came is
+    kept."""
     hearing = sending.hearing
     if hearing is None:
         await journal.doubt(call, error, reopens=reopens)

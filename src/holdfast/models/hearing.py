@@ -1,7 +1,7 @@
-"""A reply that is heard while it comes: what there is of it counts even if it does not come whole.
+"""A reply that is read while it comes: its parts count even if it does not come whole.
 
-Its text is one part of it. What it says besides has a name each: what the model thinks, and the arguments of each tool that it
-asks for, as they come. Never here: a provider's format, who hears it besides, what becomes of the money.
+Its text is one part of it. The other parts have a name each: the model's thinking, and the arguments of each tool call, as they
+come. Never here: a provider's format, who else receives the reply, what becomes of the money.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST_PARTS: Final = 100
 
 
 class Hearing:
-    """One reply, each piece of which is told on."""
+    """One reply, each piece of which is passed on."""
 
     def __init__(self, tell: Callable[[str, str], None]) -> None:
         """`tell` takes the name of a part, and more of it."""

@@ -1,8 +1,8 @@
 """The pace of one step: its model calls stay within what was reserved for it of pools, whatever its code does.
 
-Of a rate the step was lent an amount, and again as much in each of the pool's periods: whoever would go faster is slowed
-down. What a call takes of tokens is known when it has been answered, so it is charged then, and the next one waits until
-it is made good. Of slots it has so many calls on their way at once.
+Of a rate the step was lent an amount, and again as much in each of the pool's periods: a step that would go faster is slowed
+down. A call's tokens are known when it has been answered, so they are charged then, and the next call waits until the rate has
+refilled. Of slots, the amount is the number of calls on their way at once.
 
 Never here: what a provider's pools lend to calls (quota), who got how much (scheduling).
 """

@@ -66,7 +66,7 @@ class Quotas:
         return {pool.name: max(1, _amount(pool, estimate, request.max_tokens)) for pool in pools}
 
     def used(self, lent: Lent, model: str, usage: Usage | None) -> None:
-        """The call is over. `usage` is None where nobody knows: then it counts as all that was lent."""
+        """End the call. `usage` is None if it is unknown: then it counts as all that was lent."""
         if usage is None:
             lent.reservation.settle({})
             return

@@ -27,7 +27,7 @@ Part: TypeAlias = Mapping[str, Any]
 
 
 class Said(NamedTuple):
-    """A reply as its provider's format has been read: its parts, why it ended (None if that is not said), its id."""
+    """A reply as its provider's format has been read: its parts, why it ended (None if unknown), its id."""
 
     parts: list[Part]
     finish_reason: str | None
@@ -47,7 +47,7 @@ def tool_call(call_id: str, name: str, args: Any, details: dict[str, Any] | None
 
 
 def in_words(content: str) -> dict[str, Any]:
-    """A reply that nobody remembers more of than its text."""
+    """Return a reply of which only the text is known."""
     return {"kind": "response", "provider_name": "", "usage": {}, "parts": [text(content)]}
 
 

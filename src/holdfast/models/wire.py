@@ -210,7 +210,7 @@ def _reading(exchange: Exchange, status: int) -> Iterator[None]:
 
 
 class Body:
-    """A reply that comes in pieces, as far as it has come. What nobody asks for stays on the line."""
+    """A reply that comes in pieces, as far as it has come. Pieces that are not read stay on the line."""
 
     def __init__(self, pieces: AsyncIterator[bytes], until_s: float) -> None:
         self._pieces = pieces

@@ -73,7 +73,7 @@ class LeapingTime:
 
 
 def salt() -> bytes:
-    """Chance that nobody guesses."""
+    """Return random text that cannot be guessed."""
     return secrets.token_bytes(16)
 
 

@@ -237,7 +237,7 @@ class MaskingOfTexts:
         self._held = b""
 
     def feed(self, text: bytes) -> bytes:
-        """Return what can be told of a text, behind what waited."""
+        """Return the part of a text that is final, behind the part that waited."""
         data, known = self._told + self._held + text, len(self._told)
         places, rest = self._mask.places(data, goes_on=True)
         over = places[-1][1] if places else 0

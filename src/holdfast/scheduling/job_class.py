@@ -30,7 +30,7 @@ class JobClass:
         self._tried = False
 
     def waiting(self) -> Iterator[AnyQueue]:
-        """Everybody who waits in it, with the head."""
+        """Yield all queues that wait in it, with the head."""
         if self.head:
             yield self.head
         yield from self.line

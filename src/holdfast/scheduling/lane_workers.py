@@ -152,7 +152,7 @@ class LaneWorkers:
         return known is not None and known.heard_s >= since_s
 
     def silent(self, since_s: float) -> list[SessionId]:
-        """Workers that have said nothing since then."""
+        """Return the workers that have reported nothing since then."""
         return [name for name, worker in self._workers.items() if worker.heard_s < since_s]
 
     def mute(self, name: SessionId, now_s: float) -> None:

@@ -37,7 +37,7 @@ class Scheduler:
     """Places jobs with workers, for as many pools, tenants and kinds of workers as there are."""
 
     def __init__(self, strategy: Strategy = "least_loaded", *, tenants_apart: bool = False) -> None:
-        """`tenants_apart`: not every worker may be given everybody's jobs. Where all may, tenants share their lines."""
+        """`tenants_apart`: not every worker may be given every tenant's jobs. If all may, tenants share their lines."""
         self._strategy = strategy
         self._tenants_apart = tenants_apart
         self._now_s = float("-inf")
@@ -121,7 +121,7 @@ class Scheduler:
     # --- workers ----------------------------------------------------------------------------------------------------
 
     def join(self, capacity: Capacity, now_s: float) -> None:
-        """A worker says what it can, for the first time or anew; what it has been given stays with it."""
+        """Set a worker's capacity, for the first time or again; the jobs that it has been given stay with it."""
         self._set_time(now_s)
         worker = self._worker(capacity.worker)
         lost = list(worker.worker_classes)
@@ -180,13 +180,13 @@ class Scheduler:
         self._look_at_all(pool)
 
     def close_pool(self, name: str, until_s: float) -> None:
-        """Nobody gets any of a pool before then; what is in use stays so."""
+        """Close a pool until then: no job gets any of it before. Amounts in use stay so."""
         pool = self._pools.get(name)
         if pool is not None:
             pool.close(until_s)
 
     def drop_pool(self, name: str) -> None:
-        """Undeclare a pool: nobody gets any of it from now on."""
+        """Undeclare a pool: no job gets any of it from now on."""
         pool = self._pools.get(name)
         if pool is not None:
             pool.withdraw()
@@ -312,7 +312,7 @@ class Scheduler:
                 thing.join(queue)
 
     def _leave(self, queue: JobQueue, thing: Pool | WorkerClass | JobClass) -> None:
-        """It no longer waits there. Whoever comes after it may have a turn."""
+        """Take the queue out of a line. Those after it may have a turn."""
         del queue.lines[thing]
         thing.leave(queue)
         if isinstance(thing, JobClass):

@@ -92,7 +92,7 @@ class Pool:
             self._empty_at_s = max(now_s, self.closed_until_s) - self._refill_s(min(level, 0 if is_closed else burst))
 
     def close(self, until_s: float) -> None:
-        """Nobody gets any before then, when a rate is empty."""
+        """Give none out before `until_s`, when a rate is empty."""
         self.closed_until_s = max(self.closed_until_s, until_s)
         self._empty_at_s = max(self._empty_at_s, self.closed_until_s)
 
@@ -116,7 +116,7 @@ class Pool:
             self._empty_at_s = max(self._empty_at_s, now_s - self._refill_s(self.burst)) + self._refill_s(amount)
 
     def hold(self, key: Key, amount: int) -> None:
-        """Somebody has it, granted elsewhere; a rate was spent there."""
+        """Count an amount that was granted elsewhere; a rate was spent there."""
         self.holders[key] = amount
         self._taken += amount
 

@@ -127,7 +127,7 @@ class AgeHeap:
         self.members.pop(queue, None)
 
     def first(self) -> AnyQueue:
-        """Raises IndexError where nobody stands."""
+        """Raises IndexError if the heap is empty."""
         while True:
             _, number, queue = self._heap[0]
             if self.members.get(queue) != number:
@@ -182,7 +182,7 @@ class Level:
         self._flows[queue.tenant].queues.discard(queue)
 
     def first(self) -> AnyQueue:
-        """Raises IndexError where nobody stands."""
+        """Raises IndexError if the level is empty."""
         while True:
             tag, _, flow = self._turns[0]
             if tag == flow.tag and flow.queues.members:

@@ -125,7 +125,7 @@ async def run_node(
 
 
 class _Replies:
-    """A model that says what it was told to, one reply a call."""
+    """A model that gives prepared replies, one a call."""
 
     def __init__(self, replies: Sequence[Reply]) -> None:
         self._left = deque(replies)

@@ -364,7 +364,7 @@ def _valid(journal: Journal, tool: Tool, arguments: Any) -> dict[str, Any]:
 
 
 def _hash_of(name: str, arguments: Any, key: str | None) -> str:
-    """The hash of a request that nobody has validated: of what is no JSON data, only the type counts."""
+    """Return the hash of a request that has not been validated: of data that are no JSON, only the type counts."""
     try:
         return digest([name, arguments, key])
     except (TypeError, ValueError, RecursionError, OverflowError):

@@ -81,7 +81,7 @@ class WorkerConnection:
         )
 
     def say(self, *, urgent: bool = True, **message: object) -> bool:
-        """False where it cannot be told: it does not read. One that is away is told when it is back."""
+        """Send a message, and return False if the worker does not read. A worker that is away receives it when it is back."""
         return self.outbox is None or self.outbox.say(wire.ToWorker(**message), urgent=urgent)  # type: ignore[arg-type]
 
 

@@ -61,7 +61,7 @@ class Outbox(Generic[Message]):
         self._sent.set()
 
     async def messages(self) -> AsyncIterator[Message]:
-        """Everything that is said, until the outbox is closed."""
+        """Yield every message, until the outbox is closed."""
         while True:
             await self._stirred.wait()
             await asyncio.sleep(0)  # what this turn of the loop still has to say goes along

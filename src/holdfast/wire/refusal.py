@@ -92,7 +92,7 @@ def streaming(name: str, method: Callable[[Any, Any], AsyncGenerator[Any, None]]
 
 
 def _ending(name: str, problem: Exception) -> tuple[grpc.StatusCode, str, tuple[tuple[str, str], ...]]:
-    """Return what a call is ended with for an error; one that nobody expected is logged."""
+    """Return the status, message and metadata that end a call for an error; an unexpected error is logged."""
     if not isinstance(problem, HoldfastError):
         log.error("holdfast could not answer %s: %s", name, problem, exc_info=problem)
     return code(problem), words(problem), ((NAME, type(problem).__name__),)

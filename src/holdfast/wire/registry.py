@@ -58,7 +58,8 @@ class WorkerRegistry:
     """Keeps ports.WorkerGateway."""
 
     def __init__(self, bounds: Bounds, notify: Callable[[str], None] = log.info, *, tells_tenants_apart: bool = False) -> None:
-        """`notify` is told who comes and goes, in words. `tells_tenants_apart`: some may not be given every tenant's jobs."""
+        """`notify` receives a line for each worker that comes or goes. `tells_tenants_apart`: some workers may not be given
+        every tenant's jobs."""
         self.bounds = bounds
         self.tells_tenants_apart = tells_tenants_apart
         self._notify = notify
@@ -152,7 +153,7 @@ class WorkerRegistry:
         )
 
     def leave(self, connection: WorkerConnection, outbox: Outbox[wire.ToWorker]) -> None:
-        """A stream has ended. Its worker may come back, unless it has said that it goes and has nothing left to do."""
+        """End a stream. Its worker may come back, unless it has announced that it goes and has nothing left to do."""
         if connection.outbox is not outbox:
             return  # it has another by now
         connection.outbox = None

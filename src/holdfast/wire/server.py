@@ -66,7 +66,7 @@ class Server:
 
     @asynccontextmanager
     async def listening(self, address: str) -> AsyncIterator[int]:
-        """Listen at HOST:PORT (0 takes a free one, which is told). Raises UsageError for an address that cannot be had, or
+        """Listen at HOST:PORT (0 takes a free one, which is reported). Raises UsageError for an address that cannot be had, or
         that others can reach without TLS and a token."""
         credentials = credential.server_credentials(address, self._identity, self._tls)
         bounds = self._turns.bounds
@@ -196,7 +196,7 @@ class Server:
 
 
 def _trace_id(sent: Iterable[tuple[str, str | bytes]]) -> str | None:
-    """In which trace a client speaks. Of two that he names nobody knows which."""
+    """Return the trace that a client names; None if none or several are named."""
     said = [value for name, value in sent if name == trace.HEADER]
     return trace.trace_id_of(str(said[0])) if len(said) == 1 else None
 

@@ -59,7 +59,7 @@ class Worker:
         trust: Trust | None = None,
         tell: Callable[[str], None] = log.info,
     ) -> None:
-        """`tell` is told how it goes, in words. Raises UsageError for an address that is none."""
+        """`tell` receives lines about the worker's progress. Raises UsageError for an invalid address."""
         for address in addresses:
             split(address)
         if not tasks.bodies:
@@ -173,7 +173,7 @@ class Worker:
         )
 
     def _say(self, **said: Any) -> None:
-        """On the stream that stands; without one it is said again on the next, where it must be."""
+        """Send on the current stream; without one, send on the next if the message must arrive."""
         if self._outbox is not None and not self._outbox.say(wire.FromWorker(**said)):
             self._notify("The server does not read its messages; connecting again.")
             self._hang_up(self._outbox)

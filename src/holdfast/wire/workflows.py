@@ -182,7 +182,7 @@ def _fitting(value: Any, name: str, elsewhere: str) -> str:
 
 
 async def _made(kind: type[_Said], said: Any) -> _Said:
-    """The command or query that a message says. What is empty is not said. Raises InvalidInput."""
+    """Return the command or query in a message. Empty fields count as missing. Raises InvalidInput."""
     fields: dict[str, Any] = {}
     for field, value in said.ListFields():
         if field.name.endswith(_JSON):
