@@ -198,7 +198,7 @@ class NotFound(HoldfastError):
 
 
 class Conflict(HoldfastError):
-    """Somebody else was first; nothing was written."""
+    """Another writer was first; nothing was written."""
 
 
 class SeqConflict(Conflict):
@@ -426,7 +426,7 @@ class UnknownCommit(StoreError):
 
 
 class CursorLost(StoreError):
-    """A tail cannot go on from this cursor: nobody could say that no event was missed."""
+    """A tail cannot go on from this cursor: events may have been missed."""
 
 
 class CorruptHistory(StoreError):

@@ -138,7 +138,8 @@ class LaneRules(BaseModel):
 
 
 class BudgetRules(BaseModel):
-    """`[budget]` in holdfast.toml: what becomes of money in doubt that nobody reconciles. Unsaid, it stays in doubt."""
+    """`[budget]` in holdfast.toml: the handling of money in doubt that is not reconciled. If it is not set, the money stays in
+    doubt."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -221,7 +222,7 @@ class SignedTokenRules(BaseModel):
 
 
 def _is_private(url: str) -> bool:
-    """Return True for an address whose answer nobody on the way can change: of https, or of this machine."""
+    """Return True for an address whose answer cannot be changed on the way: of https, or of this machine."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -471,7 +472,7 @@ class Secrets:
         return Masking(self._mask)
 
     def masking_of_texts(self) -> MaskingOfTexts:
-        """The same of texts that are told one after the other."""
+        """Return the same for texts that come one after the other."""
         return MaskingOfTexts(self._mask)
 
     def redact(self, text: str) -> str:

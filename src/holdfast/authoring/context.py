@@ -66,7 +66,7 @@ class Answer(Protocol):
 
 
 class Stream(Protocol):
-    """Values for whoever watches a run, in one sequence for all its steps."""
+    """Values for those who watch a run, in one sequence for all its steps."""
 
     async def write(self, value: Any) -> None:
         """Have a value (JSON data, 64 KiB at most) stand next in the stream. It is there soon, for certain before the step has
@@ -115,22 +115,24 @@ class SharedSpace(Protocol):
     async def delete(
         self, key: str, *, expected_version: int | None = None, strategy: Strategy = "reject"
     ) -> SharedValue | None:
-        """Delete a value and its versions, by the rules of a write. A version without a value (`gone`) stands in their place:
-        nobody takes a later one for one that he has seen, and who waits for a later version gets it."""
+        """Delete a value and its versions, by the rules of a write. A version without a value (`gone`) stands in their place.
+        So a later version is never taken for an earlier one, and a reader that waits for a later version gets it."""
         ...
 
     async def update(self, key: str, change: Callable[[Any], Any]) -> SharedValue:
-        """Write what `change` makes of the latest value (None where there is none). Where somebody else writes meanwhile, it is
-        called again with what that is: so it should do nothing but compute."""
+        """Write the result of `change` for the latest value (None if there is none). If the value changes meanwhile, `change`
+        is called again with the new one: so it should do nothing but compute."""
         ...
 
     def lock(self, key: str, *, wait_s: float = LOCK_WAIT_S, lease_s: float = LOCK_LEASE_S) -> AbstractAsyncContextManager[Any]:
-        """A block in which this step has the word on a value, among all who take its lock: `async with board.lock("case"):`.
+        """Lock a value: in the block only this step may write it, among all who take its lock: `async with
+        board.lock("case"):`.
 
-        It is waited for `wait_s` (then OperationFailed, class `timeout`) and lasts `lease_s` by the store's clock; a write
-        under a lock that is over fails (class `conflict`). Blocks on the same value may stand in one another. A step that waits
-        gives it back, and takes it again when it goes on inside the block: so what the block writes expects the version that it
-        read, and fails (class `conflict`) where somebody else wrote meanwhile."""
+        The step waits `wait_s` for it (then OperationFailed, class `timeout`). The lock lasts `lease_s` by the store's clock; a
+        write under a lock that is over fails (class `conflict`). Blocks on the same value may be nested. A step that waits
+        gives the lock back, and takes it again when it goes on inside the block. So a write in the block expects the version
+        that it read, and fails (class `conflict`) if another writer came in between.
+        """
         ...
 
     async def changed(self, key: str, *, after: int = 0, timeout_s: float | None = None) -> SharedValue:
@@ -346,8 +348,8 @@ class Context(Protocol):
     async def wait_signal(self, name: str, *, timeout_s: float | None = None, type: Any = None) -> Any: ...
 
     async def wait_signal(self, name: str | Signal[Any], *, timeout_s: float | None = None, type: Any = None) -> Any:  # noqa: A002
-        """The data of the next signal `name`, as a `type` where one is given, or as a Signal says. Whoever sends other data
-        meanwhile is refused. Raises OperationFailed (class `timeout`) after `timeout_s` seconds, SchemaMismatch for data that
+        """Return the data of the next signal `name`, as a `type` if one is given, or as a Signal declares. Other data sent
+        meanwhile are refused. Raises OperationFailed (class `timeout`) after `timeout_s` seconds, SchemaMismatch for data that
         came earlier and does not fit."""
         ...
 

@@ -24,10 +24,10 @@ def require_evidence(state: StateView) -> None:
 
 
 def require_approval_for_high_risk(state: StateView) -> None:
-    """Work of high or critical risk is done only when it is approved: `risk_level` of the workflow's state is `low` or
-    `medium`, or `approval.status` is `approved`. A risk that nobody has said counts as high.
+    """Allow work of high or critical risk only when it is approved: `risk_level` of the workflow's state is `low` or `medium`,
+    or `approval.status` is `approved`. A risk that is not set counts as high.
 
-    Raises TransitionDenied; UsageError where the state has no such fields.
+    Raises TransitionDenied; UsageError if the state has no such fields.
     """
     risk, approval = _field(state, "risk_level"), _field(state, "approval")
     risk = getattr(risk, "value", risk)
@@ -37,7 +37,7 @@ def require_approval_for_high_risk(state: StateView) -> None:
 
 
 def _field(state: StateView, name: str) -> Any:
-    """A field of the workflow's state; None while nobody has set it."""
+    """Return a field of the workflow's state; None if it has not been set."""
     data = state.data
     if name not in type(data).model_fields:
         raise UsageError(f"This guard reads the field {name!r} of the state, and {type(data).__name__} has none.")

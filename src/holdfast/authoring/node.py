@@ -162,8 +162,8 @@ class NodeDefinition:
         return found
 
     def options(self) -> dict[str, Any]:
-        """The settings as plain data, for the workflow's identity: what is not said is left out, so that a setting which a
-        later version adds makes no other workflow of code without it."""
+        """Return the settings as plain data, for the workflow's identity. Settings at their default are left out, so that a
+        setting which a later version adds does not change the identity of workflows without it."""
         defaults = inspect.signature(DECORATORS[self.kind]).parameters
         return {
             name: _plain(value)

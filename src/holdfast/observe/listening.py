@@ -1,4 +1,4 @@
-"""A port on which an ASGI application is served, for as long as somebody wants it.
+"""A port on which an ASGI application is served, for as long as it is needed.
 
 Never here: an application, who may reach it.
 """
@@ -41,9 +41,9 @@ async def listening(
     proxies: int = 0,
     bounds: PortBounds | None = None,
 ) -> AsyncIterator[int]:
-    """Serve on `host` and `port` (0 takes a free one, which is told), with a certificate over TLS. Raises UsageError for one
-    that is taken, or a certificate that cannot be used; `named` is the option that names another. So many
-    `proxies` in a row are believed for which address they speak."""
+    """Serve on `host` and `port` (0 takes a free one, which is reported), with a certificate over TLS. Raises UsageError for
+    one that is taken, or a certificate that cannot be used; `named` is the option that names another. That many `proxies` in a
+    row are trusted to name the address that they speak for."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family)

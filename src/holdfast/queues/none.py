@@ -55,6 +55,6 @@ class NoQueue:
 
 
 async def _never() -> NoReturn:
-    """Wait until somebody stops waiting."""
+    """Wait until the caller stops waiting."""
     await asyncio.Event().wait()
     raise AssertionError("it is never set")

@@ -221,7 +221,7 @@ class RedisQueue:
         return _handed(entries)[0]
 
     async def _readable(self, stream: str, group: str, entries: Sequence[Any]) -> list[Handed]:
-        """Entries as jobs. One that nobody here can read, because it is a later version's or a stranger's, is dropped."""
+        """Return entries as jobs. An entry that cannot be read here, from a later version or another program, is dropped."""
         jobs, strange = _handed(entries)
         if strange:
             log.warning("holdfast drops %d jobs in Redis that it cannot read, of %s.", len(strange), stream)

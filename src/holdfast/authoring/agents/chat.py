@@ -13,7 +13,7 @@ from holdfast.authoring.values.content import Audio, Document, Image, Part
 
 
 class Message(BaseModel):
-    """A message of a person or of the agent; the `summary` of what was said before, in its place."""
+    """A message of a person or of the agent; the `summary` of the earlier messages, in their place."""
 
     model_config = ConfigDict(defer_build=True)
 

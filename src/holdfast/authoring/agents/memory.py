@@ -47,8 +47,8 @@ class AgentMemory(Protocol):
         source: str = "",
         trusted: bool | None = None,
     ) -> str:
-        """Keep a text of at most 4,000 characters, in one commit with the event that says so; its key. What has a `source` is
-        not trusted unless that is said, and no instruction: it is told to models as a quotation. Where it is full the least
+        """Store a text of at most 4,000 characters, in one commit with its event, and return its key. A memory with a `source`
+        is not trusted unless you say so, and is no instruction: models see it as a quotation. If the memory is full, the least
         relevant one goes in the same commit. Raises InvalidInput."""
         ...
 

@@ -55,7 +55,7 @@ class ObjectArguments:
 class DataArguments:
     """The fields of a Pydantic model, handed on as JSON data under their aliases.
 
-    Defaults are part of it, because nobody fills them in later; only a default of None is left out.
+    Defaults are part of it, because they are not filled in later; only a default of None is left out.
     """
 
     def __init__(self, model: type[BaseModel]) -> None:

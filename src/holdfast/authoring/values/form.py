@@ -1,4 +1,4 @@
-"""The form of a question to a person: its schema, and what is filled in before anybody has answered.
+"""The form of a question to a person: its schema, and the values filled in before it is answered.
 
 Never here: who is asked, and what an answer comes to (core.people.gates).
 """

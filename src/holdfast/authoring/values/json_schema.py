@@ -1,4 +1,4 @@
-"""Arguments that are declared as a JSON Schema. Loaded only where somebody does so: the validator takes 30 ms.
+"""Arguments that are declared as a JSON Schema. Loaded only when one is used: the validator takes 30 ms.
 
 Never here: a reference that is fetched from somewhere else.
 """

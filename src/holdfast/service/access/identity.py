@@ -274,7 +274,7 @@ def _client(where: str, given: Mapping[str, Any]) -> Holder:
 
 
 def read_words(given: Any) -> tuple[str, ...]:
-    """A list of words as somebody wrote it down, or one word. Raises ValueError."""
+    """Return a list of words from a list or from one word. Raises ValueError."""
     words = [given] if isinstance(given, str) else given
     if not isinstance(words, list) or len(words) > _MOST_WORDS or not all(isinstance(each, str) and each for each in words):
         raise ValueError(f"{given!r:.80} is no list of names")
@@ -282,7 +282,7 @@ def read_words(given: Any) -> tuple[str, ...]:
 
 
 def _tenant(where: str, given: Any) -> str | None:
-    """For whom a client acts. An empty name is a mistake: it would look like everybody."""
+    """Return the tenant that a client acts for. An empty name is a mistake: it would look like all tenants."""
     if given is not None and not (isinstance(given, str) and given.strip()):
         raise ValueError(f"tenant of [{where}] is a name")
     return given

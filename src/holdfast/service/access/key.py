@@ -125,7 +125,8 @@ class ApiKeys:
         return {**of_key(key), "link": token}
 
     async def opened(self, token: str) -> ApiKey | None:
-        """The link of this token; None for one that nobody has, or that is over. One that was used or taken back says so."""
+        """Return the link of this token; None if it is unknown or expired. A used or revoked link is returned, and its row says
+        so."""
         key = await self._keys.found(hashed(token).hex()) if token.startswith(LINK) else None
         if key is None or key.opens is None or (key.expires_at_ms or 0) <= self._clock.now_ms():
             return None
@@ -189,12 +190,13 @@ def _expect_within(who: Principal, access: Access, roles: Iterable[str]) -> None
 
 
 def _holds_unoffered(who: Principal) -> bool:
-    """True if somebody starts code that no server offers: whoever runs the fleet, and for whom they have named it."""
+    """Return True if the caller may start code that no server offers: the operator of the fleet, and those that the operator
+    has named for it."""
     return who.tenant is None or who.access.unoffered
 
 
 def expect_roles(who: Principal, roles: Iterable[str]) -> None:
-    """Raise NotPermitted for roles and teams that somebody hands on and does not have."""
+    """Raise NotPermitted for roles and teams that the caller hands on and does not have."""
     if (other := who.lacks(roles)) is not None:
         raise NotPermitted(f"{who.claim} does not act in the role {other!r:.80}, and cannot hand it on. Nothing was made.")
 

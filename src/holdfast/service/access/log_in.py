@@ -1,7 +1,7 @@
-"""Failed log-ins: what is written down of requests that came with no token, or with one that is not known.
+"""Failed log-ins: the record of requests that came with no token, or with an unknown one.
 
-An address writes one entry a minute, all together so many: guessing tokens does not fill the audit log. What was left out is
-counted in the next entry. Never here: whose a token is (identity), how entries are chained (core.values.audit).
+An address writes one entry a minute, and all together a limited number: guessing tokens does not fill the audit log. Those left
+out are counted in the next entry. Never here: whose a token is (identity), how entries are chained (core.values.audit).
 """
 
 from __future__ import annotations

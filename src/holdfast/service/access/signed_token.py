@@ -70,7 +70,7 @@ class SignedTokens:
             return None
 
     def _holder(self, claims: Mapping[str, Any]) -> Holder:
-        """Raises ValueError for claims that say nobody, or more than may be said."""
+        """Return the holder that the claims name. Raises ValueError for claims that name none, or more than is allowed."""
         rules, name = self._rules, claims["sub"]
         if not isinstance(name, str) or not name.strip() or len(name) > 200 or folded(name).startswith(_OURS):
             raise ValueError("sub is no name")

@@ -1,4 +1,4 @@
-"""Conversations and what was said in them. Never here: printing, who may see it."""
+"""The rows of conversations and their messages. Never here: printing, who may see it."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def of_conversation(conversation: Conversation) -> ConversationRow:
 
 
 def of_talk(talk: Talk) -> ConversationWhole:
-    """A conversation with all that was said in it, and what it has spent."""
+    """Return the row of a conversation with all its messages, and its spending."""
     return {
         **of_conversation(talk.conversation),
         "limit_usd": maybe_usd(talk.books.limit),
