@@ -32,6 +32,7 @@ from holdfast.errors import (
     InvalidDecision,
     InvalidInput,
     NotFound,
+    RunEnded,
     StoreError,
 )
 from holdfast.service.control.base import NOT_GIVEN
@@ -482,7 +483,7 @@ class People:
                     decision, data = await self._opinion(gate)
                     askers = 1 + self._faults.strikes("decided_twice")
                     await asyncio.gather(*(self._decide(gate, decision, data) for _ in range(askers)))
-                except InvalidDecision as problem:
+                except (InvalidDecision, InvalidInput) as problem:  # not what the gate takes, or what the code returns
                     self._refused(problem)
                     await asyncio.sleep(_LOOK_AGAIN_S)
         except Gone:
@@ -606,9 +607,14 @@ class People:
             self._refused(problem)
             if gate.gate in self._closed():
                 raise Gone from None
-        except (Conflict, NotFound) as problem:
+        except (RunEnded, NotFound) as problem:
             self._refused(problem)
             raise Gone from None
+        except Conflict as problem:  # it was edited since, perhaps by a decision whose reply was lost
+            self._refused(problem)
+            if gate.gate not in self._auditor.books[run_of(gate.gate)].gates:
+                raise Gone from None
+            await asyncio.sleep(_LOOK_AGAIN_S)
         else:
             self.acknowledged.append(("decided", gate.gate, by))
 
