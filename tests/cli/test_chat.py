@@ -322,7 +322,7 @@ def test_what_comes_meanwhile_does_what_it_is_to_and_two_interruptions_leave(she
     person.types("ask\n")
     person.sees("holdfast gates show")  # as `holdfast run` says it
     person.types("hello?\n")
-    person.sees("Nothing was said: wait for its reply")
+    person.sees("Nothing was sent: wait for its reply")
     gate = shell("gates", "list", "--json").data[0]["gate_id"]
     assert shell("gates", "approve", gate).code == 0
     person.sees("approve")

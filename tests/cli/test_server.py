@@ -355,7 +355,7 @@ def test_a_reply_at_a_server_is_stopped_by_who_is_at_a_terminal(
         person.types("ask\n")
         person.sees("holdfast gates show")
         person.types("hello?\n")
-        person.sees("Nothing was said: wait for its reply")
+        person.sees("Nothing was sent: wait for its reply")
         assert shell("gates", "approve", shell("gates", "list", "--json").data[0]["gate_id"]).code == 0
         person.sees("approve")
         person.sees("> ")

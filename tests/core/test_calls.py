@@ -529,7 +529,7 @@ def test_calling_again_is_not_offered_when_nobody_is_left_to_call() -> None:
     game, _ = in_doubt()
     assert "retry" in game.gate.allowed
     game.cancel()
-    with pytest.raises(InvalidDecision, match="the step that made this call is over"):
+    with pytest.raises(InvalidDecision, match="the step that made it is over"):
         game.decide("retry")
     game.decide("reject")
     assert game.status == "cancelled"

@@ -51,7 +51,7 @@ def test_a_reviewer_is_asked_by_name_or_by_role(
 @pytest.mark.parametrize(
     ("claim", "shown"),
     [
-        (NOBODY, "somebody unnamed"),
+        (NOBODY, "an unnamed person"),
         (Claim("grace"), "grace (unverified)"),
         (Claim("grace", os_user="deploy"), "grace (unverified, by OS user deploy)"),
         (Claim("grace", client="shop"), "grace (unverified, by shop)"),

@@ -166,7 +166,7 @@ def test_a_run_is_told_only_so_much() -> None:
     play = busy()
     for _ in range(rule.MOST_STEERING):
         play.say("more", "steer")
-    with pytest.raises(Conflict, match="has been told 100 messages"):
+    with pytest.raises(Conflict, match="has received 100 messages"):
         play.say("more", "steer")
     with pytest.raises(InvalidInput, match="no model reads"):
         busy().say("a" * rule.MOST_CHARACTERS, "steer")

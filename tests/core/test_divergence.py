@@ -149,7 +149,7 @@ def test_nothing_is_dropped_of_which_nobody_knows_whether_it_happened() -> None:
     game.do(cmd.StopStep(*game.at("a"), Path("1"), {"operation": "tool"}, {"operation": "sleep"}))
     (gate,) = [id_ for id_, each in game.state.gates.items() if each.opened.reason == "code_changed"]
     for decision, data in (("approve", None), ("answer", "restart")):
-        with pytest.raises(InvalidDecision, match="nobody knows yet what became of the call"):
+        with pytest.raises(InvalidDecision, match="it is not known yet what became of the call"):
             game.decide(decision, gate, data)
     with pytest.raises(InvalidDecision, match="the only answer"):
         game.decide("answer", gate, {"yes": 1})

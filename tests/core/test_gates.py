@@ -315,6 +315,25 @@ def test_a_rejection_needs_no_data() -> None:
     assert game.step("gate").output.value() == {}
 
 
+@pytest.mark.parametrize("decision", ["edit", "answer"])
+def test_a_misspelt_field_changes_nothing_and_is_refused(decision: str) -> None:
+    """What was shown would be done, as if the person had agreed to it."""
+    form = {"type": "object", "properties": {"amount": {"type": "integer"}, "note": {"type": "string"}}}
+    game = approval(edge("gate", "log", when=decision), form=form, filled=inline({"amount": 500, "id": 7}))
+    with pytest.raises(InvalidDecision, match="the form has no field 'amuont'; its fields: amount, note") as refused:
+        game.decide(decision, data={"amuont": 5, "note": "less"})
+    assert [each.path for each in refused.value.misfits] == [("amuont",)]
+    game.decide(decision, data={"amount": 5, "id": 7})
+    assert game.step("gate").output.value()["amount"] == 5
+
+
+@pytest.mark.parametrize("more", [{"additionalProperties": True}, {"patternProperties": {"^x": {}}}, {"allOf": [{}]}])
+def test_a_form_may_take_fields_besides_its_own(more: dict[str, object]) -> None:
+    game = approval(edge("gate", "log", when="edit"), form={"type": "object", "properties": {"a": {}}, **more})
+    game.decide("edit", data={"xyz": 1})
+    assert game.step("gate").output.value()["xyz"] == 1
+
+
 def test_a_form_that_refers_elsewhere_is_never_fetched() -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".json") as elsewhere:
         elsewhere.write('{"type": "integer"}')
@@ -466,7 +485,7 @@ def test_a_gate_that_nobody_answers_expires_and_takes_the_edge_for_that() -> Non
     gate = game.gate.gate
     assert kinds(game.tick(1))[:2] == ["GateExpired", "StepCompleted"]
     assert (game.step("late").status, game.step("publish").status) == ("active", "skipped")
-    with pytest.raises(AlreadyDecided, match="has expired: nobody answered in time") as told:
+    with pytest.raises(AlreadyDecided, match="has expired: no answer came in time") as told:
         game.decide("approve", gate)
     assert told.value.decision == "expired"
 

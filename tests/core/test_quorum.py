@@ -141,7 +141,7 @@ def test_a_quorum_that_reviewers_can_never_be_is_refused(reviewers: tuple[str, .
     ("quorum", "allowed"), [(0, ("approve",)), (101, ("approve",)), (2, ("reject",)), (2, ("approve", "to_legal"))]
 )
 def test_what_cannot_be_counted_is_not_asked(quorum: int, allowed: tuple[str, ...]) -> None:
-    with pytest.raises(InvalidInput, match="Nobody was asked"):
+    with pytest.raises(InvalidInput, match="No question was asked"):
         asked(quorum, allowed=allowed)
 
 

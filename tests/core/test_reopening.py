@@ -218,7 +218,7 @@ def test_one_that_completed_was_cancelled_or_has_not_ended_is_refused() -> None:
     game.complete("root")
     game.doubt(game.intended("a"))
     game.fail("b")
-    with pytest.raises(Conflict, match="Say first what became of the call"):
+    with pytest.raises(Conflict, match="Resolve the call"):
         game.retry()
 
 
@@ -241,7 +241,7 @@ def test_what_a_person_rejected_is_not_asked_again() -> None:
     game = Game(graph(node("sign", "human_gate")))
     game.human_gate("sign")
     game.decide("reject")
-    with pytest.raises(RunEnded, match="a person said no"):
+    with pytest.raises(RunEnded, match="a person rejected it"):
         game.retry()
 
 

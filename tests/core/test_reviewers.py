@@ -175,7 +175,7 @@ def test_others_are_asked_in_the_place_of_those_who_were() -> None:
         ({"reviewers": ("ann",)}, ("eve",), "bob", (), "not theirs to hand on"),
         ({"reviewers": ("ann",)}, ("eve",), None, (), "not theirs to hand on"),
         ({"reviewers": ("legal",)}, ("eve",), "bob", ("sales",), "not theirs to hand on"),
-        ({}, ("eve",), "ann", (), "asks anybody"),
+        ({}, ("eve",), "ann", (), "asks anyone"),
         ({"reviewers": ("eve",), "four_eyes": True}, ("Ann",), "eve", (), "second pair of eyes"),
     ],
 )

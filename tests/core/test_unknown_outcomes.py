@@ -122,7 +122,7 @@ def test_another_step_with_the_same_key_makes_the_call_and_resumes_the_failed_on
 def test_a_cancelled_run_asks_on_but_offers_no_other_call() -> None:
     game, _ = asking()
     game.cancel()
-    with pytest.raises(InvalidDecision, match="the step that made this call is over"):
+    with pytest.raises(InvalidDecision, match="the step that made it is over"):
         game.decide("retry")
     game.decide("answer", data=1)
     assert game.status == "cancelled"
@@ -155,7 +155,7 @@ def test_a_retry_also_resumes_a_failing_run_that_waits_for_a_harmless_call() -> 
 
 def test_a_run_that_waits_for_what_may_not_be_done_twice_is_not_replayed() -> None:
     game, call = failing("once")
-    with pytest.raises(Conflict, match="Say first what became of the call") as caught:
+    with pytest.raises(Conflict, match="Resolve the call") as caught:
         game.replay_letter("b#1")
     assert call in str(caught.value)
     assert game.state.phase == "failing"

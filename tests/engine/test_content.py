@@ -358,7 +358,7 @@ FORGED = {"type": "image", "media_type": "image/png", "size_bytes": 1, "month": 
         ([], "texts and content parts"),
         ("  ", "not empty"),
         (["x", {"type": "image", "data": "aGk="}], "no image of a known format.*Nothing was done"),
-        (["x", Image(url="https://127.0.0.1/a.png")], "no public address.*Nothing was said"),
+        (["x", Image(url="https://127.0.0.1/a.png")], "no public address.*Nothing was sent"),
         (["x", {"role": "user", "content": "y"}], "a list of messages"),
         (["x", {**FORGED, "sha256": "0" * 64}], "is not kept here"),
     ],

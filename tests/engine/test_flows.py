@@ -113,7 +113,7 @@ async def test_a_flow_whose_process_dies_goes_on_where_it_was(store: str, world:
 
 
 async def test_a_step_that_was_interrupted_runs_again_and_only_one_result_counts(store: str, world: list[Any]) -> None:
-    """At least once: nothing of it was recorded, so nobody can know how far it got."""
+    """At least once: nothing of it was recorded, so how far it got cannot be known."""
     held = asyncio.Event()
 
     @step

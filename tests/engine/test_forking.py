@@ -156,7 +156,7 @@ async def test_a_flow_is_forked_at_a_place_and_what_people_decided_is_asked_agai
         state = await other.until(lambda state: bool(state.gates))
         (gate,) = state.gates.values()
         assert gate.opened.reason == "code_changed", "what stands before the place was asked for otherwise"
-        with pytest.raises(InvalidInput, match="a person's to say"):
+        with pytest.raises(InvalidInput, match="was decided by a person"):
             await engine.fork(origin.id, "flow#1/2", output="approve")
 
 
@@ -187,10 +187,10 @@ async def test_a_fork_replaces_the_outcome_of_a_model_or_tool_without_a_call(
         await engine.decide(await gate_of(said), "approve")
         assert (await said.result())[0] == '{"text":"Snow!"}', "data, where words were asked for"
         (quote,) = [(await engine.fork_plan(asks.id, "flow#1")).anew]
-        assert [each.why for each in quote] == ["a person had said what it came to", "a person decides"]
+        assert [each.why for each in quote] == ["a person had given its outcome", "a person decides"]
         assert (len(server.calls), sent[1:]) == (1, ["Sun!", '{"text":"Snow!"}'])
         assert [await events_of(each, ev.GateOpened) for each in (done,)] == [[]], "what is not called needs no approval"
-        with pytest.raises(InvalidInput, match="a person's to say"):
+        with pytest.raises(InvalidInput, match="was decided by a person"):
             await engine.fork(origin.id, "flow#1/1.approval", output="approve")
 
 
@@ -223,7 +223,7 @@ async def test_a_child_that_asked_a_person_asks_again_in_a_fork_and_another_is_r
         await engine.decide(await asked(engine), "approve", by="ann")
         assert await origin.result() == ["5 m", "approve", 1]
         for place in ("flow#1", "flow#1/1"):
-            with pytest.raises(InvalidInput, match="a person's to say"):
+            with pytest.raises(InvalidInput, match="was decided by a person"):
                 await engine.fork(origin.id, place, output="approve")
         fork = await engine.fork(origin.id, "flow#1", input={"amount": 1000})
         await engine.decide(await asked(engine), "reject", by="ann")

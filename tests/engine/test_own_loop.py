@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast import Context, Engine, Run, Supervisor, WorkerAgent, control, flow, step
+from holdfast import Context, Engine, Run, Supervisor, WorkerAgent, flow, step
 from holdfast.errors import KeyReused, NotFound, UsageError
 from holdfast.platform.own_loop import OfLoop, OwnLoop
+from holdfast.service import control
 from holdfast.service.control.inquiry import Inquiries
 from tests.engine.kit import eventually, opened
 

@@ -188,7 +188,7 @@ async def test_a_step_whose_time_is_up_between_its_hold_and_its_call_leaves_noth
         assert timed_out.error.error_class == "timeout"
         first, _ = await events_of(run, ModelCallHeld)
         budget = (await run.state()).budget
-        if heard:  # it was leaving, and nobody can know how far it got
+        if heard:  # it was leaving, and how far it got cannot be known
             assert (budget.held_nanousd, budget.in_doubt_nanousd) == (0, first.hold_nanousd)
         else:
             assert (budget.held_nanousd, budget.in_doubt_nanousd) == (0, 0)

@@ -206,7 +206,7 @@ async def test_what_goes_on_is_cancelled_for_the_next_and_never_for_itself(tmp_p
             runs.append((await fire(engine)).last_run)
             await engine.run(runs[-1]).until(lambda state: bool(state.steps))
         state = await engine.run(runs[0]).until(lambda state: bool(state.ended))
-        assert (state.ended, state.reason) == ("cancelled", "schedule nightly begins anew")
+        assert (state.ended, state.reason) == ("cancelled", "schedule nightly begins again")
         kept = await engine.store.schedules.find("default", "nightly")
         again = msgspec.structs.replace(before, last_run=runs[1])  # the same hour, which has its run
         await engine.store.schedules.replace(again, kept.revision)

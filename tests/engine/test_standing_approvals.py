@@ -166,7 +166,7 @@ async def test_an_approval_that_says_nothing_is_refused_in_words(tmp_path: Any) 
         for given, words in (
             ({"for_s": 0}, "up to 366 days"),
             ({"for_s": 60, "most": 0}, "it stands for 1 to"),
-            ({"for_s": 60, "by": None}, "An approval is somebody's"),
+            ({"for_s": 60, "by": None}, "An approval needs an author"),
             ({"for_s": 60, "when": [When("amount", "<", "many")]}, "give a number"),
         ):
             with pytest.raises(InvalidInput, match=words):

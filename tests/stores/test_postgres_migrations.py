@@ -148,7 +148,7 @@ async def test_a_migration_that_fails_or_is_killed_between_two_statements_leaves
     await until_sleeping(database)
     migrating.kill()
     assert migrating.wait() == -signal.SIGKILL
-    await put(store, story.draft())  # nobody waits for it meanwhile
+    await put(store, story.draft())  # nothing waits for it meanwhile
     await terminate_sleeping(database)
     assert await tables(database) == there
     newer.have(half=BEFORE)

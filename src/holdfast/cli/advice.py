@@ -1,4 +1,4 @@
-"""What a run waits for, in words, with the commands that a person can type about it.
+"""Next steps in words: what a run waits for, with the commands that a person can type about it.
 
 Never here: doing any of it.
 """
@@ -134,7 +134,7 @@ def _other(run: str, wait: Wait, store: str | None) -> list[str]:
 
 
 def of_nothing(what: str) -> str:
-    """That a step, or a run, is stuck."""
+    """Return the words for a step or run that is stuck."""
     return (
         f"{what} waits for nothing: this is a fault of Holdfast. A process that has its workflow starts it again. Please report"
         " it with the run's history (holdfast runs export)."
@@ -142,7 +142,7 @@ def of_nothing(what: str) -> str:
 
 
 def of_missing(since_ms: int, now_ms: int, store: str | None) -> str:
-    """That no process can go on with a run: since when, and when a person will be asked."""
+    """Return the words for a run that no process can go on with: since when, and when a person will be asked."""
     at_ms = since_ms + int(1000 * settings.load().workflow_grace_s)
     when = f"at {clock(at_ms)}" if at_ms > now_ms else "as soon as a process works on this store"
     return (
@@ -164,7 +164,7 @@ def _wanted(demand: Demand | None) -> str:
 
 
 def _for_room(wait: Wait, store: str | None) -> list[str]:
-    """What it says of a wait for money or tokens."""
+    """Return the words for a wait for money or tokens."""
     what, in_tokens = wait.kind, wait.kind == "tokens"
     if wait.reason.startswith(f"{TREE}_"):
         root = (wait.about or "").rpartition("/")[2]
@@ -203,12 +203,12 @@ def _for_room(wait: Wait, store: str | None) -> list[str]:
 
 
 def in_short(gate: View) -> str:
-    """What a gate is about, as a list has room for."""
+    """Return a gate's subject in the space that a list has."""
     return gate["step"] or _IN_WORDS.get(gate["reason"], "{}").format(gate["subject"] or "the run")
 
 
 def about(gate: View) -> str:
-    """What a gate is about, in a few words."""
+    """Return a gate's subject in a few words."""
     if gate["step"] is not None:
         return f"{gate['reason']} in {gate['step']}"
     shown = _shown(gate)
@@ -251,7 +251,7 @@ def deciding(gate: str, decision: str) -> tuple[str, ...]:
 
 
 def _more(gate: View, decision: str) -> tuple[str, ...]:
-    """What a decision is given beside the gate's id."""
+    """Return the options of a decision beside the gate's id."""
     form, filled = gate["form"], gate["filled"]
     person = _person(gate)
     if decision == "answer" and gate["reason"] == CODE_CHANGED:
@@ -282,5 +282,5 @@ def _twice(gate: View) -> str:
 
 
 def _shown(gate: View) -> dict[str, Any]:
-    """What is shown, if it is an object."""
+    """Return what is shown, if it is an object."""
     return gate["shown"] if isinstance(gate["shown"], dict) else {}

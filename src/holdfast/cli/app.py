@@ -1,4 +1,4 @@
-"""Which commands there are, and what becomes of their errors.
+"""The list of commands, and the handling of their errors.
 
 Never here: what a command does.
 """

@@ -1,4 +1,4 @@
-"""Whom commands ask and tell: the service of a store that is opened here, or a server's. Both answer the same rows.
+"""The two sides that commands talk to: the service of a store that is opened here, or a server. Both answer the same rows.
 
 Never here: which of them is meant (opening), words on a screen.
 """
@@ -54,7 +54,7 @@ class Asking(ABC):
         """The time by which ages are told."""
 
     async def row(self, query: Query) -> View:
-        """What is asked in one row."""
+        """Return the answer to a query as one row."""
         return (await self.ask(query)).rows[0]
 
     async def rows(self, query: Any, most: int | None = None) -> list[View]:
@@ -100,7 +100,7 @@ class Backend(Asking):
 
     @abstractmethod
     def listen(self, query: asked.Streams, *, follow: bool) -> AsyncGenerator[View, None]:
-        """What is said in a run; with `follow` what comes as well, until it has ended."""
+        """Yield a run's streams; with `follow` also what arrives, until the run has ended."""
 
 
 class Lists(Asking):

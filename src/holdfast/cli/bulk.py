@@ -40,7 +40,7 @@ Deed = Callable[[str], "Command"]
 
 
 class Many(NamedTuple):
-    """Which runs are meant, and how sure the caller is."""
+    """The runs that are meant, and how sure the caller is."""
 
     asked: Asked
     limit: int
@@ -128,7 +128,7 @@ async def tell_each(service: Backend, name: str, ids: Sequence[str], deed: Deed,
 
 
 async def _is_settled(service: Backend, letter: str) -> bool:
-    """Whether a dead letter is done with since it was found: it was replayed with another of its run, say."""
+    """Return True if a dead letter is closed since it was found: replayed with another of its run, for example."""
     return bool((await service.row(query.DeadLetter(letter)))["state"] == "resolved")
 
 

@@ -1,4 +1,4 @@
-"""What cancelling a run would do, told before anybody does it.
+"""A preview of a cancellation, before it happens.
 
 Never here: cancelling (the engine does that).
 """

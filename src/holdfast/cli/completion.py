@@ -1,6 +1,6 @@
-"""What a shell offers where an id is typed: those of the newest runs, and of the gates that are open.
+"""Suggestions of a shell for an id: the newest runs, and the open gates.
 
-Never here: a word on the screen, or an error; somebody is in the middle of typing.
+Never here: a word on the screen, or an error; the user is in the middle of typing.
 """
 
 from __future__ import annotations

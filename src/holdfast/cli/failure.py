@@ -1,4 +1,4 @@
-"""How an error is told: one clear paragraph, or with --json an object, on stderr; a traceback only for the unexpected.
+"""Errors on the screen: one clear paragraph, or with --json an object, on stderr; a traceback only for the unexpected.
 
 Never here: an exit code's meaning.
 """
@@ -67,7 +67,7 @@ def _typed(message: str) -> str:
 
 
 def _usage(problem: typer.TyperException) -> str:
-    """What is wrong with the command, and how to ask for its help."""
+    """Return the problem of the command, and how to ask for its help."""
     if not problem.format_message():
         return ""
     context = getattr(problem, "ctx", None)

@@ -1,4 +1,4 @@
-"""Which runs a command is about, where it is about several: the options that say so, and what they mean.
+"""A selection of several runs: the options for it, and their meaning.
 
 Never here: what is done with those runs.
 """
@@ -60,11 +60,11 @@ class Asked(NamedTuple):
 
     @property
     def is_any(self) -> bool:
-        """Whether nothing was asked: every run is meant."""
+        """True without any option: every run is meant."""
         return not any(self)
 
     def query(self, now_ms: int, usual: Sequence[str] = ()) -> Runs:
-        """What is asked; of the statuses that are `usual`, where none is said. Raises UsageError."""
+        """Return the query; with the statuses that are `usual`, if none is given. Raises UsageError."""
         from holdfast.core.views.status import Status
         from holdfast.service.declarations.query import Runs
 

@@ -67,7 +67,7 @@ _OFFERED: Final = {"run": completion.runs, "gate": completion.gates}
 
 
 class Caller(NamedTuple):
-    """Who typed a command, for which store, and whether the answer is JSON."""
+    """The caller of a command, the store it is for, and whether the answer is JSON."""
 
     by: Principal
     store: str | None

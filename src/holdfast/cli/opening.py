@@ -53,7 +53,7 @@ def server(store: str | None) -> str | None:
 
 @asynccontextmanager
 async def backend(store: str | None, who: Principal, *, make: bool = False) -> AsyncIterator[Backend]:
-    """What a person asks and tells: a server, or a store that is there, or with `make` is made if need be. Raises NotFound,
+    """Yield the backend of a command: a server, or a store that exists, or with `make` is made if need be. Raises NotFound,
     StoreError, UsageError."""
     from holdfast.cli.backend import Here, There
 
@@ -97,7 +97,8 @@ def own_token(file: Path | None = None) -> str | None:
 
 
 def located(store: str | None) -> tuple[str, Settings]:
-    """Which store is meant, and the settings that say so where no option does. Raises UsageError where a server is."""
+    """Return the store that is meant, and the settings that name it if no option does. Raises UsageError if a server is
+    meant."""
     from holdfast import settings
 
     if server(store) is not None:
@@ -110,7 +111,7 @@ def located(store: str | None) -> tuple[str, Settings]:
 
 
 def is_fleet(where: str) -> bool:
-    """Whether the store at `where` is one that a fleet shares."""
+    """True if the store at `where` is one that a fleet shares."""
     return where.startswith(("postgresql://", "postgres://"))
 
 
@@ -129,7 +130,7 @@ async def asking(store: str | None, *, make: bool = False) -> AsyncIterator[Engi
 
 @asynccontextmanager
 async def acting(store: str | None, *, make: bool = False) -> AsyncIterator[Service]:
-    """What a person tells something through, on a store that is there, or with `make` is made if need be. Raises NotFound,
+    """Yield the service through which a person acts on a store that exists, or with `make` is made if need be. Raises NotFound,
     StoreError."""
     from holdfast.compose import Engine
     from holdfast.service.service import Service
@@ -204,7 +205,7 @@ async def _entered(stack: AsyncExitStack, what: Callable[[], AbstractAsyncContex
 
 
 def _place(store: str | None) -> tuple[str, BlobPlace | None, Sealing]:
-    """Where a store is that has to be there, where its large payloads are and how they are kept. Raises NotFound,
+    """Return the place of a store that has to exist, of its large payloads, and how they are kept. Raises NotFound,
     StoreError."""
     from holdfast.settings import Secrets
     from holdfast.storage import open_blobs, sealing_of
@@ -220,7 +221,7 @@ def shown(where: str) -> str:
 
 
 def is_there(where: str) -> bool:
-    """Whether a store may be at `where`: a file has to be there, of a server only its answer tells."""
+    """True if a store may be at `where`: a file has to exist, and only a server's answer shows more."""
     path = where.removeprefix("sqlite:///")
     return "://" in path or Path(path).exists()
 

@@ -1,6 +1,6 @@
-"""Which run, gate or call a person means: by its id, or as much of the beginning as no other has.
+"""References to a run, gate or call: by its id, or by as much of the beginning as is unique.
 
-Never here: what is done with it. What a table had to cut (`019aa8b2-6f41-7c3…`) is such a beginning too.
+Never here: what is done with it. An id that a table had to cut (`019aa8b2-6f41-7c3…`) is such a beginning too.
 """
 
 from __future__ import annotations

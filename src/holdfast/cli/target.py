@@ -32,7 +32,7 @@ _INSTALLED: Final = tuple({sysconfig.get_path(name) for name in ("stdlib", "plat
 
 
 def is_name(target: str) -> bool:
-    """Whether `target` says no file and no module, so that it can only be the name of a workflow that the store knows."""
+    """True if `target` is neither a file nor a module, so that it can only be the name of a workflow that the store knows."""
     return not yaml_file.is_meant(target) and not target.endswith(".py") and ":" not in target
 
 

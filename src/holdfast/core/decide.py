@@ -116,7 +116,7 @@ _NOTHING_TAKEN: Final[Mapping[EffectKey, commands.Taken]] = {}
 
 
 def _pays_for_others(state: State, command: commands.Command) -> bool:
-    """Whether it is about a limit of a tree whose root has ended."""
+    """True if the command is about a limit of a tree whose root has ended."""
     return isinstance(command, commands.RaiseLimit) and pays_for_others(state, command.limit)
 
 

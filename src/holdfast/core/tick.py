@@ -60,8 +60,8 @@ def _find_startable(d: Decision) -> None:
 
 
 class _Moved(Derived):
-    """What has moved since the last tick. Each rule follows what it has moved; a tick makes sure, and where the state has
-    just been loaded it goes through all of it."""
+    """The changes since the last tick. Each rule follows its own changes; a tick makes sure, and goes through the whole of a
+    state that has just been loaded."""
 
 
 def _touch_what_moved(d: Decision) -> None:

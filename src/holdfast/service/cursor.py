@@ -54,7 +54,7 @@ def is_sealed(cursor: str) -> bool:
 
 
 def no_cursor(cursor: str) -> InvalidInput:
-    """What is said of a cursor that no list ended with."""
+    """Return the error for a cursor that no list ended with."""
     return InvalidInput(f"{cursor!r:.80} is no cursor of this list; say the one that the page before ended with.")
 
 
@@ -62,8 +62,8 @@ def problem_of_cursor(problem: HoldfastError, cursor: str, place: str) -> Holdfa
     """Return what is said of a problem to whoever has sent `cursor`, without the place that it stands for."""
     if isinstance(problem, CursorLost):
         return CursorLost(
-            f"Nobody can say any more what came after the cursor {cursor!r:.80}. Begin anew from the start, and leave out by"
-            " run and seq what was told before."
+            f"What came after the cursor {cursor!r:.80} is not known any more. Begin again from the start, and skip by run and"
+            " seq what you have already."
         )
     return no_cursor(cursor) if place != cursor and place[:_SHOWN] in problem.message else problem
 

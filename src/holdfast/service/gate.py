@@ -66,8 +66,8 @@ class Story(NamedTuple):
 async def decidable(
     control: Control, gate: GateId, by: str, roles: Sequence[str], maker: str | None, key_maker: str | None
 ) -> ToDecide:
-    """That somebody called `by` decides an open gate in these roles, with a link that `maker` has in hand first, who may come
-    with a key that `key_maker` has made. Raises NotFound, AlreadyDecided, DecisionRefused."""
+    """Return the right of `by` to decide an open gate in these roles, with a link that `maker` holds first, who may come with a
+    key that `key_maker` has made. Raises NotFound, AlreadyDecided, DecisionRefused."""
     state = await control.run(run_of(gate)).state()
     if gate not in state.gates:
         raise closed(state, gate)
@@ -95,7 +95,7 @@ async def expect_hash(control: Control, gates: Iterable[GateId], shown_hash: str
 
 
 async def story_of(control: Control, gate: str) -> Story:
-    """What the history says about a gate. Raises NotFound."""
+    """Return the history of a gate. Raises NotFound."""
     row = await control.find(run_of(GateId(gate)))
     story: Story | None = None
     for each in await control.run(row.run).events():

@@ -54,7 +54,7 @@ class Request(NamedTuple):
 
     @property
     def by(self) -> Claim:
-        """Who acts."""
+        """The actor."""
         return self.who.claim
 
 

@@ -14,8 +14,8 @@ from holdfast.errors import InvalidInput
 
 MOST_ITEMS: Final = 200_000
 """Lists, objects and what stands in them: with so many in memory nobody waits for a tenth of a second."""
-_MOST_QUOTES: Final = 4 * MOST_ITEMS
-"""Of more, no text has few enough values: an object has two strings for each."""
+_MOST_QUOTES: Final = 4 * MOST_ITEMS + 2
+"""No text with more has few enough values: an object has two strings for each."""
 
 
 def decoded(text: str, what: str) -> Any:

@@ -47,7 +47,7 @@ async def runs(inquiries: Inquiries, query: asked.Runs, tenant: str | None) -> P
 
 
 def sought(query: asked.Runs | Bulk, tenant: str | None, limit: int) -> RunFilter:
-    """What lists of runs and deeds to many of them have in common. Raises InvalidInput for what is no amount."""
+    """Return the filter that lists of runs and bulk commands have in common. Raises InvalidInput for an impossible amount."""
     return {
         "tenant": tenant,
         "workflow": query.workflow,
@@ -168,7 +168,7 @@ def key_of(cursor: str | None, decoder: msgspec.json.Decoder[_Key]) -> _Key | No
 
 
 def since_of(cursor: str | None) -> str | int:
-    """Where a list of what is said begins: after a cursor, or at a number."""
+    """Return where a list of streamed values begins: after a cursor, or at a number."""
     number = (cursor or "").removeprefix("-")
     return int(cursor or "") if number.isascii() and number.isdecimal() and len(number) < 16 else cursor or START
 

@@ -1,7 +1,8 @@
-"""Who acts, for whom, and what they may do.
+"""The actor, on whose behalf, and with which grants.
 
-Never here: how it is known that somebody is who they say (identity), what a command takes (permission), what a gate asks of
-them (core.people.gates)."""
+Never here: how an identity is known (access), what a command takes (permission), what a gate asks of the actor
+(core.people.gates).
+"""
 
 from __future__ import annotations
 
@@ -36,12 +37,12 @@ class Principal(NamedTuple):
 
     @property
     def claim(self) -> Claim:
-        """Who acts, and in which trace, as the engine takes it."""
+        """The actor and the trace, as the engine takes them."""
         return Claim(self.name, self.os_user, self.client, self.trace_id, self.maker, self.acts_as)
 
     @property
     def verified(self) -> bool:
-        """Whether they go by the name of their token or key, and not by one that its holder says."""
+        """True if the name is that of the token or key, and not one that its holder claims."""
         return bool(self.client) and self.name == self.client
 
     @property
@@ -50,14 +51,14 @@ class Principal(NamedTuple):
         return (*self.roles, *self.teams)
 
     def may_speak_for(self, name: str) -> bool:
-        """Whether they may act as somebody of that name: as themselves; as anybody, if they are a program that has not said for
-        whom it acts."""
+        """True if the caller may act under that name: as themselves; as any, if it is a program that has not named the person
+        for whom it acts."""
         is_open = not self.is_person and self.name in (None, self.client)
         return is_open or folded(name) == folded(self.name)
 
     @property
     def answers_for_callers(self) -> bool:
-        """Whether they are a person who says what others may do: with a key of their making they could act as anybody."""
+        """True for a person who decides what others may do: with a key of their making they could act as anyone."""
         return self.is_person and self.access.allows("admin")
 
     def lacks(self, roles: Iterable[str]) -> str | None:

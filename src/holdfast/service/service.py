@@ -62,7 +62,7 @@ _HANDLERS: Final = handlers()
 
 
 class Service:
-    """What stands between callers and an engine."""
+    """The service between callers and an engine."""
 
     def __init__(
         self,
@@ -250,7 +250,7 @@ class Service:
         return await self.control.run(run).state()
 
     async def run(self, who: Principal, run: str) -> View:
-        """How a run stands. Raises NotFound."""
+        """Return how a run stands. Raises NotFound."""
         return self.seen(who, await view.of_run(self.control, await self.state(who, run)))
 
     def seen(self, who: Principal, row: View) -> View:
@@ -279,7 +279,7 @@ _SALT: Final = "\n"
 
 
 def _about(command: Command) -> str:
-    """What a command is done to, by the name that it says."""
+    """Return the subject of a command, by the name in its fields."""
     named = (getattr(command, field, None) for field in _NAMES)
     return next((each for each in named if isinstance(each, str) and each), "")
 

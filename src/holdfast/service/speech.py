@@ -1,4 +1,4 @@
-"""What an agent says in answer, as it says it: in its run, and in the runs to which that hands the conversation over.
+"""An agent's answer while it is written: in its run, and in the runs to which that hands the conversation over.
 
 Never here: a protocol's words, what becomes of a message (core.nouns.conversations).
 """
@@ -22,7 +22,7 @@ _BEGUN_S: Final = 0.25
 
 
 class Speech:
-    """What is said in a run, and how far one listener has heard it."""
+    """The text of a run, and how far one listener has it."""
 
     def __init__(self, control: Control, run: RunId) -> None:
         self.run = run
@@ -41,7 +41,7 @@ class Speech:
         return said
 
     async def more(self) -> AsyncGenerator[Told, None]:
-        """What is said from there on, until the run goes no further by itself: it has ended, or waits for somebody."""
+        """Yield the text from there on, until the run goes no further by itself: it has ended, or waits."""
         async for told in self._said(self.run):
             yield told
 
@@ -86,7 +86,7 @@ class Speech:
                     yield told
 
     async def _until(self, run: RunId, stop: Coroutine[Any, Any, None]) -> AsyncGenerator[Told, None]:
-        """What a run says until then, and what it had said by then."""
+        """Yield a run's text until then, and the text up to then."""
         stopped, coming = asyncio.ensure_future(stop), None
         try:
             async with aclosing(self._control.watch_stream(run, since=self._heard.get(run, START))) as telling:

@@ -1,9 +1,10 @@
-"""How much of a server one caller has at a time, whichever way it is asked, so that no caller keeps others from being answered.
+"""Shares of a server: how much of it one caller has at a time, on any transport, so that no caller keeps others from being
+answered.
 
 A request is looked at, read and answered, each in its turn; only that of reading is held while a client may be silent. A caller
-is a tenant and a token, or an address as long as it is not known who speaks.
+is a tenant and a token, or an address as long as the caller is unknown.
 
-Never here: who a caller is (identity), what a share is (fair_share), the figures (settings).
+Never here: who a caller is (access), what a share is (fair_share), the figures (settings).
 """
 
 from __future__ import annotations

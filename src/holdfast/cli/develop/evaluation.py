@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Keeping(NamedTuple):
-    """Where the report is kept, as whose and by whom."""
+    """The place where the report is kept, as whose and by whom."""
 
     file: str
     tenant: str

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Connection(NamedTuple):
-    """Whom it connects to, how it is known there, and what it has."""
+    """The server of a connected worker, its name there, and its resources."""
 
     addresses: Sequence[str]
     token_file: Path | None

@@ -84,7 +84,7 @@ def _write(file: Path, token: str) -> None:
 
 
 def _folders(targets: Sequence[str]) -> Iterator[Path]:
-    """Where the files of the workflows are."""
+    """Yield the folders of the workflows' files."""
     for target in targets:
         place = target if target.endswith((".py", ".yaml", ".yml")) else target.rpartition(":")[0]
         file = Path(place)

@@ -178,7 +178,7 @@ def _likeness(left: Left) -> tuple[str, str, int, str]:
 
 
 class Tally:
-    """What this worker saw happen."""
+    """Counts of what happened at this worker."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = dict.fromkeys(("steps", "completed", "failed", "cancelled", "handed_over"), 0)
@@ -219,7 +219,7 @@ class Tally:
 
 
 class How(NamedTuple):
-    """How much a worker takes, and of what."""
+    """Settings of a worker: how much it takes, and of what."""
 
     slots: int
     grace_s: float

@@ -25,7 +25,7 @@ _CONDITION: Final = re.compile(r"([\w.]+)\s*(==|!=|<=|>=|<|>|~)\s*(.+)")
 
 
 def _seconds(text: str) -> int:
-    """What `8h` is. Raises UsageError."""
+    """Return the seconds of a text like `8h`. Raises UsageError."""
     found = _SPAN.fullmatch(text)
     if found is None:
         raise UsageError(f"--for {text!r:.40} is not a time span; write it like 30m, 8h or 7d. Nothing was granted.")
@@ -33,7 +33,7 @@ def _seconds(text: str) -> int:
 
 
 def _condition(text: str) -> When:
-    """What `amount<=100` says; `~` is for a text with * and ?. Raises UsageError."""
+    """Return the condition of a text like `amount<=100`; `~` compares with a text with * and ?. Raises UsageError."""
     found = _CONDITION.fullmatch(text)
     if found is None:
         raise UsageError(

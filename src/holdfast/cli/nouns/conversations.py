@@ -35,7 +35,7 @@ def attachment(given: str) -> Image | Audio | Document:
 
 
 def labels(exchange: dict[str, Any]) -> str:
-    """What is attached to a message, a line each."""
+    """Return the attachments of a message, a line each."""
     from holdfast.core.values.content import ContentPart
 
     return "".join(f"\n  {ContentPart(**part)}" for part in exchange["parts"])

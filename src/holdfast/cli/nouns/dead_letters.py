@@ -53,7 +53,7 @@ def _sheet(found: View) -> None:
 
 
 def _call(found: dict[str, Any]) -> list[tuple[str, str]]:
-    """What failed in the end, where it was a call of a tool."""
+    """Return the call that failed in the end, if it was a call of a tool."""
     named = {op["path"]: op["name"] for op in found["operations"] if op["kind"] == "tool"}
     if (tool := named.get(found["failed_at"])) is None:
         return []

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class EffectState(StrEnum):
-    """What is known of a call."""
+    """The state of a call, as far as it is known."""
 
     INTENDED = "intended"
     COMPLETED = "completed"

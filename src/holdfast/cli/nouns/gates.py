@@ -360,7 +360,7 @@ def _of_number(number: str, gates: Sequence[str]) -> str:
 
 
 def _answer(number: str, said: Any, reason: str | None) -> GateAnswer:
-    """What is decided of one call; `reason` is that of all. Raises UsageError."""
+    """Return the decision about one call; `reason` is that of all. Raises UsageError."""
     from holdfast.service.declarations.command import GateAnswer
 
     more = {"decision": said} if isinstance(said, str) else said

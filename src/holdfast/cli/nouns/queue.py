@@ -76,7 +76,7 @@ async def _why(job: str, store: str | None) -> tuple[list[View], list[str]]:
 
 
 async def _held(asking: Asking, holders: set[str], now_ms: int) -> dict[str, str]:
-    """Who has a step that holds something, and since when: ` at ada:4711 for 5m`. Nothing of one that is over by now."""
+    """Return which steps hold something, and since when: ` at ada:4711 for 5m`. Steps that are over are left out."""
     found = {}
     for holder in holders:
         run, _, name = holder.partition("/")

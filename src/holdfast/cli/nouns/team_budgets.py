@@ -35,7 +35,7 @@ AGENT: Final = (
 
 
 def _agent(given: str) -> tuple[str, TeamAgent]:
-    """What `writer=1.5:25%` says. Raises UsageError."""
+    """Return the agent of a text like `writer=1.5:25%`. Raises UsageError."""
     said, _, part = given.partition(":")
     name, _, priority = said.partition("=")
     try:

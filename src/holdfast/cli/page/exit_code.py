@@ -1,4 +1,4 @@
-"""What a command's exit code means: part of the public surface."""
+"""Exit codes of commands and their meanings: part of the public surface."""
 
 from __future__ import annotations
 

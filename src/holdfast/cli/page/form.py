@@ -38,7 +38,7 @@ def show(form: Mapping[str, Any], values: Mapping[str, Any], columns: Sequence[C
 
 
 def defaults(form: Mapping[str, Any]) -> dict[str, Any]:
-    """What is there of each field that is not given."""
+    """Return the defaults of the fields that are not given."""
     return {name: shape["default"] for name, shape in form.get("properties", {}).items() if "default" in shape}
 
 

@@ -1,6 +1,6 @@
-"""What a person typed, read: JSON, and who they are.
+"""Typed input, read: JSON, and the actor.
 
-Never here: whether it fits (the engine says that).
+Never here: whether it fits (the engine checks that).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _stdin() -> str:
 
 
 def who(named: str | None, roles: Sequence[str] | None = None) -> Principal:
-    """Who is acting: as named, else HOLDFAST_USER, else the system's user, who is recorded besides; in the trace that
+    """Return the actor: as named, else HOLDFAST_USER, else the system's user, who is recorded besides; in the trace that
     TRACEPARENT names, as CI systems set it."""
     user = _system_user()
     name, trace_id = named or os.environ.get(variable.USER) or user, trace_id_of(os.environ.get(variable.TRACE))

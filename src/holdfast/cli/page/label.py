@@ -1,6 +1,6 @@
-"""What a process has, as people say it: labels and resources; what a workflow asks for that is not there.
+"""Labels and resources of a process, as people write them; and what a workflow asks for that no worker has.
 
-Never here: who runs what (the engine leaves alone what it lacks labels for).
+Never here: which process runs what (the engine skips what it lacks labels for).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def missing(workflow: Workflow | StoredWorkflow, labels: Collection[str], tags: 
 
 
 def resources_of(tags: Sequence[str], cpu_m: int | None, memory_mb: int | None, gpus: int) -> Resources:
-    """What the options say, and where they say nothing, what the machine has."""
+    """Return the resources of the options and, where they give none, of the machine."""
     from holdfast.core.values.demand import Resources
     from holdfast.platform import machine
 

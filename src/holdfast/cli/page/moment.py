@@ -34,7 +34,7 @@ def second(at: str | None) -> str:
 
 
 def span(ms: int) -> str:
-    """How long something takes, in one unit: `2 d`, `3 h`, `40 min`, `2.5 s`."""
+    """Return a duration in one unit: `2 d`, `3 h`, `40 min`, `2.5 s`."""
     seconds = abs(ms) / 1000
     for size, unit in _UNITS:
         if seconds >= size:
@@ -49,12 +49,12 @@ def around(at_ms: int, now_ms: int) -> str:
 
 
 def ago(at_ms: int | None, now_ms: int) -> str:
-    """How long ago that was, as a table has room for; `-` for never."""
+    """Return how long ago that was, as short as a table needs; `-` for never."""
     return "-" if at_ms is None else span(now_ms - at_ms)
 
 
 def age(at: str | None) -> str:
-    """How long ago a time was that the views have, by the clock of this process; `-` for never."""
+    """Return how long ago a view's time was, by the clock of this process; `-` for never."""
     return ago(maybe_ms(at), now_ms())
 
 
@@ -63,7 +63,7 @@ def now_ms() -> int:
 
 
 def due(at_ms: int | None, now_ms: int) -> str:
-    """How far off a deadline is, as a table has room for: `in 2 d`, `3 h over`."""
+    """Return how far off a deadline is, as short as a table needs: `in 2 d`, `3 h over`."""
     if at_ms is None:
         return "-"
     return f"in {span(at_ms - now_ms)}" if at_ms > now_ms else f"{span(now_ms - at_ms)} over"

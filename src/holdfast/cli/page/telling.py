@@ -1,4 +1,4 @@
-"""What an event means to somebody who watches a run, in one line. Most events mean nothing to them.
+"""Events in one line for a person who watches a run. Most events are left out.
 
 Never here: where the line goes.
 """
@@ -98,7 +98,7 @@ def named(step: StepId) -> str:
 
 
 def failure(error: ErrorRecord) -> str:
-    """What went wrong and, where an error of the user's own code does not say that itself, where."""
+    """Return what went wrong and, if an error of the user's own code does not name it, where."""
     return failed(error.error_class, error.message, error.trace)
 
 
@@ -176,12 +176,12 @@ def _awaited(e: ev.SignalAwaited, at_ms: int) -> str:
 
 
 def by(e: Any) -> str:
-    """Who acted, in an event or for a run that has `by`; nothing where that is not known."""
+    """Return the actor of an event, or of a run that has `by`; nothing if unknown."""
     return f" by {Claim(e.by, e.os_user, e.client)}" if e.by is not None else ""
 
 
 def gist(event: View) -> str:
-    """What an event of a history says, on one line for people: no hashes and nothing of sessions, long values cut short."""
+    """Return an event of a history on one line for people: no hashes and no sessions, long values cut short."""
     from holdfast.service import view
 
     told = [_fact(name, value) for name, value in view.news(event).items() if not _MACHINERY.search(name)]
@@ -286,7 +286,7 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
 
 
 def tell_run(found: dict[str, Any], as_json: bool) -> None:
-    """How a run stands after something was done to it."""
+    """Print how a run stands after a command."""
     if as_json:
         terminal.emit(found)
     else:

@@ -1,8 +1,8 @@
-"""Where words go: data to stdout, everything else to stderr; colour and motion only at a terminal.
+"""Output: data to stdout, everything else to stderr; colour and motion only at a terminal.
 
-The one way to them: no other module of this room touches a stream (a test sees to that). Whatever others wrote (models,
-customers) is shown without what a terminal obeys or hides, also through a pipe, for the pipe may end at a terminal; and
-no line of theirs can pass for one of ours. Never here: what is said.
+No other module of this room touches a stream (a test checks that). Text of others (models, customers) is shown without what a
+terminal obeys or hides, also through a pipe, for the pipe may end at a terminal; and no line of theirs can pass for one of
+ours. Never here: the words.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def outlive_readers() -> None:
 
 
 def is_unread() -> bool:
-    """Whether the reader of the data has gone away, for what is done for him alone."""
+    """True if the reader of the data has gone away, and it was the only one."""
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     return isinstance(raw, _Patient) and raw.is_unread
 
@@ -136,12 +136,12 @@ def interactive(stream: TextIO) -> bool:
 
 
 def is_typed() -> bool:
-    """Whether what is read is typed by somebody, who sees what is said meanwhile."""
+    """True if the input is typed by a person, who sees the output meanwhile."""
     return sys.stdin is not None and interactive(sys.stdin)
 
 
 def is_live() -> bool:
-    """Whether messages are seen by somebody as they come."""
+    """True if a person sees messages as they arrive."""
     return interactive(sys.stderr)
 
 
@@ -161,7 +161,7 @@ def width() -> int | None:
 
 
 def _manner(stream: TextIO) -> dict[str, Any]:
-    """How Rich writes to a stream that may be a terminal; what it is told elsewhere comes out as plain text."""
+    """Return how Rich writes to a stream that may be a terminal; elsewhere it writes plain text."""
     live = interactive(stream)
     return {"force_terminal": live, "no_color": None if live else True, "highlight": False, "emoji": False}
 
@@ -198,7 +198,7 @@ def say(message: str) -> None:
 
 
 def say_trace(text: str) -> None:
-    """What Python says of an error in somebody's code, as it says it."""
+    """Print Python's traceback of an error in user code, as it is."""
     sys.stderr.write(plain(text))
     sys.stderr.flush()
 

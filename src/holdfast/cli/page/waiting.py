@@ -51,7 +51,7 @@ def _of_pool(wait: View, held: Mapping[str, str]) -> str:
 
 
 def _lacking(wait: View) -> str:
-    """What workers lack, with the names of things in the place of how the scheduler calls them."""
+    """Return what workers lack, with names of things in the place of the scheduler's."""
     from holdfast.scheduling.lane_workers import able_to, scripts_of
 
     task, graph_hash, workflow = wait["demand"].get("task"), wait["graph_hash"], wait["workflow"]

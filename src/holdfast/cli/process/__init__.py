@@ -1,1 +1,1 @@
-"""How a process of the command line begins, is stopped, and keeps others. Never here: a command."""
+"""Processes of the command line: how one begins, is stopped, and keeps others. Never here: a command."""

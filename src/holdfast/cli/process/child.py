@@ -64,6 +64,6 @@ async def end(process: asyncio.subprocess.Process) -> None:
 
 
 def how(process: asyncio.subprocess.Process) -> str:
-    """How a process has ended."""
+    """Return how a process has ended."""
     code = process.returncode or 0
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"has ended with exit code {code}"

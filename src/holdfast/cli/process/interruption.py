@@ -1,7 +1,7 @@
-"""What Ctrl-C and SIGTERM do to a command that works on a run: the first has it hand over its work and leave, the second
-ends it on the spot, which costs nothing that was committed.
+"""Ctrl-C and SIGTERM during a command that works on a run: the first has it hand over its work and leave, the second ends it on
+the spot, which costs nothing that was committed.
 
-Never here: what is said about the run.
+Never here: words about the run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the steps of jobs print, on stderr as it comes, where this process runs them.
+"""Output of jobs' steps, on stderr as it arrives, if this process runs them.
 
 Never here: what is kept of it.
 """

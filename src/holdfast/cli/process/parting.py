@@ -1,5 +1,5 @@
-"""What is said of calls that have left when their process is to end: what is waited for, and what will be asked if no
-outcome comes.
+"""Notices about calls that have left when their process is to end: what is waited for, and what will be asked if no outcome
+arrives.
 
 Never here: waiting (the engine does that).
 """
@@ -45,7 +45,7 @@ def heard(executor: Executor, run: RunId) -> Callable[[], Mapping[CallId, OpenCa
 
 
 def asked(calls: Mapping[CallId, OpenCall]) -> str:
-    """What will be asked about calls that were left without an outcome."""
+    """Return what will be asked about calls that were left without an outcome."""
     lines = [
         f"\n{call.name} ({id_}) has left and its outcome is not known here: {_AFTERWARDS.get(call.policy, 'it is made again')}."
         if call.kind == "effect"

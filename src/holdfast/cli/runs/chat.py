@@ -91,7 +91,7 @@ def chat(
 
 
 class _Talk(NamedTuple):
-    """What a person has asked for."""
+    """The request of a person who chats."""
 
     target: str
     name: str
@@ -165,8 +165,8 @@ async def _with_own(agent: Workflow, talk: _Talk) -> AsyncIterator[Backend]:
 
 
 class _Terminal:
-    """Where things are said and answers shown. Where somebody types, both go on at once, and Ctrl-C stops a reply; what comes
-    from elsewhere is said line by line."""
+    """The terminal of a chat. If a person types, input and replies go on at the same time, and Ctrl-C stops a reply; input from
+    elsewhere is sent line by line."""
 
     def __init__(self, service: Backend, talk: _Talk, interruption: Interruption) -> None:
         self._service = service
@@ -259,7 +259,7 @@ class _Terminal:
 
 
 def _attached(file: str) -> list[Image | Audio | Document]:
-    """What goes with the next message; nothing, and why, where it cannot."""
+    """Return what goes with the next message; nothing, and why, if it cannot."""
     try:
         found = [attachment(file)]
     except UsageError as problem:
@@ -270,7 +270,8 @@ def _attached(file: str) -> list[Image | Audio | Document]:
 
 
 async def _lines() -> AsyncGenerator[str, None]:
-    """What is typed, a line each, without blank ones. A thread of its own waits for it, which keeps no process from ending."""
+    """Yield the lines that are typed, without blank ones. A thread of its own waits for them, which keeps no process from
+    ending."""
     loop = asyncio.get_running_loop()
     typed_: asyncio.Queue[str | None] = asyncio.Queue()
     wanted = threading.Semaphore(0)

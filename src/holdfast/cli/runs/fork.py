@@ -137,7 +137,7 @@ async def _fork_all(wish: Fork, by: Principal, many: Many, as_json: bool, store:
 
 
 async def _would_be(service: Backend, wish: Fork, tenant: str) -> dict[str, Any]:
-    """What forking one would come to."""
+    """Return the plan of a fork."""
     from holdfast.service.declarations.query import Runs
 
     row: dict[str, Any] = {"run_id": wish.run, "refused": None, "fork": None, "quote": None}
@@ -220,7 +220,7 @@ def _is_item(done: dict[str, Any]) -> bool:
 
 
 def _repeats(done: Sequence[dict[str, Any]], repeats_effects: bool) -> list[str]:
-    """What has changed the world already, and would a second time."""
+    """Return what has changed the world already, and would a second time."""
     tools = [each for each in done if each["policy"] not in (None, "read")]
     once = list(dict.fromkeys(each["name"] for each in tools if each["policy"] == "once"))
     other = list(dict.fromkeys(each["name"] for each in tools if each["policy"] != "once"))

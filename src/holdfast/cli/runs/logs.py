@@ -64,7 +64,7 @@ async def _logs(given: str, printing: _Printing, follow: bool, store: str | None
 
 
 class _Printing:
-    """How far each try of each job has been printed."""
+    """The progress of printing, of each attempt of each job."""
 
     def __init__(self, job: str | None, *, as_json: bool) -> None:
         self._job = job

@@ -245,7 +245,7 @@ def _map(found: dict[str, Any]) -> tuple[str, ...]:
 
 
 def took(status: str, began_ms: int | None, since_ms: int, now_ms: int) -> str:
-    """How long a step has been under way, waits included; of one that is over, `since_ms`, how long it was."""
+    """Return how long a step has been under way, waits included; for one that is over, `since_ms`, how long it was."""
     return "-" if not began_ms else moment.span((since_ms if status in _OVER else now_ms) - began_ms)
 
 

@@ -322,7 +322,7 @@ def _money(state: State, now_ms: Callable[[], int]) -> RenderableType:
 
 
 class Elapsed:
-    """How long a step takes, as it is at the moment at which it is drawn."""
+    """The elapsed time of a step, as of the moment at which it is drawn."""
 
     def __init__(self, step: Step, now_ms: Callable[[], int]) -> None:
         self._step = copy(step)  # the state goes on while the last picture of it is drawn again
@@ -335,7 +335,7 @@ class Elapsed:
 
 
 class Since:
-    """When a run was started, and how long it has taken."""
+    """The start of a run, and how long it has taken."""
 
     def __init__(self, state: State, now_ms: Callable[[], int]) -> None:
         self._started_ms, self._ended_ms, self._now_ms = state.started_at_ms, state.ended_at_ms, now_ms

@@ -102,7 +102,7 @@ async def _export(
 
 
 def _recorder(service: Backend, redact: Sequence[str] | None) -> Callable[[str], Awaitable[bytes]]:
-    """What makes the line of a run. Of one store all have the same replacement for the same value."""
+    """Return the function that makes the line of a run. Runs of one store have the same replacement for the same value."""
     import msgspec
 
     from holdfast.evaluation.recording import line, recorded

@@ -24,7 +24,7 @@ _LOOK_S: Final = 1.0
 
 
 class Screen:
-    """Where the agent's words go, while what the code of the agent prints goes to stderr."""
+    """The place for the agent's words, while output of the agent's code goes to stderr."""
 
     def __init__(self) -> None:
         self._kept = terminal.kept()
@@ -47,7 +47,7 @@ class Screen:
 
 
 class Replies:
-    """Those to what was said here, and to what had been said before."""
+    """The replies to messages of this chat, and to earlier ones."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Replies:
             self._on_idle(True)
 
     async def _next(self) -> int:
-        """What the agent is at; else what was said first."""
+        """Return the message that the agent works on; else the first one sent."""
         active = (await self.talk())["active"]
         return active if active in self._expected else min(self._expected)
 

@@ -159,7 +159,7 @@ def run(
 
 
 class How(NamedTuple):
-    """What becomes of the run once it is started."""
+    """Settings of what happens with the run once it is started."""
 
     detach: bool
     here: bool
@@ -171,7 +171,7 @@ class How(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a run was left: as --json prints it, why it ended, and what it waits for, in words."""
+    """The end of following a run: as --json prints it, why it ended, and what it waits for, in words."""
 
     found: View
     reason: str | None
@@ -181,7 +181,7 @@ class Outcome(NamedTuple):
 
 
 class Following:
-    """How far this command has come with its run, for the person who interrupts it."""
+    """The progress of this command with its run, for the person who interrupts it."""
 
     def __init__(self, target: str, store: str | None) -> None:
         self.target = target
@@ -223,7 +223,7 @@ class Following:
         return (
             f"Interrupted. Run {self.run} keeps what it has done. Continue it:\n"
             f"  {self.worker('--until-idle')}\n"
-            "or be ended:\n"
+            "or cancel it:\n"
             f"  {typed('runs', 'cancel', self.run, store=self.store)}" + parting.asked(self.in_flight())
         )
 
@@ -411,4 +411,4 @@ def _conclude(outcome: Outcome) -> None:
         terminal.say(line)
 
 
-EXAMPLES: Final = {"run": 'refund.py:refund --input \'{"customer": "ada", "price": 50}\''}
+EXAMPLES: Final = {"run": "refund.py:refund --input '\"Order 17 arrived broken.\"'"}

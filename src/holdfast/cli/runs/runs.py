@@ -191,7 +191,7 @@ for _name, _help in (
 
 
 def _telling(kind: str, *fields: Any) -> Deed:
-    """What makes of a run the command of that kind to it."""
+    """Return the function that makes the command of that kind for a run."""
 
     def made(run: str) -> Command:
         told: Command = getattr(command, kind)(run, *fields)

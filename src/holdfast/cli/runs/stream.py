@@ -53,7 +53,7 @@ def stream(
 
 
 class _Reading:
-    """How far it has been printed."""
+    """The progress of printing a stream."""
 
     def __init__(self, run: str, name: str | None, since: str, as_json: bool, store: str | None) -> None:
         self.run = run
@@ -78,7 +78,7 @@ class _Reading:
 
 
 class Shown:
-    """What is told, as words on a screen: a text goes on where it was, set in below the name of who says it."""
+    """Streams as words on a screen: a text continues where it was, indented below the name of its author."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write

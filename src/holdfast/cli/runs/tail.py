@@ -52,7 +52,7 @@ def tail(
 
 
 class Telling:
-    """How far the tail has been printed."""
+    """The progress of printing the tail."""
 
     def __init__(self, since: str, follow: bool, as_json: bool, store: str | None) -> None:
         self.since = since

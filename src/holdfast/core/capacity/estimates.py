@@ -31,7 +31,7 @@ Kind = tuple[str, str, str]
 
 
 class Use(msgspec.Struct, frozen=True):
-    """What one step has taken of a pool."""
+    """The use of a pool by one step."""
 
     workflow: str
     node: str
@@ -44,7 +44,7 @@ class Use(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What a part of a step says that it has used of a pool. Of the step's `branches`, so many run `at_once`."""
+    """The use of a pool, as a part of a step reports it. Of the step's `branches`, `at_once` run at the same time."""
 
     pool: str
     amount: int
@@ -53,7 +53,8 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """What steps of a node take of a pool, in thousandths, so that small amounts come down too; from how many of them."""
+    """An estimate of what steps of a node use of a pool, in thousandths, so that small amounts can fall too; and the number of
+    steps it is made of."""
 
     workflow: str
     node: str
@@ -77,8 +78,8 @@ def first_guess(pool: DeclaredPool) -> int:
 
 
 def reported(reports: Iterable[Report], pools: Iterable[DeclaredPool]) -> Iterator[tuple[str, int]]:
-    """What a step has used of those of `pools` that it has reported on: of a rate all of it, of slots the most that it may
-    have had at the same time."""
+    """Yield what a step has used of those of `pools` that it has reported on: of a rate all of it, of slots the most that it
+    can have held at the same time."""
     said: defaultdict[str, list[Report]] = defaultdict(list)
     for report in reports:
         said[report.pool].append(report)

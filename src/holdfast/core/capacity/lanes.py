@@ -16,7 +16,8 @@ DEFAULT: Final = "default"
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """What belongs to a lane: all runs of these workflows, all of these tenants, and all that these services started."""
+    """A rule for what belongs to a lane: all runs of these workflows, all of these tenants, and all that these services
+    started."""
 
     workflows: frozenset[str] = frozenset()
     tenants: frozenset[str] = frozenset()
@@ -41,7 +42,7 @@ class Lanes:
         return DEFAULT
 
     def may_have(self, lane: str, workflow: str) -> bool:
-        """Whether a run of the workflow can belong to `lane`, whosever it is."""
+        """True if a run of the workflow can belong to `lane`, for some tenant."""
         for name, rule in self._rules.items():
             if name == lane and (rule.tenants or rule.services or workflow in rule.workflows):
                 return True

@@ -58,11 +58,12 @@ _PROVIDER: Final = re.compile(r"\S{1,200}")
 
 
 class DeclaredPool(msgspec.Struct, frozen=True):
-    """What is limited: `limit` at a time (`slots`), or `limit` in each `per_s` seconds with `burst` at once (`rate`).
+    """A limit on shared capacity: `limit` at a time (`slots`), or `limit` in each `per_s` seconds with `burst` at once
+    (`rate`).
 
-    `counts` says what a unit is at the provider of the model (or all models of the provider) `of`; None: the pool is
-    only what jobs declare of it. Slots have no `per_s` and no `burst`. A pool `NAME@TENANT` is that tenant's (whose name is
-    written as in a URL): its steps that ask for NAME get of it.
+    `counts` is the unit at the provider of the model (or all models of the provider) `of`; None: the pool counts only what jobs
+    declare. Slots have no `per_s` and no `burst`. A pool `NAME@TENANT` belongs to that tenant (whose name is written as in a
+    URL): steps of the tenant that ask for NAME take from it.
     """
 
     name: str
@@ -74,7 +75,7 @@ class DeclaredPool(msgspec.Struct, frozen=True):
     of: str | None = None
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with it, in words."""
+        """Yield each problem, in words."""
         name, at, tenant = self.name.partition("@")
         if not LABEL.fullmatch(name):
             yield f"the name {self.name!r:.130} must be 1 to 100 characters without blanks and commas, like OPENAI_RPS"
@@ -97,7 +98,7 @@ class DeclaredPool(msgspec.Struct, frozen=True):
 
     @property
     def tenant(self) -> str | None:
-        """Whose it is; None where it is everybody's."""
+        """Return the tenant that owns the pool; None for a pool of all tenants."""
         _, at, tenant = self.name.partition("@")
         return unquote(tenant) if at else None
 
@@ -106,7 +107,7 @@ class DeclaredPool(msgspec.Struct, frozen=True):
         return self.per_s * 1000
 
     def burst_of(self, share: int) -> int:
-        """What the bucket of a share of it holds."""
+        """Return the capacity of the bucket of a share."""
         return 0 if self.kind == "slots" else self.burst * share // self.limit
 
     def full(self, share: int) -> int:
@@ -121,7 +122,7 @@ class DeclaredPool(msgspec.Struct, frozen=True):
 
 
 def own_pools(amounts: Mapping[str, int | None], tenant: str, known: Container[str]) -> dict[str, int | None]:
-    """What a step of a tenant asks for, of the tenant's own pools where there are any of these names."""
+    """Return what a step of a tenant asks for, with the tenant's own pools in the place of those with the same names."""
     owner = f"@{quote(tenant, safe='')}"
     return {own if (own := name + owner) in known else name: amount for name, amount in amounts.items()}
 
@@ -145,11 +146,10 @@ def declared_pool(
 
 
 class Bucket(msgspec.Struct, frozen=True):
-    """What the part of a rate that is not lent had at `at_ms`, in units × milliseconds; below zero, what it owes. For
-    `closed_ms` from then on nothing is let out of its pool.
+    """The part of a rate that is not lent, as of `at_ms`, in units × milliseconds; a negative level is a debt. From then on the
+    pool lets nothing out for `closed_ms`.
 
-    No moment to come is ever kept: whoever has set back the clock of `at_ms` by a day, or started it anew, has only had no
-    time pass since.
+    No future moment is ever kept. If the clock of `at_ms` is set back by a day, or starts from zero, no time has passed since.
     """
 
     level: int
@@ -157,7 +157,7 @@ class Bucket(msgspec.Struct, frozen=True):
     closed_ms: int = 0
 
     def passed_ms(self, now_ms: int) -> int:
-        """How long ago it was."""
+        """Return the time since then, in milliseconds."""
         return max(0, now_ms - self.at_ms)
 
 
@@ -168,17 +168,17 @@ class PoolRow(msgspec.Struct, frozen=True):
     bucket: Bucket
 
     def closed_ms(self, now_ms: int) -> int:
-        """How long it is closed from now on."""
+        """Return how much longer it is closed, in milliseconds."""
         return max(0, self.bucket.closed_ms - self.bucket.passed_ms(now_ms))
 
 
 class Visitor(msgspec.Struct, frozen=True):
-    """Who visits: `holder` is its name, `session` keeps what it is lent.
+    """A holder that visits: `holder` is its name, and `session` keeps what it borrows.
 
-    `number` grows with each visit of the same holder and session: one that comes after a later one changes nothing.
-    `outlives_ms` is how long what it has placed may go on without it. For so long its share of slots stays taken after its
-    death, unless another of the same name takes it over: the next leader of a lane takes over what the last one had. What it
-    let out of a rate was gone from its bucket by then.
+    `number` grows with each visit of the same holder and session; a visit that arrives after a later one changes nothing.
+    `outlives_ms` is how long the work it has placed may go on without it. For that long its share of slots stays taken after
+    its death, unless another of the same name takes it over: the next leader of a lane takes over the last one's share. Units
+    of a rate that it had let out left the bucket before.
     """
 
     holder: str
@@ -188,14 +188,14 @@ class Visitor(msgspec.Struct, frozen=True):
 
 
 class Visit(msgspec.Struct, frozen=True):
-    """What a holder says of one pool: `used` by what it has placed, `wanted` in all, with what waits.
+    """A holder's report about one pool: `used` by what it has placed, and `wanted` in all, with what waits.
 
-    `holds` is how much it will keep until it has heard the answer: what it was lent beyond that, it gives back. `least` is
-    what its next job takes (no job that is larger than the pool: that can never be placed). `owes` is how far below empty
-    its bucket of a rate is, because jobs have taken more than was thought; it counts where everything is given back, up to
-    what the pool lets out in one period. `unused` comes back of a rate beside: what was in the bucket of a share that is
-    given back, and what jobs did not use of one that was. `beside` are the pools of which its next job takes something too.
-    `closes_ms`: for so long the provider behind the pool takes no more.
+    `holds` is how much it keeps until it has the answer; it gives back what it was lent beyond that. `least` is what its next
+    job takes (no job larger than the pool, which can never be placed). `owes` is how far its bucket of a rate is below empty,
+    because jobs took more than was estimated; it counts if everything is given back, up to what the pool lets out in one
+    period. `unused` is given back of a rate as well: what was in the bucket of a share that is given back, and what jobs did
+    not use of it. `beside` are the other pools from which its next job takes something. `closes_ms`: for that long the provider
+    behind the pool takes nothing more.
     """
 
     pool: str
@@ -210,11 +210,10 @@ class Visit(msgspec.Struct, frozen=True):
 
 
 class Share(msgspec.Struct, frozen=True):
-    """What a holder has of a pool, and what it said last.
+    """A holder's share of a pool, with its last report.
 
-    `is_short`: it cannot place its next job, for want of this pool or of one beside it; `since_ms` is when that last
-    changed. A share is `lingering` when its session
-    is dead and what was placed against it may still be running.
+    `is_short`: it cannot place its next job, because this pool or one beside it is short; `since_ms` is when that last changed.
+    A share is `lingering` if its session is dead and work placed against it may still be running.
     """
 
     pool: str
@@ -236,15 +235,15 @@ class Share(msgspec.Struct, frozen=True):
 
     @property
     def turn(self) -> tuple[bool, int, str, str]:
-        """Who goes first where not all can: who has waited longest; last who has had it longest."""
+        """Return the sort key for turns: the longest wait comes first, then the shortest hold."""
         return (not self.is_short, self.since_ms if self.is_short else -self.since_ms, self.holder, self.session)
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """What a holder has of a pool after its visit, and what it should have.
+    """A holder's part of a pool after its visit, and the part it should have.
 
-    `filled` goes into its bucket now, once: what came along with the part of a rate that it was newly lent. `least` is what
-    it said that its next job takes. Nothing is to be let out for `closed_ms`.
+    `filled` goes into its bucket now, once: the content of the part of a rate that it was newly lent. `least` is its report of
+    what its next job takes. It lets nothing out for `closed_ms`.
     """
 
     pool: DeclaredPool
@@ -256,7 +255,7 @@ class Grant(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> int:
-        """What it may keep."""
+        """Return how much it may keep."""
         return min(self.granted, self.target)
 
     @property
@@ -267,12 +266,12 @@ class Grant(msgspec.Struct, frozen=True):
 
     @property
     def burst(self) -> int:
-        """What the holder's bucket holds; 0 while nothing is usable."""
+        """Return the capacity of the holder's bucket; 0 while nothing is usable."""
         return self.pool.burst_of(self.usable)
 
 
 class Lent(NamedTuple):
-    """What some visits change, and their answers: rows to write, shares that are no more, and grants."""
+    """The changes and answers of some visits: rows to write, shares to delete, and grants."""
 
     buckets: dict[str, Bucket]
     shares: list[Share]
@@ -299,7 +298,7 @@ def lend(pools: Iterable[PoolRow], shares: Sequence[Share], visitor: Visitor, vi
 
 
 class _Heard(NamedTuple):
-    """What came of one visit: the share before and after it, and whether there is too little in it for the next job."""
+    """The result of one visit: the share before and after it, and whether it is too small for the next job."""
 
     visit: Visit
     before: Share
@@ -308,7 +307,7 @@ class _Heard(NamedTuple):
 
 
 def _lend(row: PoolRow, shares: Sequence[Share], visitor: Visitor, visit: Visit, now_ms: int, lent: Lent) -> _Heard | None:
-    """What came of the visit, beside what is in `lent` now; None if it came too late."""
+    """Return the result of the visit, beside what is in `lent` now; None if it arrived too late."""
     pool = row.pool
     key = (pool.name, visitor.holder, visitor.session)
     before = next((share for share in shares if share.key == key), Share(*key, since_ms=now_ms))
@@ -351,12 +350,12 @@ def _kept(pool: DeclaredPool, before: Share, inherited: Sequence[Share], visitor
 
 
 def _unused(before: Share, visit: Visit) -> int:
-    """What comes back of a rate with the visit. Who gives back everything is rid of what he owes, too."""
+    """Return what the visit gives back of a rate. A holder that gives back everything is rid of its debt as well."""
     return visit.unused - (visit.owes if before.granted and not visit.holds else 0)
 
 
 def _lacks(pool: DeclaredPool, share: Share) -> bool:
-    """Whether its holder cannot place his next job for want of it."""
+    """True if the holder cannot place its next job because this pool is short."""
     needed = pool.useful(share.least) + (share.used if pool.kind == "slots" else 0)
     return share.wanted > share.used and share.granted < needed
 
@@ -398,7 +397,7 @@ def _granted(shares: Iterable[Share]) -> int:
 
 
 def _free(pool: DeclaredPool, shares: Iterable[Share]) -> int:
-    """How much is not lent. (Where the limit was lowered, more than that may be.)"""
+    """Return how much is not lent. (After the limit was lowered, more than the limit may be lent.)"""
     return max(0, pool.limit - _granted(shares))
 
 
@@ -406,14 +405,14 @@ def _free(pool: DeclaredPool, shares: Iterable[Share]) -> int:
 
 
 def _refilled(row: PoolRow, free: int, now_ms: int) -> int:
-    """What is in the free part now, which has been of this size since it was last looked at. What came back above what it
-    holds stays until it is lent."""
+    """Return the content of the free part now; it has had this size since the last look. Content above its capacity stays until
+    it is lent."""
     open_ms = max(0, row.bucket.passed_ms(now_ms) - row.bucket.closed_ms)
     return min(max(row.pool.full(free), row.bucket.level), row.bucket.level + free * open_ms)
 
 
 def _settled(pool: DeclaredPool, level: int, unused: int) -> int:
-    """What there is with `unused` that comes back, or without what is owed."""
+    """Return the content with `unused` that is given back, or without what is owed."""
     if pool.kind == "slots":
         return 0
     highest, lowest = pool.full(pool.limit), -pool.limit * pool.per_ms
@@ -421,8 +420,8 @@ def _settled(pool: DeclaredPool, level: int, unused: int) -> int:
 
 
 def _poured(pool: DeclaredPool, level: int, given: int, free: int, *, spills: bool) -> tuple[int, int]:
-    """What stays in the free part when `given` of it is lent, and the whole units that go along. What is above what the rest
-    can hold goes along too, if it `spills`."""
+    """Return what stays in the free part after `given` of it is lent, and the whole units that go along. If it `spills`,
+    content above the capacity of the rest goes along too."""
     if pool.kind == "slots":
         return 0, 0
     moved = level * given // free if given else 0
@@ -449,7 +448,7 @@ Targets = dict[tuple[str, str, SessionId], int]
 
 
 def _target(pool: DeclaredPool, mine: Share, others: Sequence[Share]) -> int:
-    """How much the visitor should have. It may keep what it has as long as all others have what they want, or what they
+    """Return the share the visitor should have. It keeps what it has as long as all others have what they want, or what they
     are entitled to of that."""
     living = [share for share in others if share.life == "living"]
     capacity = max(0, pool.limit - _granted(share for share in others if share.life == "lingering"))
@@ -461,7 +460,7 @@ def _target(pool: DeclaredPool, mine: Share, others: Sequence[Share]) -> int:
 
 
 def divide(pool: DeclaredPool, capacity: int, shares: Sequence[Share]) -> Targets:
-    """How much each of the living should have of `capacity`."""
+    """Return the share of `capacity` that each living holder should have."""
     left, least = capacity, Targets()
     for share in sorted(shares, key=lambda each: each.turn):
         needed = pool.useful(min(share.least, share.wanted))

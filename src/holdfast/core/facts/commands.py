@@ -1,6 +1,7 @@
-"""What can be asked of a run: imperative, complete, decided by core.decide or refused there.
+"""Commands to a run: imperative and complete, decided by core.decide or refused there.
 
-Never here: a rule. A process that executes steps puts itself into `Worker`, so that what becomes ready can start at once.
+Never here: a rule. A process that executes steps puts itself into `Worker`, so that a step that becomes ready can start at
+once.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Worker(msgspec.Struct, frozen=True):
 
 
 class Shortage(msgspec.Struct, frozen=True):
-    """What is known of a scope that had no room: it may still take `left`; calls in flight there hold `held`. Where it is an
-    agent's of a team budget, `team` are its agents."""
+    """Facts about a scope without room: it may still take `left`; calls in flight there hold `held`. If it is the scope of an
+    agent of a team budget, `team` are the agents of that."""
 
     limit: int
     left: int
@@ -42,7 +43,7 @@ class Shortage(msgspec.Struct, frozen=True):
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """What is known of a tenant-wide effect that is another run's: its call, its request and, if it came, its outcome."""
+    """Facts about a tenant-wide effect of another run: its call, its request and, if it is known, its outcome."""
 
     call: CallId
     args_hash: str
@@ -257,7 +258,7 @@ class JudgeGuards(Command, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What a guard said. `error` where it broke instead of answering; `above` as GuardJudged has it."""
+    """A guard's verdict. `error` if it failed instead of answering; `above` as GuardJudged has it."""
 
     step: StepId
     target: NodeName | None
@@ -326,7 +327,7 @@ class FailAttempt(AttemptCommand, frozen=True):
 
 
 class Timer(msgspec.Struct, frozen=True):
-    """What the code of a step waits for by asyncio's clock, from now on for `wait_ms`."""
+    """A wait of a step's code by asyncio's clock, for `wait_ms` from now on."""
 
     path: Path
     args_hash: str
@@ -361,8 +362,8 @@ class StopStep(AttemptCommand, frozen=True):
 
 
 class RecordValues(AttemptCommand, frozen=True):
-    """What the step has come to so far, recorded now, because it would be worth more than a commit to come to it again.
-    `timers` are started as by SuspendStep."""
+    """Results of the step so far, recorded now because producing them again would cost more than a commit. `timers` start as
+    with SuspendStep."""
 
     values: tuple[Value, ...]
     timers: tuple[Timer, ...] = ()

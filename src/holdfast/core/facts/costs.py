@@ -1,7 +1,7 @@
-"""What calls have cost, by day, tenant, workflow, node and model or priced tool: read off the events of runs.
+"""Costs of calls, by day, tenant, workflow, node and model or priced tool: read from the events of runs.
 
-A call counts on the day (UTC) of its hold, as in the scopes above its run, however late its cost became known. What is
-in doubt has no cost until it is reconciled. Never here: a price, a sum that is kept.
+A call counts on the day (UTC) of its hold, as in the scopes above its run, however late its cost became known. A call in doubt
+has no cost until it is reconciled. Never here: a price, a sum that is kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BEFORE_ALL: Final[CostKey] = ("", "", "", "", "")
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What the calls of one kind cost: those of a day, a tenant, a workflow, a node and a model."""
+    """The cost of the calls of one kind: one day, tenant, workflow, node and model."""
 
     day: str
     tenant: str
@@ -35,7 +35,7 @@ class Cost(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> CostKey:
-        """Which calls these are."""
+        """Return the kind of calls."""
         return self.day, self.tenant, self.workflow, self.node, self.model
 
 

@@ -1,4 +1,4 @@
-"""What can have happened in a run: immutable facts, past tense, in units. Their fold is the run's state.
+"""Events of a run: immutable facts, past tense, in units. Their fold is the run's state.
 
 Never here: a rule. A field that a later version adds has a default, so that every old history still decodes.
 """
@@ -30,8 +30,8 @@ class Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class Parent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who asked for a run that is a child: the operation at `path` of a step of the run `run`. `root` is the run at the top of
-    the tree, `depth` how far below it the child is."""
+    """The request for a run that is a child: the operation at `path` of a step of the run `run`. `root` is the run at the top
+    of the tree, `depth` how far below it the child is."""
 
     run: RunId
     step: StepId
@@ -419,7 +419,7 @@ class StepInherited(Event, frozen=True):
 
 
 class OperationInherited(Event, frozen=True):
-    """What an operation had come to in the run's origin. It is done there: its key and its call are the origin's.
+    """The outcome of an operation in the run's origin. It happened there: its key and its call are the origin's.
 
     `stands`: it is in the step's journal from the beginning; otherwise it is reused if the step asks for the same at `path`.
     """
@@ -598,9 +598,9 @@ class RetryScheduled(Event, frozen=True):
 
 
 class Hold(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What had been set aside for a call that now closes, and when: its day is that of the hold, however late it closes.
+    """The reservation of a call that now closes, and its time: its day is that of the hold, however late it closes.
 
-    `in_doubt`: nobody knew any more what it had cost. `agent` and `loans` as the call had them.
+    `in_doubt`: its cost was unknown. `agent` and `loans` as the call had them.
     """
 
     nanousd: int
@@ -693,8 +693,8 @@ class ScopeExceeded(Event, frozen=True):
 
 
 class OperationReopened(Event, frozen=True):
-    """What waited is to be tried again: a scope had room, or its time was over, or another run's effect has its outcome; or
-    the time has come for the next try of what had failed."""
+    """An operation that waited or failed is to be tried again: a scope had room, its time was over, another run's effect has
+    its outcome, or the time for the next attempt has come."""
 
     step: StepId
     path: Path
@@ -739,8 +739,8 @@ class ModelCallInDoubt(Event, frozen=True):
 
 
 class ModelCallReconciled(Event, frozen=True):
-    """What a call in doubt had cost became known, or is taken for known: by a person's word, or by a `rule` of his that was
-    kept when he was not there."""
+    """The cost of a call in doubt became known, or was taken as known: from a person, or from a `rule` that a person had set
+    beforehand."""
 
     call: CallId
     cost_nanousd: int

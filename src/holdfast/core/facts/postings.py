@@ -1,10 +1,10 @@
-"""What events move in the books of scopes: of money, of tokens, of places, and of limits where agents lend.
+"""Postings: the changes that events make in the books of scopes, of money, tokens, places, and limits where agents lend.
 
 A call's money counts in the scopes of the time of its hold, however late it is settled: a settlement on the third of the month
-goes to the day of the hold. Its tokens count beside it. What is lent for a call moves limits with its hold, and what it does
-not use goes back with its outcome.
+goes to the day of the hold. Its tokens count beside it. A loan for a call moves limits with its hold, and the unused part goes
+back with its outcome.
 
-Never here: what scopes are called (scopes), whether there is room (limits, shortages, the stores).
+Never here: names of scopes (scopes), whether there is room (limits, shortages, the stores).
 """
 
 from __future__ import annotations
@@ -32,15 +32,14 @@ from holdfast.core.values.scopes import (
 
 
 class Posting(msgspec.Struct, frozen=True):
-    """What one append moves in the books of one scope: nano-dollars, tokens, or places. Each part may be negative.
+    """The change that one append makes in the books of one scope: nano-dollars, tokens, or places. Each part may be negative.
 
-    `family` is what the scope's limit is set for: all days of a tenant have one. A `bounded` posting is refused where
-    the limit leaves no room for it; any other is the truth and is taken. One `in_turn` is also refused where there
-    would be no room if all who wait in the scope before its run had got theirs. Where it is refused its run `waits` in the
-    scope from then on, unless that has not begun, or has ended: nobody would take such a waiter away if the append that
-    says more never came, and all others would wait behind it. `limit`, where it is given, is that of the scope's family from
-    this append on. `limit_change` is what its limit becomes more, or less, by loans for calls of agents. Of that it `lends`
-    so much itself: at most half of what is left there.
+    `family` is the subject of the scope's limit: all days of a tenant have one. A `bounded` posting is refused if the limit
+    leaves no room for it; any other is a fact and is taken. One `in_turn` is also refused if there would be no room once all
+    who wait in the scope before its run had theirs. After a refusal its run `waits` in the scope, unless the run has not begun
+    or has ended: nothing would remove such a waiter if the append that says more never came, and all others would wait behind
+    it. `limit`, if given, is that of the scope's family from this append on. `limit_change` is the change of its limit by loans
+    for calls of agents. Of that it `lends` so much itself: at most half of what is left there.
     """
 
     scope: str
@@ -61,8 +60,8 @@ class Posting(msgspec.Struct, frozen=True):
 
 
 class _Move(msgspec.Struct, frozen=True):
-    """What an event does to the books of scopes: of a call's day and month and of what its run shares, there as `agent`, in
-    money or, with `tokens`, in those; or, without `at_ms`, of the active runs. Or to those of one `scope` alone."""
+    """The change that an event makes in the books of scopes: of a call's day and month and of what its run shares, there as
+    `agent`, in money or, with `tokens`, in those; without `at_ms`, of the active runs; or of one `scope` alone."""
 
     at_ms: int | None = None
     tokens: bool = False
@@ -79,8 +78,8 @@ class _Move(msgspec.Struct, frozen=True):
 
 
 def postings(after: State, events: Sequence[ev.Event]) -> tuple[Posting, ...]:
-    """What an append of `events`, which led to the state `after`, moves in the scopes above its run; one posting a
-    scope."""
+    """Return the changes that an append of `events`, which led to the state `after`, makes in the scopes above its run; one
+    posting per scope."""
     found: dict[str, Posting] = {}
     shared = after.shared
     if shared:
@@ -130,8 +129,8 @@ def opened_by(event: ev.TreeOpened, run: RunId) -> tuple[str, ...]:
 
 
 def _of_tree(after: State, events: Sequence[ev.Event]) -> tuple[dict[str, Posting], tuple[str, ...]]:
-    """What an append says of the scopes of the run's own tree as a whole; and what the run shared before it. Of what was used
-    before the tree the opening tells."""
+    """Return the changes of an append in the scopes of the run's own tree, and the scopes that the run shared before it. The
+    opening carries what was used before the tree."""
     money = tree_of(after.run)
     tokens = in_tokens(money)
     found: dict[str, Posting] = {}
@@ -158,8 +157,8 @@ _SHARED_LIMITS: Final = frozenset({"cost", "tokens"})
 
 
 def pays_for_others(state: State, limit: str) -> bool:
-    """Whether a limit of the run is its tree's too, so that it may be raised when the run has ended: a child that failed may
-    have been taken up since."""
+    """True if a limit of the run is its tree's too, so that it may be raised after the run has ended: a child that failed may
+    have been resumed since."""
     own = tree_of(state.run)
     return limit in _SHARED_LIMITS and (own if limit == "cost" else in_tokens(own)) in state.shared
 
@@ -192,7 +191,7 @@ def _held(e: ev.ModelCallHeld, after: State) -> _Moves:
 
 
 def _lent(loans: Mapping[str, int], agent: str | None) -> _Moves:
-    """What agents lend to another for a call: each at most half of what it has left."""
+    """Yield the loans of agents to another for a call: each at most half of what it has left."""
     found: list[_Move] = []
     for lender, amount in loans.items():
         gives = _Move(scope=lender, limit_change=-amount, lends=amount, bounded=True, waits=False)
@@ -208,7 +207,7 @@ def _returned(loans: Mapping[str, int], agent: str | None) -> _Moves:
 
 
 def _to(lender: str, agent: str | None, amount: int) -> _Move:
-    """What the borrower's limit becomes more, or less again, by a loan of an agent of its team."""
+    """Return the change of the borrower's limit by a loan of an agent of its team."""
     budget = budget_of(lender)
     assert budget is not None, "only agents of a team lend"
     assert agent is not None, "and only to one of them"
@@ -229,8 +228,8 @@ def _failed(e: ev.ModelCallFailed, after: State) -> _Moves:
 
 
 def _closed(hold: ev.Hold | None, cost_nanousd: int, tokens: int) -> _Moves:
-    """What a call has used, for what was set aside for it, and what goes back of what was lent for it. What an early version
-    had set aside of tokens is in no scope."""
+    """Yield the use of a call, against its reservation, and the return of what was lent for it. Reservations of tokens by an
+    early version are in no scope."""
     if hold is None:
         return ()
     money = _close(hold, False, cost_nanousd, hold.nanousd)

@@ -170,7 +170,7 @@ class Operation(msgspec.Struct, omit_defaults=True):
 
     @property
     def settled_ms(self) -> int:
-        """When its outcome came, in Unix milliseconds; 0 while it has none."""
+        """Return the time of its outcome, in Unix milliseconds; 0 while it has none."""
         return self.since_ms + self.took_ms if self.settled else 0
 
     @property
@@ -466,7 +466,7 @@ class Contributor(msgspec.Struct, frozen=True):
 
 
 class Decided(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who answered a gate, how and when."""
+    """The decision of a gate: by whom, how and when."""
 
     decision: str
     at_ms: int

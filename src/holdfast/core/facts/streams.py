@@ -1,11 +1,10 @@
-"""What whoever watches a run is told of its streams, and where he stands: a fold of its history and of the pieces that came.
+"""Streams of a run as their readers get them, and the places of readers: a fold of the history and of the pieces that arrived.
 
 A piece is addressed by its source and its offset there. The source of a text is a model call, of which the offset counts
-characters: what came while the model spoke and the reply in the history answer the same addresses, so who was told a part of
-the one is told the rest of the other. What it says besides, its thinking and the arguments of each tool that it asks for, are
-texts of their own, each with its place. What it is told in answer to a request is one more text, in one piece; such pieces are
-counted, as are the values that user code writes, which have their stream as their source.
-An answer from a cache is told as that of a call which nobody has made, its try 0.
+characters: the pieces of a running call and the reply in the history answer the same addresses, so a reader of a part of one
+gets the rest from the other. Thinking, and the arguments of each tool call, are texts of their own, each with its place. The
+answer to a tool call is one more text, in one piece; such pieces are counted, as are the values that user code writes, which
+have their stream as their source. An answer from a cache appears as that of a call which was never made, its attempt 0.
 
 Never here: reading any of it, waiting.
 """
@@ -119,12 +118,12 @@ def call_of(source: str) -> str:
 
 
 def is_call(source: str) -> bool:
-    """Whether a source is a call; a stream of the user's has no colon in its name."""
+    """True if a source is a call; a stream of the user's has no colon in its name."""
     return ":" in source
 
 
 class Cursor(msgspec.Struct):
-    """Where somebody stands in the streams of a run: behind the event `seq`, and behind so much of what may go on."""
+    """A reader's place in the streams of a run: behind the event `seq`, and behind an offset in each source that may go on."""
 
     seq: int = 0
     told: dict[str, int] = {}
@@ -175,7 +174,7 @@ class Follower:
     def event(
         self, seq: int, event: ev.Event, said: str | None, besides: Mapping[str, str] = MappingProxyType({})
     ) -> Iterator[Told]:
-        """What an event of the history tells; `said` is the text of the reply, or what had come of one, that it holds, and
+        """Yield what an event of the history adds; `said` is the text of the reply, or of a partial one, that it holds, and
         `besides` its other parts."""
         if seq <= self.cursor.seq:
             return
@@ -197,7 +196,7 @@ class Follower:
         self.cursor.seq = seq
 
     def chunk(self, source: str, first: int, content: bytes) -> Iterator[Told]:
-        """What a piece tells that stands behind the `first` of its source. The events that were there before it come first."""
+        """Yield what a piece adds that stands behind the `first` of its source. Events that were there before it come first."""
         if not is_call(source):
             known = self.cursor.told.get(source)
             if first < (known or 0):
@@ -227,7 +226,7 @@ class Follower:
             yield self._told(MODEL, "reset", earlier, size)
 
     def _answered(self, source: str, seq: int, said: str) -> Iterator[Told]:
-        """What a cache had, as that of a call which nobody has made."""
+        """Yield the answer of a cache, as that of a call which was never made."""
         if self._wants(MODEL, source):
             self.cursor.told.setdefault(source, 0)
             yield from self._ended(source, seq, said, {}, "completed")

@@ -78,7 +78,7 @@ def patch_of(strategies: Mapping[str, FieldStrategy], output: Payload, resolved:
 
 
 def combined(strategy: str, current: Any, value: Any) -> Any:
-    """What a field is after a patch: of some strategies both, else the patch."""
+    """Return a field's value after a patch: a combination of both for some strategies, else the patch."""
     if strategy == "append" and isinstance(current, list) and isinstance(value, list):
         return [*current, *value]
     if strategy == "sum" and _is_number(current) and _is_number(value):
@@ -91,7 +91,7 @@ def _is_number(value: Any) -> bool:
 
 
 def meetings(strategies: Mapping[str, FieldStrategy], state: State, step: Step, output: Payload) -> Iterator[Meeting]:
-    """Where the patch of a step that completes meets another that it had not seen, and says something else."""
+    """Yield the conflicts of a completed step's patch with a patch that it had not seen."""
     written = state.derived(_Fields).caught_up(state, strategies).written
     for field, value in patch_of(strategies, output, {}).items():
         known, strategy = written.get(field), strategies[field]

@@ -1,4 +1,4 @@
-"""What a tenant has besides runs: schedules, conversations, supervisors, shared values, memories, scores, rules for tools.
+"""Things of a tenant besides runs: schedules, conversations, supervisors, shared values, memories, scores, rules for tools.
 
 Never here: an event of a run (facts), a table (stores).
 """

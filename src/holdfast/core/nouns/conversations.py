@@ -39,17 +39,17 @@ MOST_CHARACTERS: Final = 4_000_000
 
 
 class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a run has summed up of what it was given: the first `covers` of all messages and replies on the way to here."""
+    """A run's summary of what it was given: of the first `covers` of all messages and replies up to this one."""
 
     text: str
     covers: int
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the run that answers a message: what it returned, as text, or why there is nothing; to which agent it was
-    handed over; and which of the messages that were to steer it it has not read. Of the `given` messages of its input it has
-    summed up the first `covers`, to `summary`. `authors` have a hand in what it returned, and `makers` in keys with which
-    somebody has decided on the way."""
+    """The outcome of the run that answers a message: its result as text, or why it has none; the agent it was handed over to;
+    and which of the messages that were to steer it it has not read. Of the `given` messages of its input it has summed up
+    the first `covers`, to `summary`. `authors` contributed to what it returned, and `makers` to keys with which a person has
+    decided on the way."""
 
     status: str
     reply: str | None = None
@@ -136,7 +136,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def is_pending(self) -> bool:
-        """Whether somebody has something to do with it now, whatever its run does."""
+        """True if the conversation has work to do now, whatever its run does."""
         return (self.active is not None and self.run is None) or self.cancelling or bool(self.steering)
 
 
@@ -192,7 +192,7 @@ def say(
     done to the world for good. Raises Conflict where it is refused."""
     if conversation.said >= MOST_EXCHANGES:
         raise Conflict(
-            f"The conversation {conversation.id} has {MOST_EXCHANGES} messages, as many as one can have. Nothing was said:"
+            f"The conversation {conversation.id} has {MOST_EXCHANGES} messages, the most it can have. Nothing was sent:"
             " begin another."
         )
     number = conversation.said + 1
@@ -207,23 +207,23 @@ def say(
     if after not in (None, active):
         raise Conflict(
             f"The agent is at message {active} of conversation {conversation.id}; a branch begins when it is done. Nothing was"
-            " said."
+            " sent."
         )
     if message.on_busy == "reject":
         raise Conflict(
-            f"The agent is at message {active} of conversation {conversation.id}. Nothing was said: wait for its reply, or say"
-            " what is to become of that (enqueue, interrupt, rollback)."
+            f"The agent is at message {active} of conversation {conversation.id}. Nothing was sent: wait for its reply, or"
+            " choose what happens to that (enqueue, interrupt, rollback)."
         )
     if message.on_busy == "rollback" and cannot_be_undone:
         raise Conflict(
             f"Message {active} of conversation {conversation.id} cannot be rolled back: {', '.join(cannot_be_undone)} did what"
-            " cannot be undone. Nothing was said: interrupt it, or let it finish."
+            " cannot be undone. Nothing was sent: interrupt it, or let it finish."
         )
     if message.on_busy == "steer" and not conversation.cancelling:
         return _steer(said, exchanges, message, active)
     if len(conversation.waiting) >= MOST_WAITING:
         raise Conflict(
-            f"{MOST_WAITING} messages of conversation {conversation.id} wait already. Nothing was said: wait for a reply."
+            f"{MOST_WAITING} messages of conversation {conversation.id} wait already. Nothing was sent: wait for a reply."
         )
     at_once = message.on_busy in ("interrupt", "rollback")
     waiting = (number, *conversation.waiting) if at_once else (*conversation.waiting, number)
@@ -233,11 +233,11 @@ def say(
 
 def _expect_answered(conversation: Conversation, exchanges: Exchanges, after: int) -> None:
     if after not in exchanges:
-        raise NotFound(f"Conversation {conversation.id} has no message {after}. Nothing was said.")
+        raise NotFound(f"Conversation {conversation.id} has no message {after}. Nothing was sent.")
     if (steered := exchanges[after].steers) is not None:
         raise Conflict(
             f"Message {after} of conversation {conversation.id} is part of message {steered}, whose run it steered. Nothing was"
-            f" said: begin a branch after {steered}."
+            f" sent: begin a branch after {steered}."
         )
 
 
@@ -245,8 +245,8 @@ def _steer(conversation: Conversation, exchanges: Exchanges, message: Exchange, 
     """It is part of the exchange under way."""
     if len(steering(exchanges, active)) >= MOST_STEERING:
         raise Conflict(
-            f"The run at message {active} of conversation {conversation.id} has been told {MOST_STEERING} messages, as many as"
-            " one can be. Nothing was said: enqueue it, or wait for the reply."
+            f"The run at message {active} of conversation {conversation.id} has received {MOST_STEERING} messages, the most"
+            " that a run can. Nothing was sent: enqueue it, or wait for the reply."
         )
     part = msgspec.structs.replace(message, status="active", steers=active, run=conversation.run)
     _expect_readable(conversation, {**exchanges, part.number: part}, active)
@@ -259,7 +259,7 @@ def _expect_readable(conversation: Conversation, exchanges: Exchanges, number: i
     if sum(map(len, told)) > MOST_CHARACTERS:
         raise InvalidInput(
             f"With this message conversation {conversation.id} would have more than {MOST_CHARACTERS} characters, which no"
-            " model reads. Nothing was said: begin another."
+            " model reads. Nothing was sent: begin another."
         )
 
 
@@ -330,7 +330,7 @@ def ended(conversation: Conversation, exchanges: Exchanges, outcome: Outcome, ca
 
 
 def _summary(exchanges: Exchanges, number: int, outcome: Outcome) -> Summary | None:
-    """What the run of a message has summed up, if it is what the run was given."""
+    """Return the summary that the run of a message has made, if it is one of what the run was given."""
     if not outcome.covers or outcome.given != len(given(exchanges, number)):
         return None
     before = _latest(exchanges, number)
@@ -363,7 +363,7 @@ def steering(exchanges: Exchanges, number: int) -> list[Exchange]:
 
 
 class Said(NamedTuple):
-    """What `user` or `assistant` has said, or the `summary` of what was said before."""
+    """A message of the `user` or the `assistant`, or the `summary` of earlier ones."""
 
     role: str
     text: str
@@ -371,8 +371,8 @@ class Said(NamedTuple):
 
 
 def given(exchanges: Exchanges, number: int) -> list[Said]:
-    """What the run of a message is told, itself the last: all that was said on the way to it, or what was summed up of that and
-    the rest."""
+    """Return the messages that the run of a message gets, itself the last: all that led to it, or the summary of the first part
+    and the rest."""
     message = exchanges[number]
     said = [] if message.parent is None else [*_told(exchanges, message.parent)]
     summary = _latest(exchanges, number)
@@ -381,7 +381,7 @@ def given(exchanges: Exchanges, number: int) -> list[Said]:
 
 
 def _latest(exchanges: Exchanges, number: int) -> Summary | None:
-    """What was summed up last on the way to a message."""
+    """Return the latest summary before a message."""
     found = (each.summary for each in reversed(path(exchanges, exchanges[number].parent)))
     return next((summary for summary in found if summary is not None), None)
 
@@ -399,7 +399,7 @@ def _told(exchanges: Exchanges, number: int) -> Iterator[Said]:
 
 
 def input_of(conversation: Conversation, exchanges: Exchanges, number: int) -> dict[str, Any]:
-    """What the run that answers a message is given (authoring.chat)."""
+    """Return the input of the run that answers a message (authoring.chat)."""
     message = exchanges[number]
     brought = {"tools": msgspec.to_builtins(message.tools), "context": msgspec.to_builtins(message.context)}
     return {
@@ -430,7 +430,7 @@ def _before(exchanges: Exchanges, number: int) -> list[Exchange]:
 
 
 def message_of(message: Exchange) -> dict[str, Any]:
-    """What a run is told of a message that comes while it is at work."""
+    """Return a message as a run gets it that is under way."""
     return _message(Said("user", message.text, message.parts))
 
 

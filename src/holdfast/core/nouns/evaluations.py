@@ -18,8 +18,8 @@ MOST_MISS_CHARACTERS: Final = 500
 
 
 class Judged(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one run of a scenario came to: what it missed, in sentences. What a recorded run that was `replayed` had cost was
-    not spent again."""
+    """The result of one run of a scenario: what it missed, in sentences. The cost of a recorded run that was `replayed` was not
+    spent again."""
 
     scenario: str
     run: str
@@ -33,8 +33,8 @@ class Judged(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a suite came to. `suite` is its file as it was named; `cost_nanousd` is what its live runs have cost. `met` says
-    whether the share `min_passed` of the scenarios passed, or more. Who kept it is as in core.values.claim."""
+    """The result of a suite. `suite` is its file as it was named; `cost_nanousd` is the cost of its live runs. `met`: at least
+    the share `min_passed` of the scenarios passed. The person who kept it is as in core.values.claim."""
 
     id: str
     tenant: str
@@ -55,7 +55,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def spent_nanousd(judged: Sequence[Judged]) -> int:
-    """What was really spent."""
+    """Return what was really spent."""
     return sum(each.cost_nanousd for each in judged if not each.replayed)
 
 

@@ -1,7 +1,7 @@
-"""What an agent remembers: how relevant a memory still is, what is forgotten first, and what of it a model is told.
+"""An agent's memory: how relevant a memory still is, which is forgotten first, and what of it a model gets.
 
 Kinds, decay, weights and bounds are those of the pattern "Agent Memory with Decay" of "7 AI Agent Orchestration Patterns". A
-memory that is not trusted is data wherever a model reads it: no instruction is kept of what nobody vouches for.
+memory that is not trusted is data wherever a model reads it: no unvouched instruction is kept.
 
 Never here: a store, an embedder, a clock.
 """
@@ -57,8 +57,8 @@ _AS_DATA: Final = (
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered. `importance` is from 0 to 1; `source` says where it is from, `trusted` whether somebody vouches for
-    it. Recalled, it has its `key`, its `relevance` from 0 to 1, when it was written, how often it was used and when last."""
+    """A memory. `importance` is from 0 to 1; `source` names its origin, `trusted` is true if it is vouched for. Recalled, it
+    has its `key`, its `relevance` from 0 to 1, when it was written, how often it was used and when last."""
 
     text: str
     kind: Kind = "fact"
@@ -74,7 +74,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryStats(NamedTuple):
-    """How many there are, of which kinds, and how relevant they are; zeros where there are none."""
+    """The number of memories, of which kinds, and how relevant they are; zeros if there are none."""
 
     total_entries: int
     by_kind: dict[Kind, int]
@@ -105,7 +105,7 @@ def checked(memory: Memory) -> Memory:
     elif len(msgspec.json.encode(memory.metadata)) > _MOST_METADATA:
         problem = f"its metadata are {_MOST_METADATA:,} bytes of JSON at most"
     elif memory.kind == "instruction" and not memory.trusted:
-        problem = "an instruction is kept of a trusted source only; keep it as a fact, which a model is told as data"
+        problem = "an instruction is kept of a trusted source only; keep it as a fact, which a model gets as data"
     if problem is not None:
         raise InvalidInput(f"This cannot be remembered: {problem}. Nothing was kept.")
     return memory
@@ -160,8 +160,8 @@ def stats(memories: Iterable[Memory], now_ms: int) -> MemoryStats:
 
 
 def context(memories: Sequence[Memory], max_tokens: int) -> str:
-    """What a model is told, in as many tokens (four bytes each): what is trusted by kind, each under its heading, then all else
-    as quotations. Of each, the first of `memories` that fit."""
+    """Return the text for a model, within `max_tokens` (four bytes each): trusted memories by kind, each kind under its
+    heading, then all others as quotations. Of each, the first of `memories` that fit."""
     left = max_tokens * _BYTES_A_TOKEN
     parts: list[str] = []
     for kind in KINDS:

@@ -1,8 +1,8 @@
-"""What models are like in practice, judged by the replies that they have given: how fast one writes, how much, and what part of
-its quoted price that comes to. A router goes by it, and no limit does.
+"""Models in practice, judged by the replies they have given: how fast one writes, how much, and which part of its quoted price
+that costs. A router goes by it, and no limit does.
 
-The first replies count alike; from then on each takes off one in ten of what was known. What was seen is forgotten with time,
-too: a model that was too slow once is not left out for ever.
+The first replies count alike; from then on each takes off one in ten of what was known. Observations also fade with time: a
+model that was too slow once is not left out for ever.
 
 Never here: a store, a price, which model is taken (routing).
 """
@@ -31,7 +31,8 @@ Kind = tuple[str, str, str]
 
 
 class ModelUse(msgspec.Struct, frozen=True):
-    """What one reply of a model was like. `quoted_nanousd` is what so long a reply is quoted at by the bound of its request."""
+    """The figures of one reply of a model. `quoted_nanousd` is the quote for a reply of that length by the bound of its
+    request."""
 
     workflow: str
     node: str
@@ -49,8 +50,8 @@ class ModelUse(msgspec.Struct, frozen=True):
 
 
 class ModelEstimate(msgspec.Struct, frozen=True):
-    """What the replies of a model to a node are like, in thousandths: tokens, tokens a second, of the quoted price. From how
-    many of them, and when the last came."""
+    """The figures of a model's replies to a node, in thousandths: tokens, tokens a second, part of the quoted price; from how
+    many replies, and when the last came."""
 
     workflow: str
     node: str
@@ -104,14 +105,14 @@ def by_place(estimates: Iterable[ModelEstimate]) -> dict[tuple[str, str], dict[s
 
 
 class Experience(NamedTuple):
-    """What is known of models at a moment: as one node of a workflow has seen them, and as all have."""
+    """The knowledge about models at a moment: as one node of a workflow has seen them, and as all have."""
 
     here: Mapping[str, ModelEstimate]
     everywhere: Mapping[str, ModelEstimate]
     now_ms: int
 
     def tokens_per_s(self, model: str) -> float | None:
-        """How fast a model writes: in this node, or else anywhere; None where that is not known by now."""
+        """Return how fast a model writes: in this node, or else anywhere; None while that is unknown."""
         for place in (self.here, self.everywhere):
             seen = place.get(model)
             if seen is not None and self.now_ms - seen.at_ms <= SPEED_MS:
@@ -119,19 +120,19 @@ class Experience(NamedTuple):
         return None
 
     def output_tokens(self, model: str, most: int) -> int:
-        """How much it writes, of `most` that it may."""
+        """Return how much it writes, of the `most` that it may."""
         found = self._seen(model, lambda each: each.output_tokens_m)
         return most if found is None else min(most, round(found))
 
     def price_part(self, model: str) -> float:
-        """What is paid, of what is quoted for a reply of that length: an input has fewer tokens than its bound, and a part of
-        it may be in a provider's cache."""
+        """Return the part of the quote for a reply of that length that is really paid: an input has fewer tokens than its
+        bound, and some of them may be in a provider's cache."""
         found = self._seen(model, lambda each: each.price_part_m)
         return 1.0 if found is None else found
 
     def _seen(self, model: str, figure: Callable[[ModelEstimate], int]) -> float | None:
-        """What the task makes of a reply, rather than the model: of one that this node has not asked it is thought what is
-        known of the others here, so that a cheaper one gets its turn."""
+        """Return a figure of a model. The task shapes a reply more than the model does: a model that this node has not asked
+        gets the figure of the others here, so that a cheaper one gets its turn."""
         own, anywhere = ([place[model]] if model in place else [] for place in (self.here, self.everywhere))
         for seen in (own, self.here.values(), anywhere):
             if young := [figure(each) for each in seen if self.now_ms - each.at_ms <= FORGOTTEN_MS]:

@@ -1,7 +1,7 @@
-"""Which of several models answers a request: the cheapest that can, as far as is known before it is asked.
+"""The choice among several models for a request: the cheapest that can answer, as far as is known before it is asked.
 
 The five levels and the rule follow "Cost-Aware Task Routing" of "7 AI Agent Orchestration Patterns". Unlike there, no model is
-taken that cannot answer, or whose price does not fit: where none is left, nothing is called.
+taken that cannot answer, or whose price does not fit: if none is left, nothing is called.
 
 Never here: a price, a request, what has been learned of a model.
 """
@@ -23,7 +23,7 @@ _UNABLE_S: Final = 300.0
 
 
 class Complexity(IntEnum):
-    """How hard a task is."""
+    """The difficulty of a task."""
 
     TRIVIAL = 1
     """Classification, extraction."""
@@ -51,7 +51,7 @@ class RoutedModel(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Needs(NamedTuple):
-    """What a request asks of a model. A complexity that nobody has said excludes no model."""
+    """The demands of a request on a model. An unknown complexity excludes no model."""
 
     complexity: Complexity | None = None
     max_latency_s: float | None = None
@@ -60,8 +60,8 @@ class Needs(NamedTuple):
 
 
 class Quote(NamedTuple):
-    """What a request would be with a model: the most it can use and cost, what it is expected to cost and to take, and why
-    the model is not asked, where that is so."""
+    """A model's quote for a request: the most it can use and cost, its expected cost and time, and why the model is not asked,
+    if so."""
 
     model: str
     tokens: int
@@ -89,7 +89,7 @@ def refusal(known: RoutedModel, needs: Needs, tokens: int, window_tokens: int | 
 
 
 def ranked(quotes: Iterable[Quote]) -> list[Quote]:
-    """Those that can answer, the one first that is expected to cost least; of two alike the one that was declared first."""
+    """Return the quotes that can answer, the lowest expected cost first; of two alike the one that was declared first."""
     return sorted((each for each in quotes if each.refusal is None), key=lambda each: each.expected_nanousd)
 
 

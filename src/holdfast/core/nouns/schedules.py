@@ -102,14 +102,14 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Turn(NamedTuple):
-    """What is due of a schedule now: the schedule with that written down. `is_all` is false where more is due."""
+    """The due part of a schedule: the schedule with that written down. `is_all` is false if more is due."""
 
     after: Schedule
     is_all: bool
 
 
 def problems(schedule: Schedule) -> Iterator[str]:
-    """What is wrong with it, each with what to do."""
+    """Yield each problem, with what to do."""
     if not schedule.name.strip():
         yield "its name is empty"
     try:
@@ -166,7 +166,7 @@ def nominal_times(schedule: Schedule, after_ms: int) -> Iterator[int]:
 
 
 def starts_at_ms(schedule: Schedule, nominal_ms: int) -> int:
-    """When the run of a nominal time is to start. Whoever asks, the jitter of a time is the same."""
+    """Return when the run of a nominal time is to start. The jitter of a time is the same in every process."""
     chance = zlib.crc32(f"{schedule.tenant}/{schedule.name}/{nominal_ms}".encode()) / 2**32
     return nominal_ms + int(chance * schedule.jitter_s * 1000)
 
@@ -177,7 +177,7 @@ def key_of(schedule: Schedule, nominal_ms: int) -> str:
 
 
 def claim_of(schedule: Schedule) -> Claim:
-    """Who has asked for its runs: who set it, or, where nobody was named, itself."""
+    """Return the actor of its runs: the person who set it or, if none was named, the schedule itself."""
     return schedule.by if schedule.by.name else schedule.by._replace(name=f"schedule {schedule.name}")
 
 
@@ -227,7 +227,7 @@ def hindered(schedule: Schedule, problem: str, again_at_ms: int) -> Schedule:
 
 
 def turn(schedule: Schedule, now_ms: int, *, last_has_ended: bool) -> Turn:
-    """What is due of it now. `last_has_ended`: whether the run that it has started last is over, or there is none."""
+    """Return the part that is due now. `last_has_ended`: the run that it has started last is over, or there is none."""
     oldest_ms = now_ms - int(schedule.catch_up_s * 1000)
     if schedule.queued_ms is None:
         schedule = _passed_over(schedule, oldest_ms - int(schedule.jitter_s * 1000) - 1)

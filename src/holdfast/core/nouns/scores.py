@@ -20,7 +20,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
 class Score(NamedTuple):
-    """What somebody said of a run: a number up to MOST_VALUE, on a scale that is his."""
+    """A score of a run: a number up to MOST_VALUE, on a scale that its author chooses."""
 
     name: str
     """What it is about: `helpful`."""
@@ -36,7 +36,7 @@ class Score(NamedTuple):
 
 
 class ScoreMean(NamedTuple):
-    """What the runs of a version of a workflow were said to be worth, by the scores of one name that count."""
+    """The mean score of the runs of a version of a workflow, by the scores of one name that count."""
 
     workflow: str
     version: int
@@ -58,7 +58,7 @@ def number(value: object) -> float | None:
 
 
 def problem(name: str, comment: str) -> str | None:
-    """What is wrong with a score's name or comment, as the beginning of a sentence; None where nothing is."""
+    """Return the problem of a score's name or comment, as the beginning of a sentence; None if there is none."""
     if _NAME.fullmatch(name) is None:
         return (
             f"The name {name!r:.80} is none for a score: it begins with a letter and has up to 64 letters, digits, '_', '.'"

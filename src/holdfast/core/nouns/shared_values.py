@@ -116,7 +116,7 @@ class SharedConflict(msgspec.Struct, frozen=True):
 
 
 class Resolution(msgspec.Struct, frozen=True):
-    """What a write comes to: the value that is to be written, if `is_written`, and whether somebody else had come between."""
+    """The result of a write: the value to write, if `is_written`, and whether another write had come between."""
 
     value: Any
     is_written: bool
@@ -124,8 +124,8 @@ class Resolution(msgspec.Struct, frozen=True):
 
 
 def resolve(current: SharedValue | None, value: Any, expected: int | None, strategy: Strategy) -> Resolution:
-    """What becomes of writing `value` where `current` stands. `expected` is the version that the writer knows: 0 for none, None
-    where any will do."""
+    """Return the result of writing `value` over `current`. `expected` is the version that the writer knows: 0 for none, None
+    for any."""
     if current is not None and current.gone:
         current = None
     version = current.version if current is not None else 0

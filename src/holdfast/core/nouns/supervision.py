@@ -129,12 +129,12 @@ class Supervisor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def load(self) -> float:
-        """How much of what its workers can do at once they are at: 0 to 1."""
+        """Return the part of its workers' capacity that is in use: 0 to 1."""
         return len(self.active) / sum(each.max_concurrent for each in self.workers)
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was submitted, and, once it has ended, what became of it."""
+    """A submitted task and, once it has ended, its outcome."""
 
     id: str
     task_type: str
@@ -174,7 +174,7 @@ class Rejected(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """What became of the run of a task, and how long it took; where it could not be started, there is none."""
+    """The outcome of a task's run, and its duration; None if it could not be started."""
 
     fate: Fate
     duration_ms: int
@@ -205,7 +205,7 @@ class Dashboard(msgspec.Struct, frozen=True):
 
 
 def problems(supervisor: Supervisor) -> Iterator[str]:
-    """What is wrong with one that is declared, each with what to do."""
+    """Yield each problem, with what to do."""
     workers = supervisor.workers
     if not 0 < len(workers) <= MOST_WORKERS:
         yield f"it has {len(workers)} workers; it has 1 to {MOST_WORKERS}"
@@ -227,8 +227,8 @@ def problems(supervisor: Supervisor) -> Iterator[str]:
 
 
 def declared_anew(before: Supervisor, now: Supervisor) -> Supervisor:
-    """What is declared `now`, with all that the one `before` has taken, and what is known of workers that both have. Raises
-    Conflict where a task that it has taken would be left without a worker."""
+    """Return the supervisor as declared `now`, with all tasks that the one `before` has taken, and the figures of workers that
+    both have. Raises Conflict if a task that it has taken would be left without a worker."""
     known = {each.name: each for each in before.workers}
     types = {task_type for each in now.workers for task_type in each.task_types}
     waiting = {each.task_type for each in before.queue} - types
@@ -240,7 +240,7 @@ def declared_anew(before: Supervisor, now: Supervisor) -> Supervisor:
             else (f"tasks of type {', '.join(sorted(waiting)):.300} wait")
         )
         raise Conflict(
-            f"Of supervisor {now.name!r} {who}, for which nobody would be left. Nothing was changed: let them be done first."
+            f"Of supervisor {now.name!r} {who}, for which no worker would be left. Nothing was changed: let them be done first."
         )
     workers = tuple(
         each
@@ -303,7 +303,7 @@ def submitted(supervisor: Supervisor, task: Task, now_ms: int) -> tuple[Accepted
 
 
 def accepted(supervisor: Supervisor, task: str) -> Accepted:
-    """Where a task stands that was taken."""
+    """Return the place of a task that was taken."""
     worker = next((each.worker for each in supervisor.active if each.task == task), None)
     position = next((at for at, each in enumerate(supervisor.queue, 1) if each.task == task), 0)
     return Accepted(task, worker, position)
@@ -323,9 +323,9 @@ def _refusal(supervisor: Supervisor, able: Sequence[Worker]) -> Why | None:
 
 
 def retry_after_s(supervisor: Supervisor, task: Task, able: Sequence[Worker], now_ms: int) -> float:
-    """When another try is worth it: when the first of its workers that are out may show itself; else when those that are not
-    have done what waits for them, each at its average. At most a minute, and up to a quarter more, by the task's id, so that
-    not all come back at once."""
+    """Return the seconds after which another attempt makes sense: when the first of its ejected workers may take a probe; else
+    when the others have done what waits for them, each at its average. At most a minute, and up to a quarter more, by the
+    task's id, so that not all come back at once."""
     fit = [each for each in able if each.out_until_ms is None]
     if fit:
         known = [each.avg_ms for each in fit if each.avg_ms is not None]
@@ -343,8 +343,8 @@ def retry_after_s(supervisor: Supervisor, task: Task, able: Sequence[Worker], no
 
 
 def dispatched(supervisor: Supervisor, now_ms: int) -> Supervisor:
-    """Those that wait are at work from now on, as far as there is anybody for them: in their order, each with the worker that
-    has the least to do, measured by what it can."""
+    """Return the supervisor with waiting tasks placed as far as workers are free: in their order, each with the worker that has
+    the least to do for its capacity."""
     after = supervisor
     for queued in supervisor.queue:
         able = (each for each in after.workers if queued.task_type in each.task_types)
@@ -370,7 +370,7 @@ def _active(supervisor: Supervisor, worker: Worker) -> int:
 
 
 def _free(supervisor: Supervisor, worker: Worker, now_ms: int) -> bool:
-    """Whether the worker may take a task now: as a probe, if it is out."""
+    """True if the worker may take a task now; an ejected one only as a probe."""
     if _active(supervisor, worker) >= worker.max_concurrent:
         return False
     return worker.out_until_ms is None or (worker.out_until_ms <= now_ms and not _is_probed(supervisor, worker))
@@ -450,8 +450,8 @@ def _call_off_at_ms(active: Active) -> int:
 
 
 def due_at_ms(supervisor: Supervisor) -> int | None:
-    """When somebody must look, whatever its runs do: one is to be started, or called off, or a worker may be let in for what
-    waits. None where nobody must."""
+    """Return when the supervisor needs attention, whatever its runs do: a task is to be started or called off, or a worker may
+    be let in for what waits. None if it needs none."""
     if any(each.run is None for each in supervisor.active):
         return 0
     moments = [_call_off_at_ms(each) for each in supervisor.active]
@@ -468,7 +468,7 @@ def due_at_ms(supervisor: Supervisor) -> int | None:
 
 
 def dashboard(supervisor: Supervisor, now_ms: int) -> Dashboard:
-    """How much it has to do, and how its workers stand."""
+    """Return its load and the health of its workers."""
     return Dashboard(
         round(supervisor.load, 3),
         len(supervisor.queue),

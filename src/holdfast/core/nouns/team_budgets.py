@@ -51,12 +51,12 @@ class Lender(msgspec.Struct, frozen=True):
 
     @property
     def lends(self) -> int:
-        """What it may lend: half of what it has left."""
+        """Return what it may lend: half of what it has left."""
         return max(self.left, 0) // 2
 
     @property
     def may_lend(self) -> int:
-        """What it may lend at most when its calls in flight are closed."""
+        """Return the most it may lend once its calls in flight are closed."""
         return max(self.left + self.held, 0) // 2
 
 
@@ -76,7 +76,8 @@ def grantable(left: int, lenders: Iterable[Lender]) -> int:
 
 
 def unused(loans: Mapping[str, int], rest: int) -> dict[str, int]:
-    """What goes back to whom where `rest` of a call's hold was not used: what was borrowed last goes first."""
+    """Return the amount that goes back to each lender if `rest` of a call's hold was not used: the last loan goes back
+    first."""
     back: dict[str, int] = {}
     for lender, amount in reversed([*loans.items()]):
         if rest > 0:
@@ -111,8 +112,8 @@ def _refuse(why: str) -> NoReturn:
 
 
 def allotted(total: int, agents: Mapping[str, TeamAgent], used: Mapping[str, int]) -> dict[str, int]:
-    """What each agent is allotted of `total`: never less than it has `used`, so that what is allotted to all is not above the
-    total unless that is used already. Those who are no agents any more keep what they have used."""
+    """Return the allotment of each agent of `total`: never less than it has `used`, so that all allotments together exceed the
+    total only if that is used already. Former agents keep what they have used."""
     found = {name: amount for name, amount in used.items() if name not in agents and amount > 0}
     open_ = _parts(agents)
     while open_:
@@ -137,9 +138,8 @@ def _parts(agents: Mapping[str, TeamAgent]) -> dict[str, Fraction]:
 
 
 class AgentBooks(msgspec.Struct, frozen=True):
-    """How an agent stands, in nano-dollars or in tokens: what it is `allocated` now, with what it has borrowed and without what
-    it lends; `utilization` is the part of that which is used, held or in doubt. `moved_at_ms`: since when it is idle, or 0.
-    """
+    """An agent's books, in nano-dollars or in tokens: what it is `allocated` now, with what it has borrowed and without what it
+    lends; `utilization` is the part of that which is used, held or in doubt. `moved_at_ms`: since when it is idle, or 0."""
 
     allocated: int
     used: int
@@ -152,8 +152,8 @@ class AgentBooks(msgspec.Struct, frozen=True):
 
 
 class Books(msgspec.Struct, frozen=True):
-    """How a team budget stands, in nano-dollars or in tokens: `remaining` is what of the `total` is neither used nor held nor
-    in doubt."""
+    """A team budget's books, in nano-dollars or in tokens: `remaining` is the part of the `total` that is neither used nor held
+    nor in doubt."""
 
     total: int
     allocated: int

@@ -51,7 +51,7 @@ class When(msgspec.Struct, frozen=True):
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with it, in words."""
+        """Return the problem of the condition, in words."""
         if self.compared not in COMPARISONS:
             return f"{self.compared!r} compares nothing; use one of {', '.join(COMPARISONS)}"
         wanted = None
@@ -65,13 +65,13 @@ class When(msgspec.Struct, frozen=True):
 
 
 class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What becomes of calls of the tools that `tool` names (`refund`, `mail_*`) with such arguments, all of them, for a tenant.
+    """A tenant's rule for calls of the tools that `tool` names (`refund`, `mail_*`) with matching arguments.
 
-    `reason` is what is told of a call that is denied. `reviewers` are whom a call asks, persons or roles: nobody else decides;
-    with `four_eyes` nobody who asked for the run or contributed to it. `quorum` different persons approve it; one
-    rejects it. After `expires_after_s` without an answer it is not made (class `expired`). With `hash_optional` a decision may
-    leave out the hash of what it is about. People find it by `risk_level`, and
-    `evidence` is the argument that lists the ids of what speaks for it (`case.evidence_ids`).
+    `reason` is the message of a denied call. `reviewers` are the persons or roles that a call asks: no others decide; with
+    `four_eyes` no person who asked for the run or contributed to it. `quorum` different persons approve it; one rejects it.
+    After `expires_after_s` without an answer the call is not made (class `expired`). With `hash_optional` a decision may leave
+    out the hash of what it is about. People find it by `risk_level`, and `evidence` is the argument that lists the ids of its
+    evidence (`case.evidence_ids`).
     """
 
     tool: str
@@ -88,7 +88,7 @@ class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
     evidence: str | None = None
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with it, in words."""
+        """Yield each problem, in words."""
         if self.then not in RULINGS:
             yield f"then={self.then!r} is none of {', '.join(RULINGS)}"
         yield from (problem for each in self.when if (problem := each.problem) is not None)
@@ -124,11 +124,11 @@ class StandingApproval(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def left(self) -> int | None:
-        """How many calls more it stands for."""
+        """Return the number of calls that it still covers."""
         return None if self.most is None else max(0, self.most - self.used)
 
     def stands(self, now_ms: int) -> bool:
-        """Whether it is neither over, nor used up, nor revoked."""
+        """True if it is neither over, nor used up, nor revoked."""
         return self.revoked_by is None and now_ms < self.until_ms and self.left != 0
 
     def covers(
@@ -141,8 +141,8 @@ class StandingApproval(msgspec.Struct, frozen=True, omit_defaults=True):
         requester: str | None,
         contributors: Sequence[str] = (),
     ) -> bool:
-        """Whether it is about such a call; it is not where that cannot be compared, or was not for who granted it to decide, by
-        the `rule` that asks, of a run that `requester` has asked for and `contributors` have a part in."""
+        """True if it covers such a call; false if the call cannot be compared, or its grantor could not decide it, by the
+        `rule` that asks, of a run that `requester` has asked for and `contributors` have a part in."""
         return (
             fnmatchcase(tool, self.tool)
             and self.workflow in (None, workflow)
@@ -187,7 +187,7 @@ def _matches(rule: ToolRule, tool: str, arguments: Mapping[str, Any], tenant: st
 
 
 def _holds(when: When, arguments: Mapping[str, Any]) -> bool | None:
-    """Whether it does; None where that cannot be known."""
+    """Return whether the condition holds; None if that cannot be known."""
     given = _at(arguments, when.argument.split("."))
     if given is _MISSING:
         return None

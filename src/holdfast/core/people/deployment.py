@@ -51,7 +51,7 @@ def withdraw_moot(d: Decision) -> None:
 
 
 def _message(state: State, others: list[Loaded], runs_on: Sequence[str]) -> str:
-    """What happened, what it means, what to do."""
+    """Return what happened, what it means, and what to do."""
     name = f"{state.workflow!r} version {state.version}"
     there = " and ".join(f"version {each.version} (graph {each.graph_hash[:_HASH_DIGITS]})" for each in others)
     labels = f" It has to have the labels {', '.join(runs_on)}." if runs_on else ""

@@ -106,7 +106,7 @@ def check(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) -> None:
             and (first is None or step is None or comes_after(d.state, step, call.path, first))
         ):
             raise InvalidDecision(
-                f"Gate {opened.gate}: nobody knows yet what became of the call {id_} of {call.name!r}, and the code as it is"
+                f"Gate {opened.gate}: it is not known yet what became of the call {id_} of {call.name!r}, and the code as it is"
                 " may not ask for it any more. Nothing was decided: settle that call first (`holdfast effects list`), or have"
                 " the old code back and retry."
             )

@@ -39,7 +39,16 @@ from holdfast.core.values.ids import CallId, GateId, StepId, gate_id, node_of, r
 from holdfast.core.values.money import nanousd
 from holdfast.core.values.payload import INLINE_BYTES, Payload, digest, inline, is_sensitive
 from holdfast.core.values.policies import LIMIT, TOOL
-from holdfast.errors import AlreadyDecided, Conflict, DecisionRefused, HoldfastError, InvalidDecision, InvalidInput, NotFound
+from holdfast.errors import (
+    AlreadyDecided,
+    Conflict,
+    DecisionRefused,
+    HoldfastError,
+    InvalidDecision,
+    InvalidInput,
+    Misfit,
+    NotFound,
+)
 
 APPROVAL: Final = "approval"
 """A `human_gate` node asks."""
@@ -68,23 +77,23 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
         return
     _check_form(c)
     for problem in proposal.problems(*c.proposal):
-        raise InvalidInput(f"Ask with another proposal: {problem}. Nobody was asked.")
+        raise InvalidInput(f"Ask with another proposal: {problem}. No question was asked.")
     if c.four_eyes and not folded(d.state.by):
         raise InvalidInput(
             "Say who asks for the run, with by=NAME at its start: this question needs a second pair of eyes, and"
-            " nobody is known to have asked for the run, so nobody could decide it. Nobody was asked."
+            " it is unknown who asked for the run, so no decision could count. No question was asked."
         )
     if not all(folded(name) for name in c.not_by):
         raise InvalidInput(
-            "Ask somebody else than a person who is known: not_by names nobody, so nobody could be told apart from them. Have"
-            " the question before this one ask reviewers, whose names are kept. Nobody was asked."
+            "Name the persons who may not decide: not_by holds an empty name, which excludes no person. Have the question"
+            " before this one ask reviewers, whose names are kept. No question was asked."
         )
     _check_quorum(c)
     c = msgspec.structs.replace(c, not_by=(*c.not_by, *(makers_of(d.state, c.not_by) if c.not_by else ())))
     if OTHERS in c.not_by:
         raise InvalidInput(
-            "Ask without not_by: too many persons have decided with keys, here or in runs that this one has heard of, to keep"
-            " who made those. Nobody was asked."
+            "Ask without not_by: too many persons have decided with keys, here or in runs that this one has read from, to keep"
+            " who made those. No question was asked."
         )
     known = with_read(d.state, c.values) if c.four_eyes else ()
     check_somebody_can_decide(d, c, known)
@@ -128,11 +137,11 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
 def _check_quorum(c: commands.OpenGate) -> None:
     """Raises InvalidInput for a quorum that is none, or of answers that cannot be counted."""
     if not 1 <= c.quorum <= MOST_REVIEWERS:
-        raise InvalidInput(f"Give quorum= as 1 to {MOST_REVIEWERS} persons; not {c.quorum}. Nobody was asked.")
+        raise InvalidInput(f"Give quorum= as 1 to {MOST_REVIEWERS} persons; not {c.quorum}. No question was asked.")
     if c.quorum > 1 and ("approve" not in c.allowed or not {*c.allowed} <= _COUNTABLE):
         raise InvalidInput(
             f"Have a question with a quorum take approve, edit, reject or retry, approve among them; not"
-            f" {', '.join(c.allowed)}. Nobody was asked."
+            f" {', '.join(c.allowed)}. No question was asked."
         )
 
 
@@ -148,16 +157,16 @@ def _check_form(c: commands.OpenGate) -> None:
     from holdfast.core.values import schema  # noqa: PLC0415 - 100 ms for those who have one
 
     if (flaw := schema.flaw(c.form)) is not None:
-        raise InvalidInput(f"The form of this gate is no JSON Schema that can be used: {flaw}. Nobody was asked.")
+        raise InvalidInput(f"The form of this gate is no JSON Schema that can be used: {flaw}. No question was asked.")
     if c.filled.blob is not None:
         raise InvalidInput(
             f"What this gate's form is filled with is {c.filled.size_bytes} bytes; a decision carries all of it, so it"
-            f" must be below {INLINE_BYTES}. Nobody was asked: fill the form with less, and show the rest."
+            f" must be below {INLINE_BYTES}. No question was asked: fill the form with less, and show the rest."
         )
 
 
 def _offered(d: Decision, c: commands.OpenGate) -> tuple[str, ...]:
-    """What a human_gate may be answered with: retry only where an edge or a loop with visits left follows it."""
+    """Return the decisions of a human_gate: retry only if an edge or a loop with visits left follows it."""
     name = node_of(c.step)
     named = any(edge.when == "retry" for edge in d.graph.outgoing.get(name, ()))
     loops = any(chosen(d.graph, loop, ("retry",)) and may_loop(d.state, loop) for loop in d.graph.loops_from.get(name, ()))
@@ -285,8 +294,8 @@ def _checked(d: Decision, c: commands.DecideGate) -> _Checked:
         check_another_can_decide(d, opened, c)
     if c.decision not in offered(d.state, opened):
         raise InvalidDecision(
-            f"Gate {opened.gate}: say what became of the call, for the step that made this call is over and nothing can call it"
-            " again. Answer with what the tool said, or reject if it did not happen."
+            f"Gate {opened.gate}: give the outcome of the call: the step that made it is over, and nothing can call it again."
+            " Answer with the tool's response, or reject if it did not happen."
         )
     if opened.reason == CODE_CHANGED:
         divergence.check(d, opened, c)
@@ -324,8 +333,8 @@ def _check_without_data(opened: ev.GateOpened, c: commands.DecideGate) -> None:
     if not (opened.four_eyes or opened.quorum > 1) or c.decision in ("approve", "edit", "answer") or c.data in (None, {}):
         return
     raise InvalidDecision(
-        f"Gate {opened.gate} needs a second pair of eyes, and nobody else would see the data beside {c.decision!r}. It is still"
-        f" open: decide {c.decision!r} without data{', or `edit`' if 'edit' in opened.allowed else ''}."
+        f"Gate {opened.gate} needs a second pair of eyes, and no other person would see the data beside {c.decision!r}. It is"
+        f" still open: decide {c.decision!r} without data{', or `edit`' if 'edit' in opened.allowed else ''}."
     )
 
 
@@ -370,7 +379,7 @@ def closed(state: State, gate: GateId) -> HoldfastError:
     if known.decision == EXPIRED:
         return _expired(gate, known.at_ms)
     return AlreadyDecided(
-        f"Gate {gate} was already decided: {known.decision} by {known.by or 'somebody unnamed'}.",
+        f"Gate {gate} was already decided: {known.decision} by {known.by or 'an unnamed person'}.",
         decision=known.decision,
         by=known.by,
         at_ms=known.at_ms,
@@ -387,15 +396,15 @@ def no_gate(gate: GateId) -> NotFound:
 
 def _expired(gate: GateId, at_ms: int) -> AlreadyDecided:
     return AlreadyDecided(
-        f"Gate {gate} has expired: nobody answered in time, and no answer counts any more. Nothing was decided. `holdfast runs"
-        f" retry {run_of(gate)}` asks anew, if its run has failed of that.",
+        f"Gate {gate} has expired: no answer came in time, and none counts any more. Nothing was decided. `holdfast runs"
+        f" retry {run_of(gate)}` asks again, if its run has failed because of that.",
         decision=EXPIRED,
         at_ms=at_ms,
     )
 
 
 def _data(opened: ev.GateOpened, c: commands.DecideGate) -> Payload:
-    """What the decision comes to. Raises DecisionRefused for an approval of something else than what was shown, and
+    """Return the data of the decision. Raises DecisionRefused for an approval of something else than what was shown, and
     InvalidDecision for data that is missing or does not fit the gate's form."""
     filled = opened.filled.value()
     shown: dict[str, Any] = filled if isinstance(filled, dict) else {}
@@ -428,11 +437,30 @@ def _filled(gate: GateId, form: dict[str, Any], shown: dict[str, Any], c: comman
         raise InvalidDecision(f"Gate {gate}: {c.decision} needs data. Its fields: {_fields(form)}.")
     if c.data is not None and not isinstance(c.data, dict):
         raise InvalidDecision(f"Gate {gate}: data is an object of its fields: {_fields(form)}.")
+    _expect_known(gate, form, shown, c.data or {})
     from holdfast.core.values import schema  # noqa: PLC0415 - see above
 
     data = {**shown, **(c.data or {})}
     _expect_fit(gate, schema, form, data)
     return data
+
+
+def _expect_known(gate: GateId, form: dict[str, Any], shown: dict[str, Any], data: dict[str, Any]) -> None:
+    """Raise InvalidDecision for a field that a closed form does not have: with a misspelt name the value that was shown would
+    stand, as if the person had changed nothing."""
+    if "properties" not in form or _SAYS & form.keys():
+        return
+    unknown = [name for name in data if name not in form["properties"] and name not in shown]
+    if unknown:
+        raise InvalidDecision(
+            f"Gate {gate}: the form has no field {', '.join(map(repr, unknown))}; its fields: {_fields(form)}.",
+            field="data",
+            misfits=[Misfit(f"{name}: the form has no such field", (name,)) for name in unknown],
+        )
+
+
+_SAYS: Final = frozenset({"additionalProperties", "patternProperties", "anyOf", "oneOf", "allOf", "$ref"})
+"""Keywords of a form that say more about which fields it takes."""
 
 
 def _expect_fit(gate: GateId, schema: Any, form: dict[str, Any], data: dict[str, Any]) -> None:
@@ -565,14 +593,14 @@ def attend_due(d: Decision) -> None:
 
 def _expire(d: Decision, opened: ev.GateOpened) -> None:
     """No answer counts any more: what follows is said by an edge for that, or it is the failure of what asked."""
-    words = f"Nobody answered gate {opened.gate} in time, and no answer counts any more."
+    words = f"Gate {opened.gate} was not answered in time, and no answer counts any more."
     d.emit(ev.GateExpired(opened.gate, d.error(node_of(opened.step or StepId("")), policies.EXPIRED, words)))
     if opened.completes_step and opened.step is not None and (step := d.state.step(opened.step)) is not None:
         steps.finish_step(d, step, inline({}), (EXPIRED,))
 
 
 def due_at_ms(gate: Gate) -> Iterator[int | None]:
-    """When `attend_due` has something to do about it."""
+    """Yield when `attend_due` has something to do about it."""
     if gate.escalated_at_ms is None:
         yield gate.opened.due_at_ms
     yield remind_at_ms(gate)
@@ -581,7 +609,7 @@ def due_at_ms(gate: Gate) -> Iterator[int | None]:
 
 
 def remind_at_ms(gate: Gate) -> int | None:
-    """When the next reminder is due; None when there have been enough."""
+    """Return when the next reminder is due; None after the last."""
     every_ms = gate.opened.remind_every_ms
     if not every_ms or gate.reminders >= MOST_REMINDERS:
         return None
@@ -589,7 +617,7 @@ def remind_at_ms(gate: Gate) -> int | None:
 
 
 def stale_at_ms(gate: Gate) -> int | None:
-    """When an escalated gate that nobody answers cancels its run, because cancelling commits nothing."""
+    """Return when an escalated gate without an answer cancels its run, because cancelling commits nothing."""
     if gate.escalated_at_ms is None or gate.opened.cancel_after_ms is None:
         return None
     return gate.escalated_at_ms + gate.opened.cancel_after_ms

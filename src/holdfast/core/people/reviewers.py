@@ -33,8 +33,8 @@ _MEND: Final = "start another, of a schedule that was removed and set again, or 
 
 def asked(opened: ev.GateOpened) -> str:
     """Return whom a gate asks, in words."""
-    anybody = f"somebody else than {', '.join(opened.not_by)}" if opened.not_by else "anybody"
-    return ", ".join(opened.reviewers) or ("somebody who did not ask for the run" if opened.four_eyes else anybody)
+    anyone = f"anyone but {', '.join(opened.not_by)}" if opened.not_by else "anyone"
+    return ", ".join(opened.reviewers) or ("anyone who did not ask for the run" if opened.four_eyes else anyone)
 
 
 def check_person(
@@ -64,7 +64,7 @@ def check_person(
     if opened.not_by and (is_among(opened.not_by, name, ()) or is_among(opened.not_by, maker, ())):
         by_key = "" if is_among(opened.not_by, name, ()) else _by_key(maker)
         raise DecisionRefused(
-            f"Gate {gate} asks somebody else than {', '.join(opened.not_by)}, and {name!r} cannot decide it. It is still open,"
+            f"Gate {gate} asks anyone but {', '.join(opened.not_by)}, and {name!r} cannot decide it. It is still open,"
             f" for another person.{by_key}"
         )
     if not opened.four_eyes:
@@ -73,14 +73,14 @@ def check_person(
         return
     if not folded(opened.requester):
         raise DecisionRefused(
-            f"Gate {gate} needs a second pair of eyes, and nobody is known to have asked for this run, so anybody may be"
-            f" who did. It is still open, and nobody can decide it: cancel the run (`holdfast runs cancel"
-            f" {run_of(gate)}`) and start it again saying who asks, with by=NAME."
+            f"Gate {gate} needs a second pair of eyes, and it is unknown who asked for this run. It is still open, and no"
+            f" decision can count: cancel the run (`holdfast runs cancel {run_of(gate)}`) and start it again with by=NAME, the"
+            " name of the person who asks for it."
         )
     if folded(name) == folded(opened.requester):
         raise DecisionRefused(
             f"Gate {gate} needs a second pair of eyes; {name!r} is who asked for the run ({opened.requester!r}) and cannot"
-            " decide it. It is still open, for somebody else."
+            " decide it. It is still open, for another person."
         )
     if kin is None:
         raise DecisionRefused(
@@ -91,7 +91,7 @@ def check_person(
     if OTHERS in involved:
         raise DecisionRefused(
             f"Gate {gate} needs a second pair of eyes, and not all who contributed to the run are known: {_WHY_UNKNOWN}. It is"
-            f" still open, and nobody can decide it: cancel the run (`holdfast runs cancel {run_of(gate)}`), and {_MEND}."
+            f" still open, and no decision can count: cancel the run (`holdfast runs cancel {run_of(gate)}`), and {_MEND}."
         )
     for each in (name, maker):
         if folded(each) and folded(each) in involved:
@@ -168,20 +168,20 @@ def check_somebody_can_decide(d: Decision, c: commands.OpenGate, known: Sequence
     if c.four_eyes and OTHERS in known:
         raise InvalidInput(
             f"This question needs a second pair of eyes, and not all who contributed to the run are known: {_WHY_UNKNOWN}."
-            f" Nobody was asked: {_MEND}."
+            f" No question was asked: {_MEND}."
         )
     those = (*((d.state.by, *known) if c.four_eyes else ()), *c.not_by)
     if c.quorum > 1 and c.reviewers and not suffices(c.reviewers, those, c.quorum):
         raise InvalidInput(
             f"Name {c.quorum} reviewers who may decide: {', '.join(c.reviewers)} can never be {c.quorum} different persons"
-            f"{' who did not contribute to the run' if c.four_eyes else ''}. Write one that is a role as role:NAME. Nobody was"
-            " asked."
+            f"{' who did not contribute to the run' if c.four_eyes else ''}. Write one that is a role as role:NAME. No question"
+            " was asked."
         )
     if c.four_eyes and c.reviewers and not suffices(c.reviewers, those, 1):
         raise InvalidInput(
             f"Name a reviewer who did not contribute to the run: {', '.join(c.reviewers)} cannot decide a question that needs"
             " a second pair of eyes, because each of them started, edited, resolved, replayed or signalled it, or is"
-            " in not_by. Nobody was asked."
+            " in not_by. No question was asked."
         )
 
 
@@ -234,10 +234,10 @@ def check_assigned(state: State, opened: ev.GateOpened, c: commands.AssignGate) 
 def _check_delegate(opened: ev.GateOpened, c: commands.AssignGate) -> None:
     """Raise DecisionRefused for one who is not asked, and so has nothing to hand on."""
     if not opened.reviewers:
-        raise DecisionRefused(f"Gate {c.gate} asks anybody, so there is nothing to hand on: they decide it themselves.")
+        raise DecisionRefused(f"Gate {c.gate} asks anyone, so there is nothing to hand on: they decide it themselves.")
     if not folded(c.by.name) or not is_among(opened.reviewers, c.by.name, c.roles):
         raise DecisionRefused(
-            f"Gate {c.gate} asks {asked(opened)}, and {c.by.name or 'somebody unnamed'!r} is not among them, so it is not"
+            f"Gate {c.gate} asks {asked(opened)}, and {c.by.name or 'an unnamed person'!r} is not among them, so it is not"
             " theirs to hand on. Nothing was changed: a reviewer may give it to others."
         )
 

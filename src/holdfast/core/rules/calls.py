@@ -21,7 +21,7 @@ from holdfast.core.values.ids import CallId, EffectKey, Path, SessionId, call_id
 from holdfast.core.values.policies import CANCELLED, LOST, TRANSIENT, ErrorRecord
 from holdfast.errors import AlreadyClosed, Conflict, InvalidInput, KeyReused, NotFound, Suspended
 
-COUNTED: Final = "the provider had said what the call used"
+COUNTED: Final = "the provider had reported what the call used"
 """Why a call is reconciled whose reply did not come, by nobody's word."""
 
 # --- Model calls ------------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def doubt_model_call(d: Decision, c: commands.DoubtModelCall) -> None:
 
 
 def _passes_on(d: Decision, fallbacks: Sequence[commands.Offer], freed_nanousd: int = 0, freed_tokens: int = 0) -> bool:
-    """Whether one of `fallbacks` fits what is left when so much is free again. Where none does, the operation fails as its call
+    """True if one of `fallbacks` fits what is left once this much is free again. If none does, the operation fails as its call
     did, and its step's policy decides: it does not wait for money."""
     return any(
         d.state.headroom(max(0, each.hold_nanousd - freed_nanousd), max(0, each.tokens - freed_tokens)) == "now"
@@ -155,8 +155,8 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
         return
     if c.policy == "once" and c.compensates is None and not fence.may_repeat(d.state, step, c.path):
         raise Conflict(
-            f"Run {d.state.run} is a fork, and this call of {c.tool!r} is none of its origin's. What happens once is done anew"
-            " only where a person approves it, or the run was forked with repeat_effects=True. Nothing was called."
+            f"Run {d.state.run} is a fork, and this call of {c.tool!r} is none of its origin's. What happens once is done again"
+            " only if a person approves it, or the run was forked with repeat_effects=True. Nothing was called."
         )
     loans = _granted(d, c)
     if loans is None:
@@ -192,8 +192,8 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
 
 
 def _granted(d: Decision, c: commands.IntendEffect) -> dict[str, int] | None:
-    """What others lend for the call of a tool, where the limits let it be made; None where it waits. Undoing is not what limits
-    are about."""
+    """Return what others lend for a tool call, if the limits allow the call; None if it waits. Limits do not apply to
+    undoing."""
     if c.compensates is not None:
         return {}
     stopped = limits.is_out_of_time(d)
@@ -315,10 +315,10 @@ def attend_doubts(d: Decision) -> None:
             continue  # who only waits for the same effect verifies nothing
         node = node_of(call.step)
         if call.policy == "read":  # it changes nothing, so nobody need know
-            error = d.error(node, CANCELLED, "Nobody needs its answer any more.", tool=call.name)
+            error = d.error(node, CANCELLED, "Its answer is not needed any more.", tool=call.name)
             d.emit(ev.EffectFailed(id_, error, hold=call.hold, cost_nanousd=call.hold_nanousd))
         else:
-            unknown = call.error or d.error(node, LOST, f"Nobody can know what became of {id_}.", tool=call.name)
+            unknown = call.error or d.error(node, LOST, f"It cannot be known what became of {id_}.", tool=call.name)
             questions.ask_about_effect(d, id_, call, unknown, repeatable=wanted)
 
 
@@ -358,7 +358,7 @@ def _may_go_on(state: State, step: Step) -> bool:
 
 
 def is_wanted(state: State, id_: CallId, call: OpenCall) -> bool:
-    """Whether a step is still there that may make this call again: its own, or one that means the same effect."""
+    """True if a step exists that may make this call again: its own, or one that means the same effect."""
     return _has_its_step(state, id_, call) or any(
         op.key == call.key and op.status in ("reopened", "deferred")
         for name in state.unfinished
@@ -367,7 +367,7 @@ def is_wanted(state: State, id_: CallId, call: OpenCall) -> bool:
 
 
 def _has_its_step(state: State, id_: CallId, call: OpenCall) -> bool:
-    """Whether the step is still there that made the call."""
+    """True if the step that made the call still exists."""
     step = state.step(call.step)
     if step is None or (op := step.journal.get(call.path)) is None or op.call != id_:
         return False
@@ -382,7 +382,7 @@ def lose_calls(d: Decision, dead: frozenset[SessionId]) -> None:
     for id_, call in list(d.state.calls.items()):
         if call.doubted or call.session not in dead:
             continue
-        message = f"The process died during {id_}; nobody can know how far it got."
+        message = f"The process died during {id_}; how far it got cannot be known."
         error = d.error(node_of(call.step), LOST, message, tool=call.name if call.kind == "effect" else None)
         if call.kind == "model":
             d.emit(ev.ModelCallInDoubt(id_, error, reopens=True, hold=call.hold))

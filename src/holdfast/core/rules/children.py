@@ -209,11 +209,11 @@ def attend(d: Decision) -> None:
     for name, child in list(state.open_children()):
         if child.abandoned or child.undoing or (not begins_to_end and _is_wanted(state, name, child)):
             continue
-        d.emit(ev.ChildAbandoned(name, "the run is ending" if state.phase else "nobody waits for it"))
+        d.emit(ev.ChildAbandoned(name, "the run is ending" if state.phase else "nothing waits for it"))
 
 
 def _is_wanted(state: State, name: RunId, child: Child) -> bool:
-    """Whether something waits for a child that nothing has called off. In a run that is ending only what cleans up does."""
+    """True if something waits for a child that was not called off. In a run that is ending, only cleaning up counts."""
     if state.phase and not state.cleans_up(child.step):
         return False
     if child.background:

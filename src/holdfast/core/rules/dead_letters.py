@@ -88,8 +88,8 @@ def expect_no_doubt(d: Decision, step: Step) -> None:
         if call.kind == "effect" and call.step == step.id:
             unedited = ", or replay the letter unedited: that is harmless" if call.is_harmless else ""
             raise Conflict(
-                f"Settle the call {id_} of {call.name!r} first (`holdfast effects resolve '{id_}'`){unedited}. Nobody knows yet"
-                " what became of it. Nothing was changed."
+                f"Settle the call {id_} of {call.name!r} first (`holdfast effects resolve '{id_}'`){unedited}. It is not"
+                " known yet what became of it. Nothing was changed."
             )
 
 

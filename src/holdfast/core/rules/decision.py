@@ -19,7 +19,8 @@ from holdfast.errors import RunEnded, StaleAttempt
 
 
 class Decision:
-    """What a command does. Rules check first and emit afterwards: a refusal must find the state untouched."""
+    """The events of a command, as they are decided. Rules check first and emit afterwards: a refusal must find the state
+    untouched."""
 
     __slots__ = ("events", "graph", "now_ms", "placed", "ready", "session", "shortages", "slots", "state", "taken", "touched")
 

@@ -1,8 +1,8 @@
-"""What a fork has from its origin: a pure function of the origin's history, to the events that the new run begins with.
+"""A fork's inheritance from its origin: a pure function of the origin's history, to the events that the new run begins with.
 
-It has the origin's history before a step, as of the moment at which that step began, but for what a person had decided or
-what has been undone since: there, and from there on, everything is gone through again. Whatever asks for the same at the same
-place gets what it came to in the origin, which stays the origin's: its key, its cost, its undoing.
+A fork has the origin's history before a step, as of the moment at which that step began, but for decisions of people and what
+has been undone since: from there on, everything is gone through again. An operation that asks for the same at the same place
+gets its outcome in the origin, which stays the origin's: its key, its cost, its undoing.
 
 Never here: reading the history, the new run's own rules (steps, fence, calls).
 """
@@ -79,7 +79,7 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 class Cost(msgspec.Struct):
-    """What an operation has cost the origin, and the most that it could have: of all its calls."""
+    """The cost of an operation in the origin, of all its calls, and the most it could have cost."""
 
     settled_nanousd: int = 0
     held_nanousd: int = 0
@@ -101,7 +101,7 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class Fork(msgspec.Struct, frozen=True):
-    """What a new run would begin with, and what would come of it."""
+    """The events that a new run would begin with, and what would follow from them."""
 
     began: ev.RunStarted
     """How the origin began, with the labels that it had before the step."""
@@ -126,7 +126,7 @@ class Fork(msgspec.Struct, frozen=True):
 
 
 class _Place(msgspec.Struct):
-    """Where the new run goes its own way: before the event of that number."""
+    """The place at which the new run leaves the origin: before the event of that number."""
 
     number: int
     step: StepId
@@ -134,10 +134,10 @@ class _Place(msgspec.Struct):
 
 
 def forked(graph: Graph, history: Sequence[ev.Recorded], wish: Wish) -> Fork:
-    """What a fork of the run of this whole `history` would be. `graph` is the one that it goes by now.
+    """Return the fork of the run with this whole `history`. `graph` is the one that the run follows now.
 
-    Raises Conflict where the run is under way, or an effect of it has no outcome yet; NotFound for a step or a path that it has
-    not come to; InvalidInput for what cannot be said to have come to something.
+    Raises Conflict if the run is under way, or an effect of it has no outcome yet; NotFound for a step or a path that it has
+    not reached; InvalidInput for an outcome that cannot be given.
     """
     course = _followed(history, wish.quiet)
     state = course.state
@@ -210,7 +210,7 @@ def _expect_at_rest(state: State) -> None:
     for id_, call in state.calls.items():
         if call.kind == "effect":
             raise Conflict(
-                f"Nobody knows yet what became of the call {id_} of {call.name!r} in run {state.run}, and a fork might do it"
+                f"It is not known yet what became of the call {id_} of {call.name!r} in run {state.run}, and a fork might do it"
                 " again. Nothing was started: settle that call first (`holdfast effects list`)."
             )
 
@@ -340,23 +340,23 @@ class _Course:
         return op.call in self.undone or op.child in self.undone
 
     def is_persons(self, op: Operation) -> bool:
-        """Whether a person had decided it: at a gate, in a child, or beforehand, about so many calls and no more."""
+        """True if a person decided it: at a gate, in a child, or by an approval in advance for a number of calls."""
         if op.kind == CHILD or (op.child is not None and op.kind != BACKGROUND):
             return op.child not in self._quiet
         return op.kind == "gate" or (op.kind == SHARED and op.name.startswith(f"{APPROVALS}/"))
 
     def has_asked(self, node: NodeName) -> bool:
-        """Whether a person was asked in some visit of a node, or in an item of a map there."""
+        """True if a person was asked in some visit of a node, or in an item of a map there."""
         return any(root_of(node_of(step)) == node for step in self.asked)
 
     def has_asked_at(self, step: StepId, path: Path, op: Operation) -> bool:
-        """Whether a person was asked by an operation of a step: at its place or within, or in an item of the map that it is."""
+        """True if an operation of a step asked a person: at its place or within, or in an item of the map that it is."""
         within = any(each == path or each.startswith(f"{path}.") for each in self.asked.get(step, ()))
         in_items = op.kind == MAP and any(each != step and root_step(each) == step for each in self.asked)
         return within or in_items or self.is_persons(op)
 
     def stands(self, step: StepId, op: Operation) -> bool:
-        """Whether the outcome of an operation of a step still holds, and was nobody's to decide."""
+        """True if the outcome of an operation of a step still holds, and no person decided it."""
         if self.is_persons(op):
             return False
         return not self.is_undone(op) and not (op.kind == MAP and root_step(step) in self.touched)
@@ -421,7 +421,7 @@ class _Inheritance:
         )
 
     def _said(self) -> dict[StepId, Payload]:
-        """What steps are said to come to. Raises InvalidInput."""
+        """Return the outputs that are given for steps. Raises InvalidInput."""
         given: dict[StepId, Payload] = {}
         wish = self._wish
         for name, output in wish.outputs.items():
@@ -447,10 +447,10 @@ class _Inheritance:
             raise InvalidInput(f"The workflow has no node {name!r}; it has: {known}. Nothing was started.")
         if node.decides:
             who = "a person" if node.kind == "human_gate" else "the node itself"
-            raise InvalidInput(f"What {name!r} decides is {who}'s to say, in the fork as well. Nothing was started.")
+            raise InvalidInput(f"The outcome of {name!r} was decided by {who}, in the fork as well. Nothing was started.")
         if self._course.has_asked(name):
             raise InvalidInput(
-                f"What {name!r} comes to is a person's to say, in the fork as well: one was asked in it. Nothing was started."
+                f"The outcome of {name!r} was decided by a person who was asked in it, in the fork as well. Nothing was started."
             )
 
     def events(self) -> Iterator[ev.Event]:
@@ -528,7 +528,7 @@ class _Inheritance:
         if self._course.is_persons(op):
             return "a person decides"
         if op.args_hash == SAID:
-            return "a person had said what it came to"
+            return "a person had given its outcome"
         return "it was undone" if self._course.is_undone(op) else "it had failed" if op.error else "it is not over"
 
 
@@ -571,8 +571,8 @@ def _standing(course: _Course, wish: Wish) -> frozenset[Path]:
         said = operations.get(wish.path)
         is_persons = said is not None and course.has_asked_at(wish.step, wish.path, said)
         if said is None or is_persons or said.kind not in REUSABLE:
-            what = "a person's to say" if is_persons else "not for anybody to say"
-            raise InvalidInput(f"What {wish.step} comes to at {wish.path} is {what}, in the fork as well. Nothing was started.")
+            what = "was decided by a person" if is_persons else "cannot be given"
+            raise InvalidInput(f"The outcome of {wish.step} at {wish.path} {what}, in the fork as well. Nothing was started.")
     return frozenset(found)
 
 

@@ -40,7 +40,7 @@ _MOST_TOKENS: Final = 10**15
 
 
 class Cap(NamedTuple):
-    """What is used of a limit: in nano-dollars, in milliseconds, or in what it counts. What is only held is not used yet."""
+    """The use of a limit: in nano-dollars, in milliseconds, or in what it counts. Held amounts are not used yet."""
 
     limit: str
     used: int
@@ -48,7 +48,7 @@ class Cap(NamedTuple):
 
     @property
     def percent(self) -> int:
-        """How much of it is used, rounded down; of nothing, all."""
+        """Return how much of it is used, rounded down; 100 for a limit of zero."""
         return self.used * 100 // self.most if self.most > 0 else 100
 
 
@@ -63,7 +63,7 @@ def ms(seconds: float) -> int:
 
 
 def active_ms(state: State, now_ms: int) -> int:
-    """How long the run has had an attempt running, waiting not counted."""
+    """Return how long the run has had an attempt running, in milliseconds, waiting not counted."""
     running = now_ms - state.active_since_ms if state.active_since_ms is not None else 0
     return state.active_ms + max(0, running)
 
@@ -104,7 +104,7 @@ def tell_reached(d: Decision, limit: str) -> None:
 
 
 def caps_due_at_ms(state: State) -> Iterator[int]:
-    """When time has used up more of a limit than the run has told."""
+    """Yield when time has used up more of a limit than the run has recorded."""
     for cap in caps(state, state.at_ms):
         if cap.limit == "wall" or (cap.limit == "active" and state.active):
             told = state.neared.get(cap.limit, 0)
@@ -112,11 +112,12 @@ def caps_due_at_ms(state: State) -> Iterator[int]:
 
 
 class LimitsLeft(msgspec.Struct, frozen=True):
-    """What a run may still use of its own limits, in dollars, in seconds, or in what each counts; None where there is no limit.
-    What calls in flight hold is not left. `percent_used` is that of the limit of which most is used or held.
+    """The remainder of a run's own limits, in dollars, in seconds, or in what each counts; None without a limit. Amounts held
+    by calls in flight are not left. `percent_used` is that of the limit of which most is used or held.
 
     `above` are the budgets above the run that have a limit (of its tenant, team, tree, conversation, agent), as they were read
-    at that moment; None where nobody has read them. `spendable_usd` and `spendable_tokens` are the least of what is known."""
+    at that moment; None if they were not read. `spendable_usd` and `spendable_tokens` are the least of what is known.
+    """
 
     cost_usd: str | None
     tokens: int | None
@@ -132,12 +133,12 @@ class LimitsLeft(msgspec.Struct, frozen=True):
 
     @property
     def wraps_up(self) -> bool:
-        """Whether it is time to come to an end."""
+        """True if it is time to finish."""
         return self.percent_used >= SOFT_PERCENT
 
 
 def left(state: State, now_ms: int, above: tuple[ScopeLeft, ...] | None = None) -> LimitsLeft:
-    """What the run may still use; `above` as LimitsLeft has it."""
+    """Return what the run may still use; `above` as LimitsLeft has it."""
     held = {"cost": state.budget.held_nanousd, "tokens": state.tokens_held}
     taken = [cap._replace(used=cap.used + held.get(cap.limit, 0)) for cap in caps(state, now_ms)]
     rest = {cap.limit: max(0, cap.most - cap.used) for cap in taken}
@@ -172,7 +173,7 @@ def whole_tokens(given: object) -> int:
 
 
 def allow_start(d: Decision, *, new: bool) -> bool:
-    """Whether a step may start now. Opens the gate of a limit that has just been reached."""
+    """Return True if a step may start now. Opens the gate of a limit that has just been reached."""
     state = d.state
     if state.phase:
         return True  # compensation is not the work that limits are about
@@ -186,7 +187,7 @@ def allow_start(d: Decision, *, new: bool) -> bool:
 
 
 def is_stopped(state: State) -> bool:
-    """Whether a limit has been reached before whose extension no step starts."""
+    """True if a limit was reached before and not raised, so that no step starts."""
     return bool(state.gates) and any(gate.opened.reason in questions.STOPPING for gate in state.gates.values())
 
 
@@ -201,23 +202,23 @@ def _times_used_up(d: Decision) -> Iterator[tuple[str, int, str]]:
 
 
 def attend_time(d: Decision) -> bool:
-    """Whether the run's time is used up, which opens the gate of that limit."""
+    """Return True if the run's time is used up, which opens the gate of that limit."""
     stops = [_stops(d, *each) for each in _times_used_up(d)]
     return any(stops)
 
 
 def is_out_of_time(d: Decision) -> bool:
-    """Whether no call may begin, because the run's time is used up."""
+    """True if no call may begin, because the run's time is used up."""
     return not records(d) and any(_times_used_up(d))
 
 
 def stops_calls(d: Decision) -> bool:
-    """Whether no model call may begin, whatever its size."""
+    """True if no model call may begin, whatever its size."""
     return gate_of(d.state, "tokens") is not None or is_out_of_time(d)
 
 
 def room(d: Decision, kind: Kind, hold_nanousd: int, tokens: int) -> Headroom:
-    """Whether a call of this worst case fits the run's limits. Where they are only recorded, it does."""
+    """Return whether a call of this worst case fits the run's limits. It does if they are only recorded."""
     found = d.state.headroom(hold_nanousd, tokens, kind)
     return "now" if found != "now" and records(d) else found
 
@@ -303,13 +304,13 @@ def _on_limit(d: Decision) -> OnLimit:
 
 
 def records(d: Decision) -> bool:
-    """Whether what would have stopped the run is only recorded."""
+    """True if the run only records where a limit would have stopped it."""
     return _on_limit(d) == "record"
 
 
 def fails(d: Decision) -> bool:
-    """Whether a limit makes the run fail. One that a person has taken up again after it had failed asks: somebody is
-    there, and it would only fail as before."""
+    """True if a limit makes the run fail. A run that a person has resumed after a failure asks instead: it would only fail
+    again."""
     return _on_limit(d) == "fail" and not d.state.phase and not d.state.reopened
 
 
@@ -371,7 +372,7 @@ def check_raise(d: Decision, limit: str, value: int) -> None:
 
 
 def due_at_ms(state: State) -> Iterator[int]:
-    """When `attend_due` has something to do."""
+    """Yield when `attend_due` has something to do."""
     if not state.phase:
         yield from caps_due_at_ms(state)
         if state.max_active_s is not None and state.active and _is_open_to(state, "active"):
@@ -383,12 +384,12 @@ def due_at_ms(state: State) -> Iterator[int]:
 
 
 def _is_open_to(state: State, limit: str) -> bool:
-    """Whether the run has yet to hear that a limit is reached."""
+    """True if the run has not recorded yet that a limit is reached."""
     return gate_of(state, limit) is None and limit not in state.would_stop
 
 
 def attend_due(d: Decision) -> None:
-    """What time brings to limits: the end of the active time and of the wall time, and the lifespan, which only summons
+    """Apply time to limits: the end of the active time and of the wall time, and the lifespan, which only calls for
     attention."""
     state = d.state
     if not state.phase:

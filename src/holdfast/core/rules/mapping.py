@@ -100,7 +100,7 @@ def _is_wanted(d: Decision, map_: Map) -> bool:
 
 
 def tolerates(d: Decision, item: NodeName) -> bool:
-    """Whether an item may fail without its map failing."""
+    """True if an item may fail without its map failing."""
     map_ = d.state.maps[map_of(item)]
     return map_.failed < map_.opened.tolerated
 

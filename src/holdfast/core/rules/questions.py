@@ -1,4 +1,4 @@
-"""What the engine itself asks a person: an unknown effect, a limit, a failure. And when a question is taken back.
+"""Questions of the engine itself to a person: an unknown effect, a limit, a failure; and the withdrawal of a question.
 
 Never here: what follows from an answer (gates).
 """
@@ -128,8 +128,8 @@ def ask_about_compensation(d: Decision, step: StepId, error: ErrorRecord) -> Non
 
 
 def has_asked(state: State, step: Step) -> bool:
-    """Whether a person was asked in a step, or in an item of a map that it asked for, as far as the state has it: what they
-    said is not overruled by another's output. The approval of a tool's call is about that call alone."""
+    """True if a person was asked in a step, or in an item of a map that it asked for, as far as the state has it: another's
+    output does not overrule a person's answer. The approval of a tool's call is about that call alone."""
     concerned = (each for each in state.steps.values() if each is step or root_step(each.id) == step.id)
     ops = (op for each in concerned for op in (*each.journal.values(), *each.kept.values()))
     return any(op.kind == "gate" and op.name != TOOL_APPROVAL for op in ops)
@@ -167,11 +167,11 @@ def is_asked_about(state: State, subject: str) -> bool:
 
 
 def is_open(state: State, code: str) -> bool:
-    """Whether a gate of this reason is open."""
+    """True if a gate of this reason is open."""
     return any(gate.opened.reason == code for gate in state.gates.values())
 
 
 def holds_the_end(gate: Gate) -> bool:
-    """Whether a run cannot end before this gate is answered. Limits and missing code are about going on: an ending
-    needs no answer."""
+    """True if a run cannot end before this gate is answered. Limits and missing code are about going on: an ending needs no
+    answer."""
     return gate.opened.reason not in _ABOUT_GOING_ON

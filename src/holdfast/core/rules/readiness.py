@@ -1,7 +1,8 @@
-"""Which nodes may start, which never will, which guards must speak first, and what lets a suspended step go on.
+"""Readiness: the nodes that may start or never will, the guards that must answer first, and the events that wake a suspended
+step.
 
 A suspended step has something that wakes it. One that breaks this rule waits for ever unless it is started again: a tick does.
-Asked of the graph and the state; it changes neither. Never here: starting anything (core.decide does).
+It reads the graph and the state and changes neither. Never here: starting anything (core.decide does).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _ON_CHILDREN: Final = (CHILD, AWAITED, UNDONE)
 
 
 class Judgement(NamedTuple):
-    """How a node that has not started stands. `reason` says why it is skipped."""
+    """The state of a node that has not started. `reason` says why it is skipped."""
 
     standing: Standing
     reason: str = ""
@@ -59,7 +60,7 @@ def next_step(state: State, node: NodeName) -> StepId:
 
 
 def judge(graph: Graph, state: State, name: NodeName) -> Judgement:
-    """How the node `name`, which has no current step, stands."""
+    """Return the state of the node `name`, which has no current step."""
     node = graph.nodes[name]
     if name in state.summoned or not graph.incoming[name]:
         met = _READY
@@ -102,8 +103,8 @@ def _join(graph: Graph, state: State, node: Node) -> Judgement:
 
 
 class Tally:
-    """How many of a node's incoming edges are taken, how many undecided; how many that it requires are undecided, how many
-    not taken. Where every edge is optional, each is required."""
+    """A count of a node's incoming edges: taken, undecided, and of those that it requires, undecided and not taken. If every
+    edge is optional, each is required."""
 
     __slots__ = ("_known", "_requires_all", "required_lost", "required_open", "taken", "undecided")
 
@@ -147,7 +148,7 @@ class _Tallies(Derived):
 
 
 def tally_of(graph: Graph, state: State, name: NodeName) -> Tally:
-    """How the edges that lead to `name`, which has no current step, stand."""
+    """Return the counts of the edges that lead to `name`, which has no current step."""
     tallies = state.derived(_Tallies)
     if tallies.graph is not graph:
         tallies.graph = graph
@@ -172,7 +173,7 @@ def _unmet(never: bool, reason: str) -> Judgement:
 
 
 def edge_state(graph: Graph, state: State, edge: Edge) -> EdgeState:
-    """Whether `edge` is taken, for the current visit of its source."""
+    """Return whether `edge` is taken, for the current visit of its source."""
     step = state.steps.get(edge.source)
     if step is None:
         return "undecided"
@@ -199,7 +200,7 @@ def edge_state(graph: Graph, state: State, edge: Edge) -> EdgeState:
 
 
 def loop_state(graph: Graph, state: State, loop: Edge) -> EdgeState:
-    """Whether the loop edge is to be taken now that its source has completed."""
+    """Return whether the loop edge is taken now that its source has completed."""
     step = state.steps.get(loop.source)
     if step is None or step.status != "completed":
         return "undecided" if step is None or step.status not in ("skipped", "cancelled", "failed") else "not_taken"
@@ -213,10 +214,10 @@ def may_loop(state: State, loop: Edge) -> bool:
 
 
 def chosen(graph: Graph, edge: Edge, decisions: tuple[str, ...] | None) -> bool:
-    """Whether a completion with `decisions` takes `edge`, guards aside.
+    """True if a completion with `decisions` takes `edge`, guards aside.
 
     A branch names each edge that it takes, by the edge's `when` or its target, and so may a task. At a gate or a check the
-    edges without a name follow any going on; a check's loop without a name is for `retry`.
+    edges without a name follow any decision that goes on; a check's loop without a name is for `retry`.
     """
     if decisions is None:
         return edge.when is None
@@ -240,12 +241,12 @@ def _guarded(state: State, step: Step, edge: Edge) -> EdgeState:
 
 
 def absorbed(graph: Graph, state: State, name: NodeName) -> bool:
-    """Whether the graph has an answer to the failure of `name`, so that the run goes on."""
+    """True if the graph handles the failure of `name`, so that the run goes on."""
     return bool(graph.errors_from.get(name) or graph.nodes[name].continue_on_error) or tolerated(graph, state, name)
 
 
 def tolerated(graph: Graph, state: State, name: NodeName) -> bool:
-    """Whether every way on from `name` ends in a join that can do without it: then it is only a branch that failed.
+    """True if every way on from `name` ends in a join that can do without it: then it is only a branch that failed.
 
     A branch may be a chain of nodes: those that can only follow from `name` are lost with it.
     """
@@ -268,7 +269,7 @@ def tolerated(graph: Graph, state: State, name: NodeName) -> bool:
 
 
 def _does_without(graph: Graph, state: State, node: NodeName, lost: set[NodeName]) -> bool:
-    """Whether the join at `node` has been met, or can be, without the branches that end in `lost`."""
+    """True if the join at `node` has been met, or can be, without the branches that end in `lost`."""
     join = graph.nodes[node].join
     if node in state.steps and (join.mode in TOLERANT or state.steps[node].status != "skipped"):
         return True

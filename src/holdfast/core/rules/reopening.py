@@ -99,7 +99,7 @@ def _check(d: Decision) -> None:
     for step in _failures(d.graph, state):
         if step.error is not None and step.error.error_class == REJECTED and _is_gate(d.graph, step):
             raise RunEnded(
-                f"Run {state.run} failed because a person said no: {step.error.message} What was decided stands."
+                f"Run {state.run} failed because a person rejected it: {step.error.message} The decision stands."
                 " Nothing was changed: start another run to ask again."
             )
 
@@ -114,7 +114,7 @@ def _check_harmless(d: Decision, doubts: Iterable[CallId]) -> None:
             )
         if not call.is_harmless:
             raise Conflict(
-                f"Say first what became of the call {id_} of {call.name!r}: `holdfast effects resolve '{id_}'`. Nobody knows,"
+                f"Resolve the call {id_} of {call.name!r} first: `holdfast effects resolve '{id_}'`. Its outcome is unknown,"
                 " and it may not be made twice. Nothing was changed."
             )
 
@@ -151,8 +151,8 @@ def _is_taken_up(graph: Graph, state: State, step: Step) -> bool:
 
 
 def _sorted(graph: Graph, state: State, again: Sequence[Step]) -> tuple[list[Step], list[Step]]:
-    """Which of those that come `again` go on at once, and all to which the graph is to come anew: whatever follows from a
-    step that had completed, what had not begun, and what was skipped for the sake of these."""
+    """Return the steps of `again` that go on at once, and all that the graph visits again: those that follow from a completed
+    step, that had not begun, and that were skipped because of these."""
     redone, after = _after(graph, (step for step in again if step.provisional)), _after(graph, again)
     superseded = {step.id: step for step in again if step.attempt == 0 and not step.called_off}
     for step in _known(graph, state):
@@ -169,7 +169,7 @@ def _after(graph: Graph, steps: Iterable[Step]) -> set[NodeName]:
 
 
 def _was_done_without(graph: Graph, state: State, step: Step) -> bool:
-    """Whether a join that it only led to was met without it, so that nobody needs it any more."""
+    """True if a join that it only led to was met without it, so that nothing needs it any more."""
     name = node_of(step.id)
     return any(
         name in graph.losers(join)

@@ -1,4 +1,4 @@
-"""What a step's writes of shared values, and its waits for others, do to its run.
+"""Writes of shared values by a step, and its waits for others, as changes of its run.
 
 A write stands in the history in the commit that makes it.
 
@@ -62,5 +62,5 @@ def bring_shared_value(d: Decision, c: commands.BringSharedValue) -> None:
 
 def give_up(d: Decision, step: Step, path: Path, op: Operation) -> None:
     """The time is over for which the operation at `path` waits."""
-    error = d.error(node_of(step.id), TIMEOUT, f"Nobody wrote {op.name!r} in time.")
+    error = d.error(node_of(step.id), TIMEOUT, f"{op.name!r} was not written in time.")
     d.emit(ev.SharedValueTimedOut(step.id, path, error))

@@ -1,6 +1,6 @@
-"""What is known to be short above a run: whether a call has room there, who of its team lends what is missing, and waiting.
+"""Known shortages above a run: whether a call has room there, which members of its team lend what is missing, and waiting.
 
-Never here: the run's own limits (limits), what is left in a scope (the stores), who lends how much (team_budgets).
+Never here: the run's own limits (limits), what is left in a scope (the stores), the size of loans (team_budgets).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from holdfast.core.values.policies import LIMIT
 
 
 class Room(NamedTuple):
-    """Whether a call has room above its run: `short` is the first scope that has none for it, and `loans` is what others of
-    its team lend for it, by their scopes."""
+    """The room for a call above its run: `short` is the first scope that has none for it, and `loans` is what others of its
+    team lend for it, by their scopes."""
 
     short: str | None
     loans: dict[str, int]
@@ -37,7 +37,7 @@ def agent_of(d: Decision, step: StepId) -> str | None:
 
 
 def room(d: Decision, step: StepId, offer: commands.Offer) -> Room:
-    """Whether a call has room above its run, as far as is known."""
+    """Return whether a call has room above its run, as far as is known."""
     loans: dict[str, int] = {}
     if not d.shortages:
         return Room(None, loans)
@@ -62,7 +62,7 @@ def _lenders(d: Decision, scope: str) -> Sequence[team_budgets.Lender]:
 
 
 def _taken_of(scope: str, offer: commands.Offer) -> int:
-    """What a call would take of a scope, in what that counts."""
+    """Return the amount a call would take of a scope, in its unit."""
     return offer.tokens if scopes.counts_tokens(scope) else offer.hold_nanousd
 
 

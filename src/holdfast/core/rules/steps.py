@@ -108,8 +108,8 @@ def _check_requester(d: Decision, c: commands.StartRun) -> None:
     eyes = [name for name, node in d.graph.nodes.items() if node.options.get("four_eyes")]
     if eyes and not folded(c.by.name):
         raise InvalidInput(
-            f"{eyes[0]!r} needs a second pair of eyes, so it must be known whose the first are, and nobody is named who"
-            " asks for this run. No run was started. Say who asks, with by=NAME."
+            f"{eyes[0]!r} needs a second pair of eyes, so it must be known who asks for this"
+            " run. No run was started. Pass by=NAME, the name of the person who asks."
         )
 
 
@@ -205,14 +205,14 @@ def _misrouted(d: Decision, step: Step, decisions: tuple[str, ...] | None, outpu
         if decision in ("reject", "retry") and node.kind == "human_gate":
             return d.error(name, REJECTED, f"{name!r} was rejected, and no edge follows a rejection.")
         if decision == EXPIRED and node.kind == "human_gate":
-            return d.error(name, policies.EXPIRED, f"Nobody answered {name!r} in time, and no edge follows that.")
+            return d.error(name, policies.EXPIRED, f"{name!r} was not answered in time, and no edge follows that.")
         if node.kind == "human_gate" and decision not in GATE_DECISIONS:
             return d.error(name, ROUTING, f"{name!r} was decided {decision!r}, and no edge follows that.")
     return None
 
 
 def _why(node: Node, output: Payload) -> str:
-    """What a check has found, as the end of a sentence."""
+    """Return a check's finding, as the end of a sentence."""
     said = output.value() if node.kind == "check" and output.blob is None else None
     reason = said.get("reason") if isinstance(said, dict) else None
     return f": {str(reason)[:_MOST_REASON].rstrip('.')}" if reason else ""
@@ -298,7 +298,7 @@ def _decides(d: Decision, name: NodeName) -> bool:
 
 
 def _at_hand(d: Decision, name: NodeName) -> dict[NodeName, Payload]:
-    """What the loops back from a node have come to when they are used up: the outputs of their bodies, its own included."""
+    """Return the outputs of the bodies of the used-up loops back from a node, its own included."""
     body = set[NodeName]().union(*(d.graph.loop_body[loop.target] for loop in d.graph.loops_from.get(name, ())))
     steps = [(each, d.state.steps[each]) for each in d.graph.order if each in body and each in d.state.steps]
     return {each: step.output for each, step in steps if step.status == "completed" or each == name}

@@ -1,12 +1,12 @@
-"""What somebody may do: grants, and for which workflows and tools they hold.
+"""Grants, and the workflows and tools they are for.
 
     viewer     looks
-    operator   looks, starts runs and tells them what is no decision
+    operator   looks, starts runs and sends them commands other than decisions
     reviewer   looks, and decides what people are asked
     author     looks, and submits workflow files: what they say is run
-    admin      does all of it, and says what may be spent, how much there is, and who has a key
+    admin      does all of it, sets budgets and capacity, and manages keys
 
-Never here: how somebody is known (service.identity), what a command is called.
+Never here: how a caller is known (service.access), names of commands.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _IMPLIED: Final[dict[Grant, frozenset[Grant]]] = {
 
 
 class Access(NamedTuple):
-    """What somebody was granted, for workflows and tools whose names fit one of these patterns (`order*`)."""
+    """A caller's grants, for workflows and tools whose names match one of these patterns (`order*`)."""
 
     may: tuple[Grant, ...] = ("admin",)
     workflows: tuple[str, ...] = ANY
@@ -43,7 +43,7 @@ class Access(NamedTuple):
         return any(grant in _IMPLIED[each] for each in self.may)
 
     def reaches(self, workflow: str) -> bool:
-        """Whether runs of this workflow are there for them."""
+        """True if runs of this workflow are visible to the caller."""
         return _fits(self.workflows, workflow)
 
     def names(self, workflow: str) -> bool:
@@ -65,11 +65,11 @@ class Access(NamedTuple):
         )
 
     def handles(self, tool: str) -> bool:
-        """Whether they may decide about calls of this tool."""
+        """True if the caller may decide about calls of this tool."""
         return _fits(self.tools, tool)
 
     def handles_all(self, pattern: str) -> bool:
-        """Whether they may decide about calls of every tool whose name fits; False where that cannot be seen at once."""
+        """True if the caller may decide about calls of every tool whose name matches; False if that cannot be seen at once."""
         return _hold_all(self.tools, pattern)
 
 
@@ -77,7 +77,7 @@ EVERYTHING: Final = Access()
 
 
 def problem(may: Iterable[str]) -> str | None:
-    """What is wrong with grants that somebody wrote down, in words; None where nothing is."""
+    """Return the problem of grants as they were written down, in words; None if there is none."""
     given = list(may)
     if not given:
         return "it grants nothing"
@@ -94,7 +94,7 @@ def _hold_all(patterns: Iterable[str], narrow: str) -> bool:
 
 
 def _holds_all(wide: str, narrow: str) -> bool:
-    """Whether all that fits `narrow` fits `wide`. A pattern is looked at as text, as a name is, where `wide` has no wildcard
-    but `*` and `narrow` no set of characters: then each letter of the one stands for the same letter of the other."""
+    """True if everything that matches `narrow` matches `wide`. A pattern is compared as text, like a name, if `wide` has no
+    wildcard but `*` and `narrow` no set of characters: then each letter of the one stands for the same letter of the other."""
     is_name, is_plain = not {*"*?["} & {*narrow}, not {*"?["} & {*wide} and "[" not in narrow
     return wide == narrow or ((is_name or is_plain) and fnmatchcase(narrow, wide))

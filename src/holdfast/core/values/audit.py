@@ -25,7 +25,7 @@ MOST_CHARACTERS: Final = 200
 
 
 class Entry(NamedTuple):
-    """What somebody did. `outcome` is `done`, or the code of the error with which it was refused."""
+    """An action from outside. `outcome` is `done`, or the code of the error with which it was refused."""
 
     at_ms: int
     deed: str
@@ -65,7 +65,7 @@ class Link(NamedTuple):
 
 
 class Head(NamedTuple):
-    """Which entry is the last: number 0 before the first one."""
+    """The last entry: number 0 before the first one."""
 
     number: int
     hash: str

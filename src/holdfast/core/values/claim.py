@@ -1,7 +1,7 @@
-"""Who somebody says they are, and when two names are the same person's.
+"""Claimed identities, and when two names belong to the same person.
 
-Nothing here is verified: a command line on a store is trusted, and so is a program that uses the Python API. Never here:
-what somebody may do (gates), where the name comes from (cli, wire).
+Nothing here is verified: a command line on a store is trusted, and so is a program that uses the Python API. Never here: what a
+person may do (gates), where the name comes from (cli, wire).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Claim(NamedTuple):
 
     @property
     def kept(self) -> tuple[str | None, str, str]:
-        """What events carry of it, in this order. The store keeps the trace, beside each event that follows."""
+        """Return the parts that events carry, in this order. The store keeps the trace, beside each event that follows."""
         return self[:3]
 
     def __str__(self) -> str:
         """For people: `grace (unverified, by OS user deploy)`."""
         if self.name is None:
-            return "somebody unnamed"
+            return "an unnamed person"
         if self.name in (self.os_user, self.client):
             return self.name
         how = f", by OS user {self.os_user}" if self.os_user else f", by {self.client}" if self.client else ""
@@ -52,7 +52,8 @@ the blank pattern of Braille."""
 
 
 def folded(name: str | None) -> str:
-    """What of a name tells two people apart: not its case, its spelling in Unicode, its blanks, or what nobody sees."""
+    """Return the part of a name that tells two people apart: without case, the spelling in Unicode, blanks, and invisible
+    signs."""
     shown = _UNSEEN.sub("", name or "")
     seen = "".join(each for each in shown if each.isspace() or unicodedata.category(each) not in ("Cc", "Cf"))
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen).casefold()).split())
@@ -63,7 +64,7 @@ ROLE: Final = "role:"
 
 
 def is_among(reviewers: Iterable[str], name: str | None, roles: Iterable[str]) -> bool:
-    """Whether somebody of this name, who says that he acts in these roles, is one of `reviewers`, persons or roles."""
+    """True if a person of this name, in these claimed roles, is one of `reviewers`, persons or roles."""
     acts_as = {each for role in roles for each in (folded(role), folded(f"{ROLE}{role}"))}
     if not (person := folded(name)).startswith(ROLE):
         acts_as.add(person)

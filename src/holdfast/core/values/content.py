@@ -48,7 +48,7 @@ def parts_of(pieces: Iterable[Piece]) -> list[ContentPart]:
 
 
 def are_same(some: Sequence[ContentPart], others: Sequence[ContentPart]) -> bool:
-    """Whether they have the same bytes, wherever these are kept."""
+    """True if they have the same bytes, wherever these are kept."""
     return [(each.type, each.sha256) for each in some] == [(each.type, each.sha256) for each in others]
 
 

@@ -1,6 +1,6 @@
-"""What a step asks of the place where it runs: labels, capacity, and parts of pools.
+"""The demand of a step on its place: labels, capacity, and parts of pools.
 
-Never here: who has it (scheduling), who lends it (lending).
+Never here: which worker has it (scheduling), which pool lends it (lending).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def variable_of(pool: str) -> str:
 
 
 class Demand(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a step asks for, in addition to one slot. Everything has to be there at once.
+    """The demand of a step, in addition to one slot. All of it must be available at once.
 
-    `labels` and `tags` are what a worker must have, all of them; `cpu_m` (thousandths of a core), `memory_mb` (MiB) and
-    `gpus` are taken of its capacity until the step ends. `pools` are amounts of pools by their names; None stands for what
-    earlier steps of the same node have used. A higher `priority` (0 unless said) goes first. `task` is the name under
-    which a connected worker offers to do the step; it is set for remote tasks, and is SHELL where scripts are run.
+    `labels` and `tags` are what a worker must have, all of them; `cpu_m` (thousandths of a core), `memory_mb` (MiB) and `gpus`
+    are taken of its capacity until the step ends. `pools` are amounts of pools by their names; None stands for what earlier
+    steps of the same node have used. A higher `priority` (0 by default) goes first. `task` is the name under which a connected
+    worker offers to do the step; it is set for remote tasks, and is SHELL where scripts are run.
     """
 
     labels: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class Demand(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_remote(self) -> bool:
-        """Whether connected workers alone can do it."""
+        """True if only connected workers can do it."""
         return self.task not in (None, SHELL)
 
     @property
@@ -58,7 +58,7 @@ class Demand(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.task == SHELL
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with it, in words."""
+        """Yield each problem, in words."""
         for what, names in (("labels", self.labels), ("tags", self.tags), ("pools", tuple(self.pools))):
             if len(names) > MOST_NAMES:
                 yield f"{what} has {len(names)} entries; at most {MOST_NAMES} are possible"
@@ -78,7 +78,7 @@ class Demand(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process gives to steps, besides its slots, in the words of a Demand."""
+    """The resources that a process gives to steps, besides its slots, in the words of a Demand."""
 
     tags: tuple[str, ...] = ()
     cpu_m: int = 0
@@ -86,7 +86,7 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
     gpus: int = 0
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with it, in words."""
+        """Yield each problem, in words."""
         return Demand(tags=self.tags, cpu_m=self.cpu_m, memory_mb=self.memory_mb, gpus=self.gpus).problems()
 
 

@@ -67,7 +67,7 @@ def visit_of(step: StepId) -> int:
 
 
 def map_name(node: NodeName, path: Path | None) -> str:
-    """What a map is called: as its node, or by the place at which a step of `node` asked for it."""
+    """Return the name of a map: its node's, or the place at which a step of `node` asked for it."""
     return node if path is None else f"{node}/{path}"
 
 
@@ -100,8 +100,8 @@ def root_step(step: StepId) -> StepId:
 
 
 def comes_from(path: Path, first: Path) -> bool:
-    """Whether the operation at `path` is the one at `first`, a part of it, or one that comes after it. Branches of a gather
-    and places that have names are beside each other."""
+    """True if the operation at `path` is the one at `first`, a part of it, or a later one. Branches of a gather and named
+    places are beside each other."""
     is_branch = False
     for mine, other in zip(path.split("."), first.split("."), strict=False):
         place = _place_in_row(mine)
@@ -113,7 +113,8 @@ def comes_from(path: Path, first: Path) -> bool:
 
 
 def _place_in_row(part: str) -> tuple[int, int] | None:
-    """How many operations were called off before it in its row, and its number since; None for what stands in no row."""
+    """Return how many operations were called off before it in its row, and its number since; None for one that stands in no
+    row."""
     called_off, sign, number = part.rpartition(ROW_SIGN)
     if not number.isdecimal() or (sign and not called_off.isdecimal()):
         return None
@@ -142,7 +143,7 @@ def place_of(name: Path) -> Path:
 
 
 def approval_at(path: Path) -> Path:
-    """Where the approval stands of the call at `path`."""
+    """Return the path of the approval of the call at `path`."""
     return Path(f"{path}.approval")
 
 
@@ -152,17 +153,17 @@ def refused_at(path: Path) -> Path:
 
 
 def message_at(path: Path, index: int) -> Path:
-    """Where the messages stand that the model call at `path` is the first to be told."""
+    """Return the path of the messages that the model call at `path` is the first to get."""
     return Path(f"{path}.message.{index}")
 
 
 def left_at(path: Path) -> Path:
-    """Where it stands what was left when the model call at `path` was told that."""
+    """Return the path of the remaining limits that the model call at `path` was given."""
     return Path(f"{path}.left")
 
 
 def summary_at(path: Path) -> Path:
-    """Where the summary stands of what the model call at `path` is not told word for word."""
+    """Return the path of the summary of what the model call at `path` does not get word for word."""
     return Path(f"{path}.summary")
 
 

@@ -1,9 +1,9 @@
-"""What the bytes of images and recordings are, as their headers say: the media type, the pixels, the seconds.
+"""Headers of images and recordings: the media type, the pixels, the seconds.
 
-It is strict, for what a model bills follows from it: what is not laid out as its format says has no size here. The formats:
-PNG (W3C, 2003), JPEG (ITU-T T.81), GIF89a, WebP (RFC 9649), RIFF WAVE, MPEG audio (ISO 11172-3 and 13818-3).
+It is strict, because it decides what a model bills: content that is not laid out as its format says has no size here. The
+formats: PNG (W3C, 2003), JPEG (ITU-T T.81), GIF89a, WebP (RFC 9649), RIFF WAVE, MPEG audio (ISO 11172-3 and 13818-3).
 
-Never here: decoding what is shown or heard, tokens.
+Never here: decoding pictures or sound, tokens.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ID3V1_BYTES: Final = 128
 
 
 def media_type_of(content: bytes) -> str | None:
-    """What `content` begins as; None for what is none of these formats, as a text."""
+    """Return the media type that `content` begins as; None for none of these formats, as for a text."""
     if content.startswith(_PNG):
         return "image/png"
     if content.startswith(_JPEG):
@@ -57,8 +57,8 @@ def pixels_of(content: bytes) -> Pixels | None:
 
 
 def seconds_of(content: bytes) -> float | None:
-    """How long a recording is at most: WAV of plain samples, or MP3, which is followed from frame to frame. None where that
-    cannot be said."""
+    """Return the longest possible duration of a recording: WAV of plain samples, or MP3, which is followed from frame to frame.
+    None if that cannot be known."""
     reader = _SECONDS.get(media_type_of(content) or "")
     try:
         return reader(content) if reader is not None else None
@@ -169,7 +169,7 @@ def _mp3(content: bytes) -> float | None:
 
 
 def _after_tag(content: bytes) -> int:
-    """Where an ID3v2 tag ends, whose length is four times seven bits."""
+    """Return the end of an ID3v2 tag, whose length is four times seven bits."""
     if not content.startswith(b"ID3"):
         return 0
     footer = 10 if content[5] & 0x10 else 0

@@ -54,7 +54,7 @@ class Budget(msgspec.Struct):
 
     @property
     def available_nanousd(self) -> int | None:
-        """What a new hold may take; None without a limit."""
+        """Return what a new hold may take; None without a limit."""
         return None if self.limit_nanousd is None else self.limit_nanousd - self.committed_nanousd
 
     def fits(self, hold_nanousd: int) -> bool:
@@ -62,6 +62,6 @@ class Budget(msgspec.Struct):
         return available is None or hold_nanousd <= available
 
     def could_fit_later(self, hold_nanousd: int) -> bool:
-        """Whether the calls now in flight might leave enough room when they settle."""
+        """True if the calls now in flight might leave enough room when they settle."""
         available = self.available_nanousd
         return available is None or hold_nanousd <= available + self.held_nanousd

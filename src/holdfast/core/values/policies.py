@@ -132,12 +132,12 @@ OnLimit = Literal["ask", "fail", "record"]
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How often and when a failed attempt is followed by another.
+    """The rule for further attempts after a failure: how often, and when.
 
-    With `only_transient` (the default policy) just what passes by itself is tried again; a policy that a node names
-    itself also retries plain errors. With `retryable_errors` just these classes are: `["timeout", "tool"]`;
-    `temporary_unavailable` is another name for `model_transient`, `network` and `temporary` together. What no try can mend
-    cannot be among them. A rate limit has a bound of its own, because waiting is all that it asks for.
+    With `only_transient` (the default policy) only transient errors are tried again; a policy that a node names itself also
+    retries plain errors. With `retryable_errors` only these classes are: `["timeout", "tool"]`; `temporary_unavailable` is
+    another name for `model_transient`, `network` and `temporary` together. An error that no attempt can mend cannot be among
+    them. A rate limit has a bound of its own, because waiting is all that it asks for.
     """
 
     max_attempts: int = 3
@@ -157,7 +157,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
         return cls(max_s=2.0, jitter=0.0, rate_limit_attempts=3, retryable_errors=passing)
 
     def problems(self) -> list[str]:
-        """What is wrong with these figures, in words."""
+        """Return each problem of these figures, in words."""
         found = []
         if self.max_attempts < 1 or self.rate_limit_attempts < 1:
             found.append("needs at least one attempt")
@@ -175,7 +175,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
         return found
 
     def takes_up(self, error_class: str) -> bool:
-        """Whether another attempt may follow an error of that class. One whose process was lost always may."""
+        """True if another attempt may follow an error of that class. It always may after the loss of a process."""
         if error_class in NEVER_RETRIED:
             return False
         if self.retryable_errors is not None:
@@ -187,7 +187,7 @@ DEFAULT_RETRY: Final = RetryPolicy(only_transient=True)
 
 
 def retries(policy: RetryPolicy, error: ErrorRecord, failures: int) -> bool:
-    """Whether another attempt follows after `failures` failed ones, the last with `error`.
+    """True if another attempt follows after `failures` failed ones, the last with `error`.
 
     Rate limits are counted apart from all other failures: `failures` are those of the kind of `error`.
     """
@@ -198,9 +198,9 @@ def retries(policy: RetryPolicy, error: ErrorRecord, failures: int) -> bool:
 
 
 def delay_ms(policy: RetryPolicy, error: ErrorRecord, failures: int, identity: str) -> int:
-    """How long to wait before the next attempt; `identity` (the step in its run) decides the jitter.
+    """Return how long to wait before the next attempt, in milliseconds; `identity` (the step in its run) decides the jitter.
 
-    A provider's Retry-After is a floor: sooner would be refused again.
+    A provider's Retry-After is a floor: an earlier attempt would be refused again.
     """
     grown = policy.initial_s if policy.backoff == "fixed" else policy.initial_s * 2 ** min(failures - 1, 62)
     base_s = min(grown, policy.max_s)

@@ -1,4 +1,4 @@
-"""What a question proposes: an action, the evidence for it, and its risk. People find and sort their questions by it.
+"""The proposal of a question: an action, the evidence for it, and its risk. People find and sort their questions by it.
 
 It decides nothing. Never here: which answers a question takes (gates).
 """
@@ -18,7 +18,7 @@ _MOST_ID: Final = 200
 
 
 class Proposal(NamedTuple):
-    """What a question proposes, as far as anything was declared about it."""
+    """The proposal of a question, as far as it was declared."""
 
     proposed_action: str | None = None
     evidence_ids: tuple[str, ...] = ()

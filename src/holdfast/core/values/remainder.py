@@ -1,6 +1,6 @@
-"""What is left of a budget above a run, as an event and a step are told it.
+"""The remainder of a budget above a run, as an event and a step get it.
 
-A leaf: events hold it. Never here: the books from which it follows (scopes), what a run has of its own (caps).
+A leaf: events hold it. Never here: the books from which it follows (scopes), a run's own limits (limits).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import msgspec
 
 
 class ScopeLeft(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is left in one scope above a run, of its limit on money or of that on tokens. `of` says whose it is: `tenant`,
-    `team`, `tree`, `conversation` or `agent`. What calls in flight hold is not left."""
+    """The remainder of one scope above a run, of its limit on money or on tokens. `of` names the owner: `tenant`, `team`,
+    `tree`, `conversation` or `agent`. Amounts held by calls in flight are not left."""
 
     scope: str
     of: str

@@ -66,8 +66,8 @@ def _flaw(encoded: bytes) -> str | None:
 
 @lru_cache(maxsize=1)
 def _meta_schema() -> dict[str, Any]:
-    """What a schema is, in one piece. JSON Schema 2020-12 says it in eight, and each part of a schema is held against all of
-    them: that takes six times as long."""
+    """Return the schema of schemas in one piece. JSON Schema 2020-12 has it in eight, and holds each part of a schema against
+    all of them: that takes six times as long."""
     whole = jsonschema.Draft202012Validator.META_SCHEMA
     parts = [whole, *(SPECIFICATIONS.contents(urljoin(whole["$id"], part["$ref"])) for part in whole["allOf"])]
     merged = {
@@ -82,8 +82,8 @@ def _meta_schema() -> dict[str, Any]:
 def problems(
     schema: Mapping[str, Any], value: Any, whole: str = "value", *, looks: int = MOST_LOOKS, formats: bool = False
 ) -> list[Misfit]:
-    """What about `value` does not fit, the first ten; each with its place, `whole` for all of it. With `formats`, times and ids
-    are looked at too. Raises TooMuch."""
+    """Return the first ten parts of `value` that do not fit, each with its place, `whole` for all of it. With `formats`, times
+    and ids are checked too. Raises TooMuch."""
     known = {"format_checker": _FORMATS} if formats else {}
     return _problems(schema, value, MOST_TOLD, looks, whole, registry=referencing.jsonschema.EMPTY_REGISTRY, **known)
 
@@ -184,7 +184,7 @@ def _additional_properties(validator: Any, inner: Any, value: Any, schema: Any) 
 
 
 def _unless_sealed(keyword: Keyword) -> Keyword:
-    """What is asked of a text, asked of a sensitive one before it is sealed only."""
+    """Return a keyword's check of a text, for a sensitive one only before it is sealed."""
 
     def held(validator: Any, asked: Any, value: Any, schema: Any) -> Iterator[Any] | None:
         is_sealed = isinstance(value, str) and value.startswith(SEALED) and schema.get(SENSITIVE) is True
@@ -260,7 +260,7 @@ def _normal(shape: Mapping[str, Any], value: Any) -> Any:
 
 
 class _Filling:
-    """What is filled in of one value. References are those that Pydantic writes, to what the schema itself has."""
+    """The filling of one value. References are those that Pydantic writes, to definitions of the schema itself."""
 
     def __init__(self, schema: Mapping[str, Any], kept_as: str) -> None:
         self._parts = {f"#/$defs/{name}": part for name, part in schema.get("$defs", {}).items()} | {"#": schema}
@@ -305,7 +305,7 @@ class _Filling:
         return max(left, key=lambda each: self._known(each, value), default={})
 
     def _known(self, schema: Mapping[str, Any], value: Any) -> int:
-        """How much of what is given a shape names."""
+        """Return how many of the given fields a shape names."""
         names = self._parts.get(schema.get("$ref", ""), schema).get("properties", {})
         return sum(name in names for name in value) if isinstance(value, dict) else 0
 
@@ -314,7 +314,7 @@ class _Filling:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether `pattern` is found in `text`, in time that grows with both. Raises TooMuch."""
+    """True if `pattern` is found in `text`, in time that grows with both. Raises TooMuch."""
     if len(text) > MOST_MATCHED:
         raise TooMuch(f"a text of {len(text):,} characters is too long for a pattern; {MOST_MATCHED:,} are possible")
     try:

@@ -85,8 +85,8 @@ class AgentRow(ScopeRow, frozen=True):
 
 
 def money_family(tenant: str, team: str | None, period: Period) -> str:
-    """What a limit on money is set for: each day, or month, of a tenant, or of one of its teams. One on tokens is for its
-    `in_tokens`."""
+    """Return the subject of a limit on money: each day, or month, of a tenant, or of one of its teams. A limit on tokens is for
+    its `in_tokens`."""
     owner = f"tenant/{in_scopes(tenant)}" if team is None else f"team/{in_scopes(tenant)}/{quote(team, safe='')}"
     return f"{owner}/{period}"
 
@@ -102,7 +102,7 @@ def in_tokens(scope: str) -> str:
 
 
 def counts_tokens(scope: str) -> bool:
-    """Whether a scope counts tokens, not money."""
+    """True if a scope counts tokens, not money."""
     return scope.startswith(_TOKENS)
 
 
@@ -143,7 +143,7 @@ def tenant_runs(tenant: str) -> str:
 
 
 def run_scopes(tenant: str) -> tuple[str, ...]:
-    """Where a run of `tenant` needs a place. Each is a family of its own: these have no days."""
+    """Return the scopes in which a run of `tenant` needs a place. Each is a family of its own: these have no days."""
     return (tenant_runs(tenant), FLEET_RUNS)
 
 
@@ -161,7 +161,7 @@ def team_budget(tenant: str, name: str) -> str:
 
 
 def of_agent(budget: str, agent: str) -> str:
-    """What an agent uses of a team budget, in what that counts. Its limit is what it is allotted."""
+    """Return the scope of an agent's use of a team budget, in the budget's unit. Its limit is the agent's allotment."""
     return f"{budget}/{quote(agent, safe='')}"
 
 
@@ -175,7 +175,7 @@ def budget_of(scope: str) -> str | None:
 
 
 def is_team_budget(scope: str) -> bool:
-    """Whether a scope is the whole of a team budget."""
+    """True if a scope is the whole of a team budget."""
     return level(scope) == AGENT and budget_of(scope) is None
 
 
@@ -210,13 +210,14 @@ def owner_scopes(tenant: str, team: str | None, at_ms: int) -> tuple[str, ...]:
 
 
 def family_of(scope: str) -> str:
-    """What the limit of `scope` is set for."""
+    """Return the family for which the limit of `scope` is set."""
     head, _, last = scope.rpartition("/")
     return head if last[:1].isdigit() and level(scope) in _DATED else scope
 
 
 def level(scope: str) -> str:
-    """Whose scope it is: a `tenant`'s, a `team`'s, the `fleet`'s, a `conversation`'s, an `agent`'s, or a `tree`'s of runs."""
+    """Return the level of a scope: a `tenant`'s, a `team`'s, the `fleet`'s, a `conversation`'s, an `agent`'s, or a `tree`'s of
+    runs."""
     return scope.removeprefix(_TOKENS).partition("/")[0]
 
 
@@ -243,7 +244,7 @@ def in_words(scope: str) -> str:
 
 
 def over_at_ms(scope: str) -> int | None:
-    """When a dated scope is over: the first moment (UTC) of the next day or month. None for one that has no date."""
+    """Return when a dated scope is over: the first moment (UTC) of the next day or month. None for one that has no date."""
     if level(scope) not in _DATED:
         return None
     first = date.fromisoformat(f"{scope.rpartition('/')[2]}-01"[:10])

@@ -1,7 +1,7 @@
-"""What a commit changes in the tables beside the history, so that every store is a dumb writer.
+"""The changes of a commit in the tables beside the history, so that every store is a dumb writer.
 
-`project` is pure: the run's row and the open operations follow from the state, the ledger's rows from the events.
-Never here: SQL, a table's name.
+`project` is pure: the run's row and the open operations follow from the state, the ledger's rows from the events. Never here:
+SQL, a table's name.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class GateRow(msgspec.Struct, frozen=True):
 
 
 class GateChange(msgspec.Struct, frozen=True):
-    """What became of a gate.
+    """A change of a gate.
 
-    - `open`: nobody has answered yet
-    - `escalated`: nor before its deadline
+    - `open`: there is no answer yet
+    - `escalated`: there was none before its deadline
     - `decided`: it has its answer
     - `expired`: no answer counts any more
     - `withdrawn`: no answer is needed any more
@@ -102,13 +102,13 @@ class EffectRow(msgspec.Struct, frozen=True):
 
 
 class EffectChange(msgspec.Struct, frozen=True):
-    """What a call did to the world, as far as anybody knows.
+    """A call's effect on the world, as far as it is known.
 
     - `intended`: the call is about to be made or under way
-    - `completed`: the tool answered, or a person said that it happened
-    - `failed`: the tool said that it did not happen, or a person did
+    - `completed`: the tool answered, or a person confirmed that it happened
+    - `failed`: the tool or a person reported that it did not happen
     - `released`: it provably never left
-    - `in_doubt`: nobody can know
+    - `in_doubt`: its outcome cannot be known
     - `repeated`: given up; another call has its key
     - `orphaned`: given up, and yet its outcome came
     """
@@ -177,12 +177,12 @@ class ChildRow(msgspec.Struct, frozen=True):
 
 
 class ChildChange(msgspec.Struct, frozen=True):
-    """How far a child has come, and whether its parent has heard.
+    """A change of a child, and of its parent's knowledge of it.
 
     - `requested`: its parent has asked for it, or for its being taken up again or undone
     - `running`: it has started
-    - `ended`: it has, and its parent has not heard of it
-    - `told`: its parent has; what becomes of the child later is its own affair
+    - `ended`: it has, and its parent does not know yet
+    - `told`: its parent knows; a later change of the child is its own affair
     """
 
     child: RunId
@@ -329,7 +329,7 @@ _ASKED: Final = ":!exhausted."
 
 
 def _is_about_dead_letters(after: State, event: ev.Event) -> bool:
-    """Whether steps that have failed for good may be others after it."""
+    """True if an event may change which steps have failed for good."""
     kind = type(event)
     if kind is ev.RunCancelling or kind is ev.RunCompleted:
         return any(step.status == "failed" for step in after.steps.values())
@@ -369,7 +369,7 @@ def _dead_letters(s: State) -> tuple[DeadLetter, ...]:
 
 
 def _children(s: State, events: Sequence[ev.Event]) -> Iterator[ChildRow | ChildChange | ChildOrder]:
-    """What becomes of the links between a run and its children, and between it and its parent."""
+    """Yield the changes of the links between a run and its children, and between it and its parent."""
     first = s.seq - len(events) + 1
     for seq, event in enumerate(events, first):
         match event:
@@ -395,7 +395,7 @@ def _children(s: State, events: Sequence[ev.Event]) -> Iterator[ChildRow | Child
 
 
 def _keys(s: State, events: Sequence[ev.Event]) -> Iterator[KeyClaim | KeyOutcome]:
-    """What becomes of tenant-wide effect keys. One whose effect is in doubt stays taken until it has its outcome; one
+    """Yield the changes of tenant-wide effect keys. A key whose effect is in doubt stays taken until it has its outcome; one
     whose effect was undone is free again."""
     for event in events:
         match event:
@@ -413,7 +413,8 @@ def _keys(s: State, events: Sequence[ev.Event]) -> Iterator[KeyClaim | KeyOutcom
 
 
 def _waiters(s: State) -> tuple[Waiter, ...]:
-    """Where the run waits for room or for a place, and for how much at least. A paused one takes nobody's turn."""
+    """Return the scopes in which the run waits for room or for a place, and for how much at least. A paused one takes no
+    other's turn."""
     least: dict[str, int] = {}
     for _, _, op in s.short_operations():
         if op.scope is not None:
@@ -569,7 +570,7 @@ def _shared_waits(s: State) -> tuple[SharedWaitRow, ...]:
 
 
 def _no_row(after: State, e: ev.Event) -> None:
-    """What it changes are the run's dead letters."""
+    """Change no row: the event is about the run's dead letters."""
 
 
 _ROWS: Final[dict[type[ev.Event], Callable[[State, Any], Row | None]]] = {

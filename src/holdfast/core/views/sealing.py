@@ -48,7 +48,7 @@ _decode_field = msgspec.json.Decoder(tuple[str, str]).decode
 
 
 class Sealing:
-    """What a store does to content on its way in and out. Without a codec it encrypts nothing; without `seals` it only reads
+    """A store's treatment of content on its way in and out. Without a codec it encrypts nothing; without `seals` it only reads
     what was encrypted before."""
 
     def __init__(self, codec: Codec | None = None, *, seals: bool | None = True) -> None:

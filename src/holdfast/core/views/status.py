@@ -1,4 +1,4 @@
-"""What a run's status is and what it waits for: derived from the state, never set.
+"""A run's status and what it waits for: derived from the state, never set.
 
 Never here: anything that changes the state.
 """
@@ -120,34 +120,34 @@ def status(state: State) -> Status:
 
 
 def _is_done(state: State) -> bool:
-    """Whether nothing is left that it would wait for."""
+    """True if nothing is left that it would wait for."""
     return not (state.unfinished or state.gates or state.awaits is not None or state.has_open_children)
 
 
 def _goes_on(state: State) -> bool:
-    """Whether somebody is about to start a step of it, or to judge a guard."""
+    """True if a step of it is about to start, or a guard to be judged."""
     if not (state.startable or state.asked):
         return False
     return not (_is_held_back(state) or questions.is_open(state, WORKFLOW_MISSING))
 
 
 def _blocked_above(state: State) -> bool:
-    """Whether a scope above the run has less left than one of its calls needs, whatever calls in flight will leave."""
+    """True if a scope above the run has less left than one of its calls needs, whatever calls in flight will leave."""
     return bool(state.short) and any(op.blocked for _, _, op in state.short_operations())
 
 
 def may_start(state: State) -> bool:
-    """Whether it has a step that only waits for somebody to start it."""
+    """True if it has a step that only waits for a process to start it."""
     return bool(state.startable) and not (state.ended or _is_held_back(state))
 
 
 def may_be_placed(state: State) -> bool:
-    """Whether it has a step that only waits for a place that has what it demands."""
+    """True if it has a step that only waits for a place that has what it demands."""
     return bool(state.unplaced) and not (state.ended or _is_held_back(state))
 
 
 def _is_held_back(state: State) -> bool:
-    """Whether no step may start, for the run's own sake."""
+    """True if no step may start, for the run's own sake."""
     return state.paused or state.awaits is not None or limits.is_stopped(state)
 
 
@@ -264,7 +264,7 @@ def due_at_ms(state: State, *, executing: bool) -> int | None:
 
 
 def _needs_the_code(state: State) -> bool:
-    """Whether a process that has the workflow's code could do something now."""
+    """True if a process that has the workflow's code could do something now."""
     if may_start(state) or (state.asked and not state.phase):
         return True
     # Where there is no place for a step, such a process takes back the question for it.

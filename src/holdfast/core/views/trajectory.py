@@ -80,7 +80,7 @@ class Transition(msgspec.Struct, frozen=True):
 
 
 class Approval(msgspec.Struct, frozen=True):
-    """What a person was asked at a node; `decision` and `decided_seq` where he has answered. The node of what the engine asks
+    """A question to a person at a node; `decision` and `decided_seq` if it was answered. The node of the engine's questions
     about the run is empty."""
 
     gate: str
@@ -128,7 +128,7 @@ class Trajectory(msgspec.Struct, frozen=True):
 
 
 def shape(payload: Payload) -> dict[str, Any]:
-    """What may be said of data without saying it: its kind, its size, the names of its fields."""
+    """Return the shape of data without its content: its kind, its size, the names of its fields."""
     if payload.blob is not None:
         return {"kind": "blob", "size_bytes": payload.size_bytes}
     value = payload.value()
@@ -212,7 +212,7 @@ _Line: TypeAlias = tuple[str, TraceType, dict[str, Any]]
 
 
 def _told(reading: _Reading, event: ev.Event, at_ms: int, spent: int) -> Iterator[_Line]:
-    """What the trace says of an event."""
+    """Yield the lines of the trace for an event."""
     match event:
         case ev.StepStarted(step=step):
             yield from _entered(reading, step, at_ms)
@@ -368,7 +368,7 @@ def _approvals(history: Iterable[ev.Recorded]) -> tuple[Approval, ...]:
 
 
 def _tools(history: Iterable[ev.Recorded]) -> Iterator[ToolUse]:
-    """Those that a step meant, in order; a call that is repeated under its key is one."""
+    """Yield the tool uses that a step meant, in order; a call that is repeated under its key is one."""
     meant: set[tuple[StepId, str]] = set()
     for recorded in history:
         event = recorded.event

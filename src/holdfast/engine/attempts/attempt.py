@@ -70,7 +70,7 @@ class Posted(NamedTuple):
 
 
 class Item(NamedTuple):
-    """Which item of a map a step is."""
+    """The item of a map that a step is."""
 
     map: ItemsMapped
     number: int
@@ -89,7 +89,8 @@ def _item(name: NodeName, state: State) -> Item:
 
 
 def _defined(workflow: Workflow, name: NodeName, state: State) -> NodeDefinition | UsageError:
-    """What is to be done; or that the code does not have it any more, which the step itself is to hear."""
+    """Return the definition of a step; or the UsageError, for the step itself to raise, if the code does not have it any
+    more."""
     try:
         return workflow.definition_of(name, state.maps)
     except UsageError as problem:
@@ -151,14 +152,14 @@ class Attempt:
 
     @property
     def definition(self) -> NodeDefinition | None:
-        """What is to be done; None where it is compensation. Raises UsageError where the code does not have it any more."""
+        """Return the definition of its step; None for compensation. Raises UsageError if the code does not have it any more."""
         if isinstance(self._definition, UsageError):
             raise self._definition
         return self._definition
 
     @property
     def calls_steps(self) -> bool:
-        """Whether what its code calls as a step is recorded."""
+        """True if calls of steps by its code are recorded."""
         return isinstance(self._definition, NodeDefinition) and self._definition.is_flow
 
     @property
@@ -215,17 +216,17 @@ class Attempt:
 
     @property
     def priority(self) -> int:
-        """What its node asks for with."""
+        """Return the priority of its node."""
         return self._demand.priority if self._demand is not None else 0
 
     @property
     def pools(self) -> Mapping[str, int]:
-        """What was reserved for it of pools."""
+        """Return the amounts of pools that were reserved for it."""
         return {} if self.placed is None else self.placed.pools
 
     @property
     def runs_scripts(self) -> bool:
-        """Whether its work is done by scripts, which say themselves what they use."""
+        """True if scripts do its work, which report themselves what they use."""
         return self._demand is not None and self._demand.runs_scripts
 
     def aside(self) -> AbstractContextManager[None]:
@@ -234,7 +235,7 @@ class Attempt:
 
     @property
     def is_here(self) -> bool:
-        """Whether it takes a slot of this process, and not of a connected worker."""
+        """True if it takes a slot of this process, and not of a connected worker."""
         return self.placed is None or self.placed.worker == HERE
 
     async def outside(self, call: Coroutine[Any, Any, T]) -> T:
@@ -273,13 +274,13 @@ class Attempt:
         return await self.patiently(lambda: self.services.contents.bytes_of(parts, self.tenant))
 
     async def value(self, payload: Payload) -> Any:
-        """What `payload` holds."""
+        """Return the content of `payload`."""
         if payload.blob is None:
             return payload.value()
         return await self.patiently(lambda: self.services.payloads.value(payload, self.tenant))
 
     async def is_over(self) -> bool:
-        """Whether the step has moved on without this attempt."""
+        """Return True if the step has moved on without this attempt."""
         state = await self.patiently(self.mailbox.current)
         step = state.step(self.step)
         return step is None or (step.status, step.attempt) != ("active", self.number)
@@ -320,7 +321,7 @@ class Attempt:
         raise AssertionError("unreachable")
 
     def _untaken_posts(self) -> list[cmd.Command]:
-        """What was posted before and the store did not take either: it goes first, as it would have."""
+        """Return what was posted before and the store did not take either: it goes first, as it would have."""
         untaken = [posted.command for posted in self._posted if _untaken(posted.told)]
         self._posted = [posted for posted in self._posted if not _untaken(posted.told)]
         return [*untaken]
@@ -354,9 +355,8 @@ class Attempt:
         intent.add_done_callback(heard)
 
     async def patiently(self, store: Callable[[], Awaitable[T]], *, repeatable: bool = True) -> T:
-        """What `store` returns. A store that is away for a while is waited for: nobody else would bring this end, and no
-        step of its own has failed. What is not `repeatable` is tried again only where it is certain that nothing was
-        written."""
+        """Return the result of `store`. Waits while the store is away: no other process would bring this end, and no step of
+        its own has failed. A call that is not `repeatable` is tried again only if it is certain that nothing was written."""
         with self.services.hindrances.over(self.run) as note:
             for wait_s in _TRIES_S:
                 try:
@@ -399,7 +399,7 @@ class Attempt:
 
 
 def _untaken(told: asyncio.Future[list[Event]]) -> bool:
-    """Whether the store did not take what this tells of, and may take it later."""
+    """True if the store did not take what this reports, and may take it later."""
     if not told.done() or told.cancelled():
         return False
     problem = told.exception()
@@ -412,7 +412,7 @@ def is_left(attempt: Attempt) -> bool:
 
 
 def cancelled(attempt: Attempt) -> cmd.FailAttempt:
-    """How an attempt ends when its run is being cancelled, and its code would not hear of that."""
+    """Return how an attempt ends when its run is being cancelled, and its code would not notice."""
     at_ms = attempt.services.runtime.store.clock.now_ms()
     error = ErrorRecord(attempt.name, CANCELLED, "The run is being cancelled.", False, at_ms)
     return cmd.FailAttempt(attempt.step, attempt.number, error)

@@ -1,4 +1,4 @@
-"""What a handler is told of its attempt, and may use of its process besides operations.
+"""The facts that a handler gets about its attempt, and what it may use of its process besides operations.
 
 Never here: anything that the journal records (context).
 """
@@ -58,7 +58,7 @@ class AttemptContext:
 
     @property
     def failures(self) -> int:
-        """How many attempts of this step have failed so far; lost and suspended ones do not count."""
+        """Return the number of attempts of this step that have failed so far; lost and suspended ones do not count."""
         return self._journal.before.failures
 
     async def view(self) -> StateView:
@@ -86,21 +86,21 @@ class AttemptContext:
 
     @property
     def fetching(self) -> Tool:
-        """What reads and keeps one that has."""
+        """Return the tool that fetches and keeps content."""
         return self._services.contents.tool(self.tenant, self._attempt.keeping_ms)
 
     @property
     def script_limits(self) -> ScriptLimits:
-        """How far a script may go, where its file says nothing."""
+        """Return the limits of a script if its file sets none."""
         return self._services.script_limits
 
     @property
     def pools(self) -> Mapping[str, int]:
-        """What was reserved for this step of pools."""
+        """Return the amounts of pools that were reserved for this step."""
         return self._attempt.pools
 
     def report(self, reports: Iterable[Report]) -> None:
-        """What scripts say that they have used of pools; it is learned once the step has completed."""
+        """Take reports of scripts on their use of pools; they are learned once the step has completed."""
         self._attempt.reports.extend(reports)
 
     @contextmanager
@@ -124,15 +124,15 @@ class AttemptContext:
         return self._services.runtime.store.clock.now_ms()
 
     def keep_in(self, storage: Storage) -> None:
-        """Where the values of this attempt go from now on: its output, and what it records."""
+        """Set where the values of this attempt go from now on: its output, and what it records."""
         self._attempt.storage = storage
 
     def kept_log(self, job: str) -> JobLog:
-        """Where what the step prints is kept for people; `job` is what they call it."""
+        """Return the log in which the step's output is kept for people, under the name `job`."""
         return self._services.job_logs.begin(self._attempt.run, job, self._attempt.number, self.tenant)
 
     async def aside(self, work: Callable[[], T]) -> T:
-        """What `work` returns, worked out in a thread: the event loop is not kept from others."""
+        """Return the result of `work`, which runs in a thread, so that it does not block the event loop."""
         done: T = await self._services.threads.run(work, {})
         return done
 

@@ -1,7 +1,7 @@
-"""Where the code of a step is in its journal, and how it is left when an operation has to be waited for.
+"""The place of a step's code in its journal, and how the code is left when an operation has to be waited for.
 
-Paths are positions; only `gather` gives concurrent branches paths of their own. Operations that overlap, and those that the
-code leaves behind, are refused: the refusal is remembered, so no code can catch it. Never here: what stands in the journal.
+Paths are positions; only `gather` gives concurrent branches paths of their own. Overlapping operations, and those that the code
+leaves behind, are refused: the refusal is remembered, so no code can catch it. Never here: the content of the journal.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Place:
 
 
 class Cursor:
-    """Where a step, a branch of a gather in it, or a task of a flow, is in its journal."""
+    """The place in its journal of a step, of a branch of a gather in it, or of a task of a flow."""
 
     progress: Progress | None = None
     at: Path | None = None
@@ -223,7 +223,7 @@ class Cursor:
         return self.left
 
     def operation(self, progress: Progress) -> Cursor:
-        """Where an operation is that a task of a flow has called, of which others go on meanwhile."""
+        """Return the place of an operation that a task of a flow has called while others go on."""
         made = Cursor(self.prefix)
         made.progress = progress
         made._row, made._next, made._marks = self._row, self._next, self._marks
@@ -234,7 +234,7 @@ class Cursor:
         self._next = done._next
 
     def branch(self) -> str:
-        """What the places of the next task begin with that is made here."""
+        """Return the prefix of the places of the next task that is made here."""
         self._branches += 1
         return f"{self.prefix}~{self._branches - 1}."
 
@@ -273,7 +273,7 @@ class Cursor:
             return
         if (call := calls.under_way()) is not None:
             raise self.refuse(
-                f"Await {call} before the end: the code returned while it was under way in a task that nobody awaits."
+                f"Await {call} before the end: the code returned while it was under way in a task that is never awaited."
             )
         if self.around is None and (forgotten := calls.forgotten()) is not None:
             raise self.refuse(forgotten)
@@ -351,8 +351,8 @@ class Cursor:
         return Path(f"{self.prefix}{name}")
 
     def mark(self, stream: str) -> str:
-        """Which piece of a stream is written here: the place of the operation that comes next, and how many were before it at
-        that place."""
+        """Return the mark of a piece of a stream that is written here: the place of the next operation, and the number of
+        pieces before it at that place."""
         self._refuse_inside()
         place, count = self._marks.get(stream, (self._next, 0))
         count = count if place == self._next else 0
@@ -365,7 +365,7 @@ class Cursor:
         return Path(f"{self.prefix}{self._row}{self._next}")
 
     def versioned(self, name: str) -> tuple[Path, Path]:
-        """Where it is kept which version of the code goes on here, and the place of the operation that comes next."""
+        """Return the place at which the version of the code that goes on here is kept, and the place of the next operation."""
         place = self.named(name).removeprefix(self.prefix)
         return Path(f"{self.prefix}@{place}"), self.following
 
@@ -414,7 +414,7 @@ def _may_have_tasks() -> bool:
 
 
 def cursor() -> Cursor:
-    """Where the code that asks is."""
+    """Return the place of the code that asks."""
     return _cursor.get()
 
 

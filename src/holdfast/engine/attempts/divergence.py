@@ -1,6 +1,6 @@
-"""What a person is shown of a step whose code asks for something else than its journal holds.
+"""The page that a person sees about a step whose code asks for something else than its journal holds.
 
-Never here: noticing that (journal), what becomes of the step (core.people.divergence).
+Never here: noticing that (journal), what follows for the step (core.people.divergence).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RECORDED: Final = (ev.EffectIntended, ev.GateOpened, ev.TimerStarted)
 
 
 async def shown(attempt: Attempt, left: Divergence) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the journal holds and what the code asks for."""
+    """Return what the journal holds and what the code asks for."""
     kind, name, asked = left.asked
     recorded = await _recorded(attempt, left.stands)
     return _described(attempt, left.op.kind, left.op.name, recorded), _described(attempt, kind, name, asked)

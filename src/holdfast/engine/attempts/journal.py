@@ -116,11 +116,11 @@ class StepJournal(Outcomes):
         self._values.append(value)
 
     def noted(self) -> tuple[cmd.Value, ...]:
-        """What the step has looked at, and is recorded with what comes next."""
+        """Return what the step has looked at, to be recorded with what comes next."""
         return tuple(self._values)
 
     def take(self) -> tuple[cmd.Value, ...]:
-        """What the step looked at since its last commit, for the command that carries it."""
+        """Return what the step looked at since its last commit, for the command that carries it."""
         taken, self._values = tuple(self._values), []
         return taken
 
@@ -131,7 +131,7 @@ class StepJournal(Outcomes):
     # --- What stands in it --------------------------------------------------------------------------------------------
 
     def found(self, path: Path, kind: str, name: str, args_hash: str = "", asked: Any = None) -> Operation | None:
-        """What earlier attempts left at `path`; leaves the step where another operation stands there."""
+        """Return what earlier attempts left at `path`; leaves the step if another operation stands there."""
         return self._match(self.before, path, kind, name, args_hash, asked)
 
     def _match(self, step: Step, path: Path, kind: str, name: str, args_hash: str, asked: Any = None) -> Operation | None:
@@ -353,7 +353,7 @@ class StepJournal(Outcomes):
             raise Suspension
 
     async def ask(self, path: Path, reason: str, args_hash: str, **options: Any) -> Any:
-        """What a person has answered, once somebody has; `options` as `open_gate` takes them. Raises OperationFailed."""
+        """Return a person's answer, once there is one; `options` as `open_gate` takes them. Raises OperationFailed."""
         known = await self.recall(path, "gate", reason, args_hash, options["shown"])
         if known is None:
             await self.open_gate(path, reason, args_hash, **options)
@@ -468,7 +468,8 @@ def _home(attempt: Attempt) -> str:
 
 
 def error_of(journal: StepJournal, problem: BaseException) -> tuple[ErrorRecord, Path | None]:
-    """What an exception of the user's code says, and the place of the operation it came from, if it came from one."""
+    """Return the record of an exception of the user's code, and the place of the operation it came from, if it came from
+    one."""
     node, at_ms = node_of(journal.step), journal.attempt.services.runtime.store.clock.now_ms()
     error, path = failure.record(problem, node, at_ms)
     is_known = issubclass(type(problem), OperationFailed)
@@ -495,7 +496,7 @@ async def _approved(
     form: dict[str, Any],
     rule: ToolRule | None,
 ) -> dict[str, Any]:
-    """What a person answers about a call; what somebody has said that it comes to is not called, and nobody is asked."""
+    """Return a person's answer about a call. A call whose outcome was given in advance is not made, and asks no person."""
     before = journal.before
     said = before.journal.get(path) or before.inherited.get(path)
     if said is not None and said.args_hash == SAID:
@@ -518,7 +519,7 @@ async def _approved(
 
 
 async def _reused(journal: StepJournal, path: Path, kind: str, name: str, args_hash: str) -> Operation | None:
-    """What the step has from elsewhere for what it asks for at `path`."""
+    """Return what the step has from elsewhere for what it asks for at `path`."""
     values = journal.take()
     if not await journal.send(cmd.ReuseOperation(journal.step, journal.number, path, kind, name, args_hash, values)):
         for value in values:
@@ -527,7 +528,8 @@ async def _reused(journal: StepJournal, path: Path, kind: str, name: str, args_h
 
 
 async def _carried(journal: StepJournal, command: cmd.AttemptCommand, sent: Coroutine[Any, Any, list[Event]]) -> list[Event]:
-    """What the command caused. Of a refused one, what the step looked at and it was to carry goes with the next."""
+    """Return what the command caused. If it is refused, what the step looked at and the command was to carry goes with the
+    next."""
     if (turn := certain()) is not None:
         try:
             await turn

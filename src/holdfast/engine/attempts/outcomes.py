@@ -33,7 +33,7 @@ class _Part:
 
 
 class Utterances:
-    """Those of one attempt."""
+    """The running texts of one attempt."""
 
     def __init__(self, services: StepServices, run: RunId, tenant: str) -> None:
         self._writer = services.streams
@@ -43,7 +43,7 @@ class Utterances:
         self._open: dict[CallId, dict[str, _Part]] = {}
 
     def begin(self, call: CallId) -> Callable[[str, str], None]:
-        """What takes the words of a call: of which part, and more of it."""
+        """Return the sink for the text of a call: it takes a part's name and more of its text."""
         parts = self._open[call] = {}
 
         def tell(part: str, text: str) -> None:

@@ -40,6 +40,6 @@ class RemoteWorker:
 
 
 def worker_of(attempt: Attempt) -> RemoteWorker | None:
-    """Who does the attempt's work, if this process does not."""
+    """Return the remote worker that does the attempt's work; None if this process does it."""
     gateway, placed = attempt.services.workers, attempt.placed
     return None if gateway is None or placed is None or placed.worker == HERE else RemoteWorker(attempt, gateway, placed.worker)

@@ -15,7 +15,7 @@ from holdfast.core.values.ids import RunId, StepId
 
 
 class Standing(NamedTuple):
-    """Where a flow stood when its step was left to wait."""
+    """The place at which a flow was when its step was left to wait."""
 
     run: RunId
     step: StepId
@@ -44,7 +44,7 @@ class Flow(Protocol):
         ...
 
     def standing(self) -> Standing:
-        """Where it waits."""
+        """Return the place at which it waits."""
         ...
 
     def let_go(self) -> None:
@@ -64,7 +64,7 @@ C = TypeVar("C", bound=FlowContext)
 
 
 class Residents(Generic[C]):
-    """Those of one process."""
+    """The flows that stay in memory of one process."""
 
     def __init__(self, most_bytes: int) -> None:
         """Keeps no more than fits into `most_bytes`; with 0 none."""
@@ -77,7 +77,7 @@ class Residents(Generic[C]):
 
     @property
     def is_open(self) -> bool:
-        """Whether any may be kept."""
+        """True if any may be kept."""
         return self._most_bytes > 0
 
     def keep(self, context: C) -> None:

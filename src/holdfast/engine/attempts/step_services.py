@@ -1,4 +1,4 @@
-"""What an attempt at a step may use of its process and of the world outside.
+"""The parts of its process and of the world outside that an attempt at a step may use.
 
 Never here: anything that changes while the process lives.
 """
@@ -30,7 +30,7 @@ from holdfast.tools.executor import ToolExecutor
 
 @dataclass(frozen=True)
 class StepServices:
-    """Those of one process."""
+    """The services of one process."""
 
     runtime: Runtime
     payloads: Payloads

@@ -1,6 +1,6 @@
-"""How long an attempt, or a function that it calls, may take.
+"""The time limit of an attempt, or of a function that it calls.
 
-Never here: what becomes of what took longer.
+Never here: what follows for an attempt that took longer.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ Restore = Callable[[Definition], Workflow | None]
 
 
 class Adoption:
-    """What one process has learned so, those first that were wanted longest ago."""
+    """The workflows that one process has learned this way; those unused for longest come first."""
 
     def __init__(
         self,
@@ -63,8 +63,8 @@ class Adoption:
 
     @asynccontextmanager
     async def lent(self, workflow: Workflow) -> AsyncIterator[None]:
-        """Whatever starts runs of `workflow` meanwhile makes it one that was learned: it is let go as those are. One that the
-        process has anyway stays."""
+        """Count `workflow` as learned while a block starts runs of it: it is let go like those. A workflow that the process has
+        anyway stays."""
         is_own = workflow.hash in self._runtime.catalog.workflows and workflow.hash not in self._adopted
         try:
             yield

@@ -39,7 +39,7 @@ _ENDS: Final = (ev.RunCompleted, ev.RunFailed, ev.RunCancelled)
 
 
 class Children:
-    """Those that this process sees to."""
+    """The children that this process sees to."""
 
     def __init__(self, runtime: Runtime, payloads: Payloads, errands: Errands) -> None:
         self._runtime = runtime
@@ -193,7 +193,7 @@ class Children:
             await self._links.settle(link)
 
     async def _output(self, state: State) -> Payload:
-        """What a child returned, as its parent keeps it: a large value for the time of that one's own months."""
+        """Return a child's result as its parent keeps it: a large value for as long as the parent's own months."""
         if not state.parts and state.output.blob is None:
             return state.output
         parts = {name: await self._payloads.value(part, state.tenant) for name, part in state.parts.items()}
@@ -202,7 +202,7 @@ class Children:
 
 
 def _wishes(parent: State, name: RunId, child: Child, again: bool) -> list[cmd.Command]:
-    """What a child is told to begin with."""
+    """Return the commands that a child begins with."""
     if again:
         begin: cmd.Command = cmd.RetryRun(contributors=contributors(parent), makers={**parent.makers})
     else:
@@ -228,7 +228,7 @@ def _wishes(parent: State, name: RunId, child: Child, again: bool) -> list[cmd.C
 
 
 def _wish(parent: State, child: Child | None) -> cmd.Command | None:
-    """What a child has to do as its parent does; None where that is to go on."""
+    """Return the command that has a child do as its parent does; None if it is to go on."""
     if parent.ended or child is None or child.abandoned or (parent.phase and not parent.cleans_up(child.step)):
         return cmd.CancelRun(f"run {parent.run}, which asked for it, {_why(parent)}")
     return cmd.PauseRun() if parent.paused else None

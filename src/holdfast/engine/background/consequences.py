@@ -1,9 +1,9 @@
-"""What commits have follow outside their run: children begin, parents hear of their ends, conversations go on, supervisors have
-their next tasks begin, and who waits for a shared value hears of it.
+"""Consequences of commits outside their run: children begin, parents learn of their ends, conversations go on, supervisors
+start their next tasks, and waits for a shared value end.
 
-Who commits sees to it at once. What his death left undone is found in the store by who looks there: soon where a process is
-seen to have died, within LONGEST_S otherwise, so that looking costs next to nothing where there is nothing. Never here: what
-follows (engine.background.children, engine.background.dialogue, engine.background.supervising).
+The process that commits sees to it at once. If it dies before, another finds it in the store: soon if a process was seen to
+have died, within LONGEST_S otherwise, so that looking costs next to nothing if there is nothing. Never here: what follows
+(engine.background.children, engine.background.dialogue, engine.background.supervising).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ENDS: Final = (ev.RunCompleted, ev.RunFailed, ev.RunCancelled)
 
 
 class Consequences:
-    """Those that this process sees to. Keeps `runs.Subscriber`."""
+    """The consequences that this process sees to. Keeps `runs.Subscriber`."""
 
     def __init__(
         self, runtime: Runtime, payloads: Payloads, gateway: Gateway | None = None, supervising: Supervising | None = None

@@ -56,7 +56,7 @@ class Known(NamedTuple):
 
 
 class Dialogues:
-    """Those of the store, as one process sees to them."""
+    """The conversations of the store, as one process sees to them."""
 
     def __init__(self, runtime: Runtime, payloads: Payloads, gateway: Gateway | None) -> None:
         """`gateway`: whose prices the runs are held to, where the process has one."""
@@ -86,7 +86,7 @@ class Dialogues:
             if await self._conversations.put(change):
                 return found.after(change)
             found = await loaded(self._conversations, tenant, name)
-        raise Conflict(f"Conversation {name} is changed by others all the time. Nothing was said: try again.")
+        raise Conflict(f"Conversation {name} is changed by others all the time. Nothing was sent: try again.")
 
     async def carry_on(self, tenant: str, name: str, known: Known | None = None) -> Known | None:
         """Do what can be done now; the conversation as it is then, None where there is none. It is read where it is not
@@ -117,7 +117,7 @@ class Dialogues:
         return rule.ended(conversation, exchanges, outcome, lasting)
 
     async def _outcome(self, conversation: Conversation, exchanges: Exchanges, status: str) -> Outcome:
-        """What became of the active run, which has ended."""
+        """Return the outcome of the active run, which has ended."""
         assert conversation.run is not None
         parts = [each.number for each in exchanges.values() if each.steers == conversation.active]
         try:
@@ -223,7 +223,7 @@ class Dialogues:
         return Change(msgspec.structs.replace(conversation, cancelling=False), ())
 
     async def _reply(self, state: State) -> str:
-        """What a run returned, as text."""
+        """Return a run's result as text."""
         if state.parts:
             value = {name: await self._payloads.value(part, state.tenant) for name, part in state.parts.items()}
             return encode(value).decode()

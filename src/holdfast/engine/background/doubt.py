@@ -49,7 +49,7 @@ class Doubt(msgspec.Struct, frozen=True):
 
 
 class DoubtRule(NamedTuple):
-    """What a person has said becomes of money that is in doubt for so long: nothing was spent, or the whole hold."""
+    """A person's rule for money that is in doubt for this long: nothing was spent, or the whole hold."""
 
     after_h: float
     is_unspent: bool

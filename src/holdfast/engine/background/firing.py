@@ -96,7 +96,7 @@ class Firing:
 
     async def _cancel(self, run: RunId, name: str) -> None:
         try:
-            await self._runtime.runs.send(run, cmd.CancelRun(f"schedule {name} begins anew", Claim(f"schedule {name}")))
+            await self._runtime.runs.send(run, cmd.CancelRun(f"schedule {name} begins again", Claim(f"schedule {name}")))
         except (Conflict, NotFound):
             log.debug("run %s of schedule %s had ended already", run, name)
 

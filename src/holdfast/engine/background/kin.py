@@ -1,8 +1,8 @@
-"""Who contributed to the runs above a run, and to those under way below it: what one of them was told may be what another asks
+"""The contributors to the runs above a run, and to those under way below it: what one of them learned may be what another asks
 about.
 
-They are read one after the other, shortly before a decision is taken: who contributes to one of them meanwhile is not found.
-Never here: who contributed to a run (core.facts.contribution), a rule.
+They are read one after the other, shortly before a decision is taken: a contribution in between is not found. Never here: the
+contributors to a run itself (core.facts.contribution), a rule.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What somebody has to look for in the store beside the runs that are due: the leader of a lane, or each process without one.
+"""Rounds of looking in the store, for work beside the runs that are due: by the leader of a lane, or by each process without
+one.
 
-Never here: what is found (engine.background), who looks.
+Never here: what is found (engine.background), which process looks.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from holdfast.engine.runs.runtime import Runtime
 
 
 class Rounds:
-    """Those of one process."""
+    """The rounds of one process."""
 
     def __init__(self, runtime: Runtime, consequences: Consequences, doubts: DoubtRule | None) -> None:
         store = runtime.store

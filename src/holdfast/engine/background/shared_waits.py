@@ -23,7 +23,7 @@ _MOST: Final = 200
 
 
 class SharedWaits:
-    """Those of the store, as one process sees to them."""
+    """The waits for shared values of the store, as one process sees to them."""
 
     def __init__(self, runtime: Runtime, errands: Errands) -> None:
         self._runtime = runtime

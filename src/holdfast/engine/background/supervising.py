@@ -108,7 +108,8 @@ class Supervising:
         return self._turns.setdefault((tenant, name), asyncio.Lock())
 
     async def _next(self, supervisor: Supervisor) -> tuple[Change, list[Active]]:
-        """What has come of the tasks at work, and which begin now; those that are to be called off once that is kept."""
+        """Return the supervisor with what became of the tasks at work, and those that begin now; and the tasks to call off once
+        that is kept."""
         after, tasks = supervisor, list[Task]()
         news = await asyncio.gather(*(self._news(supervisor, active) for active in supervisor.active))
         for active, what in zip(supervisor.active, news, strict=True):
@@ -127,7 +128,7 @@ class Supervising:
         return Change(after, tuple(tasks)), late
 
     async def _news(self, supervisor: Supervisor, active: Active) -> RunId | Ended | None:
-        """What is new about a task at work: its run is there, or has ended, or cannot be."""
+        """Return the news of a task at work: its run exists, or has ended, or cannot exist."""
         if active.run is not None:
             return await self._end_of(active.run, active)
         task = await self._task(supervisor, active)
@@ -138,7 +139,7 @@ class Supervising:
         return await self._supervisors.task(supervisor.tenant, supervisor.name, active.task)
 
     async def _end_of(self, run: RunId, active: Active) -> Ended | None:
-        """What became of a run; None as long as it goes on."""
+        """Return the end of a run; None while it goes on."""
         row = await self._runtime.store.views.run(run)
         if row is None or row.ended_at_ms is None:
             return None

@@ -1,4 +1,4 @@
-"""Where there is room: connected workers, this process's shares of pools, and who waits for its place.
+"""Capacity: connected workers, this process's shares of pools, and the line of steps that wait for a place.
 
 Never here: how places are chosen (scheduling), what a step does there (steps).
 """

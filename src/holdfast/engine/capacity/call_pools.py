@@ -40,7 +40,7 @@ Wait = Callable[[asyncio.Future[None]], Awaitable[None]]
 
 
 class Reservation:
-    """What a call has of its pools. Keeps ports.Reservation."""
+    """A call's reservation of its pools. Keeps ports.Reservation."""
 
     def __init__(self, pools: CallPools, key: Key, amounts: Mapping[str, int], waited_s: float) -> None:
         self.amounts = amounts
@@ -105,8 +105,8 @@ class CallPools:
         return [pool for pool in pools if pool.counts is not None and pool.tenant in (None, tenant)]
 
     async def reserve(self, amounts: Mapping[str, int], wait: Wait, *, tenant: str, priority: int = 0) -> Reservation:
-        """What a call can have as soon as it can have all of `amounts`; until then it is waited for by `wait`. Whoever stops
-        waiting leaves nothing behind. Raises PoolLineFull where too many wait already."""
+        """Return a reservation of all of `amounts` as soon as it is possible, waiting with `wait`. A caller that stops waiting
+        leaves nothing behind. Raises PoolLineFull if too many wait already."""
         since_s = self._clock.monotonic_s()
         key = (_CALL, str(next(self._numbers)))
         if not self._scheduler.submit(Job(key, _CALL, tenant, Demand(pools=dict(amounts), priority=priority)), since_s):

@@ -18,7 +18,7 @@ from holdfast.scheduling.placement import Scheduler
 
 
 class ConnectedWorkers:
-    """What each has said that it can, and what follows from that."""
+    """The connected workers, with the abilities each has reported and what follows from them."""
 
     def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
         self._scheduler = scheduler
@@ -51,7 +51,7 @@ class ConnectedWorkers:
         return self._scheduler.leave(worker)
 
     def reports(self) -> tuple[Report, ...]:
-        """What they have said that they are."""
+        """Return the reports of the workers about themselves."""
         return tuple(
             Report(
                 SessionId(each.worker),

@@ -56,7 +56,7 @@ async def line(views: Views) -> Sequence[PlacedStep]:
 async def waits_of(
     views: Views, lending: Lending, sessions: Sessions, run: RunId, step: StepId | None = None
 ) -> list[WaitReason]:
-    """What the steps of a run wait for, or one of them. Empty where none waits for a place."""
+    """Return what the steps of a run wait for, or one of them. Empty if none waits for a place."""
     scheduler = Scheduler(tenants_apart=True)
     workers = await _join(sessions, scheduler)
     pools = {pool.name: pool for pool in await lending.pools()}

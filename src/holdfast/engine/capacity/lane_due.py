@@ -15,7 +15,7 @@ _HASHES_EVERY_S: Final = 1.0
 
 
 class LaneDue:
-    """Those of the lane of a catalog, whosever workflows they are."""
+    """The due runs of the lane of a catalog, of any workflow."""
 
     def __init__(self, leadership: Leadership, views: Views, catalog: Catalog, clock: Clock) -> None:
         self._leadership = leadership
@@ -34,8 +34,8 @@ class LaneDue:
         return True
 
     async def find(self, now_ms: int, can_run: Callable[[str], bool], most: int) -> list[DueRun]:
-        """What is due by then. Runs that no worker can take stay due for as long as that is so: they are asked for by
-        themselves, so that however many they are, the others are found. Of each at most so many."""
+        """Return the runs that are due by then. Runs that no worker can take stay due meanwhile: they are read apart, at most
+        `most` of each kind, so that the others are found however many they are."""
         found: list[DueRun] = []
         lanes, lane = self._catalog.lanes, self._catalog.lane
         names = {graph_hash: (await self._catalog.graph_of(graph_hash)).definition.name for graph_hash in self._hashes}
@@ -48,5 +48,5 @@ class LaneDue:
         return found
 
     async def next_ms(self) -> int | None:
-        """When something of it will be due next."""
+        """Return when something of it will be due next."""
         return await self._views.next_due_ms(self._hashes)

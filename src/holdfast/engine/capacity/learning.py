@@ -1,6 +1,6 @@
-"""What was seen of steps and calls on its way to the store: gathered, and written in one transaction for many, soon.
+"""Observations of steps and calls on their way to the store: gathered, and written soon, many in one transaction.
 
-Nobody waits for it, and nothing is wrong without it: what cannot be written is left out. Never here: what is learned from it
+Nothing waits for it, and nothing is wrong without it: what cannot be written is dropped. Never here: what is learned from it
 (core.capacity.estimates, core.nouns.model_estimates), reading it.
 """
 
@@ -24,7 +24,7 @@ _MOST: Final = 10_000
 
 
 class Learning(Generic[Seen]):
-    """What one process has seen and the store has not heard of."""
+    """The observations of one process that the store does not have yet."""
 
     def __init__(self, clock: Clock, write: Callable[[Sequence[Seen]], Awaitable[None]]) -> None:
         self._clock = clock

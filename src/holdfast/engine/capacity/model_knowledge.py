@@ -1,8 +1,8 @@
-"""What models are like in practice, as every process on the store knows it: what one has seen is written soon, and what all
-have seen is read again every few seconds, beside the calls.
+"""The knowledge of models in practice that all processes on the store share: a process writes its observations soon, and reads
+those of all every few seconds, beside the calls.
 
-A call waits for it only where nothing of its workflow was read yet, and goes without where the store cannot say.
-Never here: what an estimate is worth (core.nouns.model_estimates), which model is taken.
+A call waits for it only if nothing of its workflow was read yet, and goes without if the store cannot answer. Never here: what
+an estimate is worth (core.nouns.model_estimates), which model is taken.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Read(NamedTuple):
 
 
 class ModelKnowledge:
-    """That of one process."""
+    """The knowledge of one process."""
 
     def __init__(self, estimates: ModelEstimates, store_clock: StoreClock, clock: Clock) -> None:
         self._estimates = estimates
@@ -46,7 +46,7 @@ class ModelKnowledge:
         self._learning.take([use])
 
     async def of(self, workflow: str, node: str) -> Experience:
-        """What is known where a node of a workflow asks; both empty for all of them."""
+        """Return what is known for a node of a workflow; both empty for all of them."""
         known = self._known.get(workflow)
         if known is None or self._clock.monotonic_s() - known.at_s >= _KNOWN_S:
             reading = self._reading.get(workflow)

@@ -1,9 +1,9 @@
-"""Where the steps start that demand something: this process's runs on one side, the scheduler on the other.
+"""The start of steps that demand something: between this process's runs and the scheduler.
 
-It tells the scheduler which steps wait and which have ended, and begins what was placed. All of it is in memory: what is
-lost with the process is found again by those who wait in line in the store.
+It reports to the scheduler which steps wait and which have ended, and begins those that were placed. All of it is in memory:
+what is lost with the process is found again by those who wait in line in the store.
 
-Never here: who goes where (scheduling), a rule of runs (core), what a connected worker does (wire).
+Never here: which step goes where (scheduling), a rule of runs (core), what a connected worker does (wire).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _decode_waits = msgspec.json.Decoder(list[Wait]).decode
 
 
 class Placed(NamedTuple):
-    """Where a step was placed, and what it was lent of pools."""
+    """The place of a step, and what it was lent of pools."""
 
     worker: str
     pools: Mapping[str, int]
@@ -209,7 +209,7 @@ class Placing:
     # --- Who there is to do it ----------------------------------------------------------------------------------------
 
     def able(self, here: Collection[str], scripts: Collection[str]) -> None:
-        """What this process is able to run from now on, and of which workflows whoever has a shell can run the scripts."""
+        """Set what this process can run from now on, and the workflows whose scripts any worker with a shell can run."""
         self._able, self._changed = frozenset(here), True
         self.connected.run_scripts_of(scripts)
         self.place_soon()
@@ -235,7 +235,7 @@ class Placing:
             self._placing_soon = asyncio.get_running_loop().call_soon(self._place_all)
 
     def is_about_to_place(self, run: RunId) -> bool:
-        """Whether a step of the run may be placed after this turn of the loop."""
+        """True if a step of the run may be placed after this turn of the loop."""
         return self._placing_soon is not None and not self._closed and run in self._steps
 
     def _place_all(self) -> None:
@@ -340,7 +340,7 @@ class Placing:
     # --- Asking -------------------------------------------------------------------------------------------------------
 
     def hopeful(self) -> bool:
-        """Whether anything waits here that may get a place, once others have ended."""
+        """True if a step waits here that may get a place once others have ended."""
         return self._pool_client.is_asking or any(self._may_be_placed(each) for each in self.waiting())
 
     def may_place(self, state: State) -> bool:
@@ -348,7 +348,7 @@ class Placing:
         return any(self._may_be_placed(each) for each in unplaced_of(state))
 
     def _may_be_placed(self, step: PlacedStep) -> bool:
-        """Whether that may ever be, as far as is known here: what has not been looked at or heard of yet may."""
+        """True if the step may ever be placed, as far as is known here; so may one that was not looked at yet."""
         key = (step.run, step.step)
         known = self._steps.get(step.run, {}).get(step.step)
         if known is None or key in self._placed or self._placing_soon is not None:
@@ -356,7 +356,7 @@ class Placing:
         return self.scheduler.has_worker(key) and self._pool_client.may_have(known, self._since_s[step.run])
 
     def waiting(self) -> Sequence[PlacedStep]:
-        """What waits here for a place."""
+        """Return the steps that wait here for a place."""
         return [each for run, steps in self._steps.items() for step, each in steps.items() if (run, step) not in self._placed]
 
 

@@ -1,9 +1,9 @@
-"""What a process that places needs of pools, told to who lends them; and what it was lent, told to its scheduler.
+"""The needs for pools of a process that places steps, reported to the lender; and the loans, reported to its scheduler.
 
-A pool that was wanted a moment ago will be wanted again: what was lent of it is kept for a while, so that a job does not
-wait for a share each time. Amounts that a step does not say are estimated from what steps of its kind have taken.
+A pool that was wanted a moment ago will be wanted again: its share is kept for a while, so that a job does not wait for a share
+each time. Amounts that a step does not declare are estimated from what steps of its kind have taken.
 
-Never here: how a pool is divided (core.capacity.lending), who gets a part of a share (scheduling), a visit (shares).
+Never here: how a pool is divided (core.capacity.lending), which step gets a part of a share (scheduling), a visit (shares).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PoolClient:
         *,
         outlives_s: float = 0.0,
     ) -> None:
-        """What it takes is as `PoolShares` takes it."""
+        """Take the arguments of `PoolShares`."""
         self.on_more: Callable[[], None] = lambda: None
         """Called when more can be placed than before."""
         self._lending = lending
@@ -152,7 +152,7 @@ class PoolClient:
         self.tell_soon()
 
     def _changed(self, name: str, grant: Grant | None) -> int:
-        """What there is of a pool has become more or less. What of a rate no longer fits."""
+        """Return the amount of a pool that is usable now, after it has changed; drop what no longer fits of a rate."""
         now_s = self._clock.monotonic_s()
         if grant is None:
             self._pools.pop(name, None)
@@ -175,8 +175,8 @@ class PoolClient:
         return left
 
     def may_have(self, step: PlacedStep, since_s: float) -> bool:
-        """Whether there may ever be what a step wants that has waited since then. What others have now they give back; and
-        of what the store has not been heard of since, nobody can say that there is none."""
+        """True if a step that has waited since then may ever get what it wants. Others give back what they have now; and
+        without an answer of the store since then, it may exist."""
         return all(self._may_be(name, amount or 1, since_s) for name, amount in step.demand.pools.items())
 
     def _may_be(self, name: str, amount: int, since_s: float) -> bool:
@@ -209,7 +209,7 @@ class PoolClient:
 
     @property
     def is_asking(self) -> bool:
-        """Whether steps wait while the store is asked about them."""
+        """True if steps wait while the store is asked about them."""
         return bool(self._asking)
 
     def _guess(self, kind: Kind) -> int:

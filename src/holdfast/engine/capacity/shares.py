@@ -38,8 +38,8 @@ LOOK_S: Final = 0.2
 
 
 class Need(msgspec.Struct, frozen=True):
-    """What this process needs of a pool: `used` by what it has placed, `wanted` in all, with what waits. `least` is what
-    its next job takes, and `owes` how far below empty its bucket of a rate is."""
+    """This process's need of a pool: `used` by what it has placed, `wanted` in all, with what waits. `least` is what its next
+    job takes, and `owes` is how far its bucket of a rate is below empty."""
 
     used: int = 0
     wanted: int = 0
@@ -62,7 +62,7 @@ bucket in addition. None where there is no such pool. Returns what was in a rate
 
 
 class PoolShares:
-    """What one holder has been lent, of all the pools that it needs."""
+    """The loans of one holder, of all the pools that it needs."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class PoolShares:
         self._news.set()
 
     def close(self, pool: str, until_s: float) -> None:
-        """Whoever is behind the pool takes no more before then: every holder has to hear of that."""
+        """Close the pool until then: the provider behind it takes nothing more, and every holder has to learn that."""
         self._closes_s[pool] = max(until_s, self._closes_s.get(pool, -math.inf))
         self._news.set()
 
@@ -156,7 +156,7 @@ class PoolShares:
         return {name: held.pool for name, held in self._held.items()}
 
     def has_heard(self, pool: str, since_s: float) -> bool:
-        """Whether the store has been asked since then what there is of a pool, and has answered."""
+        """True if the store was asked since then how much of a pool is free, and has answered."""
         return self._heard_s.get(pool, -math.inf) >= since_s
 
     def lose(self) -> None:
@@ -194,7 +194,7 @@ class PoolShares:
         return sorted(wanted | self._held.keys() | self._unsure | self._closes_s.keys() | self._unused.keys())
 
     def _is_short(self, name: str) -> bool:
-        """Whether its next job cannot be placed for want of the pool."""
+        """True if its next job cannot be placed because the pool is short."""
         need, held = self._needs[name], self._held.get(name)
         if held is None:
             return need.wanted > need.used
@@ -202,7 +202,7 @@ class PoolShares:
         return need.wanted > need.used and held.share < held.pool.useful(need.least) + used
 
     def _matters(self, name: str) -> bool:
-        """Whether the store should know at once."""
+        """True if the store should know at once."""
         if name in self._closes_s:
             return True
         need, held = self._needs.get(name, _NOTHING), self._held.get(name)
@@ -216,7 +216,7 @@ class PoolShares:
         return held.granted > self._kept(held, need) or held.pool.useful(held.least) < held.pool.useful(need.least)
 
     def _kept(self, held: Grant, need: Need) -> int:
-        """What is not given back: what may be kept, and of slots what is in use; nothing where nothing is needed."""
+        """Return how much is not given back: what may be kept, and of slots what is in use; nothing if nothing is needed."""
         if need.is_nothing:
             return 0
         return min(held.granted, max(need.used, held.share)) if held.pool.kind == "slots" else held.share

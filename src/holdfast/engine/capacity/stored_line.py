@@ -19,7 +19,7 @@ _LONGEST_PAUSE_S: Final = 10.0
 
 
 class Found(NamedTuple):
-    """What a look has found. `all_since_s`: with it, everybody has been seen who stood in line then; `everybody` is who."""
+    """The result of a look. `all_since_s`: since then all who stood in line were seen; `everybody` are their names."""
 
     runs: Sequence[Unplaced]
     all_since_s: float | None
@@ -30,7 +30,7 @@ _NOTHING: Final = Found((), None, frozenset())
 
 
 class StoredLine:
-    """Those of them that `counts` holds of."""
+    """The steps in line of which `counts` is true."""
 
     def __init__(self, views: Views, clock: Clock, counts: Callable[[Unplaced], bool]) -> None:
         self._views = views

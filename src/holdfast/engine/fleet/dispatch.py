@@ -190,5 +190,5 @@ class Dispatch:
 
 
 def _slots(handed: Sequence[Handed]) -> int:
-    """How many of these may need a slot that nobody keeps for them: one is kept for each placed step."""
+    """Return how many of these may need a slot that is not kept for them: one is kept for each placed step."""
     return sum(each.job.looks for each in handed)

@@ -1,5 +1,5 @@
-"""When a process has nothing left to do: what it works on, what it could begin, what falls due for it soon, and what
-others still do of its workflows. And which runs it leaves behind all the same.
+"""The moment in which a process has nothing left to do: what it works on, what it could begin, what falls due for it soon, and
+what others still do of its workflows; and the runs it leaves behind all the same.
 
 Never here: running a step, letting the process end.
 """
@@ -73,7 +73,8 @@ class Idleness:
             await runtime.clock.sleep(pause_s)
 
     async def _left_behind(self) -> list[Left]:
-        """What nobody goes on with. As long as a process lives that has their definition, runs of another one are its."""
+        """Return the runs that no process goes on with. While a process lives that has their definition, it has runs of another
+        one too."""
         runtime = self._runtime
         store = self._runtime.store
         now_ms = store.clock.now_ms()
@@ -103,14 +104,14 @@ class Idleness:
         return [row for row in again if row is not None and is_stuck(row)]
 
     def _is_ours(self, row: RunRow) -> bool:
-        """Whether it is a run of this process's workflows and lane, be it of another definition."""
+        """True if it is a run of this process's workflows and lane, of whatever definition."""
         runtime = self._runtime
         differs = self._adoption is not None and row.graph_hash in self._adoption.differing
         named = differs or any(each.name == row.workflow for each in runtime.catalog.workflows.values())
         return named and runtime.catalog.lanes.of(row.workflow, row.tenant, row.started_by) == runtime.catalog.lane
 
     async def _others_work(self, left: list[Left]) -> bool:
-        """Whether another process runs one of them, or has died and is not known to be dead yet."""
+        """Return True if another process runs one of them, or has died and is not known to be dead yet."""
         known = {each.run for each in left}
         for name in {workflow.name for workflow in self._runtime.catalog.workflows.values()}:
             before: RunId | None = None
@@ -121,7 +122,7 @@ class Idleness:
         return False
 
     async def _may_place(self) -> bool:
-        """Whether a step that waits for a place could have one here, also one that the sweep has not come by yet."""
+        """Return True if a waiting step could have a place here, also one that the sweep has not reached yet."""
         executor, runtime = self._executor, self._runtime
         line = StoredLine(runtime.store.views, runtime.clock, runtime.catalog.is_here)
         found = await line.look()
@@ -134,7 +135,7 @@ class Idleness:
         return executor.placing.kept > 0 or executor.placing.hopeful()
 
     async def _work_soon(self) -> bool:
-        """Whether a step of its workflows and its lane is lost, ready, or due soon; that a person is to be reminded is no
+        """Return True if a step of its workflows and its lane is lost, ready, or due soon; a reminder to a person is no
         work."""
         runtime = self._runtime
         store = self._runtime.store
@@ -157,7 +158,7 @@ class Idleness:
 
 
 def _is_work(due: DueRun, row: RunRow, by_ms: int) -> bool:
-    """Whether a step of the run is lost, ready, to be placed, or due by then; that a person is to be reminded is no work."""
+    """True if a step of the run is lost, ready, to be placed, or due by then; a reminder to a person is no work."""
     if due.dead or row.status == "running":
         return True
     return any(

@@ -124,7 +124,7 @@ class Leader:
 
     @property
     def jobs(self) -> int:
-        """How many wait for a worker: runs to be looked at, and steps."""
+        """Return how many jobs wait for a worker: runs to be looked at, and steps."""
         return self._jobs.waiting
 
     @property
@@ -137,7 +137,7 @@ class Leader:
 
     @property
     def free(self) -> int:
-        """How many of them are free, as far as is known here."""
+        """Return how many workers are free, as far as is known here."""
         return self._jobs.workers.free
 
     @property

@@ -205,7 +205,7 @@ class Sweep:
             log.warning("holdfast could not look after its store, and tries again in an hour: %s", problem)
 
     async def _forget_conversations(self) -> None:
-        """Those with which nobody has talked for long; as many as one look finds."""
+        """Forget conversations that have been idle for long; as many as one look finds."""
         if self._conversations_days is None:
             return
         conversations, now_ms = self._runtime.store.conversations, self._runtime.store.clock.now_ms()

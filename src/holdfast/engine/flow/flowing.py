@@ -131,7 +131,7 @@ class Flowing(FlowOperations):
         self._loop.let_go()
 
     def standing(self) -> Standing:
-        """Where it waits."""
+        """Return the place at which it waits."""
         journal, step = self._journal, self._step()
         return Standing(
             journal.run,
@@ -364,7 +364,8 @@ class Flowing(FlowOperations):
 
 
 def _others_s(loop: FlowLoop) -> float:
-    """How long to wait for others: for a future that neither the flow's loop nor one of its tasks has made, or for anything."""
+    """Return how long to wait for others: for a future that neither the flow's loop nor one of its tasks has made, or for
+    anything."""
     if any(type(getattr(task, "_fut_waiter", None)) is asyncio.Future for task in loop.tasks):
         return LIBRARY_S
     return OUTSIDE_S if loop.unfinished == 1 else 0

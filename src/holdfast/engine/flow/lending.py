@@ -1,6 +1,6 @@
-"""What the event loop of a flow has from the engine's: connections, threads and whatever else comes from outside.
+"""The parts of the engine's event loop that a flow's loop borrows: connections, threads and whatever else comes from outside.
 
-It has that while none of its tasks waits for what is recorded. Nothing of it is recorded, so each replay does it again, as
+It has them while none of its tasks waits for what is recorded. Nothing of it is recorded, so each replay does it again, as
 ordinary code.
 
 Never here: tasks, timers, operations (loop).
@@ -69,7 +69,7 @@ class _Handle:
 if TYPE_CHECKING:
 
     class _Loop(asyncio.BaseEventLoop):
-        """What it is to a type checker: the methods that the engine's loop lends are set below."""
+        """The loop as a type checker sees it: the methods that the engine's loop lends are set below."""
 
 else:
     _Loop = asyncio.AbstractEventLoop
@@ -227,7 +227,7 @@ class LendingLoop(_Loop):
 
     @property
     def has_lent(self) -> bool:
-        """Whether the flow waits for something that comes from outside, and is no operation."""
+        """True if the flow waits for something that comes from outside, and is no operation."""
         return bool(self._lent or self._arriving)
 
     @property

@@ -67,7 +67,7 @@ GOES_ROUND: Final = (
 
 
 class Outcome(asyncio.Future[Any]):
-    """What an operation comes to. Cancelled, it calls the operation off."""
+    """The outcome of an operation. Cancelling it calls the operation off."""
 
     operation: Any = None
     """What does it (operations), from its beginning to its end."""
@@ -152,7 +152,7 @@ class OperationCall(Coroutine[Any, Any, Any]):
         return f"<call of {self.name}>"
 
     def code(self) -> Coroutine[Any, Any, Any]:
-        """What does it, from its beginning."""
+        """Return the coroutine that does it, from its beginning."""
         code, self._code = self._code, None
         if code is None:
             method, args, given = self._asked
@@ -230,7 +230,7 @@ class Gathered:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the first branch without a result has ended, in an error."""
+        """True if the first branch without a result has ended in an error."""
         for task in self._tasks:
             if not task.done():
                 return False
@@ -406,7 +406,7 @@ class FlowLoop(LendingLoop):
             self.tasks.pop(task, None)  # type: ignore[call-overload]
 
     def _here(self) -> Cursor:
-        """Where the task is that asks; in a callback, the one in whose context it was added."""
+        """Return the place of the task that asks; in a callback, of the task in whose context it was added."""
         task = asyncio.current_task(self)
         return task.row if isinstance(task, FlowTask) else places.cursor()
 

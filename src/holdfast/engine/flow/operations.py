@@ -106,7 +106,7 @@ class Operation:
 
 
 class FlowOperations(FlowOutcomes):
-    """Those of one flow that is under way in this attempt."""
+    """The operations of one flow that is under way in this attempt."""
 
     def __init__(self, journal: StepJournal) -> None:
         began_s = journal.before.heard_ms(0) / 1000
@@ -391,7 +391,7 @@ def _settled(step: Step, path: Path) -> int:
 
 
 def _standing(step: Step, path: Path) -> tuple[Any, ...]:
-    """How what an operation waits for stands."""
+    """Return the state of what an operation waits for."""
     found = (step.journal.get(path), step.journal.get(approval_at(path)))
     return tuple(None if op is None else (op.status, op.settled) for op in found)
 

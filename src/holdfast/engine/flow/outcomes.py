@@ -44,7 +44,7 @@ class Finished(NamedTuple):
 
 
 class FlowOutcomes:
-    """Those of one flow that is under way."""
+    """The outcomes of one flow that is under way."""
 
     def __init__(self, journal: StepJournal, loop: FlowLoop) -> None:
         self._journal = journal
@@ -113,8 +113,8 @@ class FlowOutcomes:
                 self._fired(path, op)
 
     def _late_ms(self) -> int:
-        """How long after the loop's time it is, which stands still while the code goes on and while an outcome is on its way to
-        it: a timer that it begins now is later by as much."""
+        """Return how far the clock is ahead of the loop's time, which stands still while the code runs and while an outcome is
+        on its way to it: a timer that it begins now is later by as much."""
         return max(0, self._clock.now_ms() - int(self._loop.now_s * 1000))
 
     def _unwritten(self) -> tuple[cmd.Timer, ...]:
@@ -135,7 +135,7 @@ class FlowOutcomes:
         self._finish(op.settled, op.settled_ms, place=path)
 
     def _next_timer_s(self) -> float | None:
-        """How long it is until the next timer fires; None where there is none."""
+        """Return how long it is until the next timer fires; None without one."""
         if not self._timers:
             return None
         return max(0.0, (min(self._timers.values()) - self._clock.now_ms()) / 1000)

@@ -1,4 +1,4 @@
-"""What is left of a run's limits, as a step is told it: recorded at its place, so that a replay is told the same.
+"""The remainder of a run's limits, as a step gets it: recorded at its place, so that a replay gets the same.
 
 Never here: what is left, a limit that stops anything (core.rules.limits).
 """
@@ -47,7 +47,7 @@ def of_guards(services: StepServices) -> Callable[[State, Question], Awaitable[t
 
 
 async def left(journal: StepJournal, path: Path, *, reads_above: bool = True) -> LimitsLeft:
-    """What the run may still use, as of the first attempt that asked here. Recorded with the next commit."""
+    """Return what the run may still use, as of the first attempt that asked here. Recorded with the next commit."""
     op = journal.found(path, LEFT, LEFT)
     if op is not None and op.outcome is not None:
         known = msgspec.convert(op.outcome.value(), LimitsLeft)
@@ -61,7 +61,7 @@ async def left(journal: StepJournal, path: Path, *, reads_above: bool = True) ->
 
 
 async def beside(journal: StepJournal, call: Path) -> LimitsLeft:
-    """What is left, as the model call at `call` is told it."""
+    """Return what is left, as the model call at `call` gets it."""
     return await left(journal, left_at(call), reads_above=False)
 
 
@@ -72,7 +72,7 @@ def telling(request: ModelRequest, found: LimitsLeft) -> ModelRequest:
 
 
 def notice(found: LimitsLeft) -> str:
-    """What a model is told: what is left of each limit of the run and, from 80 % on, that it is to come to an end."""
+    """Return the text for a model: what is left of each limit of the run and, from 80 % on, that it is to finish."""
     parts = [f"${found.cost_usd}"] if found.cost_usd is not None else []
     counted = {"tokens": found.tokens, "model calls": found.model_calls, "tool calls": found.tool_calls}
     parts += [f"{number} {what}" for what, number in counted.items() if number is not None]

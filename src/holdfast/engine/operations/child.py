@@ -32,7 +32,7 @@ OnFailure = Literal["raise", "return"]
 
 
 class Request(NamedTuple):
-    """What a step asks for."""
+    """A step's request for a child."""
 
     workflow: Workflow | str
     input: Any
@@ -54,8 +54,8 @@ class Request(NamedTuple):
         return self.workflow if isinstance(self.workflow, str) else self.workflow.name
 
     def asked(self, journal: StepJournal) -> dict[str, Any]:
-        """What counts for whether the same is asked for again. Not the version of code at hand: a child goes on with what it
-        was started with."""
+        """Return the parts that decide whether a request is the same. The version of the code at hand is none: a child goes on
+        with what it was started with."""
         if self.handoff is not None:
             return {"workflow": self.name, "handoff": True}
         plain = msgspec.json.decode(self._encoded(journal))
@@ -99,7 +99,8 @@ def check(on_failure: str) -> None:
 
 
 async def request(journal: StepJournal, path: Path, request: Request, *, background: bool, on_failure: OnFailure) -> Any:
-    """What the child came to, or with `background` a handle on it. Leaves the step while it goes on; raises OperationFailed."""
+    """Return the child's result, or with `background` a handle on it. Leaves the step while it goes on; raises
+    OperationFailed."""
     check(on_failure)
     asked = request.asked(journal)
     args_hash = digest(asked)
@@ -116,7 +117,7 @@ async def request(journal: StepJournal, path: Path, request: Request, *, backgro
 
 
 async def awaited(journal: StepJournal, path: Path, run: RunId, request: Request, on_failure: OnFailure) -> Any:
-    """What a child came to that was asked for before."""
+    """Return the result of a child that was asked for before."""
     workflow = request.name
     args_hash = digest(["awaited", run])
     known = await journal.recall(path, AWAITED, workflow, args_hash, {"child": run})
@@ -196,7 +197,7 @@ async def _command(journal: StepJournal, path: Path, request: Request, args_hash
 
 
 async def _meant(journal: StepJournal, request: Request) -> Workflow | StoredWorkflow:
-    """What is to be started: its code, where that is here, else what the store knows of it. Raises InvalidInput."""
+    """Return the workflow to start: its code, if that is here, else what the store knows of it. Raises InvalidInput."""
     catalog = journal.attempt.services.runtime.catalog
     if isinstance(request.workflow, Workflow):
         meant = request.workflow

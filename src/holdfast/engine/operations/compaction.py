@@ -31,19 +31,18 @@ _SYSTEM: Final = (
 
 
 class Talked(NamedTuple):
-    """Where the messages of a prompt stand among the turns: the first at `first` (below 0: in a summary), and how many they
-    were."""
+    """The place of a prompt's messages among the turns: the first at `first` (below 0: in a summary), and their number."""
 
     first: int
     number: int
 
     def behind(self, turns: int) -> Talked:
-        """Where they stand once the first turns are one."""
+        """Return their place once the first turns are one."""
         return self._replace(first=self.first - turns + 1)
 
 
 class Summed(msgspec.Struct, frozen=True):
-    """What stands in the journal: the first `turns` turns are now `text`; among them were `covers` of the `given` messages that
+    """A summary in the journal: the first `turns` turns are now `text`; among them were `covers` of the `given` messages that
     the prompt had."""
 
     turns: int
@@ -119,7 +118,7 @@ async def _summary(journal: StepJournal, call: Path, request: ModelRequest, plan
     )
     reply = await journal.attempt.services.gateway.call(journal, Path(f"{call}.older"), asked)
     if not reply.text.strip():
-        raise StepError(f"{asked.model} was to sum up what was said, and said nothing.", error_class=LIMIT)
+        raise StepError(f"{asked.model} was asked for a summary, and returned nothing.", error_class=LIMIT)
     return reply.text
 
 

@@ -72,7 +72,7 @@ Talk: TypeAlias = Callable[["StepContext", Exchange], Awaitable[Any]]
 
 
 class StepContext(AttemptContext):
-    """What a handler gets as `ctx`."""
+    """The `ctx` of a handler."""
 
     def __init__(self, attempt: Attempt, journal: StepJournal, talk: Talk) -> None:
         """`talk` has an exchange with a model, operation by operation of this very context."""
@@ -99,7 +99,7 @@ class StepContext(AttemptContext):
         return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
 
     async def left(self) -> LimitsLeft:
-        """What is left of the run's limits; a replay sees the same. Recorded with the next commit."""
+        """Return what is left of the run's limits; a replay sees the same. Recorded with the next commit."""
         with cursor().place() as path:
             return await budget.left(self._journal, path)
 
@@ -110,7 +110,7 @@ class StepContext(AttemptContext):
             return uuid.uuid5(uuid.NAMESPACE_OID, f"{self.run_id}/{self.step_id}/{path}")
 
     def version(self, name: str, latest: int) -> int:
-        """Which version of the code goes on at the place of that name; see Context. Recorded with the next commit."""
+        """Return the version of the code that goes on at the place of that name; see Context. Recorded with the next commit."""
         if latest < 1:
             raise ValueError(f"version({name!r}, {latest!r}): versions are numbers from 1, which is the code without it")
         return self._versions.at(*cursor().versioned(name), name, latest)
@@ -212,7 +212,7 @@ class StepContext(AttemptContext):
     def memory(
         self, agent: str, *, user: str | None = None, embedder: Embedder | None = None, most: int = MOST_ENTRIES
     ) -> AgentMemory:
-        """What an agent of this tenant remembers, or of it and one user."""
+        """Return the memory of an agent of this tenant, or of it and one user."""
         space = SharedSpace(self._journal, self._locks, namespace(agent, user), None)
         return AgentMemory(self._journal, space, agent, user, embedder, most)
 
@@ -260,7 +260,7 @@ class StepContext(AttemptContext):
         await self._journal.record(cmd.Value(path, _RESULT, None, kept))
 
     async def recorded(self, name: str) -> Any:
-        """What an earlier attempt of this step has recorded at this place under a name; None if none has."""
+        """Return what an earlier attempt of this step has recorded at this place under a name; None if none has."""
         op = self._journal.found(cursor().named(name), _RESULT, _RESULT)
         return None if op is None else await self._attempt.value(op.outcome or NULL)
 
@@ -328,14 +328,14 @@ class StepContext(AttemptContext):
             return reply, await self._journal.call_at(path) if stream else None
 
     async def tell_result(self, call: CallId | None, reply: ToolReply, message: str) -> ToolReply:
-        """What a model is told in answer to a request; those who have heard the request are told too."""
+        """Return a model's reply to a request; readers of the request get it too."""
         return await tell_result(self._journal, call, reply, message)
 
     def cached_answers(self, cache: SemanticCache, request: ModelRequest) -> CachedAnswers:
         return CachedAnswers(self._journal, self._locks, cache, request)
 
     async def ahead(self, prepare: Callable[[StepJournal, Path], Awaitable[T]]) -> T:
-        """What `prepare` comes to beside the operation that comes next, whose place it is told."""
+        """Return the result of `prepare`, beside the operation that comes next, whose place it gets."""
         with cursor().ahead() as path:
             return await prepare(self._journal, path)
 
@@ -369,7 +369,7 @@ class StepContext(AttemptContext):
         await self._services.tools.retell(self._journal, made)
 
     async def hand_over(self, handoff: Handoff, chat: Chat) -> Any:
-        """What another agent answers to a conversation. It is filtered once: what stands in the child's input was."""
+        """Return another agent's answer to a conversation. It is filtered once: the child's input already was."""
         to, shared = handoff.workflow, (await self._attempt.state()).shared
         assert isinstance(to, str | Workflow)
         if (talk := conversations.named_by(shared)) is not None:

@@ -139,7 +139,7 @@ async def _prepared(
 
 
 async def _user_turn(context: StepContext, said: prompts.Given) -> UserTurn:
-    """What a person says, its parts kept; one with an address is read in a place of its own."""
+    """Return a person's message as a turn, its parts kept; a part with an address is read in a place of its own."""
     pieces = [each if isinstance(each, str) else await _kept(context, each) for each in said]
     return UserTurn(str(pieces[0]), tuple(pieces[1:]))
 
@@ -163,25 +163,26 @@ def _fitting(answer: Any, name: str, output: type[BaseModel] | None) -> Any:
 
 
 async def _heard(reply: ModelReply, tell: Tell) -> list[Turn]:
-    """What must be said to a final answer before anything else can be."""
+    """Return the turns that must follow a final answer before anything else can."""
     open_ = requests.open_requests(reply)
     return [ToolTurn(tuple([await tell(ToolReply(each.id, each.name, _TAKEN)) for each in open_]))] if open_ else []
 
 
 def _is_alone(request: ModelRequest) -> bool:
-    """Whether a request is one question in words, and nothing besides."""
+    """True if a request is one question in words, and nothing besides."""
     return len(request.turns) == 1 and isinstance(request.turns[0], UserTurn) and not request.turns[0].parts
 
 
 def _cheaper(request: ModelRequest, models: Sequence[str], min_tokens: int | None) -> list[ModelRequest]:
-    """What may go out instead where money is short: a shorter reply, then cheaper models, each long and short."""
+    """Yield the requests that may go out instead when money is short: a shorter reply, then cheaper models, each long and
+    short."""
     sizes = [request.max_tokens, *([min_tokens] if min_tokens is not None and min_tokens < request.max_tokens else [])]
     ways = [(name, size) for name in (request.model, *models) for size in sizes]
     return [msgspec.structs.replace(request, model=name, max_tokens=size) for name, size in ways[1:]]
 
 
 def _fit(reply: ModelReply, output: type[BaseModel] | None, answer: AnswerSpec | None) -> tuple[str | None, Any]:
-    """What is wrong with the answer (None if nothing is), and its value."""
+    """Return the problem of the answer (None without one), and its value."""
     if reply.answer is None and reply.tool_requests:
         return f"it asks for {reply.tool_requests[0].name!r}, and there is no such tool", None
     if answer is None:

@@ -1,4 +1,4 @@
-"""What an embedder makes of a text in a step, recorded at its place, so that a replay compares what the step compared.
+"""Vectors of texts in a step, recorded at their places, so that a replay compares what the step compared.
 
 Never here: what the vectors are for, keeping them.
 """
@@ -28,7 +28,7 @@ MOST_DIMENSIONS: Final = 8_192
 
 
 async def vector(journal: StepJournal, path: Path, embedder: Embedder, text: str) -> bytes:
-    """What the embedder makes of a text, or had made of it at this place. A plain function runs in a thread."""
+    """Return the embedder's vector of a text, or the one it made at this place. A plain function runs in a thread."""
     if isinstance(embedder, ModelEmbedder):
         asked = EmbeddingRequest(embedder.name, (text,), embedder.dimension)
         reply = await journal.attempt.services.gateway.embed(journal, path, asked)
@@ -46,7 +46,7 @@ async def vector(journal: StepJournal, path: Path, embedder: Embedder, text: str
 
 
 def asked(texts: Sequence[str], model: str, dimensions: int | None) -> EmbeddingRequest:
-    """What `ctx.embed` asks for. Raises InvalidInput."""
+    """Return the request of `ctx.embed`. Raises InvalidInput."""
     if isinstance(texts, str) or not 1 <= len(texts) <= MOST_TEXTS or not all(each for each in texts):
         raise InvalidInput(
             f"ctx.embed takes a list of 1 to {MOST_TEXTS:,} texts, none of them empty. Nothing was called: leave empty ones"

@@ -1,4 +1,4 @@
-"""How a step asks a model: its options as one value, checked before anything is called.
+"""A step's request to a model: its options as one value, checked before anything is called.
 
 Never here: asking (conversation), what a node declares (authoring.node).
 """
@@ -65,19 +65,19 @@ class Exchange(NamedTuple):
 
     @property
     def compaction(self) -> Compaction | None:
-        """When older turns are summed up, and by which model: a router's first, where it is not said."""
+        """Return when older turns are summed up, and by which model: by default a router's first."""
         if self.compact is None or self.compact.model is not None or isinstance(self.model, str):
             return self.compact
         return self.compact._replace(model=self.model.models[0].model)
 
     @property
     def route(self) -> Route | None:
-        """Where a router says which model answers: what it is told of the request."""
+        """Return what a router gets of the request to choose a model; None without a router."""
         return None if isinstance(self.model, str) else Route(self.model, Needs(self.complexity, self.max_latency_s))
 
 
 def of_call(model: str | Router, user: Any, output: type[BaseModel] | None, options: ModelOptions) -> Exchange:
-    """What `ctx.model` asks for. Raises InvalidInput, and TypeError for an option that there is none."""
+    """Return the request of `ctx.model`. Raises InvalidInput, and TypeError for an unknown option."""
     _expect_known("model", options, ModelOptions)
     return _exchange(model, user, output, options)
 
@@ -85,8 +85,8 @@ def of_call(model: str | Router, user: Any, output: type[BaseModel] | None, opti
 def of_loop(
     attempt: Attempt, model: str | Router, user: Any, output: type[BaseModel] | None, options: AgentOptions
 ) -> Exchange:
-    """What `ctx.agent` asks for. Raises InvalidInput, also for what the step may not offer, and TypeError for an option that
-    there is none."""
+    """Return the request of `ctx.agent`. Raises InvalidInput, also for an offer that the step may not make, and TypeError for
+    an unknown option."""
     _expect_known("agent", options, AgentOptions)
     max_turns, tools = options.get("max_turns", DEFAULT_MAX_TURNS), options.get("tools", ())
     max_tokens = options.get("max_tokens") or DEFAULT_MAX_TOKENS
@@ -112,7 +112,7 @@ def of_loop(
 def _exchange(
     model: str | Router, user: Any, output: type[BaseModel] | None, options: Mapping[str, Any], words: str = ""
 ) -> Exchange:
-    """What each of the two says; `words` are the system's besides."""
+    """Return the part that both have in common; `words` are added to the system's."""
     said: dict[str, Any] = {"user": user}
     if isinstance(user, Chat):
         said = {"messages": user.messages, **({"context": _context(user)} if user.context else {})}
@@ -188,7 +188,7 @@ def allowed(attempt: Attempt, tool: Tool) -> Mapping[str, Tool]:
 
 
 def _offered(attempt: Attempt, offer: Offer) -> Offered:
-    """What a model may ask for. Raises InvalidInput for a tool that the step may not call."""
+    """Return what a model may ask for. Raises InvalidInput for a tool that the step may not call."""
     if isinstance(offer, Workflow | Handoff | MemoryTool):
         return offer
     assert isinstance(offer, str | Tool)

@@ -41,7 +41,7 @@ _CHANGED: Final = (
 
 
 async def call(journal: StepJournal, path: Path, step: Step[Any, Any], args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
-    """What the function returned, as the journal keeps it. Raises OperationFailed with the recorded error; lets the engine's
+    """Return the function's result, as the journal keeps it. Raises OperationFailed with the recorded error; lets the engine's
     suspensions through."""
     name = journal.redact(step.name)
     bound = step.bound(args, given)
@@ -86,8 +86,8 @@ def _changed(journal: StepJournal, bound: Mapping[str, Any], asked: Mapping[str,
 
 
 async def _known(journal: StepJournal, path: Path, name: str, args_hash: str, asked: Any) -> Recall | None:
-    """What came of the function that is called at `path`; None if it is to be called now. Leaves the step where it is to be
-    called later."""
+    """Return the outcome of the function that is called at `path`; None if it is to be called now. Leaves the step if it is to
+    be called later."""
     if journal.found(path, FUNCTION, name, args_hash, asked) is None and not journal.before.may_reuse:
         return None
     return await journal.recall(path, FUNCTION, name, args_hash, asked)
@@ -138,14 +138,14 @@ async def _called(
 
 
 def _answered(answer: Recall, path: Path) -> Any:
-    """What a record says that the function returned, or raised."""
+    """Return the function's recorded result, or raise its recorded error."""
     if answer.error is not None:
         raise OperationFailed(answer.error.message, error=answer.error, path=path)
     return answer.value
 
 
 async def _kept(journal: StepJournal, path: Path, name: str, args_hash: str, result: Any) -> Any:
-    """What the function returned, durably and as every replay will see it. Raises InvalidInput or Unstorable."""
+    """Return the function's result, durably and as every replay will see it. Raises InvalidInput or Unstorable."""
     payload = await journal.attempt.kept(result)
     await journal.record(cmd.Value(path, FUNCTION, None, payload, name, args_hash))
     return await journal.attempt.value(payload)

@@ -81,7 +81,7 @@ class AgentMemory:
         limit: int = RECALLED,
         by: By | None = None,
     ) -> list[Memory]:
-        """What is remembered; see authoring.memory.AgentMemory."""
+        """Return memories; see authoring.memory.AgentMemory."""
         if not 0 < limit <= MOST_ENTRIES or by not in (None, "words", "meaning"):
             raise InvalidInput(
                 f"limit={limit!r}, by={by!r}: a recall brings 1 to {MOST_ENTRIES} memories, by words or by meaning."
@@ -101,7 +101,7 @@ class AgentMemory:
         return chosen
 
     async def context(self, *, max_tokens: int = CONTEXT_TOKENS, query: str | None = None) -> str:
-        """What a model is told; see authoring.memory.AgentMemory."""
+        """Return the memories for a model as text; see authoring.memory.AgentMemory."""
         return rule.context(await self.recall(query, limit=rule.IN_CONTEXT), max_tokens)
 
     async def forget(self, key: str) -> None:
@@ -109,11 +109,11 @@ class AgentMemory:
         await self._space.drop(key)
 
     async def stats(self) -> MemoryStats:
-        """How many there are, and how relevant."""
+        """Return how many memories there are, and how relevant they are."""
         return rule.stats(await self._found(None), self._now_ms())
 
     def tools(self, *, trusted: bool = False) -> tuple[MemoryTool, ...]:
-        """What a model may be offered, of this memory."""
+        """Return the tools of this memory that a model may be offered."""
         agent, user = self._owner
         return memory_tools(agent, user=user, trusted=trusted, embedder=self._embedder, most=self._most)
 
@@ -161,7 +161,7 @@ def recalled(found: SharedFound) -> Memory:
 
 
 async def reply(memory: AgentMemory, request: ToolRequest, tool: MemoryTool) -> ToolReply:
-    """What a model hears that asked a memory for something."""
+    """Return the reply to a model that asked a memory for something."""
     try:
         said: Any = tool.arguments.model_validate(request.arguments, strict=True)
         match tool.name:

@@ -1,6 +1,6 @@
-"""What a prompt may be: the system's words, what was said before, and what is said now.
+"""The parts of a prompt: the system's words, the messages before, and the message now.
 
-What only looks like text to us must not reach a model as JSON: providers' own messages and content are refused in words.
+Data that only looks like text to us must not reach a model as JSON: providers' own messages and content are refused in words.
 Never here: where content parts are kept, what is sent.
 """
 
@@ -68,12 +68,12 @@ def message(said_: Mapping[str, Any]) -> Given:
 
 
 def is_said(given: Any) -> bool:
-    """Whether `given` is a content part, or a list with one."""
+    """True if `given` is a content part, or a list with one."""
     return is_part(given) or (isinstance(given, list | tuple) and any(map(is_part, given)))
 
 
 def said(given: Any) -> Given:
-    """What a person says; data that is no text and no part goes as JSON. Raises InvalidInput."""
+    """Return a person's message; data that is no text and no part goes as JSON. Raises InvalidInput."""
     if not is_said(given):
         return (as_text(given),)
     pieces = given if isinstance(given, list | tuple) else [given]
@@ -93,7 +93,7 @@ def _part(given: Any) -> Image | Audio | Document:
 
 
 def _messages(messages: Any) -> list[ModelTurn | Given]:
-    """Those of a conversation. Raises InvalidInput."""
+    """Return the messages of a conversation. Raises InvalidInput."""
     try:
         chat = Chat.model_validate({"messages": msgspec.json.decode(encode(messages))})
     except ValidationError as problem:
@@ -121,7 +121,7 @@ def as_text(part: Any) -> str:
 
 
 def _content(part: Any) -> str | None:
-    """What providers' own content this is, if it is: a list of messages, or an image among them; else None."""
+    """Return the name of a provider's own content, if this is some: a list of messages, or an image among them; else None."""
     if isinstance(part, bytes | bytearray):
         return "raw bytes"
     for each in part if isinstance(part, list | tuple) else (part,):

@@ -42,7 +42,7 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class CachedAnswers:
-    """Those to one prompt, of one model."""
+    """The cached answers to one prompt, of one model."""
 
     def __init__(self, journal: StepJournal, locks: SharedLocks, cache: SemanticCache, request: ModelRequest) -> None:
         self._journal = journal

@@ -47,7 +47,7 @@ class Held:
 
 
 class SharedLocks:
-    """Those of one attempt."""
+    """The locks of one attempt."""
 
     def __init__(self, journal: StepJournal) -> None:
         self._journal = journal
@@ -101,7 +101,7 @@ class SharedLocks:
         await self._journal.attempt.patiently(lambda: values.unlock(self._journal.tenant, *held.name, fence))
 
     async def take(self, held: Held) -> bool:
-        """Whether the lock was taken in time."""
+        """Return True if the lock was taken in time."""
         if (turn := certain()) is not None:
             await turn
         attempt, tenant = self._journal.attempt, self._journal.tenant
@@ -130,7 +130,7 @@ class SharedLocks:
 
     def too_late(self, held: Held, path: Path | None) -> OperationFailed:
         space, key = held.name
-        message = f"The lock on {key!r} of {space!r} was somebody else's for {held.wait_s:g} s. Nothing was done under it."
+        message = f"The lock on {key!r} of {space!r} was held by another for {held.wait_s:g} s. Nothing was done under it."
         return OperationFailed(message, error=self._journal.error(TIMEOUT, message, retryable=True), path=path)
 
     def around(self, space: str, key: str) -> Held | None:

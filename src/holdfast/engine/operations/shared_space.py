@@ -51,7 +51,7 @@ Evict: TypeAlias = Callable[[], Awaitable[tuple[str, ...]]]
 
 
 class Kept(NamedTuple):
-    """What is kept of the engine's own: a value of which only the latest version stays, and by what it is found."""
+    """A value of the engine's own, of which only the latest version stays, and its index."""
 
     value: Any
     found_by: SharedIndex
@@ -182,7 +182,7 @@ class SharedSpace:
         return _come_to(known, path)
 
     async def versions(self, key: str) -> list[SharedValue]:
-        """Those that are kept, the latest last, as of now."""
+        """Return the versions that are kept, the latest last, as of now."""
         tenant, space = self._journal.tenant, self._space
         rule.expect_name("key", key)
         found = await self._journal.attempt.patiently(lambda: self._values.versions(tenant, space, key))
@@ -209,7 +209,7 @@ class SharedSpace:
         await self._write(_Write(key, {"drop": key}, decide, None, "last_write", gone=True, keep=0), None)
 
     async def search(self, query: SharedIndex | None, limit: int) -> Sequence[SharedFound]:
-        """What is found in the space, as of now."""
+        """Return what is found in the space, as of now."""
         tenant, space = self._journal.tenant, self._space
         return await self._journal.attempt.patiently(lambda: self._values.search(tenant, space, query, limit))
 

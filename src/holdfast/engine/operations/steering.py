@@ -1,6 +1,6 @@
-"""What was said to an agent while it was at work, as its next model call is told it.
+"""Messages to an agent while it was at work, as its next model call gets them.
 
-Never here: who says something (engine.background.dialogue), what may be read where (core.rules.messages).
+Never here: who sends them (engine.background.dialogue), what may be read where (core.rules.messages).
 """
 
 from __future__ import annotations

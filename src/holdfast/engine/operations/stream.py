@@ -1,7 +1,7 @@
-"""What a step says while it runs: values that go to the end of a stream of its run, each once.
+"""Values that a step writes while it runs: each goes to the end of a stream of its run, once.
 
-A value is known by its place in the code, and what a model is told in answer to a request by that request: so code that runs
-again writes nothing again. Never here: the way to the store (stream_writer), who reads it.
+A value is known by its place in the code, and a reply to a model's request by that request: so code that runs again writes
+nothing again. Never here: the way to the store (stream_writer), who reads it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Stream:
     async def __aexit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """What was written is in the store."""
+        """Wait until everything written is in the store."""
         if kind is None:
             await tell_rest(self._journal, self._name.stream)
             await self._journal.attempt.services.streams.flushed()
@@ -90,7 +90,7 @@ async def tell_rest(journal: StepJournal, stream: str) -> None:
 
 
 async def tell_result(journal: StepJournal, call: CallId | None, reply: ToolReply, message: str) -> ToolReply:
-    """What a model is told in answer to a request of `call`; those who watch are told too, unless nobody heard the call."""
+    """Return a model's reply to a request of `call`; readers get it too, unless none of them got the call."""
     if call is None:
         return reply
     payloads, after = journal.attempt.services.payloads, (await journal.attempt.state()).seq

@@ -1,6 +1,6 @@
-"""What becomes of what a model asks for: a tool is called, a workflow is run as a child, the conversation is handed over.
+"""Requests of a model, carried out: a tool is called, a workflow is run as a child, the conversation is handed over.
 
-Each request of a reply gets a reply of its own before anything else is said. Never here: asking models (conversation), how a
+Each request of a reply gets a reply of its own before anything else follows. Never here: asking models (conversation), how a
 tool is called (the executor).
 """
 
@@ -47,7 +47,7 @@ _TOLD_TO_THE_MODEL: Final = frozenset({TOOL, SCHEMA, DENIED, REJECTED, VALIDATIO
 
 
 class Handed(NamedTuple):
-    """What came of handing a conversation over: the other agent's answer, and what the first one is told."""
+    """The result of handing a conversation over: the other agent's answer, and the message for the first one."""
 
     answer: Any
     turn: ToolTurn
@@ -55,7 +55,7 @@ class Handed(NamedTuple):
 
 
 def spec(offered: Offered) -> ToolSpec:
-    """What a model is told of what it may ask for."""
+    """Return the description of an offer for a model."""
     if isinstance(offered, ClientTool):
         return ToolSpec(offered.name, f"{_OF_CLIENT} {offered.description}".strip(), offered.schema)
     if isinstance(offered, Tool | MemoryTool):
@@ -83,7 +83,7 @@ async def replies(
     to_answers: str,
     tell: Tell,
 ) -> ToolTurn:
-    """What became of one turn's requests: those for tools run at the same time, answers among them are sent back."""
+    """Return the replies to one turn's requests: tools run at the same time, answers among the requests are sent back."""
     answers = [request for request in reply.tool_requests if request not in wanted]
     if reply.answer is not None:
         answers.append(reply.answer)
@@ -132,7 +132,7 @@ async def _tool_reply(context: StepContext, request: ToolRequest, offered: Mappi
 
 
 def _key(tool: Offered | None, arguments: Any) -> tuple[str | None, Unique]:
-    """What an effect that names itself is called; what does not fit is refused by the call."""
+    """Return the name of an effect that names itself; the call refuses what does not fit."""
     if not isinstance(tool, EffectStep) or tool.key is None:
         return None, "run"
     try:
@@ -178,7 +178,7 @@ async def hand_over(
 
 
 def _message(turn: Turn) -> Message | None:
-    """What was said in a turn, in words; None where nothing was."""
+    """Return the message of a turn, in words; None if it has none."""
     match turn:
         case UserTurn(text=text, parts=pieces):
             words = "\n\n".join(piece for piece in (text, *pieces) if isinstance(piece, str) and piece)

@@ -1,6 +1,6 @@
-"""Which version of its code a step goes on with at a place, so that new code stands beside runs begun with the old.
+"""The version of its code that a step goes on with at a place, so that new code stands beside runs begun with the old.
 
-Never here: what the versions do (the user's code), changes that nobody has announced (divergence).
+Never here: what the versions do (the user's code), changes without a version (divergence).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from holdfast.engine.attempts.journal import StepJournal
 
 
 class Versions:
-    """Those that one attempt was told."""
+    """The versions that one attempt was given."""
 
     def __init__(self, journal: StepJournal) -> None:
         self._journal = journal

@@ -29,7 +29,7 @@ _EVERYTHING: Final = Lanes()
 
 
 class Catalog:
-    """Those of one process, by the hash of their graphs."""
+    """The workflows of one process, by the hash of their graphs."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class Catalog:
 
     @property
     def scripts(self) -> list[str]:
-        """What a process that runs the scripts of these workflows is able to, as that is called."""
+        """Return the abilities of a process that runs the scripts of these workflows, by their names."""
         return [scripts_of(hash_) for hash_, workflow in self.workflows.items() if workflow.graph.has_scripts]
 
     def lacking(self, workflow: Workflow) -> list[str]:
@@ -238,7 +238,7 @@ class Catalog:
 
     @property
     def runnable(self) -> list[str]:
-        """What a session of this process says that it can run."""
+        """Return the workflows that a session of this process reports as runnable."""
         return [*self.workflows, *[ANY_YAML] * self.adopts]
 
     @property
@@ -248,7 +248,7 @@ class Catalog:
         return tuple(Loaded(definition.name, definition.version, hash_) for hash_, definition in definitions)
 
     def is_here(self, found: DueRun | Unplaced | RunRow) -> bool:
-        """Whether a run is of a workflow that this process has, and of its lane."""
+        """True if a run is of a workflow that this process has, and of its lane."""
         workflow = self.workflows.get(found.graph_hash)
         return workflow is not None and self.lanes.of(workflow.name, found.tenant, found.started_by) == self.lane
 

@@ -37,7 +37,7 @@ _ACCEPT: Final = {"image": "image/*", "audio": "audio/*", "document": "applicati
 
 
 class Contents:
-    """Those of one process's runs."""
+    """The content parts of one process's runs."""
 
     def __init__(self, payloads: Payloads, rules: FetchRules) -> None:
         self._payloads = payloads
@@ -124,7 +124,7 @@ class Contents:
 
 
 def _of_host(host: str, problem: ToolFailed) -> ToolFailed:
-    """What is said where a part was not read. Whoever may name any host is not told which names there are inside."""
+    """Return the error for a part that was not read. A caller who may name any host does not learn which names exist inside."""
     if fact(problem, "no_address") is not True or is_number(host):
         return problem
     return ToolFailed(
@@ -135,7 +135,7 @@ def _of_host(host: str, problem: ToolFailed) -> ToolFailed:
 
 
 def _called(kind: str, reply: Reply) -> str | None:
-    """What a server calls a text. Of anything else the bytes say what it is."""
+    """Return the media type that a server gives a text. For anything else the bytes decide."""
     said = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     return said if kind == "document" and said.startswith(("text/", "application/json", "application/xml")) else None
 

@@ -86,7 +86,7 @@ class Envelope(NamedTuple):
 
     @property
     def stands(self) -> bool:
-        """Whether it counts although nobody waits for it any more: the truth about money and effects does."""
+        """True if it counts although nothing waits for it any more: facts about money and effects do."""
         return self.told.cancelled() and isinstance(self.command, CallCommand)
 
 
@@ -94,8 +94,8 @@ Answer = tuple[Envelope, list[Event] | HoldfastError]
 
 
 class Answers(NamedTuple):
-    """What the envelopes of a delivery are answered, once all of it is durable; the events of all, in which trace each came to
-    be, and how many steps they start, those left out that were placed: slots are kept for them already."""
+    """The answers to the envelopes of a delivery, once all of it is durable; the events of all, each with its trace; and how
+    many steps they start, without placed ones: slots are kept for them already."""
 
     each: list[Answer]
     events: list[Event]
@@ -129,7 +129,7 @@ class Delivery:
         self.taken: dict[EffectKey, Taken] = {}
 
     def heeds(self, problem: BaseException) -> bool:
-        """Whether it is to be tried once more, knowing of `problem`."""
+        """Return True if it is to be tried once more, knowing of `problem`."""
         match problem:
             case SeqConflict():
                 self.conflicts += 1
@@ -157,7 +157,7 @@ class Delivery:
                 return False
 
     def is_spoilt_by(self, problem: BaseException) -> bool:
-        """Whether one of several may have spoilt it for the others, so that each is to be decided by itself."""
+        """True if one of several may have spoilt it for the others, so that each is decided by itself."""
         if len(self.envelopes) < 2:
             return False
         if isinstance(problem, OverLimit):
@@ -166,7 +166,7 @@ class Delivery:
 
     @property
     def starts(self) -> bool:
-        """Whether it begins its run."""
+        """True if it begins its run."""
         return any(isinstance(each.command, StartRun) for each in self.envelopes)
 
     @property
@@ -175,7 +175,7 @@ class Delivery:
 
     @property
     def is_patient(self) -> bool:
-        """Whether somebody sent it who can do nothing else than wait."""
+        """True if its sender can do nothing but wait."""
         return any(isinstance(each.command, OF_ATTEMPTS) for each in self.envelopes)
 
     @property
@@ -217,8 +217,8 @@ class Delivery:
 
 
 def _take_up(shortages: dict[str, Shortage], state: State, events: list[Event]) -> None:
-    """What these events take of the little that is left in scopes, the next envelope cannot have. Who has lent keeps as much,
-    which the next cannot borrow either."""
+    """Take up what these events use of the little that is left in scopes: the next envelope cannot have it. A lender keeps as
+    much, which the next cannot borrow either."""
     for posting in postings(state, events):
         if (known := shortages.get(posting.scope)) is not None:
             left = known.left - posting.total + posting.limit_change - posting.lends

@@ -1,6 +1,6 @@
-"""What a process does besides, because something was committed: so many at a time, each of them in a task of its own.
+"""Background tasks of a process after commits: a bounded number at a time, each in a task of its own.
 
-None of it is load-bearing. What fails, or is one too many, is left undone, and found in the store by who looks there. Never
+None of it is load-bearing. A task that fails, or is one too many, is left undone, and found in the store by a later look. Never
 here: what is done.
 """
 
@@ -23,7 +23,7 @@ _LAST_WORDS_S: Final = 5.0
 
 
 class Errands:
-    """Those of one process."""
+    """The background tasks of one process."""
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
@@ -33,11 +33,11 @@ class Errands:
         self._left = False
 
     def __bool__(self) -> bool:
-        """Whether anything is under way."""
+        """True if anything is under way."""
         return bool(self._tasks)
 
     def take_left(self) -> bool:
-        """Whether something was left undone since this was asked last."""
+        """Return True if something was left undone since the last call."""
         left, self._left = self._left, False
         return left
 

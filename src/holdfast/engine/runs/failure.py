@@ -97,7 +97,7 @@ def _class(said: Any) -> str:
 
 
 def message_of(problem: BaseException) -> str:
-    """What happened and, for an error of the user's own code, where."""
+    """Return what happened and, for an error of the user's own code, where."""
     problem = bare(problem)
     if members(problem):
         return joined([message_of(each) for each in leaves(problem)])[:MOST_MESSAGE]

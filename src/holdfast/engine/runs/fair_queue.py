@@ -52,7 +52,7 @@ class FairQueue:
         runs.append(run)
 
     def next(self) -> RunId:
-        """Whose turn it is; it waits no more. Raises IndexError where nobody waits."""
+        """Return the run whose turn it is; it waits no more. Raises IndexError if none waits."""
         tag, _, tenant = heapq.heappop(self._turns)
         runs = self._tenants[tenant]
         run = runs.popleft()

@@ -1,7 +1,7 @@
-"""What keeps this process from going on with its runs: a store or a place for payloads that does not take what they say.
+"""Obstacles that keep this process from going on with its runs: a store or a place for payloads that does not take their
+results.
 
-It is logged, not too often, and told to those who ask about the run, by way of what the session says of itself. Never
-here: trying again.
+They are logged, not too often, and shown with the run by way of the session's report. Never here: trying again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What jobs print, on its way into the store: the beginning and the end of each attempt, in pieces, off the way of runs.
+"""Output of jobs on its way into the store: the beginning and the end of each attempt, in pieces, off the way of runs.
 
-Lines come at any speed and are written once a second, so what a worker printed in its last second dies with it. Nothing
-waits for the store: while it is away, the oldest of what it has not got is given up. Never here: masking, a screen.
+Lines come at any speed and are written once a second, so the output of a worker's last second dies with it. Nothing waits for
+the store: while it is away, the oldest unwritten output is given up. Never here: masking, a screen.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class JobLog:
-    """What one attempt of a job prints."""
+    """The output of one attempt of a job."""
 
     def __init__(self, logs: JobLogWriter, run: RunId, job: str, attempt: int, tenant: str) -> None:
         self._logs = logs
@@ -67,7 +67,7 @@ class JobLog:
 
 
 class JobLogWriter:
-    """Those of one process."""
+    """The writer of job output of one process."""
 
     def __init__(self, job_logs: JobLogs, clock: Clock) -> None:
         self._stored = job_logs

@@ -56,7 +56,7 @@ class Heard(NamedTuple):
 
 
 class News:
-    """What a look has found of a run. The pieces were there before the events were asked for."""
+    """The result of a look at a run. The pieces were read before the events."""
 
     def __init__(self, events: Sequence[Heard], chunks: Sequence[Chunk]) -> None:
         self.events = events
@@ -64,7 +64,7 @@ class News:
         self._told: dict[str, tuple[Sequence[Told], Follower]] = {}
 
     def told_to(self, follower: Follower) -> tuple[Sequence[Told], Follower]:
-        """What it tells somebody, and where he stands then: once for all who stand where he does."""
+        """Return what a reader gets of it, and the reader's place then: computed once for all readers at the same place."""
         found = self._told.get(follower.place)
         if found is None:
             then = follower.copy()
@@ -90,7 +90,7 @@ class Listener:
         self._more.set()
 
     async def news(self) -> News | None:
-        """What comes next; None where he is behind."""
+        """Return what comes next; None if the reader is behind."""
         while not self._news and not self.is_behind:
             self._more.clear()
             await self._more.wait()
@@ -113,7 +113,7 @@ class Feed:
 
 
 class Listening:
-    """Those who watch in one process."""
+    """The readers of runs in one process."""
 
     def __init__(self, store: Store, payloads: Payloads, clock: Clock) -> None:
         self._streams, self._log, self._views = store.streams, store.log, store.views
@@ -133,7 +133,7 @@ class Listening:
     async def listen(
         self, run: RunId, tenant: str, follower: Follower, *, follow: bool, mute: bool = False
     ) -> AsyncGenerator[Told, None]:
-        """What is told to one who watches a run, with `follow` until it has ended. `mute`: not what there is already."""
+        """Yield what a reader of a run gets, with `follow` until it has ended. `mute` leaves out what is there already."""
         if not follow:
             async for told in self._there(follower, run, tenant):
                 yield told
@@ -158,7 +158,7 @@ class Listening:
             self._end(run, listener)
 
     async def cursor_at(self, run: RunId, source: str, offset: int) -> Cursor:
-        """Where somebody stands who wants to hear of one source, from an offset on; a negative one counts from the end of what
+        """Return the place of a reader who wants one source, from an offset on; a negative one counts from the end of what
         there is now."""
         if offset < 0:
             if is_call(source):
@@ -169,7 +169,7 @@ class Listening:
 
     @property
     def is_looking(self) -> bool:
-        """Whether the store is asked."""
+        """True if the store is asked."""
         return self._looking is not None and not self._looking.done()
 
     def nudge(self) -> None:
@@ -184,7 +184,7 @@ class Listening:
     # --- What there is ------------------------------------------------------------------------------------------------
 
     async def _there(self, follower: Follower, run: RunId, tenant: str) -> AsyncIterator[Told]:
-        """What is in the store by now."""
+        """Yield what is in the store by now."""
         known = {StreamName(run, source): size for source, size in follower.cursor.told.items()}
         while True:
             was_over = follower.is_over
@@ -237,7 +237,7 @@ class Listening:
         try:
             value = await self._payloads.value(payload, tenant)
         except HoldfastError as problem:
-            log.warning("holdfast: what a model said cannot be read, and is told to nobody who watches: %s", problem)
+            log.warning("holdfast: the text of a model cannot be read, and is left out of streams: %s", problem)
             return None, {}
         if isinstance(value, list):  # what a cache had
             return (value[0]["reply"]["text"] if value else None), {}
@@ -366,8 +366,8 @@ class Listening:
 
 
 def _is_known(feed: Feed, chunk: Chunk) -> bool:
-    """Whether the source of a piece was heard of: of a call the event comes first that began it, and a result is told after
-    the reply that it is an answer to."""
+    """True if the source of a piece is known: of a call the event that began it comes first, and a result comes after the reply
+    that it answers."""
     stream = chunk.name.stream
     return stream != TOOLS if not is_call(stream) else call_of(stream) in feed.open
 

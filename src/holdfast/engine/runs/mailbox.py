@@ -63,7 +63,7 @@ def _payloads_in(kind: type[Event]) -> tuple[str, ...]:
 
 
 class RunHistory:
-    """That of one run, and how much of it lies behind its latest snapshot."""
+    """The history of one run, and how much of it lies behind its latest snapshot."""
 
     def __init__(self, run: RunId, log: Log) -> None:
         self._run = run
@@ -112,7 +112,7 @@ class RunHistory:
                     self._tail_bytes += len(payload.json)
 
     def snapshot_pays(self, state: State, graph: Graph) -> bool:
-        """Whether the tail outweighs the last snapshot, so that a resume costs the same however long the history is."""
+        """True if the tail outweighs the last snapshot, so that a resume costs the same however long the history is."""
         tail = state.seq - self._snapshot_seq
         return tail >= graph.definition.snapshot_every and self._tail_bytes >= self._snapshot_bytes and not state.ended
 
@@ -124,7 +124,7 @@ class RunHistory:
 
 
 class Decision(NamedTuple):
-    """What a delivery comes to. Without an append, nothing has happened."""
+    """The result of a delivery. Without an append, nothing has happened."""
 
     answers: Answers
     state: State
@@ -136,11 +136,11 @@ class Decision(NamedTuple):
 
 
 class Starter(Protocol):
-    """Who starts steps in this process."""
+    """The starter of steps in this process."""
 
     def worker(self, run: RunId, graph: Graph, *, freed: int) -> Worker | None:
-        """Who may start steps of such a run here, which of them were placed, and how many others: `freed` more than there
-        are free slots."""
+        """Return the worker that may start steps of such a run here, with those that were placed and the number of others:
+        `freed` more than there are free slots."""
         ...
 
     def place(self, state: State, room: int) -> frozenset[StepId]:
@@ -157,7 +157,7 @@ class Starter(Protocol):
 
 
 class Runtime(Protocol):
-    """What a mailbox needs of the process around it."""
+    """The needs of a mailbox from the process around it."""
 
     log: Log
     flush: Flush
@@ -250,7 +250,7 @@ class Mailbox:
 
     @property
     def busy(self) -> bool:
-        """Whether something is being decided, is on its way to the disk, or waits for its turn."""
+        """True if something is being decided, is on its way to the disk, or waits for its turn."""
         return self._has_turn or self._in_flight or self._task is not None
 
     @property
@@ -326,8 +326,8 @@ class Mailbox:
         return Delivery([self._envelopes.popleft() for _ in range(count)])
 
     def _is_ready(self, delivery: Delivery) -> bool:
-        """Whether all is in memory that it takes to decide. A command from outside needs the latest that others have
-        committed: what it is refused for, or finds done already, must be so now. (An append says so by itself.)"""
+        """True if all that a decision needs is in memory. A command from outside needs the latest that others have committed: a
+        reason to refuse it, or to find it done already, must hold now. (An append checks that itself.)"""
         if self.state is None and delivery.starts:
             self.state = State()
         state, graph = self.state, self.graph
@@ -453,7 +453,7 @@ class Mailbox:
     # --- Deciding -----------------------------------------------------------------------------------------------------
 
     def _decide(self, delivery: Delivery) -> Decision:
-        """What it comes to."""
+        """Return the decision."""
         state, graph, starter = self.state, self.graph, self._runtime.starter
         assert state is not None
         assert graph is not None
@@ -478,7 +478,7 @@ class Mailbox:
         return Decision(answers, state, append, placed, max(0, started - freed))
 
     def _place(self, state: State, events: list[Event], worker: Worker | None, started: int) -> Worker | None:
-        """Who starts, in the same append, the steps that have just become ready and for which there is a place at once."""
+        """Return the worker that starts, in the same append, the steps that have just become ready and have a place at once."""
         starter = self._runtime.starter
         if starter is None or worker is None or not state.unplaced:
             return None
@@ -493,7 +493,7 @@ def _waits_for_place(event: Event) -> bool:
 
 
 def _linger(envelopes: Sequence[Envelope]) -> bool:
-    """Whether what follows from all of them is about to come too; the latest mostly says it."""
+    """True if the consequence of all of them is about to arrive too; the latest mostly shows it."""
     return envelopes[-1].lingers and all(each.lingers for each in envelopes)
 
 

@@ -35,10 +35,10 @@ would come after them."""
 
 
 class Work(Protocol):
-    """What a process does while its session lives."""
+    """Work of a process while its session lives."""
 
     def report(self, session: SessionId) -> Report:
-        """What the process says of itself."""
+        """Return the process's report about itself."""
         ...
 
     def session_held(self) -> None:
@@ -76,13 +76,13 @@ class Membership:
         """Ends as soon as more is known of the session."""
 
     def alive(self, session: SessionId | None = None) -> bool:
-        """Whether this process holds a lease and, where `session` is given, still the one of that name."""
+        """True if this process holds a lease and, if `session` is given, still the one of that name."""
         held = self.session
         return held is not None and session in (None, held) and self.broken is None and self._sessions.alive(held)
 
     @property
     def may_begin(self) -> bool:
-        """Whether something may begin here, under the session that there is."""
+        """True if something may begin here, under the session that there is."""
         return not self.closing and self.alive()
 
     async def keeps(self, session: SessionId | None) -> bool:

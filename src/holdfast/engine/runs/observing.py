@@ -65,7 +65,7 @@ _CALL_ENDS: Final[Mapping[type[Event], tuple[CallKind, CallOutcome]]] = {
 
 
 class Observers:
-    """Those of one process; false where there are none."""
+    """The observers of one process; false if there are none."""
 
     def __init__(self, observers: Sequence[Observer] = ()) -> None:
         self._observers = tuple(observers)
@@ -85,7 +85,7 @@ class Observers:
                     raise
                 if not any(each is observer for each in self._faulty):
                     self._faulty.append(observer)
-                    log.exception("holdfast: an observer has failed. It is told on; more of its errors are not logged.")
+                    log.exception("holdfast: an observer has failed. It is still notified; more of its errors are not logged.")
 
     def committed(self, events: Sequence[Event], state: State, *, own: bool) -> None:
         """Events of a run are durable; `own` ones were decided here."""
@@ -102,7 +102,7 @@ NOBODY: Final = Observers()
 
 
 def _began(event: Event, s: State) -> Observation | None:
-    """What began with an event of the commit that led to this state."""
+    """Return what began with an event of the commit that led to this state."""
     about = (s.run, s.tenant, s.workflow, s.at_ms)
     match event:
         case ev.RunStarted():
@@ -122,7 +122,7 @@ def _began(event: Event, s: State) -> Observation | None:
 
 
 def _ended(event: Any, s: State) -> Observation | None:
-    """What ended with it."""
+    """Return what ended with it."""
     about = (s.run, s.tenant, s.workflow, s.at_ms)
     error: ErrorRecord | None = getattr(event, "error", None)
     if (outcome := _RUN_ENDS.get(type(event))) is not None:

@@ -24,7 +24,7 @@ _PARTING_S: Final = 1.0
 
 
 class OutsideCalls:
-    """Those of one process."""
+    """The calls outside of one process."""
 
     def __init__(self, clock: Clock, give_up: Callable[[BaseException], None]) -> None:
         """`give_up` is told of an outcome that the store did not take: a process that lives keeps its calls open for ever,

@@ -58,7 +58,7 @@ class Payloads:
         return inline if inline is not None else await self.put(encoded, tenant, now_ms, storage)
 
     def inline(self, encoded: bytes, storage: Storage | None = None) -> Payload | None:
-        """What `clean` made of a value, inside an event; None where it belongs into the blob store."""
+        """Return the result of `clean` as a payload inside an event; None if it belongs into the blob store."""
         if len(encoded) <= INLINE_BYTES and (storage != "s3" or self._blobs is self._table):
             return Payload(json=msgspec.Raw(encoded))
         return None

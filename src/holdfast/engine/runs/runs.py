@@ -62,12 +62,12 @@ class Subscriber(Protocol):
         ...
 
     def needs(self, mailbox: Mailbox) -> bool:
-        """Whether its run is to stay in memory."""
+        """True if its run is to stay in memory."""
         ...
 
 
 class Runs:
-    """Those of one process. What is lost with it is found again by the sweep."""
+    """The runs of one process. The sweep finds again what is lost with it."""
 
     def __init__(
         self, log: Log, store_clock: StoreClock, clock: Clock, ids: Ids, catalog: Catalog, observers: Observers = NOBODY
@@ -148,7 +148,7 @@ class Runs:
 
     @asynccontextmanager
     async def watch(self, run: RunId, met: Callable[[State], bool], *, at_end: bool = False) -> AsyncIterator[Watcher]:
-        """What is set when the run may have come to where `met` holds; `at_end`, if that cannot be before it has ended."""
+        """Return an event that is set when `met` may hold of the run; `at_end`, if that cannot be before the run has ended."""
         watcher = Watcher(met, at_end=at_end)
         self._watchers.setdefault(run, {})[watcher] = None
         try:
@@ -184,7 +184,7 @@ class Runs:
 
     @property
     def busy(self) -> bool:
-        """Whether something is being decided, or is on its way to the store."""
+        """True if something is being decided, or is on its way to the store."""
         return any(box.busy for box in self._mailboxes.values())
 
     def known(self, run: RunId) -> State | None:
@@ -193,7 +193,7 @@ class Runs:
         return box.state if box is not None else None
 
     def has_any_of(self, graph_hash: str) -> bool:
-        """Whether a run of that workflow is in memory."""
+        """True if a run of that workflow is in memory."""
         return any(box.graph is not None and box.graph.hash == graph_hash for box in self._mailboxes.values())
 
     def take_unknown_commits(self) -> list[RunId]:
@@ -254,7 +254,7 @@ class Runs:
         self._closing = True
 
     async def aclose(self) -> None:
-        """What was just handed over, or became doubtful, is still on its way to the store: give it a while."""
+        """Close, after a while for what was just handed over, or became doubtful, and is still on its way to the store."""
         self.keep()
         try:
             async with asyncio.timeout(_LAST_WORDS_S):

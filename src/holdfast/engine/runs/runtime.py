@@ -1,4 +1,4 @@
-"""What every process that works on a store has, also one that only leads, or asks: runs, workflows, a membership.
+"""The parts that every process on a store has, also one that only leads or asks: runs, workflows, a membership.
 
 Never here: executing a step.
 """

@@ -59,14 +59,15 @@ async def workflow_of(runtime: Runtime, tenant: str, name: str) -> Workflow | St
 
 
 async def scopes_of_run(store: Store, tenant: str, name: str | None, agent: str | None, graph: Graph) -> tuple[str, ...]:
-    """Those of a run that spends as `agent`, except in nodes that have an agent of their own. Raises InvalidInput."""
+    """Return the scopes of a run that spends as `agent`, except in nodes that have an agent of their own. Raises
+    InvalidInput."""
     if (name is None) != (agent is None):
         raise InvalidInput("A run counts in a team budget as an agent: give team_budget and agent, or none of both.")
     return await shared_scopes(store, tenant, name, () if agent is None else (agent, *agents_of(graph)))
 
 
 def agents_of(graph: Graph) -> set[str]:
-    """Those that its nodes name."""
+    """Return the agents that its nodes name."""
     return {agent for node in graph.nodes.values() if (agent := node.options.get("agent")) is not None}
 
 

@@ -1,8 +1,8 @@
-"""What the runs of one process say meanwhile, on its way into the store: in batches, beside the commits of runs.
+"""Streams of the runs of one process on their way into the store: in batches, beside the commits of runs.
 
-The first piece after a pause is written at once, what comes while it is on its way goes together. Most of the time is left to
-others: on SQLite they share the one who writes. While the store is away a model's text gathers here, which is no longer than
-its reply, and user code waits as soon as too much of what it wrote does. Never here: masking, reading.
+The first piece after a pause is written at once; pieces that arrive meanwhile go together. Most of the time is left to others:
+on SQLite they share the one writer. While the store is away a model's text gathers here, which is no longer than its reply, and
+user code waits as soon as too much of its own text does. Never here: masking, reading.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ log = logging.getLogger("holdfast")
 
 
 class _Text:
-    """What came of a text and is not on its way yet."""
+    """The part of a text that is not on its way yet."""
 
     def __init__(self, first: int, tenant: str) -> None:
         self.first = first
@@ -55,7 +55,7 @@ class _Text:
 
 
 class StreamWriter:
-    """That of one process."""
+    """The writer of one process."""
 
     def __init__(self, streams: Streams, clock: Clock, on_written: Callable[[], None] = lambda: None) -> None:
         """`on_written` is called when something is there that was not."""

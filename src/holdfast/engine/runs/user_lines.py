@@ -1,4 +1,4 @@
-"""Where the user's own code is: the line that runs, and the line at which a coroutine waits.
+"""Places in the user's own code: the line that runs, and the line at which a coroutine waits.
 
 Never here: the places of an exception that was raised (authoring.trace).
 """

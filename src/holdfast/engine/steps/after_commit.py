@@ -1,4 +1,4 @@
-"""What a commit has a process that executes do beside its attempts: ask the guards that must speak, outside of any decision,
+"""Work of an executing process after a commit, beside its attempts: ask the guards that must answer, outside of any decision,
 and send a tick to a run that falls due so soon that a sweep would come late.
 
 Never here: what follows from it, when a guard is asked, what falls due, what a tick finds (core has all four).
@@ -38,7 +38,7 @@ log = logging.getLogger("holdfast")
 
 
 class Reminders:
-    """Those of one process, one for each run at most."""
+    """The reminders of one process, one for each run at most."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -93,7 +93,7 @@ class GuardJudge:
         return bool(self._judging)
 
     def __contains__(self, run: RunId) -> bool:
-        """Whether the guards of a run are being asked."""
+        """True if the guards of a run are being asked."""
         return run in self._judging
 
     def committed(self, mailbox: Mailbox, state: State) -> None:
@@ -155,7 +155,7 @@ class GuardJudge:
             return self._broken(question, text_of(problem))
 
     def _broken(self, question: Question, why: str) -> Verdict:
-        """What counts as said by a guard that could not speak."""
+        """Return the verdict that counts for a guard that failed to answer."""
         message = self._payloads.redact(f"The guard {question.guard!r} broke: {why}")
         node = question.target or node_of(question.step)
         error = ErrorRecord(node, GUARD, message, False, self._now_ms())
@@ -163,7 +163,7 @@ class GuardJudge:
 
 
 def _asks(state: State) -> bool:
-    """Whether guards are to be asked before the run goes on."""
+    """True if guards are to be asked before the run goes on."""
     return bool(state.asked) and not state.phase and not state.ended
 
 

@@ -168,7 +168,7 @@ async def _lent(attempt: Attempt) -> list[tuple[DeclaredPool, int]]:
 
 
 def _learn(attempt: Attempt, lent: Collection[DeclaredPool]) -> None:
-    """What it has used of pools is what steps of its node are thought to take from now on."""
+    """Learn from its use of pools how much steps of its node are expected to take from now on."""
     used = [*(reported(attempt.reports, lent) if attempt.pace is None else attempt.pace.uses())]
     if used:
         workflow = attempt.graph.definition.name
@@ -176,7 +176,7 @@ def _learn(attempt: Attempt, lent: Collection[DeclaredPool]) -> None:
 
 
 def _expect_patch(attempt: Attempt, output: Payload) -> None:
-    """What the workflow's typed state does not take fails its step. Raises SchemaMismatch."""
+    """Check the patch of an output against the workflow's typed state. Raises SchemaMismatch, which fails the step."""
     model, strategies = attempt.state_model, attempt.graph.definition.state
     assert model is not None
     if output.blob is not None:
@@ -194,7 +194,7 @@ def _expect_patch(attempt: Attempt, output: Payload) -> None:
 
 
 async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> cmd.Command | None:
-    """How the attempt ended, as a command; None if its last operation said it all."""
+    """Return the end of the attempt, as a command; None if its last operation already carried it."""
     node = attempt.graph.node(attempt.name)
     limit_s = node.timeout_s if node is not None else None
     try:

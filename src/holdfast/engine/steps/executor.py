@@ -133,7 +133,7 @@ class Executor:
 
     @property
     def room(self) -> int:
-        """How many more steps could be begun here, those that wait already left out."""
+        """Return how many more steps could begin here, without those that wait already."""
         if self._membership.closing or self._membership.broken is not None:
             return 0
         return max(0, self._free - len(self._slot_queue))
@@ -175,7 +175,7 @@ class Executor:
         await self._membership.widen()
 
     def report(self, session: SessionId, free: int = 0, taken: int = 0) -> Report:
-        """What this process says of itself."""
+        """Return this process's report about itself."""
         return Report(
             session,
             self._catalog.able,
@@ -191,23 +191,23 @@ class Executor:
         )
 
     def places(self, state: State) -> bool:
-        """Whether this process places the run's steps, and no leader has to."""
+        """True if this process places the run's steps, and no leader has to."""
         return self._membership.works and self.placing.places and state.graph_hash in self._catalog
 
     def may_place(self, state: State) -> bool:
-        """Whether a step of the run that waits for a place may get one by itself: others see to it, or nothing is known here
-        for which it never could."""
+        """True if a step of the run that waits for a place may get one by itself: others see to it, or nothing is known here
+        that rules it out."""
         return may_be_placed(state) and (not self.places(state) or self.placing.may_place(state))
 
     @property
     def working(self) -> int:
-        """How many attempts run here."""
+        """Return how many attempts run here."""
         return self.slots.working
 
     @property
     def at_work(self) -> bool:
-        """Whether anything is still under way: an attempt, here or at a connected worker, a call or a function that its
-        attempt has left behind, a guard, something that is being decided or is on its way to the store."""
+        """True if anything is still under way: an attempt, here or at a connected worker, a call or a function that its attempt
+        has left behind, a guard, something that is being decided or is on its way to the store."""
         under_way = self._attempts or self.services.calls or self._guards or self.services.threads.abandoned
         return bool(under_way) or self._runs.busy
 
@@ -226,7 +226,7 @@ class Executor:
         self._runs.notify()
 
     def wants(self, run: RunId) -> bool:
-        """Whether a ready step of this run already waits for a slot here."""
+        """True if a ready step of this run already waits for a slot here."""
         return run in self._slot_queue
 
     # --- Attempts ----------------------------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ class Executor:
 
     @property
     def closing(self) -> bool:
-        """Whether this process leaves."""
+        """True if this process is closing."""
         return self._membership.closing
 
     def in_flight(self, run: RunId) -> dict[CallId, OpenCall]:

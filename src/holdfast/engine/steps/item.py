@@ -44,7 +44,7 @@ async def value(attempt: Attempt) -> Any:
 
 
 async def do(attempt: Attempt, context: StepContext, definition: ItemDefinition) -> Any:
-    """What an item comes to that the code of a step maps."""
+    """Return the result of an item that the code of a step maps."""
     given, mapped = definition.loaded(await value(attempt)), definition.mapped
     args, named = ((), given) if definition.is_call else ((given,), {})
     if isinstance(mapped, EffectStep):

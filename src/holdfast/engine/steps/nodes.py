@@ -1,4 +1,4 @@
-"""What each kind of node does with an attempt. One short runner a kind.
+"""Runners of attempts, one short one for each kind of node.
 
 Never here: the order of nodes (core), recording (journal), the world (gateway, executor).
 """
@@ -89,7 +89,7 @@ def _may_be_plain(definition: NodeDefinition | ItemDefinition) -> bool:
 
 
 async def _stood_in(context: StepContext, ended: Ended) -> Result:
-    """What the step came to in the run that is replayed, after the calls that it made there."""
+    """Return the step's result in the run that is replayed, after the calls that it made there."""
     for made in ended.calls:
         await context.retell(made)
     if ended.error is not None:
@@ -98,8 +98,8 @@ async def _stood_in(context: StepContext, ended: Ended) -> Result:
 
 
 async def _handled(attempt: Attempt, context: StepContext) -> Any:
-    """What the node's function returns. A plain one runs in a thread, which cannot be stopped: it keeps its slot. One that
-    cannot take long runs at once, if it sees nothing large."""
+    """Return the result of the node's function. A plain one runs in a thread, which cannot be stopped: it keeps its slot. One
+    that cannot take long runs at once, if it sees nothing large."""
     definition = attempt.definition
     assert definition is not None
     if context.flow is not None:
@@ -117,7 +117,7 @@ async def _handled(attempt: Attempt, context: StepContext) -> Any:
 
 
 async def _flow(attempt: Attempt, context: StepContext, flow: Flow) -> Any:
-    """What a flow's function returns. Where the step has to wait, the flow is kept."""
+    """Return the result of a flow's function. If the step has to wait, the flow is kept."""
     try:
         return await flow.carry()
     finally:
@@ -169,7 +169,7 @@ def _dumped(definition: NodeDefinition, returned: Any) -> Any:
 
 
 async def _said(result: NodeResult, context: StepContext) -> Result:
-    """What a task comes to that says so itself."""
+    """Return the result of a task that returned a NodeResult."""
     match result.status:
         case "ok":
             ways = None if result.next_node is None else (result.next_node,)
@@ -218,7 +218,7 @@ async def _llm_node(attempt: Attempt, context: StepContext, settings: dict[str, 
 
 
 async def _complexity(attempt: Attempt, given: Any) -> Complexity | None:
-    """How hard the task is, for a router: a level, or what a function of the state says."""
+    """Return the difficulty of the task, for a router: a level, or the result of a function of the state."""
     try:
         return expect_complexity(given(await attempt.view()) if callable(given) else given)
     except UsageError as problem:
@@ -358,7 +358,7 @@ async def _check(attempt: Attempt, context: StepContext, settings: dict[str, Any
 
 
 def _negative(attempt: Attempt) -> str:
-    """What False means here: back along a loop where there is one, unless an edge is there for failure."""
+    """Return the decision that False means here: back along a loop if there is one, unless there is an edge for failure."""
     graph, name = attempt.graph, attempt.name
     if any(edge.when == "fail" for edge in (*graph.outgoing[name], *graph.loops_from.get(name, ()))):
         return "fail"

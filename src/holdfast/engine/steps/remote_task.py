@@ -19,7 +19,7 @@ job_log = logging.getLogger(JOB_LOG)
 
 
 async def perform(attempt: Attempt, context: StepContext, task: str, arguments: Any) -> Any:
-    """What a connected worker makes of `arguments`."""
+    """Return a connected worker's result for `arguments`."""
     worker = worker_of(attempt)
     if worker is None:
         raise UsageError(

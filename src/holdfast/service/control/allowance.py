@@ -1,4 +1,4 @@
-"""What is allowed above single runs: what tenants and teams may spend, how many runs may be active at once.
+"""Allowances above single runs: what tenants and teams may spend, how many runs may be active at once.
 
 Never here: the limits of one run (command), keeping them (the stores, with each hold and each start).
 """
@@ -85,7 +85,7 @@ class Allowances(ControlBase):
         await self.store.scopes.set_limit(scope, runs)
 
     async def admission(self, tenant: str | None = None) -> ScopeRow:
-        """How many runs of a tenant, or of all together, are active (`held`), and how many may be."""
+        """Return how many runs of a tenant, or of all together, are active (`held`), and how many may be."""
         scope = FLEET_RUNS if tenant is None else tenant_runs(word("tenant", tenant))
         (row,) = await self.store.scopes.balances([scope])
         return row

@@ -1,4 +1,4 @@
-"""What all subjects of an engine's control stand on, and what a name that somebody gives must be.
+"""The common base of all subjects of an engine's control, and the rules for names that callers give.
 
 Never here: a command.
 """
@@ -60,7 +60,7 @@ class ControlBase(Inquiries):
             await self.store.scopes.set_limit(family, amount)
 
     def _claim(self, by: str | Claim | None) -> Claim:
-        """Who acts, as he says, without the values of secrets; a name of blanks is none."""
+        """Return the actor as given, without the values of secrets; a name of blanks is none."""
         claim = by if isinstance(by, Claim) else Claim(by)
         name = self._clean(claim.name)
         name = name and word("name of who acts", name)
@@ -97,7 +97,7 @@ class ControlBase(Inquiries):
         return type_of_response(catalog, state.graph_hash, tool)
 
     def _clean(self, text: str | None) -> str | None:
-        """What a person typed, without the values of secrets."""
+        """Return a person's text, without the values of secrets."""
         return None if text is None else self.payloads.redact(text)
 
 
@@ -105,8 +105,8 @@ def _expect_no_text(plain: Any, sealing: Sealing) -> None:
     """Raise InvalidInput for data that could hold the text of a sensitive field, where texts are sealed."""
     if sealing.has_keys and b'"' in msgspec.json.encode(plain):
         raise InvalidInput(
-            "This process has not the code in the place of which this stands, or the code does not say what it returns: nobody"
-            " here knows which of its texts are sensitive, and they would be stored as they are. Nothing was done: give it to a"
+            "This process has not the code in the place of which this stands, or the code does not declare what it returns: it"
+            " is unknown which of its texts are sensitive, and they would be stored as they are. Nothing was done: give it to a"
             " process that has loaded the workflow."
         )
 

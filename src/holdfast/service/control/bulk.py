@@ -36,13 +36,13 @@ USUAL: Final[Mapping[Deed, Sequence[str]]] = {
 
 
 def fork_name(name: str | None, step: str, *said: Any) -> str:
-    """What the forks of one bulk are called, from their start keys: as the caller says, or by what he asks for. So one that
-    broke off and is said again forks no run twice."""
+    """Return the prefix of the start keys of one bulk's forks: the caller's name, or one made of the request. So a bulk that
+    broke off and is sent again forks no run twice."""
     return word("name of the forks", name) if name is not None else f"bulk-{digest([step, *said])[:16]}"
 
 
 class BulkOutcome(NamedTuple):
-    """What became of one run, or would: how it stands, why it refused, and the run that was forked from it."""
+    """The outcome of one run, or its preview: its status, why it refused, and the run that was forked from it."""
 
     run: RunId
     status: str

@@ -16,8 +16,8 @@ Kept = TypeVar("Kept")
 
 
 async def changed(what: str, attempt: Callable[[], Awaitable[Kept | None]]) -> Kept:
-    """What the first `attempt` has kept that nobody came before: one that somebody did answers None. `what` is the record, in
-    words. Raises Conflict after so many that somebody came before all."""
+    """Return what the first `attempt` has kept without a conflict; one that met a conflict returns None. `what` is the record,
+    in words. Raises Conflict after too many conflicts."""
     for _ in range(TRIES):
         if (kept := await attempt()) is not None:
             return kept

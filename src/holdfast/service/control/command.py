@@ -1,4 +1,4 @@
-"""What runs are told: to start, to pause, to go on, to end; a person's decisions, a program's signals, the truth about a call.
+"""Commands to runs: start, pause, go on, end; a person's decisions, a program's signals, the truth about a call.
 
 Never here: what follows from it (core).
 """
@@ -48,7 +48,7 @@ _IN_THE_PLACE_OF_CODE: Final = (EXHAUSTED, EFFECT_UNKNOWN, TOOL_APPROVAL)
 
 
 class GateDecision(NamedTuple):
-    """What is decided at one gate among several."""
+    """The decision at one gate among several."""
 
     decision: str
     data: Any = NOT_GIVEN
@@ -234,7 +234,7 @@ class Commands(ControlBase):
         return Run(self.executor, run_named(run_id), self.store.log)
 
     async def output(self, state: State) -> Any:
-        """What a completed run returned."""
+        """Return a completed run's result."""
         return await output(self.payloads, state)
 
     async def decide(
@@ -439,7 +439,7 @@ class Commands(ControlBase):
         )
 
     async def _shown(self, state: State, opened: GateOpened) -> tuple[Any, Any]:
-        """What a question shows now, and what its form begins with."""
+        """Return what a question shows now, and what its form begins with."""
         shown, filled = [await self.payloads.value(each, state.tenant) for each in (opened.shown, opened.filled)]
         return shown_now(opened, shown, filled), filled
 
@@ -550,7 +550,7 @@ class Commands(ControlBase):
         for gate_id, gate in state.gates.items():
             if gate.opened.reason == EFFECT_UNKNOWN and gate.opened.subject == call:
                 return gate_id
-        raise Conflict(f"Nobody asks about the call {call}: `holdfast effects list` shows what became of it.")
+        raise Conflict(f"No question is open about the call {call}: `holdfast effects list` shows what became of it.")
 
     async def migrate(self, run_id: str, workflow: Workflow | StoredWorkflow, *, by: str | Claim | None = None) -> None:
         """Have a run go on with another definition of its workflow."""

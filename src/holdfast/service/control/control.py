@@ -51,7 +51,7 @@ class Control(
         return Control(self.executor, self._trace_id, self.store.of_tenant(tenant))
 
     def lent(self, workflow: Workflow) -> AbstractAsyncContextManager[None]:
-        """What starts runs of a `workflow` in YAML meanwhile has this process keep it only for as long as it keeps those that
-        it learns from the store: the store gives it back when a run of it has something to do. An engine that learns none
-        from the store keeps it."""
+        """Have this process keep a `workflow` in YAML, of which a block starts runs, only for as long as it keeps those that it
+        learns from the store: the store gives it back when a run of it has something to do. An engine that learns none from
+        the store keeps it."""
         return nullcontext()

@@ -49,7 +49,7 @@ class Talk(NamedTuple):
 
 
 class Conversations(Commands):
-    """Those of the store, on whatever machine each run of them is."""
+    """The conversations of the store, on whatever machine each of their runs is."""
 
     @property
     def _dialogues(self) -> Dialogues:
@@ -171,7 +171,7 @@ class Conversations(Commands):
         words, given = _pieces(text)
         clean = self.payloads.plain(words)
         if not isinstance(clean, str) or not (clean.strip() or given):
-            raise InvalidInput("A message is a text that is not empty, or has content parts. Nothing was said.")
+            raise InvalidInput("A message is a text that is not empty, or has content parts. Nothing was sent.")
         client_tools.checked(tools, context)
         known = await dialogues.carry_on(tenant, name)
         if known is None:
@@ -199,7 +199,7 @@ class Conversations(Commands):
             same = next((each for each in exchanges.values() if key is not None and each.key == key), None)
             if same is not None:
                 if same.text != clean or not are_same(same.parts, new.parts):
-                    raise Conflict(f"The key {key!r} is another message's of this conversation. Nothing was said.")
+                    raise Conflict(f"The key {key!r} is another message's of this conversation. Nothing was sent.")
                 said.append(same.number)
                 return None
             change = rule.say(conversation, exchanges, new, after=after, cannot_be_undone=lasting)
@@ -221,7 +221,7 @@ class Conversations(Commands):
         try:
             return await contents.fetched(part, tenant, self.now_ms())
         except (ToolFailed, OutcomeUnknown) as problem:
-            raise InvalidInput(f"{problem.message} Nothing was said.") from None
+            raise InvalidInput(f"{problem.message} Nothing was sent.") from None
 
     async def delete_conversation(self, name: str, *, tenant: str = DEFAULT_TENANT) -> None:
         """Delete a conversation with all that was said in it, for good. The histories of its runs stay until their months go,
@@ -274,7 +274,7 @@ def _pieces(message: Said) -> tuple[str, list[Image | Audio | Document]]:
     if isinstance(message, str):
         return message, []
     if not message:
-        raise InvalidInput("A message is a text, or a list of texts and content parts. Nothing was said.")
+        raise InvalidInput("A message is a text, or a list of texts and content parts. Nothing was sent.")
     if isinstance(message, list | tuple) and all(isinstance(each, str) for each in message):
         return "\n\n".join(message), []
     pieces = prompt.said(message)

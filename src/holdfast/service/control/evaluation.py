@@ -20,7 +20,7 @@ _TENANT: Final = "default"
 
 
 class Evaluations(ControlBase):
-    """What suites came to. Each is kept once, by whoever had it judged, and nothing in it changes."""
+    """Results of suites. Each is kept once, and nothing in it changes."""
 
     async def keep_evaluation(
         self,
@@ -73,10 +73,10 @@ class Evaluations(ControlBase):
     async def evaluations(
         self, *, tenant: str | None = None, workflow: str | None = None, before: str | None = None, limit: int = MOST_LISTED
     ) -> Sequence[Evaluation]:
-        """Those that were kept, newest first, after the one of the id `before`."""
+        """Return the kept results, newest first, after the one of the id `before`."""
         return await self.store.evaluations.listed(tenant, workflow, before, limit)
 
 
 def not_there(id_: str) -> NotFound:
-    """What is said of an id that no evaluation has, or none that is there for who asks."""
+    """Return the error for an id that no evaluation has, or none that is visible to the caller."""
     return NotFound(f"There is no evaluation {id_!r:.100} in this store; `holdfast evals list` shows those that are.")

@@ -106,8 +106,8 @@ class Run(OfLoop, Generic[Output_co]):
         if row is None or row.ended_at_ms is not None or await store.sessions.able([row.graph_hash, ANY_YAML]):
             return
         log.warning(
-            "Start a worker (holdfast worker FILE.py:%s), or open the engine without execute=False: nobody executes run %s,"
-            " whose result is waited for here. No process that lives has its workflow.",
+            "Start a worker (holdfast worker FILE.py:%s), or open the engine without execute=False: no process executes run %s,"
+            " whose result is waited for here. No live process has its workflow.",
             row.workflow,
             self.id,
         )
@@ -151,12 +151,12 @@ class Run(OfLoop, Generic[Output_co]):
                 await busy.settled()
 
     async def rests(self, state: State) -> bool:
-        """Whether the run goes no further by itself, and no child that it waits for does."""
+        """Return True if the run goes no further by itself, and no child that it waits for does."""
         return self.needs_somebody(state) and await self._busy_child(state) is None and not await self._has_room(state)
 
     async def _has_room(self, state: State) -> bool:
-        """Whether this process is about to tell it that there is room where it waits: somebody has raised a limit above it, and
-        nobody who came before it takes all of that."""
+        """Return True if this process is about to give the run the room it waits for: a limit above it was raised, and no run
+        before it takes all of that."""
         if not (state.short and self._executor.places(state)):
             return False
         return self._run in with_headroom(await self._runtime.store.scopes.headroom(_MOST_WAITING))
@@ -178,7 +178,7 @@ class Run(OfLoop, Generic[Output_co]):
         return await self._runtime.store.views.run(self._run) is not None
 
     def needs_somebody(self, state: State) -> bool:
-        """Whether the run goes no further by itself, as far as this process knows."""
+        """True if the run goes no further by itself, as far as this process knows."""
         return needs_somebody(state) and not self._executor.may_place(state)
 
     async def events(self, after: int = 0, limit: int | None = None) -> Sequence[Recorded]:
@@ -186,8 +186,8 @@ class Run(OfLoop, Generic[Output_co]):
         return await self._log.events(self._run, after, limit)
 
     async def items(self, map_: str, after: int = 0, limit: int = 100) -> ItemPage:
-        """How the items of a map (`review`; in a flow `flow/2`) have ended, in the order in which they did, from the event
-        `after` on: at most `limit` of them, and fewer where so much of the history lies between them."""
+        """Return how the items of a map (`review`; in a flow `flow/2`) have ended, in the order in which they did, from the
+        event `after` on: at most `limit` of them, and fewer if much of the history lies between them."""
         found: list[Recorded] = []
         for _ in range(_MOST_PAGES):
             page = await self.events(after, _EVENTS)
@@ -203,15 +203,15 @@ class Run(OfLoop, Generic[Output_co]):
 
 
 async def output(payloads: Payloads, state: State) -> Any:
-    """What a completed run returned."""
+    """Return a completed run's result."""
     if state.parts:
         return {name: await payloads.value(part, state.tenant) for name, part in state.parts.items()}
     return await payloads.value(state.output, state.tenant)
 
 
 def needs_somebody(state: State) -> bool:
-    """Whether the run goes no further by itself: it has ended, is paused, or waits for more than time. One that waits for a
-    place may be given it; who places knows."""
+    """True if the run goes no further by itself: it has ended, is paused, or waits for more than time. One that waits for a
+    place may be given it; the process that places knows."""
     now = status(state)
     if now in ("running", "waiting"):
         timed = any(state.steps[name].status == "retrying" for name in state.unfinished) or any(

@@ -1,4 +1,4 @@
-"""What is asked about runs: their rows, gates and effects, what they wait for, what they have cost.
+"""Questions about runs: their rows, gates and effects, what they wait for, what they have cost.
 
 Never here: answering in words (cli), changing anything.
 """
@@ -95,15 +95,15 @@ class Inquiries(OfLoop, called="engine"):
         return trajectory(await self.store.log.events(row.run), await self.graph_of(row.graph_hash))
 
     async def trace(self, run_id: str) -> Sequence[TraceEvent]:
-        """What happened at the nodes of a run, without what its data says. Raises NotFound."""
+        """Return what happened at the nodes of a run, without its data. Raises NotFound."""
         from holdfast.core.views.trajectory import trace  # noqa: PLC0415 - as above
 
         row = await self.find(run_id)
         return list(trace(await self.store.log.events(row.run), await self.graph_of(row.graph_hash)))
 
     async def workers_of(self, workflow: Workflow | StoredWorkflow) -> int:
-        """How many living processes can run this very version of `workflow`, those included that take any in YAML if it
-        is one."""
+        """Return how many living processes can run this very version of `workflow`; for one in YAML, those included that take
+        any."""
         return await self.store.sessions.able([workflow.hash, *[ANY_YAML] * workflow.graph.has_scripts])
 
     async def able(self, graph_hash: str) -> int:
@@ -130,7 +130,8 @@ class Inquiries(OfLoop, called="engine"):
         }
 
     async def _called(self, graph_hash: str) -> list[str]:
-        """What those say they can run who can run that workflow. One whose graph the store does not have is listed too."""
+        """Return the workflows, by name, of the processes that can run this one. One whose graph the store does not have is
+        listed too."""
         from holdfast.core.facts.graph import Definition, Graph  # noqa: PLC0415 - as above
 
         try:
@@ -140,15 +141,15 @@ class Inquiries(OfLoop, called="engine"):
         return [graph_hash, *[ANY_YAML] * Graph(definition, is_accepted=True).has_scripts]
 
     async def hindered(self, run_id: str) -> Sequence[Hindered]:
-        """What living processes say that keeps them from going on with a run."""
+        """Return the obstacles that living processes report about a run."""
         return [each for report in await self.reports() for each in report.hindered if each.run == run_id]
 
     async def reports(self) -> Sequence[Report]:
-        """What living processes say of themselves."""
+        """Return the reports of living processes about themselves."""
         return [msgspec.json.decode(each, type=Report) for each in await self.store.sessions.described()]
 
     async def names_of(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
-        """What the processes of these sessions are called, `host:pid`, of those that are still remembered."""
+        """Return the names of the processes of these sessions, `host:pid`, as far as they are still known."""
         return await self.store.sessions.labels(sessions) if sessions else {}
 
     async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
@@ -166,8 +167,8 @@ class Inquiries(OfLoop, called="engine"):
         return await tree_of(self.store, run_named(run_id))
 
     async def scores(self, run_id: str, *, every: bool = False) -> Sequence[Score]:
-        """What a run was said to be worth: the latest of each name and giver, by name; or `every` score that it was given,
-        in their order."""
+        """Return the scores of a run: the latest of each name and author, by name; or `every` score that it was given, in their
+        order."""
         from holdfast.core.nouns.scores import counting  # noqa: PLC0415 - who lists runs needs none
 
         given = await self.store.scores.given(run_named(run_id))
@@ -182,17 +183,17 @@ class Inquiries(OfLoop, called="engine"):
         since_ms: int = 0,
         limit: int = MOST_LISTED,
     ) -> Sequence[ScoreMean]:
-        """What runs were said to be worth, by version of their workflow: how many scores count that were given since then,
-        their mean and when the newest was; by workflow and name, the highest version first.
-        It reads all scores: 300,000 take a second."""
+        """Return the mean scores of runs by version of their workflow: how many scores count that were given since then, their
+        mean and when the newest was; by workflow and name, the highest version first. It reads all scores: 300,000 take a
+        second."""
         return await self.store.scores.means(tenant=tenant, name=name, workflow=workflow, since_ms=since_ms, limit=limit)
 
     async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
-        """What there is of what the run's jobs have printed, as the store keeps it."""
+        """Return the pieces of the output of a run's jobs, as the store keeps them."""
         return await self.store.job_logs.pieces(run)
 
     async def job_log(self, place: LogPlace) -> bytes:
-        """What one piece of it says, in UTF-8."""
+        """Return the text of one piece of it, in UTF-8."""
         return await self.store.job_logs.read(place)
 
     async def gates(
@@ -266,7 +267,7 @@ class Inquiries(OfLoop, called="engine"):
         )
 
     async def dead_letter_counts(self, tenant: str | None = None) -> Sequence[LetterCount]:
-        """How many there are by workflow, node and class of error, those with the oldest open one first."""
+        """Return how many there are by workflow, node and class of error, those with the oldest open one first."""
         return await self.store.dead_letters.counts(tenant)
 
     async def stuck_runs(self) -> tuple[Sequence[StuckRun], int]:
@@ -284,7 +285,7 @@ class Inquiries(OfLoop, called="engine"):
         return await diagnosis.line(self.store.views)
 
     async def why(self, run_id: str, step: str | None = None) -> Sequence[WaitReason]:
-        """What the steps of a run wait for before they can start, or one of them (`draft#1`). Raises NotFound."""
+        """Return what the steps of a run wait for before they can start, or one of them (`draft#1`). Raises NotFound."""
         from holdfast.engine.capacity import diagnosis  # noqa: PLC0415 - the same
 
         row = await self.find(run_id)
@@ -304,8 +305,8 @@ class Inquiries(OfLoop, called="engine"):
         after: CostKey | None = None,
         limit: int | None = None,
     ) -> Sequence[Cost]:
-        """What model calls of these days (`2026-11-21`, UTC) cost, as of the last roll-up; with `after` those after that
-        row."""
+        """Return the cost of model calls of these days (`2026-11-21`, UTC), as of the last roll-up; with `after` those after
+        that row."""
         return await self.store.costs.rollup(first_day, last_day, tenant=tenant, after=after, limit=limit)
 
 

@@ -14,7 +14,7 @@ from holdfast.service.control.base import ControlBase, word
 
 
 class DeclaredPools(ControlBase):
-    """Those of the store, which all processes share."""
+    """The pools of the store, which all processes share."""
 
     async def set_pool(
         self,
@@ -59,11 +59,11 @@ class DeclaredPools(ControlBase):
         return found
 
     async def pool_shares(self, name: str) -> Sequence[Share]:
-        """Who has how much of a pool now."""
+        """Return how much of a pool each holder has now."""
         return await self.store.lending.pool_shares(word("name of the pool", name))
 
     async def pool_estimates(self, name: str) -> Sequence[Estimate]:
-        """What steps of each node are thought to take of a pool."""
+        """Return the estimates of what steps of each node take of a pool."""
         return await self.store.lending.estimates(pool=word("name of the pool", name))
 
 

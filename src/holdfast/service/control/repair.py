@@ -1,6 +1,6 @@
-"""What people do about runs that did not come to what they were to: fork one from a step of it, settle its dead letters.
+"""Repair of runs that failed or went wrong: fork one from a step, settle its dead letters.
 
-Never here: taking up a failed run, answering a question (command), what a fork has of its origin (core.rules.forking).
+Never here: resuming a failed run, answering a question (command), what a fork has of its origin (core.rules.forking).
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ class Repairs(Commands):
         repeat_effects: bool = False,
         by: str | Claim | None = None,
     ) -> Fork:
-        """What `fork` would begin with, and nothing done: what is kept, what is reused and has cost how much, what is done
-        anew. Raises what `fork` raises."""
+        """Return what `fork` would begin with, without doing it: what is kept, what is reused and has cost how much, what is
+        done again. Raises what `fork` raises."""
         row = await self.find(run_id)
         id_, _, path = step.partition("/")
         graph, history = await self.graph_of(row.graph_hash), await self.store.log.events(row.run)
@@ -291,7 +291,7 @@ def _payloads(said: Payload | Event) -> Iterator[Payload]:
 
 
 def _with(said: Any, fresh: Mapping[str, Payload]) -> Any:
-    """What was said, its large values replaced."""
+    """Return the given data, its large values replaced."""
     if isinstance(said, Payload):
         return said if said.blob is None else fresh[said.blob]
     if isinstance(said, dict):
@@ -308,7 +308,7 @@ def expect_settled(state: State, step: StepId) -> None:
         is_concerned = call.step == step or state.phase == "failing"
         if call.kind == "effect" and is_concerned and not call.is_harmless:
             raise Conflict(
-                f"Say first what became of the call {id_} of {call.name!r}: `holdfast effects resolve '{id_}'`. Nobody knows,"
+                f"Resolve the call {id_} of {call.name!r} first: `holdfast effects resolve '{id_}'`. Its outcome is unknown,"
                 " and it may not be made twice. Nothing was changed."
             )
 

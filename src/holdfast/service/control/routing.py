@@ -1,4 +1,4 @@
-"""What a router would do with a request, and what its choices have saved.
+"""A router's choice for a request, in advance, and the savings of its choices.
 
 Never here: choosing (core.nouns.routing), a limit.
 """
@@ -59,8 +59,8 @@ class Routing(Allowances):
         workflow: str = "",
         node: str = "",
     ) -> Sequence[Quote]:
-        """What a request would cost at most, is expected to cost and to take with each model of a router, and why one is not
-        asked; nothing is called. The one that is taken is the cheapest without a `refusal`. It goes by what models are like
+        """Return what a request would cost at most, is expected to cost and to take with each model of a router, and why one is
+        not asked; nothing is called. The router takes the cheapest without a `refusal`. It goes by what models are like
         everywhere, or as a `node` of a `workflow` has seen them. Raises UsageError."""
         request = ModelRequest(router.name, system, (UserTurn(user),), max_tokens)
         needs = Needs(expect_complexity(complexity), expect_latency(max_latency_s))
@@ -70,8 +70,8 @@ class Routing(Allowances):
     async def routing_report(
         self, router: Router, first_day: str, last_day: str, *, tenant: str | None = None
     ) -> RoutingReport:
-        """What the calls to a router's models have cost on these days (`2026-11-23`, UTC), as of now, beside what the dearest
-        of them would have. Raises UnknownPrice."""
+        """Return the cost of the calls to a router's models on these days (`2026-11-23`, UTC), as of now, beside the cost with
+        the dearest of them. Raises UnknownPrice."""
         await self.roll_up_costs()
         names = [each.model for each in router.models]
         rows = [row for row in await self.costs(first_day, last_day, tenant=tenant) if row.model in names]

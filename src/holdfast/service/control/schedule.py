@@ -42,7 +42,7 @@ class Backfilled(NamedTuple):
 
 
 class Schedules(Commands):
-    """What starts runs by the calendar, for as long as any process works on the store."""
+    """Schedules: they start runs by the calendar, for as long as any process works on the store."""
 
     async def set_schedule(
         self,
@@ -113,7 +113,7 @@ class Schedules(Commands):
     async def _input_of(
         self, tenant: str, name: str, workflow: Workflow | StoredWorkflow, given: Any, time_field: str | None, now_ms: int
     ) -> bytes:
-        """What is kept of the input, as JSON; with a time in it, it has to fit too."""
+        """Return the input as it is kept, as JSON; with a time in it, it has to fit too."""
         if time_field is not None:
             if not isinstance(given or {}, dict):
                 raise InvalidInput(f"time_field={time_field!r} needs an input that is an object. Nothing was changed.")
@@ -134,7 +134,7 @@ class Schedules(Commands):
     async def schedules(
         self, tenant: str | None = None, *, after: tuple[str, str] | None = None, limit: int = MOST_LISTED
     ) -> Sequence[Schedule]:
-        """Those of a tenant, or all, by tenant and name; `after` are those of the last one before."""
+        """Return the schedules of a tenant, or all, by tenant and name; `after` are those of the last one before."""
         return [kept.schedule for kept in await self.store.schedules.page(tenant, after, limit)]
 
     async def schedule(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Schedule:

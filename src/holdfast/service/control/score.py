@@ -13,7 +13,7 @@ from holdfast.service.control.base import ControlBase
 
 
 class Scores(ControlBase):
-    """What people and code say runs were worth. Runs do not see it, and nothing in them changes."""
+    """Scores of runs, by people and code. Runs do not see them, and nothing in them changes."""
 
     async def score(
         self, run_id: str, name: str, value: float, *, by: str | Claim, source: Source = "code", comment: str = ""
@@ -24,7 +24,7 @@ class Scores(ControlBase):
         """
         row, claim = await self.find(run_id), self._claim(by)
         if claim.name is None:
-            raise InvalidInput("A score is somebody's: say whose, with by=NAME. Nothing was scored.")
+            raise InvalidInput("A score needs an author: pass by=NAME. Nothing was scored.")
         if (found := rule.number(value)) is None:
             raise InvalidInput(f"The value {value!r:.80} is no number up to 1e15, true or false. Nothing was scored.")
         if source not in ("person", "code"):

@@ -28,7 +28,7 @@ _NOBODY: Final = "a command"
 
 
 class SharedValues(ControlBase):
-    """What the runs and agents of a tenant know together."""
+    """Values that the runs and agents of a tenant share."""
 
     async def shared_values(
         self,
@@ -54,8 +54,8 @@ class SharedValues(ControlBase):
     async def memories(
         self, agent: str, user: str | None = None, *, tenant: str = DEFAULT_TENANT, words: str | None = None
     ) -> Sequence[Memory]:
-        """What an agent remembers, or of it and one user: the most relevant first, or with `words` what has any of them, the
-        likest first. Looking counts as no use. Raises InvalidInput for what is no name."""
+        """Return the memories of an agent, or of it and one user: the most relevant first, or with `words` those that have any
+        of them, the best match first. Looking counts as no use. Raises InvalidInput for an impossible name."""
         query = None if words is None else rule.SharedIndex(words)
         found = await self.store.shared_values.search(tenant, namespace(agent, user), query, MOST_ALLOWED)
         order = ranked(map(recalled, found), self.store.clock.now_ms())

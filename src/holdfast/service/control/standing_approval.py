@@ -50,7 +50,7 @@ class StandingApprovals(ControlBase):
         """
         claim = self._claim(by)
         if claim.name is None:
-            raise InvalidInput("An approval is somebody's: say whose, with by=NAME. Nothing was granted.")
+            raise InvalidInput("An approval needs an author: pass by=NAME. Nothing was granted.")
         if not 0 < for_s <= _LONGEST_S:
             raise InvalidInput(f"for_s={for_s!r:.80}: an approval stands for up to 366 days, in seconds. Nothing was granted.")
         if most is not None and not 1 <= most <= _MOST_USES:
@@ -88,7 +88,7 @@ class StandingApprovals(ControlBase):
         return key
 
     async def standing_approvals(self, *, tenant: str = _TENANT) -> Mapping[str, StandingApproval]:
-        """Those of a tenant, by their ids, also what is over, used up or revoked."""
+        """Return the standing approvals of a tenant, by their ids, also those that are over, used up or revoked."""
         return {key: approval for key, (approval, _) in (await self._page(word("tenant", tenant))).items()}
 
     async def revoke_approval(self, id_: str, *, by: str | Claim, tenant: str = _TENANT) -> None:

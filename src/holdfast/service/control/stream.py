@@ -16,25 +16,25 @@ NOW = "now"
 
 
 class Streams(ControlBase):
-    """Those of all runs, wherever they are executed."""
+    """The streams of all runs, wherever they are executed."""
 
     async def watch_stream(
         self, run_id: str, name: str | None = None, *, since: str | int = START, follow: bool = True
     ) -> AsyncGenerator[Told, None]:
-        """What is said in a run, from `since` on; with `follow` as it comes, until the run has ended.
+        """Yield a run's streams, from `since` on; with `follow` as they arrive, until the run has ended.
 
         `name` is `model`, a stream that user code writes to, or the source of a text (a call, `draft#1:0:1`); None for all.
-        `since` is `start`, `now`, the `cursor` of what was dealt with last, or a number: the character of the call, or the
-        value of the stream, that is to come first; a negative one counts the last values. Whoever comes back with his cursor
-        misses nothing and is told nothing twice. Calls that nobody was to hear while they went on are told as a whole. Raises
-        NotFound, InvalidInput.
+        `since` is `start`, `now`, the `cursor` of what was handled last, or a number: the character of the call, or the value
+        of the stream, that is to come first; a negative one counts the last values. A reader that comes back with its cursor
+        misses nothing and gets nothing twice. Calls without readers while they went on come as a whole. Raises NotFound,
+        InvalidInput.
         """
         row = await self.find(run_id)
         listening = self.executor.services.listening
         if isinstance(since, int):
             if name in (None, MODEL):
                 raise InvalidInput(
-                    f"{since} is no place in all that is said in a run: say which stream, or which call (`draft#1:0:1`)."
+                    f"{since} is no place in all streams of a run together: name a stream, or a call (`draft#1:0:1`)."
                 )
             cursor = await listening.cursor_at(row.run, str(name), since)
         else:

@@ -66,7 +66,7 @@ class TaskResult(NamedTuple):
 
 
 class Supervisors(Commands):
-    """Those of the store, whichever process declared them."""
+    """The supervisors of the store, whichever process declared them."""
 
     async def set_supervisor(
         self,
@@ -135,7 +135,7 @@ class Supervisors(Commands):
     async def supervisors(
         self, tenant: str | None = None, *, after: tuple[str, str] | None = None, limit: int = MOST_LISTED
     ) -> Sequence[rule.Supervisor]:
-        """Those of a tenant, or all, by tenant and name; `after` are those of the last one before."""
+        """Return the supervisors of a tenant, or all, by tenant and name; `after` are those of the last one before."""
         return await self.store.supervisors.page(tenant, after, limit)
 
     async def remove_supervisor(self, name: str, *, tenant: str = DEFAULT_TENANT) -> None:
@@ -204,7 +204,7 @@ class Supervisor(OfLoop):
         return await self._supervising.submit(self._tenant, self.name, task)
 
     async def _payload(self, task_type: str, given: Any) -> bytes:
-        """What is kept of a payload, as JSON: it has to fit whoever may take the task."""
+        """Return a payload as it is kept, as JSON: it has to fit every worker that may take the task."""
         control = self._control
         schemas: list[dict[str, Any]] = []
         for worker in rule.takers(await self.declared(), task_type):
@@ -264,7 +264,7 @@ class Supervisor(OfLoop):
                 pause_s = min(2 * pause_s, _LOOK_AGAIN_AT_MOST_S)
 
     async def dashboard(self) -> Dashboard:
-        """How much it has to do, and how its workers stand. Raises NotFound."""
+        """Return its load, and the health of its workers. Raises NotFound."""
         return rule.dashboard(await self.declared(), self._control.now_ms())
 
 

@@ -67,7 +67,7 @@ class TeamBudgets(ControlBase):
         return sorted({unquote(scope.removeprefix(in_tokens("")).split("/")[2]) for scope in found})
 
     async def team_dashboard(self, name: str, *, tenant: str = _DEFAULT_TENANT) -> Dashboard:
-        """How a team budget and each of its agents stand. Raises NotFound."""
+        """Return the books of a team budget and each of its agents. Raises NotFound."""
         scope = team_budget(word("tenant", tenant), _named(name))
         money, tokens = await self._books(scope), await self._books(in_tokens(scope))
         if money is None and tokens is None:

@@ -22,7 +22,7 @@ _PAGE: Final = 1000
 
 
 class Tokens(NamedTuple):
-    """What a run has used of tokens, what is held or in doubt besides, and its own limit."""
+    """The tokens that a run has used, those held or in doubt besides, and its own limit."""
 
     used: int = 0
     outstanding: int = 0

@@ -46,7 +46,7 @@ class ListQuery(Query[Row], frozen=True):
 
 
 class Answer(Enum):
-    """What comes back, as the description of the API says it."""
+    """The kind of an answer, as the description of the API names it."""
 
     PAGE = "A page of a list, and where it goes on."
     ROW = "The row."
@@ -76,7 +76,7 @@ class Thing(Enum):
 
 
 class Whole(Enum):
-    """What a command or query is about that names no thing."""
+    """The subject of a command or query that names no thing."""
 
     TENANT = "what a tenant has as a whole: for a caller who reaches all of its workflows"
     ROWS = "a list: each row says which workflow it is about"
@@ -85,10 +85,11 @@ class Whole(Enum):
 
 
 class Declaration(NamedTuple):
-    """What one command or query takes. It is `at` these routes of the HTTP API (`GET /runs/{run}`). A caller needs one of the
-    `grants`, and those that the fields of `also` take where they are given. `about` says which field names which thing; the
-    one that `makes` names may be a new one. `whole` is what it is about where no field names a thing; in a list the field
-    `rows` of a row names its workflow, its workflows or its run, or with `reach` the patterns of those that it reaches."""
+    """The declaration of one command or query. It is `at` these routes of the HTTP API (`GET /runs/{run}`). A caller needs one
+    of the `grants`, and those that the fields of `also` take if they are given. `about` maps each field that names a thing
+    to its kind; the one that `makes` names may be a new one. `whole` is the subject if no field names a thing; in a list the
+    field `rows` of a row names its workflow, its workflows or its run, or with `reach` the patterns of those that it
+    reaches."""
 
     at: tuple[str, ...]
     grants: tuple[Grant, ...]
@@ -152,7 +153,7 @@ def declaration_of(kind: type) -> Declaration:
     """Return what a command or query takes. Raises TypeError for one that does not declare it."""
     found = _DECLARED.get(kind)
     if found is None:
-        raise TypeError(f"Declare what {kind.__name__} takes, with @command or @query: without that nobody may use it.")
+        raise TypeError(f"Declare what {kind.__name__} takes, with @command or @query: without that no caller may use it.")
     return found
 
 

@@ -1,5 +1,5 @@
-"""What may be asked for a page at a time, as data. `cursor` is what the page before ended with; a list goes on after that row,
-so rows that come meanwhile are no trouble.
+"""Queries, as data, with pages. `cursor` is the end of the page before; a list goes on after that row, so rows that arrive
+meanwhile do no harm.
 
 Never here: finding the answer.
 """

@@ -1,1 +1,2 @@
-"""How each event changes the state, a module for each subject. Never here: refusing anything, what follows from an event."""
+"""The fold: one module per subject, each with the changes its events make to the state. Never here: refusing anything, what
+follows from an event."""

@@ -1,4 +1,4 @@
-"""How the events of model and tool calls change the state: holds, intents, outcomes, doubts."""
+"""The fold of model and tool calls: holds, intents, outcomes, doubts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the events of a run's children change its state."""
+"""The fold of a run's children."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How maps and the ends of their items change the state. An item that has ended leaves it, but for its place in the history.
+"""The fold of maps and the ends of their items. An item that has ended leaves the state, but for its place in the history.
 
 Never here: which items there are to begin (core.rules.mapping).
 """
@@ -80,7 +80,7 @@ def take_up(s: State, name: NodeName) -> None:
 
 
 def _take_back(map_: Map, index: int) -> None:
-    """What an item has told is no result any more."""
+    """Remove the recorded result of an item."""
     map_.results[index] = 0
     map_.completed -= 1
 

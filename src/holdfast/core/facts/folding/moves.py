@@ -1,6 +1,6 @@
-"""What several events do to a state: move a step, mark an operation, wake what waited.
+"""Changes of a state that several events have in common: move a step, mark an operation, wake what waited.
 
-Each keeps what is looked up by status in step with the status itself. Never here: an event.
+Each keeps the indexes of step and status in line. Never here: an event.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def close(
 
 
 def awaited(step: Step, call: OpenCall) -> bool:
-    """Whether the attempt that made the call is still running: it hears of the outcome first, being who brings it."""
+    """True if the attempt that made the call is still running: it learns the outcome first, because it brings it."""
     return step.status == "active" and step.attempt == call.attempt and not call.doubted
 
 
@@ -229,7 +229,7 @@ def wake_deferred(s: State, *, all_calls: bool = False) -> None:
 
 
 def _may_have_come(s: State, op: Operation) -> bool:
-    """Whether what a deferred operation waits for may be there, or is known never to come by itself."""
+    """True if the outcome that a deferred operation waits for may exist, or is known never to come by itself."""
     if op.wants_room:
         room = s.headroom(op.needed_nanousd, op.needed_tokens, op.kind)
         return room == "now" or (room == "never" and not op.blocked)

@@ -1,6 +1,4 @@
-"""How the events of operations that call nobody change the state: values, functions, timers, signals,
-messages, questions to people.
-"""
+"""The fold of operations that call nothing outside: values, functions, timers, signals, messages, questions to people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the events of steps, and of the ways between them, change the state."""
+"""The fold of steps, and of the edges between them."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def _loop_taken(s: State, e: ev.LoopTaken, at_ms: int) -> None:
 
 
 def _as_it_was(step: Step) -> Step:
-    """What a later visit may want to know of this one."""
+    """Return the facts that a later visit may need of this one."""
     return Step(
         step.id,
         step.status,
