@@ -450,7 +450,7 @@ class _Inheritance:
             raise InvalidInput(f"The outcome of {name!r} was decided by {who}, in the fork as well. Nothing was started.")
         if self._course.has_asked(name):
             raise InvalidInput(
-                f"The outcome of {name!r} was decided by a person who was asked in it, in the fork as well. Nothing was started."
+                f"The outcome of {name!r} was decided by a person asked in it, in the fork as well. Nothing was started."
             )
 
     def events(self) -> Iterator[ev.Event]:
