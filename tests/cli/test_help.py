@@ -47,6 +47,17 @@ def test_commands_are_grouped_by_what_they_are_for(shell: Shell, monkeypatch: py
     assert re.findall(r"^│ +(?! )([^│]*)│$", lists, re.MULTILINE) == re.findall(r"^│ ([a-z][^│]*)│$", lists, re.MULTILINE)
 
 
+@pytest.mark.parametrize("words", ["", "run", "runs", "runs list", "gates approve"])
+def test_help_shows_no_type_beside_a_flag(shell: Shell, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "bool" not in shell(*words.split(), "--help").out
+
+
+def test_a_paragraph_of_help_has_no_line_breaks_of_its_source(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "--connect, the worker needs no store: it executes the tasks that a `holdfast" in shell("worker", "--help").out
+
+
 @pytest.mark.parametrize("words", examples())
 def test_every_command_has_an_example_that_it_takes(words: str) -> None:
     example = examples()[words]

@@ -117,7 +117,7 @@ class _Members(Mapping[str, Any]):
                 pretty_exceptions_short=self._group.pretty_exceptions_short,
                 rich_markup_mode=self._group.rich_markup_mode,
             )
-            self._made[name] = _with_example(made, f"{self._name} {name}", self._examples[name])
+            self._made[name] = _for_readers(made, f"{self._name} {name}", self._examples[name])
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -131,9 +131,27 @@ def _name_of(command: Any) -> str:
     return command.name or str(typer.main.get_command_name(command.callback.__name__))
 
 
-def _with_example(command: Any, words: str, example: str) -> Any:
+def _for_readers(command: Any, words: str, example: str) -> Any:
+    """Return a command whose help has its example, and paragraphs that fill the line."""
     command.epilog = f"Example:\n\nholdfast {words} {example}".rstrip()  # rich sets paragraphs on lines of their own
+    command.help = _filled(command.help)
+    return _without_types_of_flags(command)
+
+
+def _filled(text: str | None) -> str | None:
+    """Return a help text without the line breaks of its source; rich keeps those of all paragraphs but the first."""
+    return text and "\n\n".join(" ".join(each.split()) for each in text.split("\n\n"))
+
+
+def _without_types_of_flags(command: Any) -> Any:
+    """Return a command in whose help no type stands beside a flag, which takes no value."""
+    for param in command.get_params(typer.Context(command, **_SETTINGS)):
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
     return command
+
+
+_SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"]}
 
 
 @cache
@@ -144,14 +162,14 @@ def _made(name: str) -> Any:
     if callable(found):
         only = typer.Typer(add_completion=False)
         only.command(name)(found)
-        return _with_example(typer.main.get_command(only), name, module.EXAMPLES[name])
+        return _for_readers(typer.main.get_command(only), name, module.EXAMPLES[name])
     bare = copy(module.app)
     bare.registered_commands = []
     group = typer.main.get_group(bare)
     group.name = name
     group.help = _COMMANDS[name].about
     group.commands = cast(Any, _Members(name, module.app, module.EXAMPLES))
-    return group
+    return _without_types_of_flags(group)
 
 
 class _Group(typer.core.TyperGroup):
@@ -174,6 +192,7 @@ class _Group(typer.core.TyperGroup):
         return self.commands[cmd_name]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
+        _without_types_of_flags(self)
         self._lists = True
         try:
             super().format_help(ctx, formatter)
@@ -184,11 +203,11 @@ class _Group(typer.core.TyperGroup):
 app = typer.Typer(
     name="holdfast",
     cls=_Group,
-    help="Durable execution for agent workflows. A completed step does not run again, an effect does not happen twice, and"
-    " a run stays within its budget.",
+    help="Durable execution for LLM agents. Runs survive crashes, wait for people, and stay within their budgets; an effect"
+    " of unknown outcome is not repeated without permission.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_SETTINGS,
 )
 
 
