@@ -33,7 +33,7 @@ _PROVIDER_KEYS: Final = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_AUTH_
 
 
 class DeclaredModel(BaseModel):
-    """`[models."NAME"]` in holdfast.toml: a model that no catalogue prices, or that costs something else here."""
+    """`[models."NAME"]` in holdfast.toml: a model without a price in the catalogue, or with another price here."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -42,35 +42,35 @@ class DeclaredModel(BaseModel):
     output_usd_per_mtok: Decimal = Field(ge=0)
     """Dollars for a million tokens of output."""
     cache_read_usd_per_mtok: Decimal | None = Field(default=None, ge=0)
-    """Dollars for a million tokens read from the provider's cache; as other input, unless said."""
+    """Dollars for a million tokens read from the provider's cache; by default the price of other input."""
     cache_write_usd_per_mtok: Decimal | None = Field(default=None, ge=0)
-    """Dollars for a million tokens written to it; a quarter more than other input, unless said."""
+    """Dollars for a million tokens written to it; by default 1.25 times the price of other input."""
     context_tokens: int | None = Field(default=None, gt=0)
-    """What the model's context holds: no request of it can cost more input than that."""
+    """Size of the model's context: the input of a request is at most this."""
     provider: str | None = None
-    """Who serves it: `anthropic` or `openai`; by the model's name, unless said."""
+    """Provider: `anthropic` or `openai`; by default from the model's name."""
 
 
 class PoolRules(BaseModel):
-    """`[pools."NAME"]` in holdfast.toml: a pool of that name, as `holdfast pools set` declares it; or what a provider allows
-    for the model, for all models of the provider, or for the key of that name."""
+    """`[pools."NAME"]` in holdfast.toml: a pool of that name, as `holdfast pools set` declares it; or a provider's limits for
+    the model, for all its models, or for the key of that name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     slots: int | None = None
-    """So many at a time."""
+    """Maximum in use at a time."""
     rate: int | None = None
-    """So many in each period,"""
+    """Maximum in each period."""
     per: Literal["second", "minute", "hour", "day"] | None = None
-    """which is this;"""
+    """Length of the period."""
     burst: int | None = None
-    """of a rate, so many at once after a pause: a tenth, unless said."""
+    """Maximum of a rate at once after a pause; by default a tenth of it."""
     counts: Literal["requests", "tokens", "input_tokens", "output_tokens"] | None = None
-    """What a unit is at the provider,"""
+    """Unit that the provider counts."""
     of: str | None = None
-    """of this model, this provider or this key."""
+    """Model, provider or key that the pool limits."""
     requests_per_min: int | None = Field(default=None, gt=0)
-    """Calls that may be made in a minute: the pool `NAME/requests`."""
+    """Calls in a minute: the pool `NAME/requests`."""
     tokens_per_min: int | None = Field(default=None, gt=0)
     """Tokens of input and output together in a minute: `NAME/tokens`."""
     input_tokens_per_min: int | None = Field(default=None, gt=0)
@@ -78,9 +78,9 @@ class PoolRules(BaseModel):
     output_tokens_per_min: int | None = Field(default=None, gt=0)
     """Tokens of output in a minute: `NAME/output_tokens`."""
     concurrent: int | None = Field(default=None, gt=0)
-    """Calls that may be out at once: `NAME/concurrent`."""
+    """Calls in flight at once: `NAME/concurrent`."""
     burst_s: float = Field(default=6.0, gt=0, le=60, allow_inf_nan=False)
-    """How much of these may go out at once after a pause: what the limit allows in so many seconds."""
+    """Burst after a pause, as seconds of the limit."""
 
     @property
     def limits(self) -> dict[str, int]:
@@ -114,11 +114,11 @@ class RetentionRules(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     conversations_days: int | None = Field(default=None, ge=1, le=36_500)
-    """After how many days without a message a conversation is deleted, by processes that work on the store. None: never."""
+    """Days without a message after which a conversation is deleted. None: never."""
 
     hot_days: int | None = Field(default=None, ge=1, le=36_500)
-    """How many days after its last run may have been started a month stays in the tables. Then `holdfast serve` archives it
-    (on PostgreSQL the leader, on SQLite with `--grpc`), as soon as nothing of it holds it back."""
+    """Days that a month stays in the tables after its end. Then `holdfast serve` archives it (on PostgreSQL the leader, on
+    SQLite with `--grpc`), as soon as no run holds it back."""
 
 
 class LaneRules(BaseModel):
@@ -128,13 +128,13 @@ class LaneRules(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     workflows: tuple[str, ...] = ()
-    """Runs of these workflows belong to the lane,"""
+    """Workflows whose runs belong to the lane."""
     tenants: tuple[str, ...] = ()
-    """and runs of these tenants,"""
+    """Tenants whose runs belong to the lane."""
     services: tuple[str, ...] = ()
-    """and runs that these services have started."""
+    """Services whose runs belong to the lane."""
     placement: Literal["least_loaded", "best_fit"] | None = None
-    """As for all lanes, unless said."""
+    """Placement in the lane; by default that of all lanes."""
 
 
 class BudgetRules(BaseModel):
@@ -144,23 +144,23 @@ class BudgetRules(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     doubt_after_h: float = Field(gt=0, le=8_784, allow_inf_nan=False)
-    """After so many hours in doubt,"""
+    """Hours in doubt before the rule applies."""
     settle: Literal["unspent", "hold"]
-    """a call has cost nothing, or the whole amount that was set aside for it."""
+    """Cost of the call by the rule: nothing, or the whole reservation."""
     set_by: str = Field(min_length=1, max_length=200)
-    """Who says so; each settlement in a history names him."""
+    """Name recorded with each settlement."""
 
 
 class FetchRules(BaseModel):
-    """`[fetch]` in holdfast.toml: from where content parts are read that a message names by an address. Unsaid, from every
-    public host, over https."""
+    """`[fetch]` in holdfast.toml: hosts from which content parts with an address are read. By default every public host, over
+    https."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     hosts: tuple[str, ...] | None = None
-    """From these hosts only."""
+    """Only these hosts."""
     allow_private: bool | tuple[str, ...] = False
-    """Networks that may be read besides public addresses, as those of an HTTP tool; then http is allowed as well."""
+    """Private networks to allow besides public addresses, as for an HTTP tool; http is allowed for them."""
 
     @field_validator("allow_private")
     @classmethod
@@ -176,34 +176,34 @@ _SYMMETRIC: Final = ("HS256", "HS384", "HS512")
 
 
 class SignedTokenRules(BaseModel):
-    """`[identity]` in holdfast.toml: whose signed tokens (JWT) people may come with, and what their claims say."""
+    """`[identity]` in holdfast.toml: signed tokens (JWT) of people: their issuer, and the meaning of their claims."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     issuer: str = Field(min_length=1)
-    """Who signs them: the claim `iss`."""
+    """Issuer of the tokens: the claim `iss`."""
     audience: str = Field(min_length=1)
-    """For whom they are: the claim `aud` names this."""
+    """Audience of the tokens: the claim `aud` names it."""
     jwks_url: str | None = None
-    """Where the issuer shows its keys (RFC 7517)."""
+    """Address of the issuer's keys (RFC 7517)."""
     key_file: Path | None = None
-    """Or the one key: PEM, or with an HS algorithm the secret, which nobody else may read."""
+    """File with the one key instead: PEM, or for an HS algorithm the secret, readable only by its owner."""
     algorithms: tuple[str, ...] = ("RS256",)
-    """Those that are accepted, whatever a token says of itself."""
+    """Accepted algorithms, whatever a token names."""
     leeway_s: float = Field(default=30.0, ge=0, le=300)
-    """How far the issuer's clock may be off."""
+    """Maximum difference of the issuer's clock, in seconds."""
     tenant_claim: str = "tenant"
-    """Which claim says for which tenant they act."""
+    """Claim that names the tenant."""
     tenantless: bool = False
-    """Whether one without that claim acts for everybody; else it is refused."""
+    """True to let a token without that claim act for all tenants; otherwise it is refused."""
     roles_claim: str = "roles"
-    """Which claim says in which roles they decide."""
+    """Claim that lists the roles in which the person decides."""
     teams_claim: str = "teams"
-    """Which claim says of which teams they are."""
+    """Claim that lists the person's teams."""
     grants_claim: str = "holdfast"
-    """What they may do: viewer, operator, reviewer, author, admin."""
+    """Claim that lists the grants: viewer, operator, reviewer, author, admin."""
     grants: tuple[str, ...] = ("viewer",)
-    """The same of tokens without that claim."""
+    """Grants of tokens without that claim."""
 
     @model_validator(mode="after")
     def _has_one_kind_of_key(self) -> SignedTokenRules:
@@ -232,9 +232,9 @@ def _is_private(url: str) -> bool:
 
 
 class PortBounds(BaseModel):
-    """`[bounds]` in holdfast.toml: how much the ports of a process do at a time, for all callers together. Of what the others
-    leave free, one address or tenant has half at most, and one token half of what its tenant has. So a newcomer finds room, and
-    a caller who is alone has a half or a quarter of each figure here."""
+    """`[bounds]` in holdfast.toml: the load that the ports of a process take at a time, for all callers together. One address
+    or tenant may use at most half of the free capacity, one token half of its tenant's. So new callers find room, and a
+    single caller gets a half or a quarter of each figure here."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -242,29 +242,29 @@ class PortBounds(BaseModel):
     """Open connections to an HTTP port, and calls to a gRPC port; never more than half of the files that the process may open.
     Connections of proxies (`--behind-proxy`) are counted together only."""
     requests: int = Field(default=400, ge=4)
-    """Requests and gRPC calls that are answered at a time,"""
+    """Requests and gRPC calls that are answered at a time."""
     waiting: int = Field(default=4_000, ge=4)
-    """and those that wait for their turn,"""
+    """Requests and calls that wait for their turn."""
     wait_s: float = Field(default=5.0, gt=0, le=60, allow_inf_nan=False)
-    """for so many seconds at most."""
+    """Longest wait for a turn, in seconds."""
     reading: int = Field(default=64, ge=4)
     """Bodies and messages, up to 4 MiB each, that are read at a time, or are over 64 KiB and being answered."""
     streams: int = Field(default=4_000, ge=4)
-    """Streams that are listened to."""
+    """Open streams."""
     requests_per_s: int = Field(default=1_000, ge=1)
     """Requests of one token in a second; a tenant has twice as many."""
     burst: int = Field(default=2_000, ge=1)
     """Requests of one token at once after a pause; a tenant has twice as many."""
     head_s: float = Field(default=10.0, gt=0, le=300, allow_inf_nan=False)
-    """Seconds for the head of a request, and for what a worker says first."""
+    """Seconds for the head of a request, and for a worker's first message."""
     body_s: float = Field(default=30.0, gt=0, le=300, allow_inf_nan=False)
     """Seconds for a body or message, and for a client to read what it was sent."""
 
 
 class ScriptLimits(BaseModel):
-    """`[limits]` in holdfast.toml: how far each process of a script in a workflow file may go, where the file says nothing.
+    """`[limits]` in holdfast.toml: limits of each process of a script in a workflow file, unless the file sets its own.
 
-    They stop what has run wild, and hold up nothing that works: runtimes reserve much more memory than they use.
+    They stop runaway scripts and no working ones: runtimes reserve much more memory than they use.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -276,7 +276,7 @@ class ScriptLimits(BaseModel):
     file_mb: int = Field(default=64_000, ge=1)
     """Megabytes of one file that it writes."""
     processes: int = Field(default=16_384, ge=1)
-    """Processes and threads of the worker's account, by whatever they were started; Linux does not hold root to it."""
+    """Processes and threads of the worker's account, all together; Linux does not apply it to root."""
 
 
 class Settings(BaseModel):
@@ -285,54 +285,54 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     store: str = "sqlite:///holdfast.db"
-    """Where runs live: `sqlite:///PATH`, or `postgresql://USER@HOST/DATABASE` for a fleet. Environment only."""
+    """The store of all runs: `sqlite:///PATH`, or `postgresql://USER@HOST/DATABASE` for a fleet. Environment only."""
     queue: str | None = None
     """The fleet's queue: `redis://HOST:PORT/DB`. Without one, processes find their work in the store."""
     blobs: str = "store"
-    """Where payloads over 64 KiB are kept: `store` (its own table), `file:///FOLDER`, or `s3://BUCKET/PREFIX`."""
+    """Place for payloads over 64 KiB: `store` (its own table), `file:///FOLDER`, or `s3://BUCKET/PREFIX`."""
     secrets_file: Path | None = None
-    """A file of `NAME=value` lines. Secrets that stand in the environment need none."""
+    """File of `NAME=value` lines with secrets. Secrets in the environment need no file."""
     key_file: Path | None = None
-    """The keys of tenants with which stored payloads are encrypted: TOML lines `TENANT = "KEY"`. Without it nothing is."""
+    """File of the tenants' keys that encrypt stored payloads: TOML lines `TENANT = "KEY"`. Without it nothing is encrypted."""
     encrypt: Literal["nothing", "payloads"] | None = None
-    """What is encrypted from now on: all stored payloads, or nothing, as where neither is said. What was encrypted before is
-    read with the key file; a store whose payloads are encrypted is opened only where one of both is said."""
+    """Encrypt new stored payloads, or nothing (the default). Older ones are read with the key file. A store with encrypted
+    payloads opens only if this is set."""
     workflow_grace_s: float = Field(default=60.0, ge=0, allow_inf_nan=False)
-    """How long a run that could go on is left alone while no living process can run its workflow; then a person is
-    asked. A deployment that stops the old processes before the new ones are up should take less."""
+    """Seconds that a runnable run may wait while no live process has its workflow; then a person is asked. A deployment must
+    start the new processes within this time."""
     retention_days: int | None = Field(default=None, ge=1)
-    """How old a run may be before `holdfast store archive` takes its month out of the tables, where no month is named."""
+    """Age in days at which `holdfast store archive`, without a month, archives a month of runs."""
     lease_s: float = Field(default=LEASE_S, ge=1, le=300)
-    """How long a process that executes steps may be out of touch with its store, or stand still, before what it does is
-    others' to go on with. It is renewed five times as often."""
+    """Seconds without contact to the store before other processes take over the work of a process. It is renewed five times as
+    often."""
     resident_flows_mb: int = Field(default=64, ge=0)
-    """How much memory flows that wait may take in each process, about: one that is kept there goes on where it stands, the
-    others are replayed. With 0 none is kept."""
+    """Memory for waiting flows in each process, in megabytes, about. A flow in memory continues at once; the others are
+    replayed. With 0 none is kept."""
     weights: dict[str, Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]] = {}
-    """How many turns a tenant gets, where others get one and slots or pools are short: `[weights]` in holdfast.toml."""
+    """Relative share of a tenant when slots or pools are short; by default 1: `[weights]` in holdfast.toml."""
     retention: RetentionRules | None = None
-    """When months leave the tables by themselves: `[retention]` in holdfast.toml. Without it none does."""
+    """Automatic archiving: `[retention]` in holdfast.toml. Without it no month is archived by itself."""
     budget: BudgetRules | None = None
-    """What becomes of money in doubt: `[budget]` in holdfast.toml. Without it nothing is decided."""
+    """Rule for money in doubt: `[budget]` in holdfast.toml. Without it the money stays in doubt."""
     fetch: FetchRules = FetchRules()
-    """From where content parts are read: `[fetch]` in holdfast.toml."""
+    """Hosts from which content parts are read: `[fetch]` in holdfast.toml."""
     identity: SignedTokenRules | None = None
-    """Whose signed tokens are taken on gRPC and HTTP ports: `[identity]` in holdfast.toml. Without it none are."""
+    """Issuer of signed tokens for gRPC and HTTP ports: `[identity]` in holdfast.toml. Without it none are accepted."""
     bounds: PortBounds = PortBounds()
-    """How much gRPC and HTTP ports do at a time: `[bounds]` in holdfast.toml."""
+    """Load that gRPC and HTTP ports take at a time: `[bounds]` in holdfast.toml."""
     limits: ScriptLimits = ScriptLimits()
-    """How far a script of a workflow file may go: `[limits]` in holdfast.toml."""
+    """Limits of the scripts of workflow files: `[limits]` in holdfast.toml."""
     lanes: dict[str, LaneRules] = {}
     """The lanes of the fleet besides `default`, in order; a run belongs to the first that names it."""
     models: dict[str, DeclaredModel] = {}
     exports: Literal["none", "redacted", "whole"] = "redacted"
-    """Which records of runs may be written to files: none, those from which personal data is taken out, or any."""
+    """Records of runs that may be written to files: none, only redacted ones, or any."""
     placement: Literal["least_loaded", "best_fit"] = "least_loaded"
-    """Which of the workers that fit gets a step: the least loaded, or the one that has least left afterwards."""
+    """Worker that gets a step, among those that fit: the least loaded, or the one with the least left afterwards."""
     pools: dict[str, PoolRules] = {}
-    """What the pools of a new store are: `[pools.NAME]` in holdfast.toml. What the store says of one that is there counts."""
+    """Pools of a new store: `[pools.NAME]` in holdfast.toml. Existing pools keep the store's values."""
     vars: Annotated[dict[VariableName, VariableValue], Field(max_length=500)] = {}
-    """What the context `vars` has in workflow files: `[vars]` in holdfast.toml. A run keeps what it began with."""
+    """Values of the context `vars` in workflow files: `[vars]` in holdfast.toml. A run keeps those it began with."""
 
     @model_validator(mode="before")
     @classmethod
