@@ -74,11 +74,11 @@ REFUND: Final = """
 from holdfast import Context, flow, step
 
 @step
-def pay_back(order: dict) -> float:
-    return order["price"]
+def pay_back(order: dict | str) -> float:
+    return 50.0
 
 @flow
-async def refund(ctx: Context, order: dict) -> float:
+async def refund(ctx: Context, order: dict | str) -> float:
     await ctx.ask(order, reviewers=["support"], decisions=["approve"])
     return await pay_back(order)
 """

@@ -311,7 +311,7 @@ async def test_resolving_an_effect_by_calling_again_uses_the_same_key(store: str
         assert again != call
         await engine.resolve_effect(again, "retry")
         assert await run.result() == {"paid": 5}
-        with pytest.raises(Conflict, match="Nobody asks"):
+        with pytest.raises(Conflict, match="No question is open"):
             await engine.resolve_effect(call, "answer", {"paid": 7})
     assert len(world.asked) == 3
     assert len(world.keys) == 1

@@ -267,7 +267,7 @@ async def test_where_nobody_is_known_to_have_decided_first_nobody_is_asked(store
     async with opened(store, workflows=[two_reviewers]) as engine:
         run = await engine.start(two_reviewers, {})
         await engine.decide(await gate_of(run))
-        with pytest.raises(RunFailed, match="Ask anyone but a person who is known"):
+        with pytest.raises(RunFailed, match="Name the persons who may not decide"):
             await run.result()
 
 

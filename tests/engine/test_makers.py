@@ -247,7 +247,7 @@ async def test_who_says_what_is_asked_next_does_not_decide_that(store: str) -> N
             await run.until(lambda state: any(gate.opened.four_eyes for gate in state.gates.values()))
             gate = await gate_of(run)
             await refused(engine, gate, "bob", "keys.k")
-            with pytest.raises(InvalidDecision, match="nobody else would see"):
+            with pytest.raises(InvalidDecision, match="no other person would see"):
                 await engine.decide(gate, "to_legal", {"to": "eve"}, by="eve")
             await engine.decide(gate, "approve", by="eve")
             assert await run.result() == f"approve {data or reason}"

@@ -50,7 +50,7 @@ async def test_what_is_no_score_is_refused_in_words_and_not_kept(tmp_path: Path,
         with pytest.raises(NotFound, match="There is no run"):
             await engine.score("019aa8b2-6f41-7c3a-9d0e-2b7e4a5c6d7e", "helpful", 1, by="ann")
         refused: list[tuple[dict[str, Any], str]] = [
-            ({"by": " "}, "somebody's"),
+            ({"by": " "}, "needs an author"),
             ({"value": float("nan")}, "no number up to 1e15"),
             ({"value": "high"}, "no number up to 1e15"),
             ({"name": "very helpful"}, "begins with a letter"),

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -317,7 +318,8 @@ async def test_a_signal_and_its_time_out_at_the_same_moment_are_one_outcome(tmp_
         run = await engine.start(one(handler))
         await run.until(lambda state: bool(waiting_for(state)))
         now.forward(60)
-        await engine.signal(run.id, "go", "in time")
+        with suppress(RunEnded):  # the time-out was first, and the run is over
+            await engine.signal(run.id, "go", "in time")
         result = await run.result()
         found = await names(run)
         assert result in ("in time", "timeout")

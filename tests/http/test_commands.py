@@ -128,7 +128,7 @@ async def test_a_change_of_the_code_starts_the_server_anew_and_its_runs_go_on(tm
         stopped = await api.get(f"/runs/{runs[1]}")
         assert [each["reason"] for each in stopped["waiting_for"]] == ["code_changed"]
         code.write_text("not Python")
-        process.says("it is started again when a file changes")
+        process.says("it restarts when a file changes")
         code.write_text(CODE.replace("MARK", '"."'))
         api = asked(process, times=4)
         assert (await api.get(f"/runs/{runs[0]}"))["status"] == "completed"

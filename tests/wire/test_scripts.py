@@ -319,8 +319,8 @@ async def test_the_script_of_a_killed_server_is_ended_and_its_job_done_again_for
 
 async def test_a_worker_that_would_do_nothing_is_told_so(server: Server, folder: Path) -> None:
     for words, told in (
-        (("--connect", server.address), "This worker would do nothing"),
-        (("--shell", "--yaml"), "--shell is for a worker with --connect"),
+        (("--connect", server.address), "This worker has nothing to execute"),
+        (("--shell", "--yaml"), "--shell requires --connect"),
     ):
         process = holdfast("worker", *words, folder=folder)
         with ended(process):
