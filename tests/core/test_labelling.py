@@ -49,6 +49,15 @@ def test_too_many_labels_are_refused_and_leave_a_run_as_it_was() -> None:
         assert (game.state.seq, game.state.labels) == (before, {})
 
 
+def test_labels_of_one_commit_are_counted_together() -> None:
+    game = Game(graph("a"))
+    few = [dict.fromkeys([f"k{number}" for number in range(first, first + 20)], "1") for first in (0, 20)]
+    values = tuple(cmd.Value(Path(str(place)), LABEL, labels) for place, labels in enumerate(few))
+    with pytest.raises(InvalidInput, match="40 labels"):
+        game.do(cmd.RecordValues(*game.at("a"), values))
+    assert game.state.labels == {}
+
+
 def test_the_rows_are_all_that_a_run_has_wherever_it_was_labelled() -> None:
     game = Game(graph("a"), start=False)
     start = game.do(cmd.StartRun(game.state.run, "acme", game.state.input, "", tags=("red",), labels={"a": "1"}))

@@ -22,6 +22,7 @@ from holdfast.service.declarations import query as asked
 from holdfast.service.declarations.query import NOW, START, Page, View
 
 if TYPE_CHECKING:
+    from holdfast.core.views.projection import RunRow
     from holdfast.ports import RunFilter
     from holdfast.service.control.inquiry import Inquiries
     from holdfast.service.declarations.command import Bulk
@@ -89,30 +90,28 @@ async def events(inquiries: Inquiries, query: asked.Events, _: str | None = None
     return page([view.of_event(each) for each in found], query.limit, "seq")
 
 
-async def _all(rows: list[Any]) -> list[Any]:
-    return rows
-
-
 async def tail(
-    inquiries: Inquiries, query: asked.Tail, tenant: str | None, seen: Callable[[list[Any]], Awaitable[list[Any]]] = _all
+    inquiries: Inquiries, query: asked.Tail, tenant: str | None, seen: Callable[[list[Any]], Awaitable[list[Any]]] | None = None
 ) -> Page:
-    """Events of those runs that `seen` leaves. A page ends early only at the newest event, or where very many events of other
-    runs stand together: how many others there are cannot be counted by pages."""
+    """Return events; of the rows found, those that `seen` keeps. A page ends early only at the newest event, or if very many
+    events of other runs come together, so its pages cannot be used to count those."""
     found = inquiries.store.tail
     if query.cursor == NOW:
         return Page([], None if query.ends else await found.end())
     rows: list[Any] = []
     cursor, looked, is_end = None if query.cursor == START else query.cursor, 0, False
+    runs: dict[RunId, RunRow | None] = {}
     while len(rows) < query.limit and looked < _MOST_LOOKED and not is_end:
         asked_for = max(query.limit, _LOOKED)
         told, upto = await found.after(cursor, asked_for)
-        runs = {each: await inquiries.store.views.run(each) for each in {event.run for event in told}}
+        for each in {event.run for event in told} - runs.keys():
+            runs[each] = await inquiries.store.views.run(each)
         wanted = [
-            view.of_tail(each, row.workflow)
-            for each in told
-            if (row := runs[each.run]) is not None and tenant in (None, row.tenant) and query.workflow in (None, row.workflow)
+            view.of_tail(event, row.workflow)
+            for event in told
+            if (row := runs[event.run]) is not None and tenant in (None, row.tenant) and query.workflow in (None, row.workflow)
         ]
-        rows += await seen(wanted)
+        rows += wanted if seen is None else await seen(wanted)
         # Not when there are few: those of a tenant that was erased are left out.
         cursor, looked, is_end = upto, looked + asked_for, upto == cursor
     if len(rows) > query.limit:

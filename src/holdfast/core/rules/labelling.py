@@ -1,4 +1,4 @@
-"""The rules of labels: what people change at any time, and what a step's code asks for once, at its place.
+"""The rules of labels: people change them at any time, the code of a step sets them once, at its place.
 
 Never here: what a label may be (core.nouns.labels).
 """
@@ -22,8 +22,10 @@ def label_run(d: Decision, c: commands.LabelRun) -> None:
 def record(d: Decision, c: commands.RecordValues) -> None:
     """Record values of a step, and the labels that its code asks for among them."""
     changes = [value.value for value in c.values if value.kind == LABEL]
+    found = d.state.labels
     for labels in changes:
-        expect_few(merged(d.state.labels, labels))
+        found = merged(found, labels)
+        expect_few(found)
     d.record(c.step, c.values)
     for labels in changes:
         d.emit(ev.RunLabelled(labels, step=c.step))

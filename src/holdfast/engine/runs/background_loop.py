@@ -1,7 +1,7 @@
 """A loop of this process's own, which takes turn after turn until the process leaves.
 
-While the store does not answer, the loop logs that once and tries again: soon at first, then ever later up to a bound. Any
-other error is a fault of ours and ends this process's work: a process that is silently blind or deaf would be worse than none.
+While the store does not answer, the loop logs that once and tries again, soon at first and then ever later, up to a bound. Any
+other error is a fault of ours and ends this process's work: a process that silently notices nothing would be worse than none.
 
 Never here: what a turn does.
 """
@@ -19,10 +19,10 @@ from holdfast.ports import Clock
 log = logging.getLogger("holdfast")
 
 Turn: TypeAlias = Callable[[], Awaitable[float | None]]
-"""Returns how long to rest before the next turn, in seconds; None where there is to be none."""
+"""Returns the pause before the next turn, in seconds; None for no further turn."""
 
 _FIRST_PARTS: Final = 4
-"""The first pause of an outage is so small a part of the longest."""
+"""The first pause of an outage is this part of the longest."""
 _CANCELLED_S: Final = 0.1
 _MOST_CANCELLATIONS: Final = 50
 
@@ -46,12 +46,12 @@ class Outage:
         return self._pause_s
 
     def ends(self) -> None:
-        """The store has answered."""
+        """Forget the outage: the store has answered."""
         self._problem, self._pause_s = "", 0.0
 
 
 class BackgroundLoop:
-    """One of them."""
+    """A loop that takes one turn after the other until its process leaves."""
 
     def __init__(
         self,
