@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from tests.words.__main__ import in_module, problems
+from tests.words.__main__ import USER_PAGES, in_module, problems, user_pages
 
 MODULE = """
 def ends():
@@ -36,3 +36,15 @@ def test_a_count_that_is_not_its_ceiling_is_a_problem() -> None:
     (falling,) = problems({}, {"a: x": 2})
     assert "more than the 2 before" in rising
     assert "--lower" in falling
+
+
+def test_a_page_for_users_that_grows_is_a_problem(tmp_path: Path) -> None:
+    for page in ("README", "docs/a", "docs/howto/b", "docs/design", "docs/maintainers/c", "docs/reference/events"):
+        (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"{page}.md").write_text(f"# {page}\n\n```sh\nholdfast run\n```\n", "utf-8")
+    (tmp_path / "docs/a.md").write_text("# A page\n", "utf-8")
+    before = user_pages(tmp_path)
+    assert before == {"README.md": 6, "docs/howto/b.md": 6, "docs/a.md": 3}
+    (tmp_path / "docs/a.md").write_text("# A longer page\n", "utf-8")
+    (grown,) = problems({USER_PAGES: sum(user_pages(tmp_path).values())}, {USER_PAGES: sum(before.values())})
+    assert "16, more than the 15 before: cut 1 words from the page that grew" in grown
