@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, Field
 
-from holdfast import RunFailed, Workflow, flow, human_gate, task
+from holdfast import RunFailed, Workflow, flow, human_gate, step, task
 from holdfast.core.facts import events as ev
 from holdfast.core.values.payload import digest
 from holdfast.core.views.status import status, waiting_for
@@ -108,12 +108,72 @@ async def test_an_approval_that_changes_what_was_shown_is_refused_and_the_gate_s
 async def test_a_rejection_without_an_edge_fails_the_run(store: str) -> None:
     async with opened(store) as engine:
         run = await engine.start(review())
-        await engine.decide(await gate_of(run), "reject", reason="too blunt")
-        with pytest.raises(RunFailed, match="rejected") as failed:
+        await engine.decide(await gate_of(run), "reject", reason="too blunt", by="ada")
+        with pytest.raises(RunFailed, match="'approval' was rejected by ada: too blunt") as failed:
             await run.result()
         assert (failed.value.error.error_class, failed.value.error.node) == ("rejected", "approval")
         (decided,) = await events_of(run, ev.GateDecided)
         assert (decided.decision, decided.reason) == ("reject", "too blunt")
+
+
+class Letter(BaseModel):
+    body: str
+
+
+@step
+def sign(text):
+    return text.upper()
+
+
+@flow
+async def as_attribute(ctx, given):
+    return (await ctx.ask({"body": "dear"}, form=Letter)).data.body
+
+
+@flow
+async def as_key(ctx, given):
+    return (await ctx.ask({"body": "dear"}, form=Letter)).data["body"]
+
+
+@flow
+async def without_form(ctx, given):
+    return (await ctx.ask({"body": "dear"})).data.body
+
+
+@flow
+async def as_model(ctx, given):
+    return Letter.model_validate((await ctx.ask({"body": "dear"}, form=Letter)).data).body
+
+
+@flow
+async def in_a_step(ctx, given):
+    return await sign((await ctx.ask({"body": "dear"})).data)
+
+
+@pytest.mark.parametrize("wf", [as_attribute, as_key, without_form, as_model, in_a_step], ids=lambda wf: wf.name)
+async def test_code_that_overlooks_a_rejection_fails_with_its_gate_and_person(store: str, wf) -> None:
+    async with opened(store) as engine:
+        run = await engine.start(wf)
+        gate = await gate_of(run)
+        await engine.decide(gate, "reject", reason="too blunt", by="ada")
+        with pytest.raises(RunFailed, match=f"^Run .*Gate {gate} was rejected by ada: too blunt. Then the code failed: "):
+            await run.result()
+
+
+async def test_an_answer_after_a_rejection_is_not_blamed_on_it(store: str) -> None:
+    @flow
+    async def twice(ctx, given):
+        await ctx.ask("may I?", decisions=["reject"])
+        await ctx.ask("and now?", decisions=["approve"])
+        return {}["body"]
+
+    async with opened(store) as engine:
+        run = await engine.start(twice)
+        await engine.decide(await gate_of(run), "reject", by="ada")
+        await engine.decide(await gate_of(run), "approve", by="ada")
+        with pytest.raises(RunFailed) as failed:
+            await run.result()
+        assert "rejected" not in failed.value.error.message
 
 
 async def test_a_rejection_takes_only_the_edge_that_names_it(store: str) -> None:

@@ -203,12 +203,20 @@ def _misrouted(d: Decision, step: Step, decisions: tuple[str, ...] | None, outpu
         if decision in ("fail", "retry") and node.kind == "check":
             return d.error(name, CHECK_FAILED, f"The check {name!r} did not pass ({decision}){_why(node, output)}.")
         if decision in ("reject", "retry") and node.kind == "human_gate":
-            return d.error(name, REJECTED, f"{name!r} was rejected, and no edge follows a rejection.")
+            return d.error(name, REJECTED, f"{name!r} was rejected{_by(d)}, and no edge follows a rejection.")
         if decision == EXPIRED and node.kind == "human_gate":
             return d.error(name, policies.EXPIRED, f"{name!r} was not answered in time, and no edge follows that.")
         if node.kind == "human_gate" and decision not in GATE_DECISIONS:
             return d.error(name, ROUTING, f"{name!r} was decided {decision!r}, and no edge follows that.")
     return None
+
+
+def _by(d: Decision) -> str:
+    """Return who has just decided a gate, and why."""
+    decided = next((event for event in reversed(d.events) if isinstance(event, ev.GateDecided)), None)
+    if decided is None or decided.by is None:
+        return ""
+    return f" by {decided.by}" + (f": {decided.reason[:_MOST_REASON].rstrip('.')}" if decided.reason else "")
 
 
 def _why(node: Node, output: Payload) -> str:

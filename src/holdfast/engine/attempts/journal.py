@@ -90,6 +90,8 @@ class StepJournal(Outcomes):
         """What is done when the code of a flow was left."""
         self.borders: dict[str, tuple[MaskingOfTexts, str]] = {}
         """Of the streams that texts are written to: what masks a secret that two of them tell together, and the last mark."""
+        self.rejection = ""
+        """The words for the latest answer of a person to the code, if that was a rejection."""
         self.told = 0
         """The number of the last result that was written for those who watch; it may not be in the store yet."""
 
@@ -473,6 +475,8 @@ def error_of(journal: StepJournal, problem: BaseException) -> tuple[ErrorRecord,
     node, at_ms = node_of(journal.step), journal.attempt.services.runtime.store.clock.now_ms()
     error, path = failure.record(problem, node, at_ms)
     is_known = issubclass(type(problem), OperationFailed)
+    if journal.rejection and not is_known and failure.is_slip(problem):
+        error = failure.after(journal.rejection, error)
     error = msgspec.structs.replace(error, node=node, at_ms=at_ms)
     return _recorded(journal, error, None if is_known else problem), path
 

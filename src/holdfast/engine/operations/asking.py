@@ -15,7 +15,7 @@ from holdfast.authoring.given import decisions_of, reviewers_of
 from holdfast.authoring.values.form import form_of
 from holdfast.authoring.values.plain import encode
 from holdfast.core.people.gates import QUESTION
-from holdfast.core.values.ids import Path
+from holdfast.core.values.ids import Path, gate_id
 from holdfast.core.values.payload import digest
 from holdfast.core.values.proposal import RiskLevel, of_shown
 from holdfast.engine.attempts.journal import StepJournal
@@ -63,7 +63,15 @@ async def ask(
         hash_optional=hash_optional,
         proposal=of_shown(shown, proposed_action, evidence_ids, risk_level),
     )
+    journal.rejection = _rejection(journal, path, answer) if answer["decision"] == "reject" else ""
     return {"approvers": _alone(answer), **answer}
+
+
+def _rejection(journal: StepJournal, path: Path, answer: dict[str, Any]) -> str:
+    """Return the words for a rejection, for the error of code that overlooks it."""
+    gate = gate_id(journal.run, journal.step, journal.before.named(path))
+    why = f": {answer['reason'].rstrip('.')}" if answer["reason"] else ""
+    return f"Gate {gate} was rejected by {answer['by'] or 'a person without a name'}{why}."
 
 
 def _alone(answer: dict[str, Any]) -> list[str]:

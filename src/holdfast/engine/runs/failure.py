@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
 from pydantic import ValidationError
 
 from holdfast.authoring import trace
@@ -51,6 +52,8 @@ _CLASSES: Final[tuple[tuple[type[BaseException] | tuple[type[BaseException], ...
     (ConnectionError, NETWORK, True),
 )
 
+_SLIPS: Final = (AttributeError, LookupError, TypeError, ValidationError)
+
 
 def record(problem: BaseException, node: str, at_ms: int) -> tuple[ErrorRecord, Path | None]:
     """The error as data, and the place of the journaled operation it came from, which a retry reopens. Raises nothing.
@@ -68,6 +71,16 @@ def record(problem: BaseException, node: str, at_ms: int) -> tuple[ErrorRecord, 
         error = ErrorRecord(node, ERROR, text_of(problem)[:MOST_MESSAGE], True, at_ms)
     places = [path for each in leaves(problem) if (inner := _known(each)) is not None and (path := inner[1]) is not None]
     return error, places[0] if places else None
+
+
+def is_slip(problem: BaseException) -> bool:
+    """True for what code raises by itself where data is not as it expects, as after a rejection that it overlooks."""
+    return any(issubclass(type(each), _SLIPS) for each in leaves(problem))
+
+
+def after(event: str, error: ErrorRecord) -> ErrorRecord:
+    """Return the error, with what came before it in front."""
+    return msgspec.structs.replace(error, message=f"{event} Then the code failed: {error.message}"[:MOST_MESSAGE])
 
 
 def _known(problem: BaseException) -> tuple[ErrorRecord, Path | None] | None:
