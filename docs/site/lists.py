@@ -74,10 +74,16 @@ def with_tables() -> dict[str, str]:
 
 
 def idiom_table() -> str:
-    """What comes of each idiom of asyncio in a flow, as the tests prove it."""
-    words = [f"- *{verdict}*: {meaning}." for verdict, meaning in VERDICTS.items()]
-    rows = [f"| {each.code} | {each.verdict} | {each.happens} |" for each in IDIOMS]
-    return "\n".join([*words, "", "| in a flow | in a word | what happens |", "| --- | --- | --- |", *rows])
+    """Return what comes of each idiom of asyncio in a flow, by verdict; those with the same remark are in one line."""
+    lines = []
+    for verdict, meaning in VERDICTS.items():
+        remarks: dict[str, list[str]] = defaultdict(list)
+        for each in IDIOMS:
+            if each.verdict == verdict and each.code not in remarks[each.happens]:
+                remarks[each.happens].append(each.code)
+        lines += ["", f"**{verdict.capitalize()}**: {meaning}.", ""]
+        lines += [f"- {'; '.join(codes)}{': ' if remark else ''}{remark}" for remark, codes in remarks.items()]
+    return "\n".join(lines[1:])
 
 
 def event_list() -> str:

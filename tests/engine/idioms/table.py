@@ -15,12 +15,12 @@ from tests.engine.idioms import flows
 Verdict = Literal["right", "durable", "refused", "fails", "asks", "by chance"]
 """In a word, what comes of an idiom."""
 VERDICTS: dict[Verdict, str] = {
-    "right": "as in plain asyncio, also in a replay",
-    "durable": "as in plain asyncio; the time is kept in the store",
+    "right": "works as in plain asyncio, also in a replay",
+    "durable": "works as in plain asyncio, with its time in the store",
     "refused": "the run fails with an error that names the remedy; no code can catch it",
-    "fails": "the run fails, because the code did not finish something",
-    "asks": "a replay that differs stops and asks a person",
-    "by chance": "Holdfast cannot detect it: do not write it",
+    "fails": "the run fails",
+    "asks": "stops and asks a person if a replay requests other operations",
+    "by chance": "goes wrong, and Holdfast cannot detect it",
 }
 
 
@@ -60,7 +60,7 @@ SIGNAL, TIME, CANCEL = Act("signal"), Act("time"), Act("cancel")
 
 @dataclass(frozen=True)
 class Idiom:
-    """`calls` says how often each function is called if no process dies; `paths` where results stand, and `timers` which."""
+    """`happens` is a remark for the page, if one is needed; `calls` says how often each function is called if no process dies; `paths` where results stand, and `timers` which."""
 
     code: str
     verdict: Verdict
@@ -83,7 +83,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`await a(); await b()`",
         "right",
-        "one after the other",
+        "",
         flows.one_after_another,
         Returned(["a", "b"]),
         calls=PAID,
@@ -93,7 +93,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`await asyncio.gather(a(), b())`",
         "right",
-        "in parallel; results in the order of the calls",
+        "",
         flows.gathered,
         Returned(["a", "b"]),
         calls={"later a": 1, "pay b": 1},
@@ -102,7 +102,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`await ctx.gather(a(), b())`",
         "right",
-        "as `asyncio.gather`, at most 200 at a time",
+        "at most 200 at a time",
         flows.gathered_by_ctx,
         Returned(["a", "b"]),
         calls={"later a": 1, "pay b": 1},
@@ -111,7 +111,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.gather(…, return_exceptions=True)`",
         "right",
-        "errors are among the results",
+        "",
         flows.gathered_with_exceptions,
         Returned(["a", True]),
         calls={"pay a": 1, "broken b": 1},
@@ -119,7 +119,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.gather(…)`, one fails and is caught",
         "right",
-        "the error comes at once; the others end before the run completes",
+        "the others end before the run completes",
         flows.gathered_where_one_fails,
         Returned("c"),
         calls={"broken a": 1, "later b": 1, "pay c": 1},
@@ -128,7 +128,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`task = asyncio.create_task(a()); …; await task`",
         "right",
-        "runs beside the code in between",
+        "",
         flows.a_task,
         Returned(["a", "b"]),
         calls=PAID,
@@ -146,22 +146,22 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.create_task(a())`, never awaited, and `a()` fails",
         "fails",
-        "an error that no code took fails the run",
+        "its error fails the run",
         flows.a_task_that_fails_unseen,
         Failed("b is broken"),
         calls={"pay a": 1, "broken b": 1},
     ),
     Idiom(
-        "`asyncio.Task(a(), loop=…)`, with or without `eager_start=True`",
+        "`asyncio.Task(a(), loop=…)`",
         "refused",
-        "operations are named by their task: use `asyncio.create_task`",
+        "use `asyncio.create_task`",
         flows.a_task_made_by_hand,
         Failed("Make the task with asyncio.create_task"),
     ),
     Idiom(
         "`async with asyncio.TaskGroup()`",
         "right",
-        "at the same time",
+        "",
         flows.a_group,
         Returned(["a", "b"]),
         calls={"later a": 1, "pay b": 1},
@@ -170,7 +170,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.TaskGroup`, one task fails",
         "right",
-        "the others are cancelled; an `ExceptionGroup` is raised",
+        "",
         flows.a_group_where_one_fails,
         Returned(1),
         calls={"never a": 1, "broken b": 1},
@@ -178,15 +178,15 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.wait({signal, sleep}, return_when=FIRST_COMPLETED)`",
         "durable",
-        "the first in the history; here the signal",
+        "the first in the history wins",
         flows.a_race_of_a_signal_and_time,
         Returned("ok"),
         (SIGNAL,),
     ),
     Idiom(
-        "the same race",
+        "`asyncio.wait({signal, sleep}, return_when=FIRST_COMPLETED)`",
         "durable",
-        "here the time came first",
+        "the first in the history wins",
         flows.a_race_of_a_signal_and_time,
         Returned("nobody answered"),
         (TIME,),
@@ -194,7 +194,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.wait({a, b}, return_when=FIRST_COMPLETED)`, then `cancel()`",
         "right",
-        "the first in the history; the other is cancelled",
+        "the first in the history wins",
         flows.a_race_of_steps,
         Returned(["fast"]),
         calls={"never slow": 1, "pay fast": 1},
@@ -202,7 +202,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.wait(…, return_when=FIRST_EXCEPTION)`",
         "right",
-        "the first error in the history",
+        "the first in the history wins",
         flows.a_wait_until_one_fails,
         Returned([1, 1]),
         calls={"never a": 1, "broken b": 1},
@@ -237,14 +237,14 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.as_completed([helper(a), helper(b)])` of your own coroutines",
         "refused",
-        "asyncio starts them in its own order; make tasks first",
+        "make tasks first",
         flows.as_each_coroutine_is_done,
         Failed("asyncio.as_completed"),
     ),
     Idiom(
         "`async with asyncio.timeout(86_400)` around a wait",
         "durable",
-        "a recorded timer; the wait is cancelled, and a gate is withdrawn",
+        "a recorded timer; at its end the wait is cancelled, and a gate withdrawn",
         flows.a_time_limit_that_ends_a_wait,
         Returned("reminder"),
         (TIME,),
@@ -255,7 +255,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.timeout(86_400)` around a wait that ends in time",
         "durable",
-        "the timer is cancelled",
+        "",
         flows.a_time_limit_that_is_kept,
         Returned("ok"),
         (SIGNAL,),
@@ -264,7 +264,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`async with asyncio.timeout(…)` around a step",
         "right",
-        "an `async def` step is cancelled, and never called again",
+        "at its end an `async def` step is cancelled, and never called again",
         flows.a_time_limit_that_ends_a_step,
         Returned("b"),
         calls={"never a": 1, "pay b": 1},
@@ -272,7 +272,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.timeout(…)` around a step that ends in time",
         "right",
-        "the limit leaves no trace",
+        "",
         flows.a_time_limit_around_a_step,
         Returned("a"),
         calls={"pay a": 1},
@@ -282,7 +282,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.wait_for(signal, 86_400)`",
         "durable",
-        "a recorded timer; the wait is cancelled",
+        "a recorded timer; at its end the wait is cancelled, and a gate withdrawn",
         flows.waiting_for_a_signal_with_a_limit,
         Returned("too late"),
         (TIME,),
@@ -290,21 +290,14 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.wait_for(a(), …)`, in time",
         "right",
-        "the limit leaves no trace, also in the name of `a`",
+        "",
         flows.waiting_for_a_step_with_a_limit,
         Returned("a"),
         calls={"pay a": 1},
         paths={"a": "0"},
         timers=(),
     ),
-    Idiom(
-        "`asyncio.shield(task)`",
-        "right",
-        "the shielded task continues",
-        flows.a_shield,
-        Returned(["late", "ok"]),
-        (TIME, SIGNAL),
-    ),
+    Idiom("`asyncio.shield(task)`", "right", "", flows.a_shield, Returned(["late", "ok"]), (TIME, SIGNAL)),
     Idiom(
         "`asyncio.sleep(86_400)`",
         "durable",
@@ -315,26 +308,14 @@ IDIOMS: list[Idiom] = [
         timers=("@0",),
     ),
     Idiom(
-        "`Lock`, `Semaphore`",
-        "right",
-        "in the order in which tasks asked",
-        flows.a_lock,
-        Returned(["a", "b", "c"]),
-        calls={"pay a": 1, "pay b": 1, "pay c": 1},
+        "`Lock`, `Semaphore`", "right", "", flows.a_lock, Returned(["a", "b", "c"]), calls={"pay a": 1, "pay b": 1, "pay c": 1}
     ),
-    Idiom("`Queue`", "right", "between tasks of one flow", flows.a_queue, Returned(["a", "b"]), calls=PAID),
-    Idiom(
-        "`Condition`, `Barrier`, `Event`",
-        "right",
-        "between tasks of one flow",
-        flows.a_condition_and_a_barrier,
-        Returned(["a", "b"]),
-        calls=PAID,
-    ),
+    Idiom("`Queue`", "right", "", flows.a_queue, Returned(["a", "b"]), calls=PAID),
+    Idiom("`Condition`, `Barrier`, `Event`", "right", "", flows.a_condition_and_a_barrier, Returned(["a", "b"]), calls=PAID),
     Idiom(
         "an `Event` that no code sets",
         "refused",
-        "nothing can wake the flow. Detected at once with several tasks, after a minute with one, because a thread may set it",
+        "nothing can wake the flow (noticed within a minute)",
         flows.an_event_that_nobody_sets,
         Failed("waits for"),
         calls={"pay a": 1},
@@ -349,7 +330,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`while not task.done(): await asyncio.sleep(60)`",
         "durable",
-        "a recorded timer for each round; better await the task",
+        "a timer for each round; better await the task",
         flows.polling_with_a_pause,
         Returned("ok"),
         (SIGNAL, TIME),
@@ -357,7 +338,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.to_thread`, a subprocess, streams",
         "right",
-        "unrecorded, so repeated on every replay; better a step",
+        "repeated on every replay; better a step",
         flows.a_thread_and_a_process_of_its_own,
         Returned([3, "b", "a"]),
         calls={"pay a": 1},
@@ -365,29 +346,29 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.gather(client.get(…), client.get(…))` of httpx or aiohttp",
         "right",
-        "repeated on every replay",
+        "repeated on every replay; better a step",
         flows.requests_at_the_same_time,
         Returned(["hello", "hello", "a"]),
         calls={"pay a": 1},
     ),
     Idiom(
-        "one of these beside a task that waits for an operation, or sleeps",
+        "a thread, a subprocess, a stream or a request, while another task awaits an operation or sleeps",
         "refused",
-        "the order is not recorded; make it a step",
+        "their order is not recorded; use a step",
         flows.a_thread_beside_a_task,
         Failed("Put it into a step"),
     ),
     Idiom(
         "`loop.call_soon_threadsafe(…)` from a thread beside such a task",
         "refused",
-        "its time is not recorded",
+        "their order is not recorded; use a step",
         flows.a_thread_that_calls_in,
         Failed("thread"),
     ),
     Idiom(
         "`task.add_done_callback(…)` that makes a task",
         "right",
-        "called after the task that made the callback",
+        "",
         flows.a_callback_that_makes_a_task,
         Returned(["a", "b"]),
         calls=PAID,
@@ -396,7 +377,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`task.cancel()`",
         "right",
-        "the operation that it awaits is cancelled",
+        "the operations that it awaits are cancelled",
         flows.a_task_that_is_cancelled,
         Returned(["a", True, "b"]),
         calls=PAID,
@@ -404,7 +385,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`task.cancel()` of a task that waits in `ctx.gather`",
         "right",
-        "the operations of its branches are cancelled",
+        "the operations that it awaits are cancelled",
         flows.a_gather_that_is_cancelled,
         Returned(["a", True]),
         calls={"pay a": 1},
@@ -412,7 +393,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`finally: await release()` when the run is cancelled",
         "right",
-        "its operations run and are recorded, for at most a minute",
+        "its operations run for at most a minute",
         flows.cleaning_up_when_the_run_is_cancelled,
         Cancelled(),
         (CANCEL,),
@@ -421,7 +402,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`finally` without operations, around a wait",
         "right",
-        "runs when the block ends, and also if the flow leaves memory at the wait; use a step for effects",
+        "also runs if the flow leaves memory at the wait; put effects into a step",
         flows.plain_cleaning_up_at_a_wait,
         Returned("ok"),
         (SIGNAL,),
@@ -437,9 +418,9 @@ IDIOMS: list[Idiom] = [
         paths={"a": "0", "b": "~0.1"},
     ),
     Idiom(
-        "a task that beats for ever",
+        "a task with an endless loop",
         "right",
-        "cancelled when the function has returned",
+        "cancelled when the function returns",
         flows.a_heartbeat,
         Returned(["a", False]),
         calls={"pay a": 1},
@@ -447,7 +428,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`anyio.create_task_group()`, `anyio.move_on_after(86_400)`",
         "durable",
-        "as those of asyncio",
+        "",
         flows.scopes_of_anyio,
         Returned([True, "a", "b"]),
         (TIME,),
@@ -456,7 +437,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "an asynchronous generator with operations",
         "right",
-        "as anywhere",
+        "",
         flows.an_async_generator,
         Returned(["a", "b"]),
         calls=PAID,
@@ -465,7 +446,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`async with contextlib.aclosing(generator)`, left before its end",
         "right",
-        "its `finally` runs where you leave it",
+        "",
         flows.a_generator_that_is_closed,
         Returned("d"),
         calls={"pay a": 1, "pay c": 1, "pay d": 1},
@@ -474,14 +455,14 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "a generator with an operation in its `finally`, left before its end without `aclosing`",
         "refused",
-        "Python closes the generator at an unrecorded time",
+        "Python closes it at an unrecorded time",
         flows.a_generator_that_is_left_early,
         Failed("contextlib.aclosing"),
     ),
     Idiom(
-        "a task that is cancelled before it begins: `wait_for(a(), 0)`, a `TaskGroup` whose body raises",
+        "a task that is cancelled before it begins",
         "right",
-        "does not run, as in plain asyncio",
+        "",
         flows.tasks_that_are_cancelled_before_they_begin,
         Returned(["group", "h"]),
         calls={"pay h": 1},
@@ -496,7 +477,7 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`helper()` of your own, without `await`",
         "right",
-        "does not run; Python warns, as anywhere",
+        "",
         flows.a_coroutine_without_await,
         Returned("b"),
         calls={"pay b": 1},
@@ -511,14 +492,14 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`asyncio.run(a())` in `loop.run_in_executor`",
         "refused",
-        "the result cannot reach it either",
+        "the result cannot reach another event loop",
         flows.a_step_in_a_thread_of_an_executor,
         Failed("Await the step in the flow itself"),
     ),
     Idiom(
         "`asyncio.run(a())` in a `threading.Thread` of your own",
         "by chance",
-        "the thread is outside the flow: the step is a plain function, called in each replay",
+        "the step is called again in each replay",
         flows.a_step_in_a_thread_that_it_starts,
         Returned("b"),
         calls=PAID,
@@ -526,14 +507,14 @@ IDIOMS: list[Idiom] = [
     Idiom(
         "`random`, `time.time()`, the order of a set of texts",
         "asks",
-        "detected if it changes the requested operations; use `ctx.uuid()` and `ctx.now()`",
+        "use `ctx.uuid()`, `ctx.now()` and sorted lists",
         flows.chance,
         Asked(["b", "a"]),
     ),
     Idiom(
         "the order of a set of `asyncio.gather(…)` futures",
         "by chance",
-        "their order is that of addresses: use a list, or tasks",
+        "use a list, or tasks",
         flows.a_set_of_gathers,
         Returned(["a", "b", "c"]),
         calls={"pay a": 1, "pay b": 1, "pay c": 1},
