@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.client import AsyncClient, Client
-from holdfast.client.exchange import Reply, Request, ask, refusal, request_of, route_of, tell
+from holdfast.client import AsyncClient, Client, exchange
+from holdfast.client.exchange import Reply, Request, refusal, request_of, route_of
 from holdfast.errors import (
     HoldfastError,
     InvalidDecision,
@@ -62,7 +62,7 @@ async def test_a_run_is_started_approved_and_waited_for(client: AsyncClient) -> 
 
 async def test_a_failed_run_is_raised_with_what_it_says(client: AsyncClient) -> None:
     run = await client.start("order", TEA, wait_s=10)
-    await client.tell(cmd.Cancel(run["run_id"], "enough"))
+    await client.execute(cmd.Cancel(run["run_id"], "enough"))
     with pytest.raises(RunFailed) as failed:
         await client.result(run["run_id"])
     assert failed.value.run["status"] == "cancelled"  # type: ignore[attr-defined]
@@ -77,7 +77,7 @@ def test_the_one_that_blocks_says_and_hears_the_same(tmp_path: Path) -> None:
         with Client(address, by="ida") as client:
             run = client.start("order", TEA, wait_s=10)["run_id"]
             (gate,) = client.rows(asked.Gates(run=run))
-            made = client.tell(cmd.MakeGateLink(gate["gate_id"], "ida"))
+            made = client.execute(cmd.MakeGateLink(gate["gate_id"], "ida"))
             assert made is not None
             assert made["opens"]["gate_id"] == gate["gate_id"]
             with pytest.raises(InvalidDecision, match="Give shown_hash"):
@@ -87,17 +87,17 @@ def test_the_one_that_blocks_says_and_hears_the_same(tmp_path: Path) -> None:
             types = [row["type"] for row in client.watch(run)]
             assert (types[0], types[-1]) == ("RunStarted", "RunCompleted")
             assert [row["seq"] for row in client.watch(run, 2)] == list(range(3, len(types) + 1))
-            said = client.tell(cmd.OpenConversation(name="chat", workflow="answering"))
+            said = client.execute(cmd.OpenConversation(name="chat", workflow="answering"))
             assert said is None
-            said = client.tell(cmd.Say(conversation="chat", text="hi", key="m1"))
+            said = client.execute(cmd.Say(conversation="chat", text="hi", key="m1"))
             assert said is not None
             assert said["number"] == 1
             counting = client.start("counting", 3, wait_s=10)["run_id"]
-            client.tell(cmd.Signal(counting, "enough"))
+            client.execute(cmd.Signal(counting, "enough"))
             assert [row["value"] for row in client.listen(counting) if row["kind"] == "value"] == [0, 1, 2]
             assert client.me()["name"] == "ida"
             with pytest.raises(RunEnded):
-                client.tell(cmd.Pause(run))
+                client.execute(cmd.Pause(run))
 
     asyncio.run(answered(talk))
 
@@ -108,7 +108,7 @@ async def test_a_list_is_read_page_by_page(client: AsyncClient) -> None:
     assert found == runs[::-1]
     told = [row["run_id"] async for row in client.rows(asked.Tail(ends=True, limit=2)) if row["type"] == "RunStarted"]
     assert told == runs
-    outcomes = await client.tell_many(cmd.Bulk(deed="cancel", workflow="order", status=("waiting",), dry_run=True))
+    outcomes = await client.execute_many(cmd.Bulk(deed="cancel", workflow="order", status=("waiting",), dry_run=True))
     assert outcomes == ([], None)
 
 
@@ -131,7 +131,7 @@ async def test_a_watcher_hears_each_event_once_over_a_restart(tmp_path: Path) ->
             watching = asyncio.create_task(watch(client, run))
             await at_gate.wait()
         async with served(tmp_path, address=address):
-            (gate,) = (await client.ask(asked.Gates(run=run))).rows
+            (gate,) = (await client.query(asked.Gates(run=run))).rows
             shown = (await client.gate(gate["gate_id"]))["shown_hash"]
             await client.decide(gate["gate_id"], shown_hash=shown, wait_s=10)
             await watching
@@ -156,16 +156,16 @@ async def test_what_the_server_refuses_is_raised_as_it_is_there(client: AsyncCli
     with pytest.raises(InvalidInput):
         await client.start("order", {"count": "many"})
     with pytest.raises(InvalidInput):
-        await client.ask(asked.Runs(limit=5000))
+        await client.query(asked.Runs(limit=5000))
     with pytest.raises(InvalidInput, match="no status 'sad'; there are completed"):
-        await client.ask(asked.Runs(status=("sad",)))
+        await client.query(asked.Runs(status=("sad",)))
     with pytest.raises(InvalidInput, match="no state 'sad'; there are intended"):
-        await client.ask(asked.Effects(state="sad"))
+        await client.query(asked.Effects(state="sad"))
     await client.start("order", TEA, key="k")
     with pytest.raises(KeyReused) as reused:
         await client.start("order", {**TEA, "count": 5}, key="k")
     assert len(reused.value.trace_id) == 32  # type: ignore[attr-defined]
-    await client.tell(cmd.SetAdmission(runs=0))
+    await client.execute(cmd.SetAdmission(runs=0))
     with pytest.raises(TooManyRuns) as many:
         await client.start("quick")
     assert many.value.retry_after_s > 0
@@ -179,7 +179,7 @@ async def test_tokens_are_told_apart_and_never_printed(tmp_path: Path) -> None:
             assert (me["name"], me["verified"], me["tenant"], me["may"]) == ("acme", True, "acme", ["admin"])
             assert "acmeacme" not in f"{client!r} {client._server!r}"
             with pytest.raises(NotPermitted):
-                await client.ask(asked.Budget(tenant="globex"))
+                await client.query(asked.Budget(tenant="globex"))
         async with AsyncClient(port.address) as client:
             with pytest.raises(Unauthorized):
                 await client.me()
@@ -245,12 +245,12 @@ def _tries(talk: Any, *replies: Reply | Unreachable) -> list[Request]:
 def test_only_what_does_nothing_twice_is_said_again() -> None:
     lost, away = Unreachable("lost"), Reply(503, {}, b"")
     there = Reply(200, {}, b'{"rows": [], "cursor": null}')
-    assert len(_tries(ask(asked.Runs()), lost, away, there)) == 3
-    assert len(_tries(ask(asked.Runs()), *[lost] * 9)) == 5
-    assert len(_tries(tell(cmd.Start(workflow="w")), lost)) == 1
-    tries = _tries(tell(cmd.Start(workflow="w", key="k")), *[away] * 9)
+    assert len(_tries(exchange.query(asked.Runs()), lost, away, there)) == 3
+    assert len(_tries(exchange.query(asked.Runs()), *[lost] * 9)) == 5
+    assert len(_tries(exchange.execute(cmd.Start(workflow="w")), lost)) == 1
+    tries = _tries(exchange.execute(cmd.Start(workflow="w", key="k")), *[away] * 9)
     assert [each.after_s > 0 for each in tries] == [False, True, True, True, True]
-    assert len(_tries(tell(cmd.WriteSharedValue(space="s", key="k")), lost)) == 1
+    assert len(_tries(exchange.execute(cmd.WriteSharedValue(space="s", key="k")), lost)) == 1
 
 
 def test_what_a_proxy_says_on_the_way_is_no_riddle() -> None:
@@ -262,3 +262,13 @@ def test_importing_it_loads_no_server_and_no_engine() -> None:
     program = "import sys, holdfast.client; print(*[m for m in sys.modules if m.startswith(('fastapi', 'starlette', 'grpc', 'holdfast.engine', 'holdfast.stores', 'holdfast.compose'))])"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
     assert loaded == ""
+
+
+async def test_former_names_of_methods_still_work_and_warn(client: AsyncClient) -> None:
+    with pytest.warns(DeprecationWarning, match=r"tell\(\) has become execute\(\)"):
+        started = await client.tell(cmd.Start(workflow="order", input=TEA))
+    with pytest.warns(DeprecationWarning, match=r"ask\(\) has become query\(\)"):
+        (run,) = (await client.ask(asked.Runs())).rows
+    with pytest.warns(DeprecationWarning, match=r"tell_many\(\) has become execute_many\(\)"):
+        (row,) = (await client.tell_many(cmd.Bulk(deed="cancel", dry_run=True))).rows
+    assert started["run_id"] == run["run_id"] == row["run_id"]

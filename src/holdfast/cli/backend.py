@@ -185,13 +185,13 @@ class There(Backend):
         self._client = client
 
     async def ask(self, query: Query) -> Page:
-        return await self._client.ask(query)
+        return await self._client.query(query)
 
     async def tell(self, command: Command) -> View | None:
-        return await self._client.tell(command)
+        return await self._client.execute(command)
 
     async def tell_many(self, bulk: Command) -> Page:
-        return await self._client.tell_many(bulk)
+        return await self._client.execute_many(bulk)
 
     async def settled(self, run: str) -> View:
         heard_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""A client of the HTTP API, for programs and for the command line: `tell` it a command, `ask` it a query.
+"""A client of the HTTP API, for programs and for the command line: `execute` a command, `query` a list.
 
     from holdfast.client import Client, command, query
 

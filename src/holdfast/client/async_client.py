@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import warnings
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -16,12 +17,12 @@ import httpx2
 import msgspec
 
 from holdfast.client import exchange
-from holdfast.client.exchange import Made, Reply, Request, Talk
+from holdfast.client.exchange import Call, Reply, Request, T
 from holdfast.client.listener import AFTER_ALL, Listener
 from holdfast.client.server import Server, acting
 from holdfast.errors import Unreachable
 from holdfast.service.declarations import command as cmd
-from holdfast.service.declarations import query as asked
+from holdfast.service.declarations import query
 from holdfast.service.declarations.declaration import Command, Query, Result, Row, Rows
 from holdfast.service.declarations.query import View
 
@@ -78,23 +79,38 @@ class AsyncClient:
 
     # --- Every command and query ----------------------------------------------------------------------------------
 
-    async def tell(self, command: Command[Result], *, wait_s: int = 0) -> Result:
+    async def execute(self, command: Command[Result], *, wait_s: int = 0) -> Result:
         """Carry out a command, durably, and return its answer: None, a row, or the run as it stands afterwards. With `wait_s`
         (at most 30) that is when the run has ended or waits for a person, or when this time is over."""
-        return await self._held(exchange.tell(command, wait_s))
+        return await self._perform(exchange.execute(command, wait_s))
+
+    async def execute_many(self, bulk: Command[Rows[Row]]) -> Rows[Row]:
+        """Do the same to a page of runs or dead letters, and return a row about each."""
+        return await self._perform(exchange.execute(bulk))
+
+    async def query(self, query: Query[Row], *, wait_s: int = 0) -> Rows[Row]:
+        """Return a page of a list; a single row is a page of one. `wait_s` is for `query.Run`, as in `execute`."""
+        return await self._perform(exchange.query(query, wait_s))
+
+    async def tell(self, command: Command[Result], *, wait_s: int = 0) -> Result:
+        """Do the same as `execute`. Deprecated."""
+        _warn_deprecated("tell", "execute")
+        return await self.execute(command, wait_s=wait_s)
 
     async def tell_many(self, bulk: Command[Rows[Row]]) -> Rows[Row]:
-        """Do the same to a page of runs or dead letters, and return a row about each."""
-        return await self._held(exchange.tell(bulk))
+        """Do the same as `execute_many`. Deprecated."""
+        _warn_deprecated("tell_many", "execute_many")
+        return await self.execute_many(bulk)
 
     async def ask(self, query: Query[Row], *, wait_s: int = 0) -> Rows[Row]:
-        """Return a page of a list; a single row is a page of one. `wait_s` is for `query.Run`, as in `tell`."""
-        return await self._held(exchange.ask(query, wait_s))
+        """Do the same as `query`. Deprecated."""
+        _warn_deprecated("ask", "query")
+        return await self.query(query, wait_s=wait_s)
 
     async def rows(self, query: Query[Row]) -> AsyncGenerator[Row]:
         """Yield all rows of a list, page after page."""
         while True:
-            page = await self.ask(query)
+            page = await self.query(query)
             for row in page.rows:
                 yield row
             if page.cursor is None:
@@ -110,24 +126,24 @@ class AsyncClient:
         *,
         key: str | None = None,
         wait_s: int = 0,
-        **more: Any,
+        **fields: Any,
     ) -> RunStatusRow:
-        """Start a run and return how it stands; see `tell` for `wait_s`. With the same `key` again it is the same run. `more`
-        are the other fields of `command.Start`."""
-        return await self.tell(cmd.Start(workflow=workflow, input=input, key=key, **more), wait_s=wait_s)
+        """Start a run and return how it stands; see `execute` for `wait_s`. With the same `key` again it is the same run.
+        `fields` are the other fields of `command.Start`."""
+        return await self.execute(cmd.Start(workflow=workflow, input=input, key=key, **fields), wait_s=wait_s)
 
     async def run(self, run: str, *, wait_s: int = 0) -> RunWhole:
-        """Return a run with its steps, effects and budget; see `tell` for `wait_s`. Raises NotFound."""
-        return (await self.ask(asked.Run(run), wait_s=wait_s)).rows[0]
+        """Return a run with its steps, effects and budget; see `execute` for `wait_s`. Raises NotFound."""
+        return (await self.query(query.Run(run), wait_s=wait_s)).rows[0]
 
     async def gate(self, gate: str) -> GateWhole:
         """Return a gate with what it shows, and with its `shown_hash` for `decide`. Raises NotFound."""
-        return (await self.ask(asked.Gate(gate))).rows[0]
+        return (await self.query(query.Gate(gate))).rows[0]
 
     async def result(self, run: str) -> Any:
         """Wait for the end of a run and return its output. Raises RunFailed, with the run as it stands in `run`."""
-        listener = Listener(asked.Events(run=run), AFTER_ALL)
-        async for _ in self._heard(listener):
+        listener = Listener(query.Events(run=run), AFTER_ALL)
+        async for _ in self._listen(listener):
             pass
         return exchange.output_of(listener.end)
 
@@ -141,13 +157,13 @@ class AsyncClient:
         shown_hash: str | None = None,
         wait_s: int = 0,
     ) -> RunStatusRow:
-        """Decide a gate and return how the run stands; see `tell` for `wait_s`. `shown_hash` binds the decision to what was
+        """Decide a gate and return how the run stands; see `execute` for `wait_s`. `shown_hash` binds the decision to what was
         seen: pass that of `gate`. Without it, InvalidDecision is raised unless the gate makes it optional."""
-        return await self.tell(cmd.Decide(gate, decision, data, reason, shown_hash), wait_s=wait_s)
+        return await self.execute(cmd.Decide(gate, decision, data, reason, shown_hash), wait_s=wait_s)
 
     async def me(self) -> CallerRow:
         """Return whose token this is, for which tenant it acts, and what it allows."""
-        return await self._held(exchange.me())
+        return await self._perform(exchange.me())
 
     # --- As it comes ----------------------------------------------------------------------------------------------
 
@@ -155,49 +171,55 @@ class AsyncClient:
         """Yield the events of a run after the one of number `after`, and those to come, until the run has ended: each once,
         also if the server restarts. Beside the fields of EventRow an event has those of its type. Raises NotFound,
         Unreachable."""
-        return self._heard(Listener(asked.Events(run=run), str(after)))
+        return self._listen(Listener(query.Events(run=run), str(after)))
 
     def listen(self, run: str, name: str | None = None, *, after: str | None = None) -> AsyncGenerator[StreamRow]:
         """Yield what is written to the streams of a run, after the cursor `after`, until the run has ended; with `name` only
         that stream or model call. Raises NotFound, Unreachable."""
-        return self._heard(Listener(asked.Streams(run=run, name=name), after))
+        return self._listen(Listener(query.Streams(run=run, name=name), after))
 
     # --- On the wire ----------------------------------------------------------------------------------------------
 
-    async def _held(self, talk: Talk[Made]) -> Made:
-        """Send the requests of a talk until it ends, and return its answer."""
+    async def _perform(self, call: Call[T]) -> T:
+        """Send the requests of a call until it ends, and return its answer."""
         try:
-            request = next(talk)
+            request = next(call)
             while True:
-                request = talk.send(await self._sent(request))
+                request = call.send(await self._send(request))
         except StopIteration as over:
-            made: Made = over.value
-            return made
+            result: T = over.value
+            return result
 
-    async def _sent(self, request: Request) -> Reply | Unreachable:
+    async def _send(self, request: Request) -> Reply | Unreachable:
         await asyncio.sleep(request.after_s)
         try:
-            said = await self._http.request(
+            response = await self._http.request(
                 request.method, request.path, params=request.params, content=request.body, headers=self._headers(request)
             )
         except httpx2.TransportError as problem:
             return self._server.unreachable(problem)
-        return Reply(said.status_code, said.headers, said.content)
+        return Reply(response.status_code, response.headers, response.content)
 
-    async def _heard(self, listener: Listener) -> AsyncGenerator[Any]:
+    async def _listen(self, listener: Listener) -> AsyncGenerator[Any]:
         while listener.end is None:
             request = listener.request()
             await asyncio.sleep(request.after_s)
             with listener:
                 async with self._http.stream(
                     "GET", request.path, params=request.params, headers=self._headers(request)
-                ) as said:
-                    if said.status_code != 200 and listener.unheard(Reply(said.status_code, said.headers, await said.aread())):
+                ) as response:
+                    if response.status_code != 200 and listener.is_at_end(
+                        Reply(response.status_code, response.headers, await response.aread())
+                    ):
                         listener.end = await self.run(listener.run)
                         return
-                    async for event in httpx2.EventSource(said, max_event_size=None):
-                        if (row := listener.heard(event)) is not None:
+                    async for event in httpx2.EventSource(response, max_event_size=None):
+                        if (row := listener.row_of(event)) is not None:
                             yield row
 
     def _headers(self, request: Request) -> dict[str, Any]:
         return {**self._acting, **request.headers}
+
+
+def _warn_deprecated(old: str, new: str) -> None:
+    warnings.warn(f"{old}() has become {new}(), and will be removed in 0.3.", DeprecationWarning, stacklevel=3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -13,12 +14,12 @@ import httpx2
 import msgspec
 
 from holdfast.client import exchange
-from holdfast.client.exchange import Made, Reply, Request, Talk
+from holdfast.client.exchange import Call, Reply, Request, T
 from holdfast.client.listener import AFTER_ALL, Listener
 from holdfast.client.server import Server, acting
 from holdfast.errors import Unreachable
 from holdfast.service.declarations import command as cmd
-from holdfast.service.declarations import query as asked
+from holdfast.service.declarations import query
 from holdfast.service.declarations.declaration import Command, Query, Result, Row, Rows
 from holdfast.service.declarations.query import View
 
@@ -73,23 +74,38 @@ class Client:
 
     # --- Every command and query ----------------------------------------------------------------------------------
 
-    def tell(self, command: Command[Result], *, wait_s: int = 0) -> Result:
+    def execute(self, command: Command[Result], *, wait_s: int = 0) -> Result:
         """Carry out a command, durably, and return its answer: None, a row, or the run as it stands afterwards. With `wait_s`
         (at most 30) that is when the run has ended or waits for a person, or when this time is over."""
-        return self._held(exchange.tell(command, wait_s))
+        return self._perform(exchange.execute(command, wait_s))
+
+    def execute_many(self, bulk: Command[Rows[Row]]) -> Rows[Row]:
+        """Do the same to a page of runs or dead letters, and return a row about each."""
+        return self._perform(exchange.execute(bulk))
+
+    def query(self, query: Query[Row], *, wait_s: int = 0) -> Rows[Row]:
+        """Return a page of a list; a single row is a page of one. `wait_s` is for `query.Run`, as in `execute`."""
+        return self._perform(exchange.query(query, wait_s))
+
+    def tell(self, command: Command[Result], *, wait_s: int = 0) -> Result:
+        """Do the same as `execute`. Deprecated."""
+        _warn_deprecated("tell", "execute")
+        return self.execute(command, wait_s=wait_s)
 
     def tell_many(self, bulk: Command[Rows[Row]]) -> Rows[Row]:
-        """Do the same to a page of runs or dead letters, and return a row about each."""
-        return self._held(exchange.tell(bulk))
+        """Do the same as `execute_many`. Deprecated."""
+        _warn_deprecated("tell_many", "execute_many")
+        return self.execute_many(bulk)
 
     def ask(self, query: Query[Row], *, wait_s: int = 0) -> Rows[Row]:
-        """Return a page of a list; a single row is a page of one. `wait_s` is for `query.Run`, as in `tell`."""
-        return self._held(exchange.ask(query, wait_s))
+        """Do the same as `query`. Deprecated."""
+        _warn_deprecated("ask", "query")
+        return self.query(query, wait_s=wait_s)
 
     def rows(self, query: Query[Row]) -> Iterator[Row]:
         """Yield all rows of a list, page after page."""
         while True:
-            page = self.ask(query)
+            page = self.query(query)
             for row in page.rows:
                 yield row
             if page.cursor is None:
@@ -105,24 +121,24 @@ class Client:
         *,
         key: str | None = None,
         wait_s: int = 0,
-        **more: Any,
+        **fields: Any,
     ) -> RunStatusRow:
-        """Start a run and return how it stands; see `tell` for `wait_s`. With the same `key` again it is the same run. `more`
-        are the other fields of `command.Start`."""
-        return self.tell(cmd.Start(workflow=workflow, input=input, key=key, **more), wait_s=wait_s)
+        """Start a run and return how it stands; see `execute` for `wait_s`. With the same `key` again it is the same run.
+        `fields` are the other fields of `command.Start`."""
+        return self.execute(cmd.Start(workflow=workflow, input=input, key=key, **fields), wait_s=wait_s)
 
     def run(self, run: str, *, wait_s: int = 0) -> RunWhole:
-        """Return a run with its steps, effects and budget; see `tell` for `wait_s`. Raises NotFound."""
-        return (self.ask(asked.Run(run), wait_s=wait_s)).rows[0]
+        """Return a run with its steps, effects and budget; see `execute` for `wait_s`. Raises NotFound."""
+        return (self.query(query.Run(run), wait_s=wait_s)).rows[0]
 
     def gate(self, gate: str) -> GateWhole:
         """Return a gate with what it shows, and with its `shown_hash` for `decide`. Raises NotFound."""
-        return (self.ask(asked.Gate(gate))).rows[0]
+        return (self.query(query.Gate(gate))).rows[0]
 
     def result(self, run: str) -> Any:
         """Wait for the end of a run and return its output. Raises RunFailed, with the run as it stands in `run`."""
-        listener = Listener(asked.Events(run=run), AFTER_ALL)
-        for _ in self._heard(listener):
+        listener = Listener(query.Events(run=run), AFTER_ALL)
+        for _ in self._listen(listener):
             pass
         return exchange.output_of(listener.end)
 
@@ -136,13 +152,13 @@ class Client:
         shown_hash: str | None = None,
         wait_s: int = 0,
     ) -> RunStatusRow:
-        """Decide a gate and return how the run stands; see `tell` for `wait_s`. `shown_hash` binds the decision to what was
+        """Decide a gate and return how the run stands; see `execute` for `wait_s`. `shown_hash` binds the decision to what was
         seen: pass that of `gate`. Without it, InvalidDecision is raised unless the gate makes it optional."""
-        return self.tell(cmd.Decide(gate, decision, data, reason, shown_hash), wait_s=wait_s)
+        return self.execute(cmd.Decide(gate, decision, data, reason, shown_hash), wait_s=wait_s)
 
     def me(self) -> CallerRow:
         """Return whose token this is, for which tenant it acts, and what it allows."""
-        return self._held(exchange.me())
+        return self._perform(exchange.me())
 
     # --- As it comes ----------------------------------------------------------------------------------------------
 
@@ -150,47 +166,53 @@ class Client:
         """Yield the events of a run after the one of number `after`, and those to come, until the run has ended: each once,
         also if the server restarts. Beside the fields of EventRow an event has those of its type. Raises NotFound,
         Unreachable."""
-        return self._heard(Listener(asked.Events(run=run), str(after)))
+        return self._listen(Listener(query.Events(run=run), str(after)))
 
     def listen(self, run: str, name: str | None = None, *, after: str | None = None) -> Iterator[StreamRow]:
         """Yield what is written to the streams of a run, after the cursor `after`, until the run has ended; with `name` only
         that stream or model call. Raises NotFound, Unreachable."""
-        return self._heard(Listener(asked.Streams(run=run, name=name), after))
+        return self._listen(Listener(query.Streams(run=run, name=name), after))
 
     # --- On the wire ----------------------------------------------------------------------------------------------
 
-    def _held(self, talk: Talk[Made]) -> Made:
-        """Send the requests of a talk until it ends, and return its answer."""
+    def _perform(self, call: Call[T]) -> T:
+        """Send the requests of a call until it ends, and return its answer."""
         try:
-            request = next(talk)
+            request = next(call)
             while True:
-                request = talk.send(self._sent(request))
+                request = call.send(self._send(request))
         except StopIteration as over:
-            made: Made = over.value
-            return made
+            result: T = over.value
+            return result
 
-    def _sent(self, request: Request) -> Reply | Unreachable:
+    def _send(self, request: Request) -> Reply | Unreachable:
         time.sleep(request.after_s)
         try:
-            said = self._http.request(
+            response = self._http.request(
                 request.method, request.path, params=request.params, content=request.body, headers=self._headers(request)
             )
         except httpx2.TransportError as problem:
             return self._server.unreachable(problem)
-        return Reply(said.status_code, said.headers, said.content)
+        return Reply(response.status_code, response.headers, response.content)
 
-    def _heard(self, listener: Listener) -> Iterator[Any]:
+    def _listen(self, listener: Listener) -> Iterator[Any]:
         while listener.end is None:
             request = listener.request()
             time.sleep(request.after_s)
             with listener:
-                with self._http.stream("GET", request.path, params=request.params, headers=self._headers(request)) as said:
-                    if said.status_code != 200 and listener.unheard(Reply(said.status_code, said.headers, said.read())):
+                with self._http.stream("GET", request.path, params=request.params, headers=self._headers(request)) as response:
+                    if response.status_code != 200 and listener.is_at_end(
+                        Reply(response.status_code, response.headers, response.read())
+                    ):
                         listener.end = self.run(listener.run)
                         return
-                    for event in httpx2.EventSource(said, max_event_size=None):
-                        if (row := listener.heard(event)) is not None:
+                    for event in httpx2.EventSource(response, max_event_size=None):
+                        if (row := listener.row_of(event)) is not None:
                             yield row
 
     def _headers(self, request: Request) -> dict[str, Any]:
         return {**self._acting, **request.headers}
+
+
+def _warn_deprecated(old: str, new: str) -> None:
+    warnings.warn(f"{old}() has become {new}(), and will be removed in 0.3.", DeprecationWarning, stacklevel=3)

@@ -1,6 +1,6 @@
 """The requests of commands and queries, and the answers or errors in their replies, without a connection.
 
-    tell, ask, me  → Talk    a generator: it yields a Request and is sent the Reply, or the reason why there is none
+    execute, query, me  → Call    a generator: it yields a Request and is sent the Reply, or the reason why there is none
 
 `holdfast.http.route` has the path of each command and query. Never here: a connection, waiting, a thread.
 """
@@ -47,28 +47,28 @@ class Reply(NamedTuple):
     body: bytes
 
 
-Made = TypeVar("Made")
-Talk: TypeAlias = Generator[Request, Reply | Unreachable, Made]
+T = TypeVar("T")
+Call: TypeAlias = Generator[Request, Reply | Unreachable, T]
 
 
-def tell(command: Command[Result], wait_s: int = 0) -> Talk[Result]:
+def execute(command: Command[Result], wait_s: int = 0) -> Call[Result]:
     """Return the answer of a command."""
-    found: Any = yield from _said(request_of(command, wait_s))
+    response: Any = yield from _send(request_of(command, wait_s))
     is_page = declaration_of(type(command)).answers is Answer.PAGE
-    answer: Result = cast("Any", _page(found)) if is_page else found
+    answer: Result = cast("Any", _page(response)) if is_page else response
     return answer
 
 
-def ask(query: Query[Row], wait_s: int = 0) -> Talk[Rows[Row]]:
+def query(query: Query[Row], wait_s: int = 0) -> Call[Rows[Row]]:
     """Return a page of a list; a single row is a page of one."""
-    found = yield from _said(request_of(query, wait_s))
-    return Rows([found], None) if declaration_of(type(query)).answers is Answer.ROW else _page(found)
+    response = yield from _send(request_of(query, wait_s))
+    return Rows([response], None) if declaration_of(type(query)).answers is Answer.ROW else _page(response)
 
 
-def me() -> Talk[CallerRow]:
+def me() -> Call[CallerRow]:
     """Return the holder of the token."""
-    found: CallerRow = yield from _said(Request("GET", "/me"))
-    return found
+    holder: CallerRow = yield from _send(Request("GET", "/me"))
+    return holder
 
 
 def output_of(run: RunWhole | None) -> Any:
@@ -76,46 +76,46 @@ def output_of(run: RunWhole | None) -> Any:
     assert run is not None
     if run["status"] == "completed":
         return run["output"]
-    why = f": {run['error']['message']}" if run["error"] else ""
-    raise RunFailed(f"Run {run['run_id']} {run['status']}{why}", run=run)
+    reason = f": {run['error']['message']}" if run["error"] else ""
+    raise RunFailed(f"Run {run['run_id']} {run['status']}{reason}", run=run)
 
 
-def _page(found: Any) -> Rows[Any]:
-    return Rows(found["rows"], found["cursor"])
+def _page(response: Any) -> Rows[Any]:
+    return Rows(response["rows"], response["cursor"])
 
 
 # --- Requests ---------------------------------------------------------------------------------------------------------
 
 
-def route_of(said: msgspec.Struct) -> Route:
+def route_of(message: msgspec.Struct) -> Route:
     """Return the first route whose path has all of its names. Raises UsageError."""
     for route in ROUTES:
-        if route.what is type(said) and all(getattr(said, name) for name in route.in_path):
+        if route.what is type(message) and all(getattr(message, name) for name in route.in_path):
             return route
-    raise UsageError(f"{type(said).__name__} names nothing in its path: a name is empty. Nothing was sent; give the name.")
+    raise UsageError(f"{type(message).__name__} names nothing in its path: a name is empty. Nothing was sent; give the name.")
 
 
-def request_of(said: msgspec.Struct, wait_s: int = 0) -> Request:
+def request_of(message: msgspec.Struct, wait_s: int = 0) -> Request:
     """Return the request of a command or query. Raises UsageError for a value that JSON does not have."""
-    route = route_of(said)
-    path = route.path.format_map({name: quote(getattr(said, name), safe="") for name in route.in_path})
-    fields = {each.name: each for each in msgspec.structs.fields(said)}
+    route = route_of(message)
+    path = route.path.format_map({name: quote(getattr(message, name), safe="") for name in route.in_path})
+    fields = {each.name: each for each in msgspec.structs.fields(message)}
     try:
-        given = {
+        values = {
             name: msgspec.to_builtins(value, enc_hook=_plain)
             for name in route.elsewhere
-            if (value := getattr(said, name)) is not fields[name].default and value != ()
+            if (value := getattr(message, name)) is not fields[name].default and value != ()
         }
-        body = msgspec.json.encode(given) if route.method == "POST" else None
+        body = msgspec.json.encode(values) if route.method == "POST" else None
     except (TypeError, ValueError) as problem:
-        raise UsageError(f"{type(said).__name__} has a value that is not JSON: {problem}. Nothing was sent.") from None
+        raise UsageError(f"{type(message).__name__} has a value that is not JSON: {problem}. Nothing was sent.") from None
     headers = {"Content-Type": "application/json"} if body is not None else {}
     takes = route.takes
-    may_repeat = not takes.is_command or bool(takes.key and getattr(said, takes.key) is not None)
+    may_repeat = not takes.is_command or bool(takes.key and getattr(message, takes.key) is not None)
     return Request(
         route.method,
         path,
-        {} if body is not None else {name: _in_query(value) for name, value in given.items()},
+        {} if body is not None else {name: _in_query(value) for name, value in values.items()},
         body,
         headers | ({"Prefer": f"wait={wait_s}"} if wait_s else {}),
         may_repeat,
@@ -145,7 +145,7 @@ class _Problem(msgspec.Struct):
     trace_id: str = ""
 
 
-def _said(request: Request) -> Talk[Any]:
+def _send(request: Request) -> Call[Any]:
     """Send a request until it is answered, or once if it must not be repeated. Raises the server's error, Unreachable."""
     reply = yield request
     for number in range(len(_PAUSES_S) if request.may_repeat else 0):

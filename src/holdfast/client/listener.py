@@ -19,7 +19,7 @@ from holdfast.service.declarations.query import Events, Streams, View
 if TYPE_CHECKING:
     from holdfast.service.view import RunWhole
 
-MOST_TRIES: Final = 30
+MAX_TRIES: Final = 30
 """Attempts in a row without an event: about a minute."""
 AFTER_ALL: Final = "9" * 15
 """A cursor after every possible event: only the end of the run is received."""
@@ -40,13 +40,13 @@ class Listener:
 
     def request(self) -> Request:
         """Return the next request."""
-        asked = request_of(self._query)
+        request = request_of(self._query)
         last = {} if self._last is None else {"Last-Event-ID": self._last}
         after_s = pause_s(self._tries - 1) if self._tries else 0.0
         self._tries += 1
-        return asked._replace(headers={"Accept": "text/event-stream", **last}, after_s=after_s)
+        return request._replace(headers={"Accept": "text/event-stream", **last}, after_s=after_s)
 
-    def heard(self, event: httpx2.ServerSentEvent) -> View | None:
+    def row_of(self, event: httpx2.ServerSentEvent) -> View | None:
         """Return the row of an event, or None at the end. Raises the error that a stream ended with, unless it is temporary."""
         if event.event == "problem":
             _fail(problem_of(event.data))
@@ -58,7 +58,7 @@ class Listener:
         self._last = event.id
         return row
 
-    def unheard(self, reply: Reply) -> bool:
+    def is_at_end(self, reply: Reply) -> bool:
         """Take a reply without events. Return True if the client has received all of them before. Raises the error of the
         reply, unless it is temporary."""
         return reply.status == HTTPStatus.NO_CONTENT or _fail(refusal(reply))
@@ -66,12 +66,12 @@ class Listener:
     def __enter__(self) -> None:
         """Begin an attempt."""
 
-    def __exit__(self, kind: type[BaseException] | None, broke: BaseException | None, _: TracebackType | None) -> bool:
-        if kind is not None and not isinstance(broke, httpx2.TransportError | _Broken):
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, _: TracebackType | None) -> bool:
+        if kind is not None and not isinstance(problem, httpx2.TransportError | _Broken):
             return False
-        if self.end is None and self._tries > MOST_TRIES:
+        if self.end is None and self._tries > MAX_TRIES:
             raise Unreachable(
-                f"The connection broke, and {MOST_TRIES} attempts found no server: {broke or 'no event came'}."
+                f"The connection broke, and {MAX_TRIES} attempts found no server: {problem or 'no event came'}."
             ) from None
         return True
 

@@ -24,7 +24,7 @@ _READ_S: Final = 60.0
 
 
 class Server(NamedTuple):
-    """The server at `address`, `https://HOST:PORT`, asked with a `token`."""
+    """The server at `address`, `https://HOST:PORT` and a `token` for it."""
 
     address: str
     token: str | None = None
@@ -71,14 +71,14 @@ class Server(NamedTuple):
 def acting(by: str | None, roles: Sequence[str], traceparent: str | None) -> dict[str, str | bytes]:
     """Return the headers with who acts, in which roles and in which trace. Raises UsageError for other characters than a header
     takes."""
-    said = {"Holdfast-As": by or "", "Holdfast-Roles": ",".join(roles), trace.HEADER: traceparent or ""}
-    return {name: _in_header(value, "name").encode("latin-1") for name, value in said.items() if value}
+    headers = {"Holdfast-As": by or "", "Holdfast-Roles": ",".join(roles), trace.HEADER: traceparent or ""}
+    return {name: _in_header(value, "name").encode("latin-1") for name, value in headers.items() if value}
 
 
-def _in_header(value: str, what: str) -> str:
+def _in_header(value: str, name: str) -> str:
     """Raises UsageError, without the value, which may be a secret."""
     if not value.isprintable() or any(each > "\xff" for each in value):
-        raise UsageError(f"The {what} has a character that an HTTP header does not take. Nothing was sent.")
+        raise UsageError(f"The {name} has a character that an HTTP header does not take. Nothing was sent.")
     return value
 
 
