@@ -21,7 +21,7 @@ from holdfast.core.facts.events import Event, Recorded, RunStarted, StepComplete
 from holdfast.core.values.ids import RunId, Seq, SessionId, step_id
 from holdfast.core.values.payload import NULL, inline
 from holdfast.core.views.projection import Changes, RunRow
-from holdfast.engine.runs.delivery import Flush
+from holdfast.engine.runs.mailbox import Flush
 from holdfast.platform.machine import MachineClock, RandomIds
 from holdfast.ports import Append, Store
 

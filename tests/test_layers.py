@@ -119,7 +119,7 @@ def test_imports_go_down_only() -> None:
 
 INNER_FLOORS = {
     "platform": (
-        {"extra", "fair_share", "isolation", "masking", "own_loop", "privacy"},
+        {"extra", "fair_share", "masking", "own_loop", "privacy"},
         {"border"},
         {"lasting_loop", "threads"},
         {"machine"},
@@ -139,7 +139,7 @@ INNER_FLOORS = {
     "engine": ({"runs"}, {"capacity"}, {"background"}, {"attempts"}, {"flow"}, {"operations"}, {"steps"}, {"fleet"}),
     "actions": ({"expressions", "steering"}, {"places"}, {"binding"}, {"syntax", "shell"}, {"jobs"}),
     "authoring": (
-        {"values", "child", "immediate", "parts"},
+        {"values", "child", "parts"},
         {"flow_input", "guards", "signal", "tool", "trace"},
         {"agents"},
         {"node"},
@@ -152,7 +152,7 @@ INNER_FLOORS = {
         {"unknown_children"},
     ),
     "service": (
-        {"control", "cursor", "doc", "json_text", "principal", "subscription", "turn"},
+        {"control", "cursor", "doc", "principal", "subscription", "turn"},
         {"view"},
         {"declarations"},
         {"records", "speech", "text"},

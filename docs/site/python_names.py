@@ -22,7 +22,7 @@ from sync_stub import formatted
 import holdfast
 from holdfast import client, errors, testing
 from holdfast.authoring import options
-from holdfast.service.control import start_options
+from holdfast.service.control import command
 
 _FIRST: Final = ("Context", "Engine", "Run")
 """The classes that have a section of their own."""
@@ -35,7 +35,7 @@ _OPTIONS: Final = {
         ("map", options.MapOptions),
         ("child", options.ChildOptions),
     ),
-    "Engine": (("start", start_options.StartOptions),),
+    "Engine": (("start", command.StartOptions),),
 }
 _SETTINGS: Final = ("model_config",)
 """Assignments in a class that are no fields."""

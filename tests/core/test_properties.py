@@ -19,7 +19,7 @@ from holdfast.core.evolve import evolve
 from holdfast.core.facts.graph import FIELD_STRATEGIES, Graph, Join
 from holdfast.core.facts.state import FUNCTION, LABEL, MAP, OPEN_STEPS, SLEEP, TIMER, Operation, State, Step
 from holdfast.core.nouns.shared_values import SharedConflict, SharedIndex, SharedValue, packed
-from holdfast.core.people.divergence import RESTART
+from holdfast.core.people.changed_code import RESTART
 from holdfast.core.people.gates import asked_together
 from holdfast.core.rules.fence import may_begin
 from holdfast.core.rules.forking import Wish, forked

@@ -10,7 +10,7 @@ from holdfast.core.facts.postings import Posting
 from holdfast.core.nouns.team_budgets import Lender
 from holdfast.core.values.ids import CallId
 from holdfast.core.values.scopes import budget_of, in_tokens, in_words, is_team_budget, level, of_agent, team_budget
-from holdfast.engine.runs.delivery import _take_up
+from holdfast.engine.runs.mailbox import _take_up
 from tests.core.game import Game, cmd, ev, graph, kinds
 
 TEAM = team_budget("acme", "research")

@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast import Engine
 from holdfast.core.facts.state import FOLD_VERSION
-from holdfast.engine.runs.delivery import Flush
+from holdfast.engine.runs.mailbox import Flush
 from holdfast.ports import Append, SnapshotRecord
 
 

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Engine, Join, RunFailed, TransitionDenied, Workflow, branch, check, task
-from holdfast.authoring.immediate import is_immediate
+from holdfast.authoring.step import is_immediate
 from holdfast.core.facts.events import AttemptLost, StepCompleted, StepStarted, StepSuspended
 from holdfast.errors import InvalidInput, InvalidWorkflow, KeyReused
 from tests.engine.kit import Time, engine_at, eventually, opened

@@ -16,7 +16,7 @@ from holdfast.core.facts.commands import Tick
 from holdfast.core.values.money import usd
 from holdfast.core.values.scopes import ScopeRow
 from holdfast.core.views.status import status, waiting_for
-from holdfast.engine.runs.delivery import Delivery, Envelope
+from holdfast.engine.runs.mailbox import Delivery, Envelope
 from holdfast.errors import InvalidInput, OverLimit
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import Fault, ModelServer, Rule, Usage

@@ -76,7 +76,7 @@ async def test_a_commit_whose_reply_was_lost_stays_unknown_while_the_store_is_aw
 async def test_a_step_that_started_without_its_process_knowing_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.engine.runs.delivery.PATIENCE_S", 0.0)
+    monkeypatch.setattr("holdfast.engine.runs.mailbox.PATIENCE_S", 0.0)
     store = await SqliteStore.connect(tmp_path / "holdfast.db")
     try:
         async with opened(store) as engine:
@@ -93,7 +93,7 @@ async def test_a_step_that_started_without_its_process_knowing_is_found(
 
 async def test_a_look_that_fails_forgets_no_step_that_may_have_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store is away for what is looked at beside it, from before the start until it was asked twice more."""
-    monkeypatch.setattr("holdfast.engine.runs.delivery.PATIENCE_S", 0.0)
+    monkeypatch.setattr("holdfast.engine.runs.mailbox.PATIENCE_S", 0.0)
     monkeypatch.setattr("holdfast.engine.fleet.sweep._AWAY_S", 0.01)
     store = await SqliteStore.connect(tmp_path / "holdfast.db")
     try:
@@ -126,7 +126,7 @@ async def test_a_long_absence_of_the_store_ends_no_step_and_no_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     """Whoever asks from outside is told; a step in the middle of its work has nobody to tell, and goes on when it can."""
-    monkeypatch.setattr("holdfast.engine.runs.delivery.PATIENCE_S", 0.1)
+    monkeypatch.setattr("holdfast.engine.runs.mailbox.PATIENCE_S", 0.1)
     begun: list[int] = []
     posted: list[str] = []
     wf = Workflow("posts")

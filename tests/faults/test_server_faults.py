@@ -17,7 +17,7 @@ import pytest
 
 from holdfast import Context, Engine, Run, Workflow, flow, llm_node, task, tool, tool_node
 from holdfast.core.facts import events as ev
-from holdfast.engine.runs.delivery import PATIENCE_S
+from holdfast.engine.runs.mailbox import PATIENCE_S
 from holdfast.errors import StoreError
 from holdfast.models.providers import Providers
 from holdfast.stores.postgres import PostgresStore

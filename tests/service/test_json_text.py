@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import InvalidInput
-from holdfast.service import json_text
-from holdfast.service.json_text import MOST_ITEMS, decoded
+from holdfast.service import text as checks
+from holdfast.service.text import MOST_ITEMS, decoded
 
 SIGNS = '[{,"\\\\'
 
@@ -33,8 +33,8 @@ DATA = st.recursive(
 @given(DATA, st.integers(0, 12))
 def test_values_are_counted_and_not_what_stands_in_texts(data: object, most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_text, "MOST_ITEMS", most)
-        patch.setattr(json_text, "_MOST_QUOTES", 4 * most + 2)
+        patch.setattr(checks, "MOST_ITEMS", most)
+        patch.setattr(checks, "_MOST_QUOTES", 4 * most + 2)
         text = msgspec.json.encode(data).decode()
         if values_in(data) > most:
             with pytest.raises(InvalidInput, match="more than"):

@@ -19,7 +19,7 @@ from holdfast.compose import Engine
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.graph import EXPIRED
 from holdfast.core.facts.state import TOOL_APPROVAL
-from holdfast.core.people.divergence import RESTART
+from holdfast.core.people.changed_code import RESTART
 from holdfast.core.rules.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS
 from holdfast.core.values.ids import GateId, RunId, run_of
 from holdfast.core.values.scopes import Period

@@ -19,8 +19,7 @@ from holdfast.core.values.demand import Resources
 from holdfast.core.values.ids import AppendId, RunId, SessionId
 from holdfast.errors import StoreError
 from holdfast.models.prices import DeclaredPrice, Prices
-from holdfast.platform.border import contained
-from holdfast.platform.isolation import isolated
+from holdfast.platform.border import contained, isolated
 from holdfast.platform.threads import awaited, outcome
 from holdfast.ports import Model, Observer
 from holdfast.settings import Settings

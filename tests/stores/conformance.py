@@ -37,7 +37,7 @@ from holdfast.core.values.proposal import Proposal
 from holdfast.core.values.scopes import FLEET_RUNS, AgentRow, ScopeRow, Waiting, family_of, in_tokens, of_agent, team_budget
 from holdfast.core.views.projection import EffectChange, project
 from holdfast.core.views.status import Wait
-from holdfast.engine.runs.delivery import Delivery
+from holdfast.engine.runs.mailbox import Delivery
 from holdfast.errors import (
     Conflict,
     EffectKeyTaken,

@@ -1,6 +1,6 @@
 """The kinds of nodes, as decorators: what a node's function returns, and what is declared about it.
 
-Never here: executing a node (engine.steps.nodes), the graph around it (workflow).
+Never here: executing a node (engine.steps.execution), the graph around it (workflow).
 """
 
 from __future__ import annotations

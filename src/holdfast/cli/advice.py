@@ -19,7 +19,7 @@ from holdfast.cli.page.given import who
 from holdfast.cli.page.moment import around, clock
 from holdfast.core.facts.graph import GATE_DECISIONS
 from holdfast.core.facts.state import TOOL_APPROVAL
-from holdfast.core.people.divergence import RESTART
+from holdfast.core.people.changed_code import RESTART
 from holdfast.core.rules.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS, WORKFLOW_MISSING
 from holdfast.core.values.claim import ROLE, is_among
 from holdfast.core.values.scopes import AGENT, CONVERSATION, FLEET_RUNS, TREE, in_words

@@ -17,7 +17,7 @@ from holdfast.core.facts.events import Event
 from holdfast.core.facts.graph import Graph
 from holdfast.core.facts.postings import pays_for_others
 from holdfast.core.facts.state import State
-from holdfast.core.people import deployment, divergence, gates
+from holdfast.core.people import changed_code, gates
 from holdfast.core.rules import (
     calling_off,
     calls,
@@ -46,7 +46,7 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.FailAttempt: steps.fail_attempt,
     commands.SuspendStep: steps.suspend_step,
     commands.CallOffOperations: calling_off.call_off_operations,
-    commands.StopStep: divergence.stop_step,
+    commands.StopStep: changed_code.stop_step,
     commands.RecordValues: functions.record_values,
     commands.FailFunction: functions.fail_function,
     commands.RetryOperation: functions.retry_operation,
@@ -159,8 +159,8 @@ def decide(
     _obey(decision, command)
     if not state.ended:
         if state.gates:
-            deployment.withdraw_moot(decision)
-            divergence.withdraw_moot(decision)
+            changed_code.withdraw_missing(decision)
+            changed_code.withdraw_divergence(decision)
         steps.follow(decision)
         if state.gates:
             limits.withdraw_moot(decision)

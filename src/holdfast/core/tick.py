@@ -9,7 +9,7 @@ from __future__ import annotations
 from holdfast.core.facts import commands
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.state import Derived
-from holdfast.core.people import deployment, gates
+from holdfast.core.people import changed_code, gates
 from holdfast.core.rules import admission, calls, endings, limits, mapping, shortages, steps, waits
 from holdfast.core.rules.decision import Decision
 from holdfast.core.rules.readiness import judge, next_step, stuck
@@ -46,7 +46,7 @@ def tick(d: Decision, c: commands.Tick) -> None:
     _touch_what_moved(d)
     if c.loaded is not None:
         steps.follow(d)  # what time has just brought may be the first thing that needs the code
-        deployment.ask(d, c.loaded)
+        changed_code.ask(d, c.loaded)
 
 
 def _find_startable(d: Decision) -> None:

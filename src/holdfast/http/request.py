@@ -21,8 +21,8 @@ from holdfast.errors import InvalidInput
 from holdfast.http.problem import Problem, pointer
 from holdfast.http.route import Route, several_of
 from holdfast.service.access.identity import Holder, Identity
-from holdfast.service.json_text import decoded
 from holdfast.service.principal import Principal
+from holdfast.service.text import decoded
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 """Of a body. Large data goes by reference."""

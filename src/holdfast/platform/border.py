@@ -1,4 +1,5 @@
-"""The border between the engine and the code that it calls for users: what that code raises is an ordinary error on this side.
+"""The border between the engine and the code that it calls for users: what that code raises is an ordinary error on this side,
+and what it sets in a `contextvars` variable is gone with its step, as if each step had a task of its own.
 
 Everything that users hand over (steps, tasks, tools, guards, lookups, models, observers) may raise anything. An exception
 that is no `Exception` would end the process, or be lost on its way through a future, so it becomes an `Escaped`. To look at
@@ -12,16 +13,42 @@ from __future__ import annotations
 import asyncio
 import asyncio.runners
 import dis
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Coroutine, Generator, Iterable
+from contextvars import Context, ContextVar
+from types import coroutine
 from typing import Any, Final, TypeVar
 
 from pydantic_core import ValidationError
 
 from holdfast.errors import HoldfastError
-from holdfast.platform.isolation import is_closed
 from holdfast.platform.masking import validation_in_words
 
 T = TypeVar("T")
+
+is_closed: Final[ContextVar[bool]] = ContextVar("holdfast_closed", default=False)
+"""True in the context of code that its event loop closes: a GeneratorExit there comes from Python."""
+
+
+@coroutine
+def isolated(code: Coroutine[Any, Any, T], context: Context) -> Generator[Any, Any, T]:
+    """Return the result of `code`, which runs with the variables in `context` and changes them there."""
+    resume, given = code.send, None
+    while True:
+        try:
+            awaited = context.run(resume, given)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        try:
+            given = yield awaited
+            resume = code.send
+        except GeneratorExit:
+            context.run(is_closed.set, True)
+            context.run(code.close)
+            raise
+        except BaseException as problem:  # noqa: BLE001 - it is for the code to say what becomes of it
+            resume, given = code.throw, problem
+
 
 MOST_LEAVES: Final = 100
 """Members of an exception group that are looked at: enough to judge it, and no more of a group that holds a million."""

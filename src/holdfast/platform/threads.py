@@ -14,8 +14,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any
 
-from holdfast.platform.border import Escaped, ordinary
-from holdfast.platform.isolation import isolated
+from holdfast.platform.border import Escaped, isolated, ordinary
 
 
 def is_async(function: Callable[..., Any]) -> bool:

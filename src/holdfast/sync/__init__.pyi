@@ -67,12 +67,11 @@ from holdfast.ports import (
 )
 from holdfast.scheduling.job import Strategy
 from holdfast.service.control.bulk import BulkOutcome, Deed, LetterDeed
-from holdfast.service.control.command import AskedTogether, GateDecision, Input, OpenGate, Output
+from holdfast.service.control.command import AskedTogether, GateDecision, Input, OpenGate, Output, StartOptions, WithoutInput
 from holdfast.service.control.conversation import Said, Talk
 from holdfast.service.control.handle import ItemPage
 from holdfast.service.control.routing import RoutingReport
 from holdfast.service.control.schedule import Backfilled
-from holdfast.service.control.start_options import StartOptions, WithoutInput
 from holdfast.service.control.supervisor import TaskResult, WorkerAgent
 from holdfast.service.control.tree import Tree
 from holdfast.settings import Settings

@@ -21,7 +21,7 @@ from holdfast.errors import InvalidInput, PlaceLost, RemoteFailed, StepError
 from holdfast.platform.fair_share import FairShare
 from holdfast.ports import Calls, Work
 from holdfast.service.access.identity import ANYBODY, Holder
-from holdfast.service.json_text import decoded
+from holdfast.service.text import decoded
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES
 from holdfast.wire.connection import MOST_INBOX, Job, Said, WorkerConnection, known_as, problems

@@ -19,9 +19,9 @@ from holdfast.errors import InvalidInput
 from holdfast.service.access.identity import ANYBODY, Holder
 from holdfast.service.declarations import command, query
 from holdfast.service.declarations.declaration import Query
-from holdfast.service.json_text import decoded
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
+from holdfast.service.text import decoded
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES
 

@@ -3,7 +3,7 @@
 The format is that of Agent Skills (agentskills.io): a head with name and description, which a model always sees, a body, which
 it asks for, and files beside it. All of it is read once, where the skill is made, and known by its hash.
 
-Never here: telling a model of it (engine.steps.nodes); running what is in the folder.
+Never here: telling a model of it (engine.steps.execution); running what is in the folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The terms of a start: what a run carries unchanged from the request that starts it to its first event and its state.
 
 Each is declared here once, with its description; request, command, event and state have them all, under one name. Never
-here: what a term means to a rule, how a caller's value is read (service.control.start_options).
+here: what a term means to a rule, how a caller's value is read (service.control.command).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from holdfast.core.facts import events as ev
 from holdfast.core.facts.contribution import gives_content, with_read
 from holdfast.core.facts.graph import EXPIRED, GATE_DECISIONS
 from holdfast.core.facts.state import OTHERS, TOOL_APPROVAL, Gate, State
-from holdfast.core.people import divergence
+from holdfast.core.people import changed_code
 from holdfast.core.people.reviewers import (
     MOST_REVIEWERS,
     asked,
@@ -298,7 +298,7 @@ def _checked(d: Decision, c: commands.DecideGate) -> _Checked:
             " Answer with the tool's response, or reject if it did not happen."
         )
     if opened.reason == CODE_CHANGED:
-        divergence.check(d, opened, c)
+        changed_code.check(d, opened, c)
     raised = _raised_limit(d, opened, c) if opened.reason in limits.LIMIT_OF and c.decision == "answer" else None
     return _Checked(opened, c, data, raised)
 
@@ -563,7 +563,7 @@ def _name_contributor(d: Decision, c: commands.DecideGate) -> None:
 _FOLLOWS: Final = {
     EFFECT_UNKNOWN: _effect_answered,
     EXHAUSTED: _failure_answered,
-    CODE_CHANGED: divergence.answered,
+    CODE_CHANGED: changed_code.answered,
     COMPENSATION_FAILED: _compensation_answered,
 }
 

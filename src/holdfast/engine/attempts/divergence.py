@@ -1,6 +1,6 @@
 """The page that a person sees about a step whose code asks for something else than its journal holds.
 
-Never here: noticing that (journal), what follows for the step (core.people.divergence).
+Never here: noticing that (journal), what follows for the step (core.people.changed_code).
 """
 
 from __future__ import annotations

@@ -24,8 +24,7 @@ from holdfast.engine.attempts.journal import GATHER, StepJournal, has_noted, loo
 from holdfast.engine.flow.loop import FlowLoop, Outcome
 from holdfast.engine.flow.outcomes import TIMER_HASH, FlowOutcomes
 from holdfast.errors import OperationFailed, RunEnded, SeqConflict, StaleAttempt, StoreError
-from holdfast.platform.border import fact, is_ours, ordinary
-from holdfast.platform.isolation import isolated
+from holdfast.platform.border import fact, is_ours, isolated, ordinary
 
 MOST_AT_ONCE: Final = 200
 """Operations of a flow that are under way at a time: two appends' worth, one on its way to the disk and one gathering.

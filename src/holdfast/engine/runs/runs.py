@@ -19,8 +19,7 @@ from holdfast.core.facts.graph import Graph
 from holdfast.core.facts.state import State
 from holdfast.core.values.ids import AppendId, RunId
 from holdfast.engine.runs.catalog import Catalog
-from holdfast.engine.runs.delivery import Flush
-from holdfast.engine.runs.mailbox import Mailbox, Starter
+from holdfast.engine.runs.mailbox import Flush, Mailbox, Starter
 from holdfast.engine.runs.observing import NOBODY, Observers
 from holdfast.errors import Conflict, CorruptHistory, NotFound, Unstorable
 from holdfast.ports import Clock, Ids, Log, StoreClock

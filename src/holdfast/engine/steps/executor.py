@@ -23,13 +23,13 @@ from holdfast.core.values.policies import ERROR, ErrorRecord
 from holdfast.core.views.status import may_be_placed, may_start
 from holdfast.engine.attempts.attempt import Attempt, Key, cancelled
 from holdfast.engine.attempts.step_services import StepServices
+from holdfast.engine.background.consequences import GuardJudge, Reminders
 from holdfast.engine.capacity.placing import HERE, Placing
 from holdfast.engine.operations import budget
 from holdfast.engine.runs.fair_queue import FairQueue
 from holdfast.engine.runs.mailbox import Mailbox, unheard
 from holdfast.engine.runs.membership import Slots
 from holdfast.engine.runs.outside_calls import GRACE_S
-from holdfast.engine.steps.after_commit import GuardJudge, Reminders
 from holdfast.engine.steps.execution import carry
 from holdfast.errors import StoreError, UnknownCommit
 from holdfast.ports import Report

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.facts.state import FUNCTION, MAP
-from holdfast.core.people.divergence import MOST_STOPS
+from holdfast.core.people.changed_code import MOST_STOPS
 from holdfast.core.values.ids import comes_from, gathers_around
 from holdfast.core.values.payload import inline
 from holdfast.errors import InvalidDecision
