@@ -176,7 +176,8 @@ async def test_the_rows_of_random_histories_are_their_folded_states(tmp_path: Pa
     """Runs go to the disk side by side, in commits of many; some are checked in the middle, all at the end."""
     store = await SqliteStore.connect(tmp_path / "holdfast.db")
     pick = random.Random(7)
-    todo = {RunId(f"run-{number:03}"): appends(game, RunId(f"run-{number:03}")) for number, game in enumerate(games)}
+    named = {RunId(f"01900000-0000-7000-8000-{number:012}"): game for number, game in enumerate(games)}
+    todo = {run: appends(game, run) for run, game in named.items()}
     ended = {run: game.state.ended for run, game in zip(todo, games, strict=True)}
     commits = 0
     async with asyncio.timeout(60):

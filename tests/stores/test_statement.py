@@ -9,11 +9,12 @@ import apsw
 import apsw.ext
 import pytest
 
+from holdfast.ports import LetterFilter, RunFilter
 from holdfast.stores import statement
-from holdfast.stores.sqlite.view import _LABELLED
 
 ROOM = Path(statement.__file__).parent
 SQL = statement.statements("sqlite")
+CONDITIONS = statement.conditions("sqlite")
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,14 @@ def db() -> apsw.Connection:
 
 def text_of(dialect: str) -> str:
     """What both dialects have, and what this one has by itself."""
-    return "".join((ROOM / "sql" / place / "queries.sql").read_text() for place in ("", dialect))
+    return "".join(
+        (ROOM / "sql" / place / name).read_text() for place in ("", dialect) for name in ("queries.sql", "conditions.sql")
+    )
+
+
+def of_list(condition: str) -> str:
+    """A condition, or an order, as a list in SQLite has it."""
+    return statement.for_sqlite(CONDITIONS[condition].replace("{}", "$1"))
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
@@ -44,6 +52,28 @@ def test_every_statement_is_described_and_used(dialect: str) -> None:
     for name in statement.statements(dialect):
         assert re.search(rf"-- name: {name}\n-- \w", text), f"{name} has no description"
         assert f'"{name}"' in sources, f"{name} is used by nobody"
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_every_criterion_of_a_list_has_a_condition_that_is_described_and_used(dialect: str) -> None:
+    found = statement.conditions(dialect)
+    selected = {"runs": RunFilter, "letters": LetterFilter}
+    for name, criteria in selected.items():
+        missing = {f"{name}_{each}" for each in criteria.__annotations__} - found.keys()
+        assert missing <= {"runs_limit", "letters_limit", "letters_state"}, f"no condition: {missing}"
+    text, lists = text_of(dialect), (ROOM / "nouns" / "lists.py").read_text()
+    for condition in found:
+        name, _, criterion = condition.partition("_")
+        assert re.search(rf"-- name: {condition}\n-- \w", text), f"{condition} has no description"
+        is_criterion = criterion in (*getattr(selected.get(name), "__annotations__", ()), "order", "open", "resolved")
+        assert is_criterion or f'"{criterion}"' in lists, f"{condition} is used by nobody"
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_every_condition_fits_its_list(db: apsw.Connection, condition: str) -> None:
+    name, _, criterion = condition.partition("_")
+    clause = "order by" if criterion == "order" else "where"
+    apsw.ext.query_info(db, f"{SQL[name]} {clause} {of_list(condition)}")
 
 
 def test_what_is_written_once_is_read_by_sqlite_too() -> None:
@@ -84,7 +114,7 @@ def test_nothing_that_is_asked_often_walks_through_all_runs(db: apsw.Connection,
 
 
 def test_labels_are_found_and_counted_by_their_index(db: apsw.Connection) -> None:
-    for asked in (f"{SQL['runs']} where {_LABELLED} order by id desc limit 50", SQL["label_counts"]):
+    for asked in (f"{SQL['runs']} where {of_list('runs_label')} order by id desc limit 50", SQL["label_counts"]):
         plan = str(apsw.ext.query_info(db, asked, explain_query_plan=True).query_plan)
         assert "run_labels_by_value" in plan, plan
         assert not re.search(r"SCAN (runs|run_labels|l|r)\b", plan), plan

@@ -34,6 +34,7 @@ from holdfast.ports import Append, Chunk, StreamName
 Row: TypeAlias = tuple[Any, ...]
 
 _RUN: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_FIRST: Final = "00000000-0000-0000-0000-000000000000"
 
 CONVERSATION: Final = "conversation"
 """The kind of the records whose parts are messages."""
@@ -94,6 +95,11 @@ def _event(run: RunId, seq: int, payload: bytes) -> Event:
 def is_run(name: str) -> bool:
     """True where `name` can be a run's: ids are UUIDs in their usual form, so everything else is no run."""
     return _RUN.fullmatch(name) is not None
+
+
+def runs_from(prefix: str) -> tuple[str, str]:
+    """Return the first and the last id that begin with `prefix`: no ids of runs where none can."""
+    return prefix + _FIRST[len(prefix) :], prefix + _FIRST.replace("0", "f")[len(prefix) :]
 
 
 def shared_value_of(body: bytes, sealing: Sealing) -> SharedValue:

@@ -23,8 +23,11 @@ _FOR_SQLITE: Final = (
     (re.compile(r"= any ?\((\$\d+)\)"), r"in (select value from json_each(\1))"),
     (re.compile(r"<> all ?\((\$\d+)\)"), r"not in (select value from json_each(\1))"),
     (re.compile(r"\$(\d+)"), r"?\1"),
+    (re.compile(r"\bstrpos\("), "instr("),
+    (re.compile(r"\bchr\("), "char("),
 )
-"""Differences of SQLite: no schemas, no types of expressions, the order of bytes everywhere, lists as JSON, other marks."""
+"""Differences of SQLite: no schemas, no types of expressions, the order of bytes everywhere, lists as JSON, other marks, and
+names of its own for two functions."""
 
 
 class Migration(NamedTuple):
@@ -45,10 +48,19 @@ class Migration(NamedTuple):
 
 def statements(dialect: str) -> dict[str, str]:
     """The statements of `sql/queries.sql`, which both dialects have, and those of `sql/<dialect>/queries.sql`."""
-    both = _statements(resources.files(__package__).joinpath("sql", "queries.sql"))
+    return _named(dialect, "queries.sql")
+
+
+def conditions(dialect: str) -> dict[str, str]:
+    """The same of `conditions.sql`: what lists select by, and their order."""
+    return _named(dialect, "conditions.sql")
+
+
+def _named(dialect: str, file: str) -> dict[str, str]:
+    both = _statements(resources.files(__package__).joinpath("sql", file))
     if dialect == "sqlite":
         both = {name: for_sqlite(text) for name, text in both.items()}
-    return both | _statements(_folder(dialect).joinpath("queries.sql"))
+    return both | _statements(_folder(dialect).joinpath(file))
 
 
 def _statements(file: Traversable) -> dict[str, str]:
@@ -60,6 +72,7 @@ def _statements(file: Traversable) -> dict[str, str]:
     }
 
 
+@functools.lru_cache(maxsize=1_000)
 def for_sqlite(statement: str) -> str:
     """`statement`, in PostgreSQL's words, for SQLite."""
     return functools.reduce(lambda text, each: each[0].sub(each[1], text), _FOR_SQLITE, statement)

@@ -5,6 +5,7 @@
     figures      scores, costs, estimates of models
     callers      keys, the audit log, replies
     beside_runs  children, dead letters, job logs
+    lists        runs, gates, tool calls, and the labels of runs: what both databases list alike
     workflows, blobs
 
 Never here: histories, leases, lending, the books of money; those are by hand, for each database.

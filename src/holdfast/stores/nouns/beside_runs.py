@@ -14,6 +14,7 @@ from holdfast.core.values.ids import RunId
 from holdfast.core.views.projection import DeadLetter
 from holdfast.core.views.sealing import size_of
 from holdfast.ports import MOST_LISTED, ChildLink, Letter, LetterCount, LetterFilter, LogPiece, LogPlace
+from holdfast.stores.nouns.lists import listed
 from holdfast.stores.nouns.tables import Noun, Steps, many
 from holdfast.stores.row import is_run
 
@@ -40,22 +41,11 @@ class DeadLetters(Noun):
     """Keeps ports.DeadLetters."""
 
     async def letters(self, **sought: Unpack[LetterFilter]) -> Sequence[Letter]:
-        run, after, state = sought.get("run"), sought.get("after"), sought.get("state")
+        limit, state = sought.pop("limit", MOST_LISTED), sought.pop("state", None)
+        run, after = sought.get("run"), sought.get("after")
         if (run is not None and not is_run(run)) or (after is not None and not is_run(after[0])):
             return []
-        conditions: dict[str, Any] = {
-            "run = {}": run,
-            "tenant = {}": sought.get("tenant"),
-            "workflow = {}": sought.get("workflow"),
-            "node = {}": sought.get("node"),
-            "error_class = {}": sought.get("error_class"),
-            "last_at_ms >= {}": sought.get("since_ms"),
-            "last_at_ms < {}": sought.get("until_ms"),
-            "(run, step) > ({}, {})": after,
-            "resolved_at_ms is null": () if state == "open" else None,
-            "resolved_at_ms is not null": () if state == "resolved" else None,
-        }
-        found = await self._tables.listed("letters", conditions, "run, step", sought.get("limit", MOST_LISTED))
+        found = await listed(self._tables, "letters", {**sought, **({state: ()} if state else {})}, limit)
         return [self._letter(*row) for row in found]
 
     def _letter(self, *row: Any) -> Letter:

@@ -5,15 +5,14 @@ Never here: which scores count, what a call costs, what an estimate is worth.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from holdfast.core.facts.costs import BEFORE_ALL, Cost, CostKey, Uncounted
-from holdfast.core.nouns.labels import BEFORE_ALL_COUNTS, FIRST_KEY, LAST_KEY, CountKey, LabelCount, Pair
 from holdfast.core.nouns.model_estimates import MOST_ESTIMATES, ModelEstimate, ModelUse, learned
 from holdfast.core.nouns.scores import Score, ScoreMean
 from holdfast.core.values.ids import RunId
 from holdfast.ports import MOST_LISTED
-from holdfast.stores.nouns.tables import UNBOUNDED, Noun, Steps, Tables, columns, do, lock, many
+from holdfast.stores.nouns.tables import UNBOUNDED, Noun, Steps, columns, do, lock, many
 from holdfast.stores.row import astuple, is_run
 
 
@@ -41,31 +40,6 @@ class Scores(Noun):
     ) -> Sequence[ScoreMean]:
         found = await self._tables.ask("score_means", tenant, name, workflow, since_ms, limit)
         return [ScoreMean(*row) for row in found]
-
-
-class Labels:
-    """Keeps what ports.Views says of labels, for the views of a database."""
-
-    _tables: Tables
-
-    async def labels(self, runs: Sequence[RunId]) -> Mapping[RunId, Sequence[Pair]]:
-        found: dict[RunId, list[Pair]] = {}
-        for run, *pair in await self._tables.ask("labels", [run for run in runs if is_run(run)]):
-            found.setdefault(RunId(run), []).append((pair[0], pair[1]))
-        return found
-
-    async def label_counts(
-        self,
-        *,
-        key: str | None = None,
-        tenant: str | None = None,
-        workflow: str | None = None,
-        after: CountKey = BEFORE_ALL_COUNTS,
-        limit: int = MOST_LISTED,
-    ) -> Sequence[LabelCount]:
-        after = max(after, (FIRST_KEY if key is None else key, "", "", ""))
-        last = LAST_KEY if key is None else key
-        return [LabelCount(*row) for row in await self._tables.ask("label_counts", last, tenant, workflow, *after, limit)]
 
 
 class Costs(Noun):

@@ -6,7 +6,7 @@ Never here: a noun, the ways of a database.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from holdfast.core.views.sealing import PLAIN, Sealing
@@ -65,8 +65,12 @@ class Tables(ABC):
         """Return what the steps come to, durable when this returns: all of them, or none."""
 
     @abstractmethod
-    async def _look(self, name: str, where: str, bound: Sequence[Any]) -> Sequence[Row]:
-        """The rows of the named statement with an end that PostgreSQL would understand."""
+    def text(self, name: str) -> str:
+        """The named statement or condition."""
+
+    @abstractmethod
+    async def look(self, statement: str, bound: Sequence[Any]) -> Sequence[Row]:
+        """The rows of a statement in PostgreSQL's words."""
 
     async def change(self, statement: str, *bound: Any) -> Sequence[Row]:
         """The rows that one statement answers with, in a transaction of its own."""
@@ -75,19 +79,6 @@ class Tables(ABC):
             return (yield do(statement, *bound))
 
         return await self.transact(steps)
-
-    async def listed(self, name: str, conditions: Mapping[str, Any], order: str, limit: int) -> Sequence[Row]:
-        """Rows of the named list. `{}` in a condition is its value. One without a value is not asked, so that each list finds
-        the index made for it."""
-        asked: list[Any] = []
-        words: list[str] = []
-        for condition, value in conditions.items():
-            if value is not None:
-                values = value if isinstance(value, tuple) else (value,)
-                words.append(condition.format(*(f"${len(asked) + place}" for place in range(1, len(values) + 1))))
-                asked += values
-        where = f"where {' and '.join(words)} " if words else ""
-        return await self._look(name, f"{where}order by {order} limit ${len(asked) + 1}", [*asked, limit])
 
 
 class Ground(NamedTuple):

@@ -16,11 +16,10 @@ from holdfast.stores.nouns.tables import Ground, Step, Steps, T, Tables, columns
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.clock import StoreClock
 from holdfast.stores.postgres.connection import Connection, Connections
-from holdfast.stores.row import Row, is_run
-from holdfast.stores.statement import statements
+from holdfast.stores.row import Row
+from holdfast.stores.statement import conditions, statements
 
-_SQL: Final = statements("postgres")
-_FIRST: Final = "00000000-0000-0000-0000-000000000000"
+_SQL: Final = statements("postgres") | conditions("postgres")
 
 
 @cache
@@ -60,8 +59,11 @@ class PostgresTables(Tables):
         found: Sequence[Row] = await db.fetch(self._sql[step.statement], *bound)
         return found
 
-    async def _look(self, name: str, where: str, bound: Sequence[Any]) -> Sequence[Row]:
-        return await self._db.fetch(f"{self._sql[name]} {where}", *bound)
+    def text(self, name: str) -> str:
+        return self._sql[name]
+
+    async def look(self, statement: str, bound: Sequence[Any]) -> Sequence[Row]:
+        return await self._db.fetch(statement, *bound)
 
 
 class StoreContext(NamedTuple):
@@ -98,9 +100,3 @@ class StorePort:
         self._tables = context.ground.tables
         self._process = context.process
         self._sql = sql(context.connections.address)
-
-
-def runs_from(prefix: str) -> tuple[str | None, str | None]:
-    """The first and the last id that begin with `prefix`; None where no run's can."""
-    first = prefix + _FIRST[len(prefix) :]
-    return (first, prefix + _FIRST.replace("0", "f")[len(prefix) :]) if is_run(first) else (None, None)

@@ -17,9 +17,9 @@ from holdfast.ports import BlobPlace
 from holdfast.stores.nouns.tables import Ground, Step, Steps, T, Tables
 from holdfast.stores.row import Row, encode
 from holdfast.stores.sqlite.thread import AskedReads, Reader, ReaderOfTenant, Writer
-from holdfast.stores.statement import for_sqlite, statements
+from holdfast.stores.statement import conditions, for_sqlite, statements
 
-SQL: Final = statements("sqlite")
+SQL: Final = statements("sqlite") | conditions("sqlite")
 
 Bound = Sequence[Any] | Mapping[str, Any]
 
@@ -66,8 +66,11 @@ class SqliteTables(Tables):
     async def transact(self, steps: Callable[[], Steps[T]]) -> T:
         return await self._writer.write(lambda db: _taken(db, steps()))
 
-    async def _look(self, name: str, where: str, bound: Sequence[Any]) -> Sequence[Row]:
-        asked = f"{SQL[name]} {for_sqlite(where)}"
+    def text(self, name: str) -> str:
+        return SQL[name]
+
+    async def look(self, statement: str, bound: Sequence[Any]) -> Sequence[Row]:
+        asked = for_sqlite(statement)
         return await self._reader.ask(lambda db: db.execute(asked, as_bound(bound)).fetchall())
 
 

@@ -672,30 +672,6 @@ order by place limit $3
 -- How many runs of these workflows have not ended.
 select count(*) from holdfast.runs where graph_hash = any($1::text[]) and ended_at_ms is null
 
--- name: gate_tenant
--- A condition of that list: the tenant of a gate's run.
-(select tenant from holdfast.runs where runs.run = gates.run) =
-
--- name: child_of
--- A condition of the list of runs: whose children they are.
-runs.run in (select child from holdfast.children where parent = {})
-
--- name: below
--- Another: below which run they are.
-runs.run in (select child from holdfast.children where root = {})
-
--- name: effect_tenant
--- The same of a line of the ledger.
-(select tenant from holdfast.runs where runs.run = effects.run) =
-
--- name: gate_place
--- Where a gate is in the order in which gates were opened.
-select place from holdfast.gates where gate = $1
-
--- name: effect_place
--- Where a call is in the order in which calls were intended.
-select place from holdfast.effects where run = $1 and call = $2
-
 -- --- The tail --------------------------------------------------------------------------------------------------------
 
 -- name: tail_end
@@ -1226,27 +1202,6 @@ with given as (
 )
 insert into holdfast.run_labels (run, key, value)
 select run, key, value from given where key is not null on conflict do nothing
-
--- name: labelled
--- A condition of the list of runs: that they have a label.
-runs.run in (select run from holdfast.run_labels where key = ({}::text[])[1] and value = ({}::text[])[2])
-
--- name: labelled_with_all
--- Another: that they have all of these.
-not exists (
-    select 1 from jsonb_array_elements({}::text::jsonb) as asked (pair)
-    where not exists (
-        select 1 from holdfast.run_labels
-        where run_labels.run = runs.run and run_labels.key = pair ->> 0 and run_labels.value = pair ->> 1
-    )
-)
-
--- name: named_like
--- Another: that something by which people know them has these letters in it.
-position(lower({}) in lower(concat_ws(
-    e'\n', workflow, start_key, started_by,
-    (select string_agg(value, e'\n') from holdfast.run_labels where run_labels.run = runs.run)
-))) > 0
 
 -- --- Who calls -------------------------------------------------------------------------------------------------------
 

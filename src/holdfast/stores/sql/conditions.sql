@@ -1,0 +1,163 @@
+-- What lists select by, and their order: the condition NAME_CRITERION of the list NAME. Each `{}` is the criterion's value.
+
+-- --- Runs, as RunFilter names what they are selected by --------------------------------------------------------------
+
+-- name: runs_run
+-- One run.
+runs.run = {}
+
+-- name: runs_prefix
+-- Between the first and the last id with this beginning.
+runs.run between {} and {}
+
+-- name: runs_tenant
+-- Of this tenant.
+tenant = {}
+
+-- name: runs_workflow
+-- Of this workflow.
+workflow = {}
+
+-- name: runs_status
+-- With this status.
+status = {}
+
+-- name: runs_statuses
+-- With one of these.
+status = any({})
+
+-- name: runs_key
+-- Started under this key.
+start_key = {}
+
+-- name: runs_parent
+-- Children of this run.
+runs.run in (select child from holdfast.children where parent = {})
+
+-- name: runs_root
+-- Below this run, however far.
+runs.run in (select child from holdfast.children where root = {})
+
+-- name: runs_since_ms
+-- Started since.
+started_at_ms >= {}
+
+-- name: runs_until_ms
+-- Started before.
+started_at_ms < {}
+
+-- name: runs_in_doubt
+-- With money in doubt.
+in_doubt_nanousd > 0
+
+-- name: runs_label
+-- With this label, by its key and value. It finds the index.
+runs.run in (select run from holdfast.run_labels where key = {} and value = {})
+
+-- name: runs_labels
+-- With all of these labels, each KEY=VALUE, as many as are given.
+(
+    select count(*) from holdfast.run_labels
+    where run_labels.run = runs.run and key || '=' || value = any({}::text[])
+) = {}
+
+-- name: runs_text
+-- Something by which people know them has these letters in it.
+strpos(lower(concat_ws(
+    chr(10), workflow, start_key, started_by,
+    (select string_agg(value, chr(10)) from holdfast.run_labels where run_labels.run = runs.run)
+)), lower({}::text)) > 0
+
+-- name: runs_cost_from_nanousd
+-- Have spent as much for certain.
+settled_nanousd >= {}
+
+-- name: runs_cost_to_nanousd
+-- Have spent no more for certain.
+settled_nanousd <= {}
+
+-- --- Gates -----------------------------------------------------------------------------------------------------------
+
+-- name: gates_gate
+-- One gate.
+gate = {}
+
+-- name: gates_run
+-- Of this run.
+run = {}
+
+-- name: gates_tenant
+-- Of runs of this tenant.
+(select tenant from holdfast.runs where runs.run = gates.run) = {}
+
+-- name: gates_open
+-- That wait for a decision.
+state in ('open', 'escalated')
+
+-- name: gates_risk_levels
+-- Of one of these risk levels.
+risk_level = any({})
+
+-- --- The ledger ------------------------------------------------------------------------------------------------------
+
+-- name: effects_call
+-- One line, of a run's call.
+run = {} and call = {}
+
+-- name: effects_run
+-- Of this run.
+run = {}
+
+-- name: effects_tenant
+-- Of runs of this tenant.
+(select tenant from holdfast.runs where runs.run = effects.run) = {}
+
+-- name: effects_state
+-- In this state.
+state = {}
+
+-- --- Dead letters, as LetterFilter names what they are selected by ----------------------------------------------------
+
+-- name: letters_run
+-- Of this run.
+run = {}
+
+-- name: letters_tenant
+-- Of this tenant.
+tenant = {}
+
+-- name: letters_workflow
+-- Of this workflow.
+workflow = {}
+
+-- name: letters_node
+-- Of this node.
+node = {}
+
+-- name: letters_error_class
+-- That failed with this class of error.
+error_class = {}
+
+-- name: letters_open
+-- That wait for a decision.
+resolved_at_ms is null
+
+-- name: letters_resolved
+-- That are decided.
+resolved_at_ms is not null
+
+-- name: letters_since_ms
+-- Last failed since.
+last_at_ms >= {}
+
+-- name: letters_until_ms
+-- Last failed before.
+last_at_ms < {}
+
+-- name: letters_after
+-- After this one.
+(run, step) > ({}, {})
+
+-- name: letters_order
+-- The oldest run's first.
+run, step
