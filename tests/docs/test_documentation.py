@@ -275,16 +275,13 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def test_pages_for_users_leave_tests_to_the_pages_for_maintainers() -> None:
-    """But for the page on security: who trusts a port reads which test stands in a threat's way."""
     docs = ROOT / "docs"
-    ours = {docs / "design.md", docs / "security.md", docs / "reference" / "modules.md", *(docs / "maintainers").iterdir()}
+    ours = {docs / "design.md", docs / "reference" / "modules.md", *(docs / "maintainers").iterdir()}
     assert len(ours) == 6
     users = [page for page in PAGES if page.is_relative_to(docs) and page not in ours]
     assert [page.name for page in users if re.search(r"\]\((\.\./)+tests/", prose(page))] == []
     listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("- For maintainers:\n")[2]
-    assert {docs / page for page in re.findall(r"[\w/-]+\.md", listed)} == ours - {docs / "security.md"} | {
-        docs / "contributing.md"
-    }
+    assert {docs / page for page in re.findall(r"[\w/-]+\.md", listed)} == ours | {docs / "contributing.md"}
 
 
 def anchors(page: Path) -> set[str]:

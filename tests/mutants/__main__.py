@@ -1,6 +1,6 @@
 """Hunts mutants: each is Holdfast with one rule broken, and every one must be noticed.
 
-    python -m tests.mutants [NAME ...] [--page docs/security.md] [--jobs 2]
+    python -m tests.mutants [NAME ...] [--page docs/maintainers/security.md] [--jobs 2]
 
 For each mutant the test that is expected to notice is run first, then the quick suite, then the simulation. Before that
 all these tests are run against the code as it is, where they must pass. Ends with 1 when a mutant survives.

@@ -11,7 +11,7 @@ from tests.mutants.__main__ import hunt
 from tests.mutants.mutant import PATCHES, ROOT, Unusable, all_mutants, apply, copy, name_of, named_tests, read, run
 
 FEWEST = 30
-SECURITY = ROOT / "docs" / "security.md"
+SECURITY = ROOT / "docs" / "maintainers" / "security.md"
 HUNTED = ("join-counts-skipped", "gate-decided-twice", "effect-key-means-another-request")
 
 
