@@ -76,7 +76,7 @@ def test_a_run_of_a_name_is_followed_while_a_worker_drives_it(loaded: Shell, pro
     ("words", "code", "told"),
     [
         (("greet", "-i", ADA, "--detach"), 0, "Started. A worker takes it up:"),
-        (("greet", "-i", ADA, "--detach"), 0, "holdfast worker FILE.py:WORKFLOW"),
+        (("greet", "-i", ADA, "--detach"), 0, "holdfast worker FILE.py:greet"),
         (("greet", "-i", "{}"), 2, "'customer' is a required property. No run was started."),
         (("greet", "-i", ADA, "--here"), 2, "needs the code of greet"),
         (("nobody",), 3, "There is no workflow 'nobody' in this store"),
@@ -87,6 +87,18 @@ def test_a_run_of_a_name_says_what_it_needs(loaded: Shell, words: tuple[str, ...
     said = loaded("run", *words)
     assert said.code == code, said
     assert told in said.err
+
+
+def test_a_run_of_a_name_that_nobody_executes_shows_at_once_what_does(loaded: Shell, process: Start) -> None:
+    waiting = process("run", "greet", "-i", ADA)
+    lines = [waiting.stderr.readline().strip() for _ in range(4)]
+    waiting.terminate()
+    waiting.communicate(timeout=60)
+    assert lines[1] == "Started. It waits: no worker has its workflow now. Start one elsewhere:"
+    assert lines[2:] == [
+        "holdfast worker FILE.py:greet",
+        "A name runs nothing in this process; a file does: holdfast run FILE.py:greet",
+    ]
 
 
 def test_whoever_leaves_a_run_of_a_name_is_told_what_would_drive_it() -> None:

@@ -326,7 +326,7 @@ async def test_what_cannot_be_a_child_is_refused_in_words(store: str) -> None:
             with pytest.raises(RunFailed, match=words):
                 await (await engine.start(parent, case)).result()
         with pytest.raises(RunFailed, match="10 runs below its root"):
-            await (await engine.start(deeper)).result()
+            await (await engine.start(deeper, {})).result()
 
 
 # --- Death --------------------------------------------------------------------------------------------------------------

@@ -409,7 +409,7 @@ GIVEN: list[tuple[Any, tuple[Any, ...], Any]] = [
     (_takes_an_order, (), None),
     (_takes_an_order, ({"id": str(ID)},), str(ID)),
     (_takes_anything, (), {}),
-    (_takes_an_object, (), {}),
+    (_takes_an_object, ({},), {}),
 ]
 
 
@@ -447,6 +447,37 @@ async def test_an_input_that_does_not_fit_its_hint_is_refused_at_the_start(
     async with opened(store) as engine:
         with pytest.raises(InvalidInput, match=re.escape(words)):
             await engine.start(flow(name="handle")(function), started_with)
+
+
+async def _takes_a_plain(ctx: Any, given: Plain) -> None: ...
+
+
+async def _takes_orders(ctx: Any, given: dict[str, Order]) -> None: ...
+
+
+REQUIRED: list[tuple[Any, str]] = [
+    (_takes_an_object, "Workflow 'handle' requires an input: given."),
+    (_takes_numbers, "Workflow 'handle' requires an input: given."),
+    (_takes_a_choice, "Workflow 'handle' requires an input: given."),
+    (_takes_orders, "Workflow 'handle' requires an input: given."),
+    (_takes_a_plain, "count"),
+    (_takes_two, "order"),
+]
+
+
+@pytest.mark.parametrize(("function", "words"), REQUIRED)
+async def test_a_start_without_a_required_input_is_refused_and_names_it(store: str, function: Any, words: str) -> None:
+    made = flow(name="handle")(function)
+    async with opened(store) as engine:
+        with pytest.raises(InvalidInput, match=re.escape(words)) as refused:
+            await engine.start(made)
+        assert refused.value.field == "input"
+    async with opened(store, workflows=[made]):
+        pass
+    async with opened(store) as engine:  # which has not its code
+        with pytest.raises(InvalidInput, match=re.escape(words.partition(":")[0])) as refused:
+            await engine.start("handle")
+        assert refused.value.field == "input"
 
 
 async def test_a_method_is_a_flow_of_its_object(store: str) -> None:
@@ -492,8 +523,11 @@ def test_a_process_without_the_code_fills_in_the_same_defaults(function: Any, ra
 
 
 def test_the_stored_schema_of_an_input_that_was_taken_before_stays_what_it_was() -> None:
-    for hint in (int, dict[str, int], Literal["a"], Plain, Given, list[Any], Any):
+    for hint in (int, Literal["a"], dict[str, int], list[Any]):
+        assert _plain_flow_schema(hint) == {"title": "given", "not": {"type": "null"}}
+    for hint in (int | None, Any):
         assert _plain_flow_schema(hint) is None
+    assert _plain_flow_schema(Plain) == {"title": "given", "type": "object", "required": ["count"]}
     assert (
         _plain_flow_schema(Order)
         == flow(name="x")(taking(Order, [])).input_schema

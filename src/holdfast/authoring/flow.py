@@ -23,6 +23,7 @@ from holdfast.authoring.step import Step
 from holdfast.authoring.tool import Tool, find
 from holdfast.authoring.values.adapter import Adapter
 from holdfast.authoring.values.arguments import describe, misfits
+from holdfast.authoring.values.input_schema import requires_input
 from holdfast.authoring.values.signature import Signature
 from holdfast.authoring.workflow import Input, Output_co, Workflow
 from holdfast.core.facts.graph import CLEANUP_S, FLOW
@@ -150,7 +151,13 @@ class Flow(Workflow[Input, Output_co]):
                 f" a call of the flow itself calls its function, with a context. {problem}"
             ) from None
 
+    @property
+    def input_schema(self) -> dict[str, Any] | None:
+        return self._input.schema
+
     def validated_input(self, raw: Any) -> Any:
+        if (missing := self._input.missing(raw)) is not None:
+            raise requires_input(self.name, missing)
         try:
             return self._input.validated(raw)
         except ValidationError as problem:

@@ -6,6 +6,7 @@ flow (flow), the schema that processes without its code have (input_schema).
 
 from __future__ import annotations
 
+import functools
 import inspect
 import warnings
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from pydantic.errors import PydanticUserError
 
 from holdfast.authoring.values.adapter import Adapter, TypedAdapter, adapter_of
 from holdfast.authoring.values.hint import is_plain, label, rewritten
+from holdfast.authoring.values.input_schema import schema_of
 from holdfast.authoring.values.round_trip import expect_kept
 from holdfast.authoring.values.signature import Signature
 from holdfast.errors import SchemaMismatch, UsageError
@@ -44,9 +46,33 @@ class FlowInput:
         if not parameters:
             return
         hints = {each.name: self._hint(signature, each.name) for each in parameters}
+        first = hints[self._names[0]]
+        self._has_fields = isinstance(first, type) and (
+            is_typeddict(first) or (issubclass(first, BaseModel) and not issubclass(first, RootModel))
+        )
+        self._required: frozenset[str] = getattr(first, "__required_keys__", frozenset())
         self.model = self._taken_whole(hints[self._names[0]]) if self._is_whole else self._taken(hints, parameters)
         if self.model is not None:
             self._writes = self._kept(self.model)
+
+    def missing(self, raw: Any) -> str | None:
+        """Return the name of the one parameter if it must be given, and `raw` is nothing. The fields of an object are checked
+        one by one instead, and nothing is an object without fields where the parameter has no type."""
+        if raw is not None or self._default is not _EMPTY or not self._is_whole or self._has_fields:
+            return None
+        return None if (self.model is None and self._check is None) or self._takes(None) else self._names[0]
+
+    @functools.cached_property
+    def schema(self) -> dict[str, Any] | None:
+        """The JSON Schema of what a start must fit; of plain data, only that it must be given."""
+        if self.model is not None:
+            return schema_of(self.model)
+        if self._default is not _EMPTY or self._check is None or self._takes(None):
+            return None
+        if not self._has_fields:
+            return {"title": self._names[0], "not": {"type": "null"}}
+        required = sorted(self._required)
+        return {"title": self._names[0], "type": "object", "required": required} if required else None
 
     def validated(self, raw: Any) -> Any:
         """Return `raw`, JSON data or Python objects, as the JSON data that a run starts with. Raises ValidationError,
@@ -57,7 +83,7 @@ class FlowInput:
             return self._plain(raw)
         if isinstance(raw, BaseModel) and not isinstance(raw, self.model):
             raw = raw.model_dump(mode="json")
-        if raw is None and not (self._wraps and self._takes(None)):
+        if raw is None and not self._takes(None):
             raw = {}
         assert self._writes is not None
         return self._writes.dump(_fitted(self.model, raw))
@@ -82,6 +108,8 @@ class FlowInput:
 
     # --- How it is made ----------------------------------------------------------------------------------------------
 
+    _has_fields = False
+    """True if the one parameter is an object whose fields its type names."""
     _wraps = False
     """True if the model is made around a type that is none."""
 

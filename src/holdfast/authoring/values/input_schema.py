@@ -15,6 +15,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema
 
+from holdfast.errors import InvalidInput, Misfit
+
 KEPT_AS: Final = "x-kept-as"
 """Of a property: under which name its value is in the run's input, where that is another (the field's own, of one with an
 alias)."""
@@ -32,6 +34,15 @@ def schema_of(model: type[BaseModel]) -> dict[str, Any]:
         by_alias = model.model_config.get("serialize_by_alias")
         _MADE[model] = model.model_json_schema(schema_generator=_InputSchema if by_alias else _KeptByName)
     return _MADE[model]
+
+
+def requires_input(workflow: str, name: str) -> InvalidInput:
+    """Return the refusal of a start that gives nothing for an input that must be given."""
+    return InvalidInput(
+        f"Workflow {workflow!r} requires an input: {name}. Pass it as JSON data. No run was started.",
+        field="input",
+        misfits=[Misfit(f"{name}: Field required")],
+    )
 
 
 class _InputSchema(GenerateJsonSchema):

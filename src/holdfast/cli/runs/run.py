@@ -203,7 +203,7 @@ class Following:
         """Its run is going to be one of `workflow`."""
         self.labels = needed(workflow)
         if is_name(self.target):
-            self.is_named, self.target = True, "--yaml" if workflow.graph.has_scripts else "FILE.py:WORKFLOW"
+            self.is_named, self.target = True, "--yaml" if workflow.graph.has_scripts else f"FILE.py:{workflow.name}"
 
     def worker(self, *more: str) -> str:
         """The command that drives its run, where the workflow's code is."""
@@ -386,8 +386,13 @@ async def _known(engine: Engine, name: str) -> StoredWorkflow:
 
 
 def _tell_of_no_worker(following: Following) -> None:
-    here = "" if following.is_named else f"\nor run it here: add {' '.join(['--here', *following.labels])}."
-    terminal.say(f"Started. It waits: no worker has its workflow now. Start one elsewhere:\n  {following.worker()}{here}")
+    words = f"Started. It waits: no worker has its workflow now. Start one elsewhere:\n  {following.worker()}"
+    if not following.is_named:
+        words += f"\nor run it here: add {' '.join(['--here', *following.labels])}."
+    elif following.target != "--yaml":
+        by_file = typed("run", following.target, store=following.store)
+        words += f"\nA name runs nothing in this process; a file does: {by_file}"
+    terminal.say(words)
 
 
 def _conclude(outcome: Outcome) -> None:

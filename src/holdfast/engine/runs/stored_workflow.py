@@ -14,7 +14,7 @@ import msgspec
 from pydantic import BaseModel
 
 from holdfast.authoring.values.arguments import in_one_line
-from holdfast.authoring.values.input_schema import KEPT_AS
+from holdfast.authoring.values.input_schema import KEPT_AS, requires_input
 from holdfast.authoring.values.sensitive import sealed_by
 from holdfast.core.facts.graph import Graph
 from holdfast.errors import InvalidInput
@@ -56,8 +56,8 @@ class StoredWorkflow(NamedTuple):
         if self.input_schema is None:
             return {} if raw is None else raw
         try:
-            if raw is None:
-                raw = _of_nothing(self.input_schema)
+            if raw is None and (raw := _of_nothing(self.input_schema)) is _MISSING:
+                raise requires_input(self.name, self.input_schema.get("title", "of any form"))
             found = schemas.problems(self.input_schema, raw, looks=MOST_LOOKS, formats=True)
             if not found:
                 filled = schemas.filled(self.input_schema, raw, KEPT_AS, looks=MOST_LOOKS)
@@ -75,11 +75,18 @@ class StoredWorkflow(NamedTuple):
         )
 
 
+_MISSING: Final = object()
+_NAMES_FIELDS: Final = frozenset({"properties", "required", "$ref", "allOf"})
+
+
 def _of_nothing(schema: dict[str, Any]) -> Any:
-    """Return what stands for an input that was not given: the default, None where that fits, else an object without fields."""
+    """Return what stands for an input that was not given: the default, None where that fits, or an object without fields where
+    the schema names its fields; else it is missing."""
     from holdfast.core.values import schema as schemas  # noqa: PLC0415 - the validator takes 30 ms to load
 
     if "default" in schema:
         return schema["default"]
     takes_none = schema.get("type") != "object" and not schemas.problems(schema, None, looks=MOST_LOOKS)
-    return None if takes_none else {}
+    if takes_none:
+        return None
+    return {} if _NAMES_FIELDS & schema.keys() else _MISSING
