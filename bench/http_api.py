@@ -72,7 +72,7 @@ async def bare() -> None:
 
     app.add_api_route("/runs/{run}", read, methods=["GET"])
     app.add_api_route("/runs", start, methods=["POST"])
-    async with listening(app, "127.0.0.1", 0, named="") as port:
+    async with listening(app, "127.0.0.1", 0, name="") as port:
         sys.stderr.write(f"HTTP on http://127.0.0.1:{port}/api/v1.\n")
         await asyncio.Event().wait()
 

@@ -85,7 +85,7 @@ class KeyServer:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[KeyServer]:
         app = Starlette(routes=[Route("/{path:path}", self.answer)])
-        async with listening(app, "127.0.0.1", 0, named="") as port:
+        async with listening(app, "127.0.0.1", 0, name="") as port:
             self.address = f"http://127.0.0.1:{port}"
             yield self
 

@@ -72,8 +72,8 @@ def bind(pieces: Sequence[str | None], *, is_bash: bool = False) -> Bound:
 class _LostError(Exception):
     """Nobody can tell what the rest of the script means, from the expression with the number `first`."""
 
-    def __init__(self, first: int, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, first: int, reason: str) -> None:
+        super().__init__(reason)
         self.first = first
 
 
@@ -109,21 +109,23 @@ class _Reader:
         self._at += len(found[0]) if found else 0
         return found[0] if found else ""
 
-    def _hole(self, why: Why | None, reference: str = "", instead: str | None = None, care: Care = "none") -> None:
+    def _hole(self, reason: Why | None, reference: str = "", instead: str | None = None, care: Care = "none") -> None:
         """A reference to the next expression, or why there can be none, and what may stand there instead if that is mended."""
         number = len(self.references)
         self.instead.append((instead, care))
         self.references.append(reference.format(f"{PREFIX}{number + 1}"))
-        if why is not None:
-            self._refuse(number, why)
+        if reason is not None:
+            self._refuse(number, reason)
         self._at += 1
 
-    def _refuse(self, number: int, why: Why) -> None:
+    def _refuse(self, number: int, reason: Why) -> None:
         instead, care = self.instead[number]
-        mendable = why.is_mendable or why.computes or why.is_command
+        mendable = reason.is_mendable or reason.computes or reason.is_command
         self.refused.setdefault(
             number,
-            Refusal(number, why.where, instead if mendable else None, "number" if why.computes else care, why.is_command),
+            Refusal(
+                number, reason.where, instead if mendable else None, "number" if reason.computes else care, reason.is_command
+            ),
         )
 
     def _enter(self) -> int:
@@ -133,18 +135,18 @@ class _Reader:
             raise _LostError(len(self.references), f"inside more than {_DEEPEST} quotes and brackets")
         return len(self.references)
 
-    def _leave(self, closer: str, begun: int) -> None:
+    def _leave(self, closer: str, depth: int) -> None:
         if closer and self._at >= self._end:
-            raise _LostError(begun, f"behind a bracket or quote that is not closed with {closer}")
+            raise _LostError(depth, f"behind a bracket or quote that is not closed with {closer}")
         self._at += len(closer)
         self._depth -= 1
 
     # --- Commands -------------------------------------------------------------------------------------------------
 
-    def commands(self, closer: str, why: Why | None) -> None:
+    def commands(self, closer: str, reason: Why | None) -> None:
         """Up to the closing sign, or to the end of the text where there is none."""
         begun = self._enter()
-        command = Command(begun, why)
+        command = Command(begun, reason)
         while self._at < self._end:
             sign = self._text[self._at]
             in_test = command.in_test
@@ -165,7 +167,7 @@ class _Reader:
                 command = self._parenthesis(command, closer)
             elif self._ahead("()") and not in_test and self._text.find("=", command.start, self._at) < 0:  # a function
                 self._at += 2
-                command = Command(len(self.references), why)
+                command = Command(len(self.references), reason)
             elif sign in "<>&" and not self._ahead("<(") and not self._ahead(">("):
                 self._redirect(command, closer)
             elif command.start is not None or not self._between_words():
@@ -207,11 +209,11 @@ class _Reader:
             self._refuse_all(command, command.objection_in_test(is_closed=False, is_bash=self._is_bash))
         return Command(len(self.references), command.why)
 
-    def _refuse_all(self, command: Command, why: Why | None) -> None:
+    def _refuse_all(self, command: Command, reason: Why | None) -> None:
         """Refuse what stands in a command, as far as it has been read."""
-        if why is not None:
+        if reason is not None:
             for number in range(command.first, len(self.references)):
-                self._refuse(number, why)
+                self._refuse(number, reason)
 
     def _end_word(self, command: Command, closer: str) -> None:
         if command.start is None:
@@ -280,7 +282,7 @@ class _Reader:
         elif not self._substitution(why, is_text=is_text):
             self._take(_PLAIN)
 
-    def _substitution(self, why: Why | None, *, in_quotes: bool = False, is_text: bool = False) -> bool:
+    def _substitution(self, reason: Why | None, *, in_quotes: bool = False, is_text: bool = False) -> bool:
         """Read what begins with a backslash, a backquote or a dollar. False where there is none of them."""
         if self._ahead("\\"):
             self._at += 1
@@ -293,10 +295,10 @@ class _Reader:
             self._region(")", Why("inside $(( )), where the shell computes", computes=True))
         elif self._ahead("$("):
             self._at += 2
-            self.commands(")", why)
+            self.commands(")", reason)
         elif self._ahead("${"):
             self._at += 2
-            self._region("}", Why("inside ${ }", is_mendable=why is None), in_quotes=in_quotes)
+            self._region("}", Why("inside ${ }", is_mendable=reason is None), in_quotes=in_quotes)
         elif self._ahead("$["):
             self._at += 2
             self._region("]", Why("inside $[ ], where the shell computes", computes=True))
@@ -326,39 +328,39 @@ class _Reader:
                 self._at += 2 if escapes and self._ahead("\\") and not self._ahead("\\" + HOLE) else 1
         self._leave("'", begun)
 
-    def _quoted(self, closer: str, why: Why | None) -> None:
+    def _quoted(self, closer: str, reason: Why | None) -> None:
         """Read text that the shell takes as in double quotes, up to the closing quote or the end of a heredoc."""
         begun = self._enter()
         while self._at < self._end and not (closer and self._ahead(closer)):
             if self._ahead(HOLE):
-                self._hole(why, "${{{}}}", "${{{}}}")
-            elif not self._substitution(why, in_quotes=True):
+                self._hole(reason, "${{{}}}", "${{{}}}")
+            elif not self._substitution(reason, in_quotes=True):
                 self._at += 1
         self._leave(closer, begun)
 
-    def _region(self, closer: str, why: Why, *, in_quotes: bool = False) -> None:
+    def _region(self, closer: str, reason: Why, *, in_quotes: bool = False) -> None:
         """Up to the closing bracket or backquote, with nothing in it where a value may stand."""
         begun, start = self._enter(), self._at
         while self._at < self._end and not self._ahead(closer):
             if self._ahead(HOLE):
-                self._hole(self._in_region(closer, why, start), instead="${{{}}}")
+                self._hole(self._in_region(closer, reason, start), instead="${{{}}}")
             elif self._ahead('"'):
                 self._at += 1
-                self._quoted('"', why)
+                self._quoted('"', reason)
             elif self._ahead("'") and not in_quotes:
                 self._single_quoted()
             elif self._ahead("("):
                 self._at += 1
-                self._region(")", why, in_quotes=in_quotes)
-            elif not self._substitution(why, in_quotes=in_quotes):
+                self._region(")", reason, in_quotes=in_quotes)
+            elif not self._substitution(reason, in_quotes=in_quotes):
                 self._at += 1
         self._leave(closer, begun)
 
-    def _in_region(self, closer: str, why: Why, start: int) -> Why:
+    def _in_region(self, closer: str, reason: Why, start: int) -> Why:
         """Why no value may stand here, between brackets that open at `start`; in those of a name it would be computed."""
         before = self._text[start : self._at]
         is_text = "[" not in before and (closer == ")" or DEFAULTED.fullmatch(before) is not None)
-        return msgspec.structs.replace(why, is_mendable=why.is_mendable and is_text)
+        return msgspec.structs.replace(reason, is_mendable=reason.is_mendable and is_text)
 
     # --- Heredocs -------------------------------------------------------------------------------------------------
 

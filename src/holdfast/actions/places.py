@@ -152,10 +152,10 @@ class Why(msgspec.Struct, frozen=True):
 class Command:
     """A simple command in the making, in a place where values may not be (`why`), or may."""
 
-    def __init__(self, first: int, why: Why | None) -> None:
+    def __init__(self, first: int, reason: Why | None) -> None:
         self.first = first
         """The number of the expression that comes first in it or behind."""
-        self.why = why
+        self.why = reason
         self.words: list[str] = []
         """As they are written; between `[[` and `]]` also the signs that part them."""
         self.start: int | None = None
@@ -266,11 +266,11 @@ class Command:
 _PARTS_OF_TESTS: Final = frozenset("&|();<>\n")
 
 
-def _term_around(words: Sequence[str], at: int) -> Sequence[str]:
-    """The words of the comparison between `[[` and `]]` in which the one at `at` stands."""
+def _term_around(words: Sequence[str], offset: int) -> Sequence[str]:
+    """The words of the comparison between `[[` and `]]` in which the one at `offset` stands."""
     parting = {"&", "|", "(", ")", "!"}
-    begin = next((n + 1 for n in range(at - 1, -1, -1) if words[n] in parting), 0)
-    end = next((n for n in range(at, len(words)) if words[n] in parting), len(words))
+    begin = next((n + 1 for n in range(offset - 1, -1, -1) if words[n] in parting), 0)
+    end = next((n for n in range(offset, len(words)) if words[n] in parting), len(words))
     while words[begin] == "\n":
         begin += 1
     while words[end - 1] == "\n":

@@ -121,11 +121,11 @@ def _rule(family: _Family) -> _Rule:
     return _Rule(family.obeyed_by, re.compile(f"(?:{family.names or '(?!)'})|{owned}"), re.compile(family.but_for or "(?!)"))
 
 
-def _but_for_descriptions(rule: _Rule) -> _Rule:
+def _without_descriptions(rule: _Rule) -> _Rule:
     return rule._replace(harmless=re.compile(f"{_DESCRIPTIONS.pattern}|{rule.harmless.pattern}"))
 
 
-_RULES: Final = (*map(_but_for_descriptions, map(_rule, _DESCRIBED)), *map(_rule, _WHOLE))
+_RULES: Final = (*map(_without_descriptions, map(_rule, _DESCRIBED)), *map(_rule, _WHOLE))
 
 
 def obeyed_by(name: str) -> str | None:

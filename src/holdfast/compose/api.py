@@ -35,43 +35,43 @@ class HttpPort(NamedTuple):
 
 
 @asynccontextmanager
-async def answering(service: Service, how: HttpPort, say: Callable[[str], None]) -> AsyncIterator[str]:
+async def answering(service: Service, http: HttpPort, say: Callable[[str], None]) -> AsyncIterator[str]:
     """Answer over HTTP; the address. Raises UsageError for a port that cannot be had, or that others could reach without TLS
     and tokens."""
     with needs("fleet", "An HTTP port"):
         from holdfast.http.api import Api
         from holdfast.http.browser import Browser
         from holdfast.observe.listening import listening
-    host, port = split(how.address)
-    _expect_safe(host, how)
-    browser = None if how.browser is None else Browser(read_token(how.browser / SESSION) or "", how.browser / CODE)
-    api = Api(how.identity, new_trace, hosts=LOOPBACK | {host} if is_loopback(host) else None, browser=browser)
+    host, port = split(http.address)
+    _expect_safe(host, http)
+    browser = None if http.browser is None else Browser(read_token(http.browser / SESSION) or "", http.browser / CODE)
+    api = Api(http.identity, new_trace, hosts=LOOPBACK | {host} if is_loopback(host) else None, browser=browser)
     api.service = service
-    how.identity.keys, how.identity.failures = service.keys, service.failed_log_ins
-    scheme, shown = "http" if how.certificate is None else "https", f"[{host}]" if ":" in host else host
+    http.identity.keys, http.identity.failures = service.keys, service.failed_log_ins
+    scheme, shown = "http" if http.certificate is None else "https", f"[{host}]" if ":" in host else host
     async with listening(
         api.application(),
         host,
         port,
-        named="--http",
-        certificate=how.certificate,
-        key=how.key,
-        proxies=how.proxies,
+        name="--http",
+        certificate=http.certificate,
+        key=http.key,
+        proxies=http.proxies,
         bounds=service.turns.bounds,
     ) as taken:
         say(f"HTTP on {scheme}://{shown}:{taken}/api/v1.")
         yield f"{scheme}://{shown}:{taken}"
 
 
-def _expect_safe(host: str, how: HttpPort) -> None:
-    if (how.certificate is None) != (how.key is None):
+def _expect_safe(host: str, http: HttpPort) -> None:
+    if (http.certificate is None) != (http.key is None):
         raise UsageError("A certificate needs its key: give both --tls-cert and --tls-key. Nothing was started.")
-    if how.browser is not None and (not is_loopback(host) or how.identity.token is None):
+    if http.browser is not None and (not is_loopback(host) or http.identity.token is None):
         raise UsageError("--browser goes with --token-file and a port on 127.0.0.1. Nothing was started.")
     if is_loopback(host):
         return
-    missing = [] if how.certificate is not None or how.proxies else ["--tls-cert and --tls-key, or --behind-proxy"]
-    missing += [] if how.identity.tells_apart else ["--tokens, --keys or [identity] in holdfast.toml"]
+    missing = [] if http.certificate is not None or http.proxies else ["--tls-cert and --tls-key, or --behind-proxy"]
+    missing += [] if http.identity.tells_apart else ["--tokens, --keys or [identity] in holdfast.toml"]
     if missing:
         raise UsageError(
             f"{host} can be reached from other machines, and everyone who reaches the port may start workflows and decide."

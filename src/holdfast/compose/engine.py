@@ -123,12 +123,12 @@ class Environment(NamedTuple):
     """Who answers in the place of models, tools and users' code."""
 
     @classmethod
-    def of_machine(cls, slots: int, declared: Mapping[str, settings_.DeclaredModel]) -> Environment:
+    def of_machine(cls, slots: int, models: Mapping[str, settings_.DeclaredModel]) -> Environment:
         return cls(
             clock=MachineClock(),
             ids=RandomIds(),
             threads=Threads(min(slots, MOST_THREADS)),
-            prices=declared_prices(declared),
+            prices=declared_prices(models),
             label=label(),
             resources=resources_of_machine(),
         )
@@ -333,13 +333,13 @@ def _check(slots: int, resources: Resources | None, workflows: Sequence[Workflow
         workflow.graph  # noqa: B018 - a broken workflow says so
 
 
-def _served_by(known: Settings) -> dict[str, str]:
+def _served_by(settings: Settings) -> dict[str, str]:
     """The providers of the declared models."""
-    return {name: each.provider for name, each in known.models.items() if each.provider is not None}
+    return {name: each.provider for name, each in settings.models.items() if each.provider is not None}
 
 
 def _services(
-    known: Settings,
+    settings: Settings,
     runtime: Runtime,
     around: Environment,
     scheduler: Scheduler,
@@ -355,19 +355,19 @@ def _services(
         return runtime.membership.session
 
     payloads = payloads_of(table, elsewhere, secrets, store.sealing)
-    gateway = Gateway(model, around.prices, Quotas(_served_by(known)))
+    gateway = Gateway(model, around.prices, Quotas(_served_by(settings)))
     listening = Listening(store, payloads, around.clock)
     return StepServices(
         runtime=runtime,
         payloads=payloads,
-        contents=Contents(payloads, known.fetch),
+        contents=Contents(payloads, settings.fetch),
         secrets=secrets,
         gateway=gateway,
         tools=ToolExecutor(secrets, around.threads),
         threads=around.threads,
         workers=workers,
         pool_client=PoolClient(store.lending, store.sessions, around.clock, around.ids.session(), session, scheduler),
-        call_pools=CallPools(store.lending, store.sessions, around.clock, around.ids.session(), session, known.weights),
+        call_pools=CallPools(store.lending, store.sessions, around.clock, around.ids.session(), session, settings.weights),
         models=ModelKnowledge(store.model_estimates, store.clock, around.clock),
         value_turns=ValueTurns(),
         hindrances=Hindrances(around.clock, store.clock.now_ms, runtime.membership.describe),
@@ -376,9 +376,9 @@ def _services(
         streams=StreamWriter(store.streams, around.clock, listening.nudge),
         listening=listening,
         supervising=Supervising(runtime, payloads, gateway),
-        residents=Residents(known.resident_flows_mb * 1024 * 1024),
+        residents=Residents(settings.resident_flows_mb * 1024 * 1024),
         stand_in=around.stand_in,
-        script_limits=known.limits,
+        script_limits=settings.limits,
     )
 
 

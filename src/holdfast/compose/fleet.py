@@ -92,17 +92,17 @@ async def leading(store: str, *, settings: Settings | None = None, lane: str = D
 
 
 @asynccontextmanager
-async def archiving(store: str, known: Settings, leads: asyncio.Event | None = None) -> AsyncIterator[None]:
+async def archiving(store: str, settings: Settings, leads: asyncio.Event | None = None) -> AsyncIterator[None]:
     """Meanwhile months leave the tables of `store` by themselves as `[retention]` says, for as long as `leads` is set. Without
     it, where nobody leads, always: of several processes none is in another's way."""
-    if known.retention is None or known.retention.hot_days is None:
+    if settings.retention is None or settings.retention.hot_days is None:
         yield
         return
     if leads is None:
         leads = asyncio.Event()
         leads.set()
-    administering = partial(_administering, store, known, secrets_of(known, store))
-    retention = Retention(administering, known.retention.hot_days, MachineClock())
+    administering = partial(_administering, store, settings, secrets_of(settings, store))
+    retention = Retention(administering, settings.retention.hot_days, MachineClock())
     cooling = asyncio.create_task(retention.keep(leads), name="holdfast-retention")
     try:
         yield
@@ -112,8 +112,8 @@ async def archiving(store: str, known: Settings, leads: asyncio.Event | None = N
 
 
 @asynccontextmanager
-async def _administering(store: str, known: Settings, secrets: Secrets) -> AsyncIterator[Administration]:
-    administration = await open_administration(store, open_blobs(known.blobs, secrets), sealing_of(known))
+async def _administering(store: str, settings: Settings, secrets: Secrets) -> AsyncIterator[Administration]:
+    administration = await open_administration(store, open_blobs(settings.blobs, secrets), sealing_of(settings))
     try:
         yield administration
     finally:
@@ -164,35 +164,35 @@ class Taking(NamedTuple):
 
 @asynccontextmanager
 async def taking(
-    where: str,
-    known: Settings,
+    address: str,
+    settings: Settings,
     workflows: Sequence[Workflow],
-    how: Port,
+    http: Port,
     lane: str,
     say: Callable[[str], None],
     recorder: Recorder | None = None,
 ) -> AsyncIterator[Taking]:
     """An engine that executes `workflows` and takes clients and workers. At the end, jobs that run get their grace."""
     wire = _wire()
-    identity = how.identity
-    files = wire.submission.Submissions(known.blobs, known.vars) if how.yaml else None
-    bounds = wire.registry.Bounds(lease_s=how.lease_s, heartbeat_s=how.lease_s / 3, ack_s=min(2.0, how.lease_s))
+    identity = http.identity
+    files = wire.submission.Submissions(settings.blobs, settings.vars) if http.yaml else None
+    bounds = wire.registry.Bounds(lease_s=http.lease_s, heartbeat_s=http.lease_s / 3, ack_s=min(2.0, http.lease_s))
     registry = wire.registry.WorkerRegistry(bounds, say, tells_tenants_apart=identity.tells_tenants_apart)
-    tls, turns = wire.credential.Tls(how.certificate, how.key, how.client_ca), Turns(known.bounds)
+    tls, turns = wire.credential.Tls(http.certificate, http.key, http.client_ca), Turns(settings.bounds)
     server = wire.server.Server(registry, identity, tls, turns)
     async with (
-        server.listening(how.address) as port,  # it outlives the engine: what runs at its end is finished by the workers
+        server.listening(http.address) as port,  # it outlives the engine: what runs at its end is finished by the workers
         Engine.open(
-            where,
+            address,
             workflows=workflows,
-            yaml=how.yaml,
-            slots=how.slots,
-            labels=how.labels,
-            resources=how.resources,
-            settings=known,
-            grace_s=how.grace_s,
+            yaml=http.yaml,
+            slots=http.slots,
+            labels=http.labels,
+            resources=http.resources,
+            settings=settings,
+            grace_s=http.grace_s,
             workers=registry,
-            shell=how.shell,
+            shell=http.shell,
             lane=lane,
         ) as engine,
     ):
@@ -202,13 +202,13 @@ async def taking(
             workflows,
             files.take if files is not None else None,
             recorder,
-            has_shells_of=lambda tenant: not how.shell and identity.has_shells_of(tenant),
+            has_shells_of=lambda tenant: not http.shell and identity.has_shells_of(tenant),
             turns=turns,
         )
         identity.keys, identity.failures = server.service.keys, server.service.failed_log_ins
-        host = how.address.rpartition(":")[0]
+        host = http.address.rpartition(":")[0]
         names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows) or "no workflow by name"
-        say(f"gRPC on {host}:{port}, store {without_passwords(where)}: {names}.")
+        say(f"gRPC on {host}:{port}, store {without_passwords(address)}: {names}.")
         try:
             yield Taking(engine, server.service, registry, server, f"{host}:{port}")
         finally:
@@ -275,32 +275,32 @@ def _readiness(leader: Leader | None, engine: Engine | None) -> Readiness:
 
 @asynccontextmanager
 async def serving(
-    where: str,
-    known: Settings,
+    location: str,
+    settings: Settings,
     workflows: Sequence[Workflow],
-    how: Port | None,
+    listener: Port | None,
     http: HttpPort | None,
     lane: str,
     say: Callable[[str], None],
     recorder: Recorder | None = None,
 ) -> AsyncIterator[Serving]:
-    """A process that leads `lane` while nobody else does, where a fleet shares the store; with `how` it takes clients and
+    """A process that leads `lane` while nobody else does, where a fleet shares the store; with `listener` it takes clients and
     workers besides, with `http` it answers over HTTP, and with either it executes `workflows`. `say` tells people where it
     listens, and who comes and goes; `recorder` makes records of runs for those who ask. Raises UsageError, StoreError."""
     async with AsyncExitStack() as stack:
         leader = taken = engine = service = address = None
-        if is_postgres(where) or (how is None and http is None):
-            leader = await stack.enter_async_context(leading(where, settings=known, lane=lane))
+        if is_postgres(location) or (listener is None and http is None):
+            leader = await stack.enter_async_context(leading(location, settings=settings, lane=lane))
         else:
-            await stack.enter_async_context(archiving(where, known))
-        if how is not None:
-            taken = await stack.enter_async_context(taking(where, known, workflows, how, lane, say, recorder))
+            await stack.enter_async_context(archiving(location, settings))
+        if listener is not None:
+            taken = await stack.enter_async_context(taking(location, settings, workflows, listener, lane, say, recorder))
             engine, service = taken.engine, taken.service
         elif http is not None:
             engine = await stack.enter_async_context(
-                Engine.open(where, workflows=workflows, execute=bool(workflows), settings=known, lane=lane)
+                Engine.open(location, workflows=workflows, execute=bool(workflows), settings=settings, lane=lane)
             )
-            service = Service(engine, workflows, recorder=recorder, turns=Turns(known.bounds))
+            service = Service(engine, workflows, recorder=recorder, turns=Turns(settings.bounds))
         if http is not None and service is not None:
             address = await stack.enter_async_context(answering(service, http, say))
         readiness = _readiness(leader, engine)

@@ -89,10 +89,10 @@ def _pools_of(name: str, rules: PoolRules) -> Iterator[DeclaredPool]:
         yield DeclaredPool(f"{of}/concurrent{at}{tenant}", "slots", rules.concurrent, counts="requests", of=of)
 
 
-async def seed_pools(store: Lending, wanted: Sequence[DeclaredPool]) -> None:
+async def seed_pools(store: Lending, pools: Sequence[DeclaredPool]) -> None:
     """Declare what the store does not know. Of what it does, the store's word counts, and a difference is told."""
-    known = {pool.name: pool for pool in await store.pools()} if wanted else {}
-    for pool in wanted:
+    known = {pool.name: pool for pool in await store.pools()} if pools else {}
+    for pool in pools:
         if pool.name not in known:
             await store.add_pool(pool)  # or, in this moment, a person has
         elif known[pool.name] != pool:
@@ -103,11 +103,11 @@ async def seed_pools(store: Lending, wanted: Sequence[DeclaredPool]) -> None:
             )
 
 
-def secrets_of(known: Settings, store: str | Path | Store) -> Secrets:
+def secrets_of(settings: Settings, store: str | Path | Store) -> Secrets:
     """Return the secrets, which are never stored or logged. They include the passwords of everything that this process connects
     to."""
-    secrets = Secrets(known.secrets_file)
-    secrets.know_passwords(store if isinstance(store, str) else None, known.queue, known.blobs)
+    secrets = Secrets(settings.secrets_file)
+    secrets.know_passwords(store if isinstance(store, str) else None, settings.queue, settings.blobs)
     return secrets
 
 
@@ -142,8 +142,8 @@ def prices_of(settings: Settings) -> Prices:
     return declared_prices(settings.models)
 
 
-def declared_prices(declared: Mapping[str, settings_.DeclaredModel]) -> Prices:
-    return Prices({name: _price(each) for name, each in declared.items()})
+def declared_prices(models: Mapping[str, settings_.DeclaredModel]) -> Prices:
+    return Prices({name: _price(each) for name, each in models.items()})
 
 
 def _price(model: settings_.DeclaredModel) -> DeclaredPrice:

@@ -22,8 +22,8 @@ _ENTER: Final = "Write `async with Engine.open(...) as engine:`, and use the eng
 class Opening(AbstractAsyncContextManager[T]):
     """An engine that is opened when it is entered."""
 
-    def __init__(self, opened: AbstractAsyncContextManager[T]) -> None:
-        self._opened = opened
+    def __init__(self, context: AbstractAsyncContextManager[T]) -> None:
+        self._opened = context
 
     async def __aenter__(self) -> T:
         engine = await self._opened.__aenter__()
@@ -57,7 +57,7 @@ def opening(function: Callable[P, AsyncIterator[T]]) -> Callable[P, AbstractAsyn
     made: Callable[P, Any] = asynccontextmanager(function)
 
     @functools.wraps(function)
-    def opened(*args: P.args, **given: P.kwargs) -> AbstractAsyncContextManager[T]:
-        return Opening(made(*args, **given))
+    def opened(*args: P.args, **options: P.kwargs) -> AbstractAsyncContextManager[T]:
+        return Opening(made(*args, **options))
 
     return opened

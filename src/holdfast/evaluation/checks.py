@@ -22,7 +22,7 @@ def assert_failed_at(path: Trajectory, node: str) -> None:
     Nodes that an error edge led to may come after it if they fail as well."""
     nodes = [each.node for each in path.visits]
     after = path.visits[nodes.index(node) :] if node in nodes else ()
-    if not after or not all(_refused(each) for each in after):
+    if not after or not all(_is_refused(each) for each in after):
         raise AssertionError(f"The run did not fail at {node!r}. {_went(path)}")
 
 
@@ -34,11 +34,11 @@ def assert_came_back_to(path: Trajectory, node: str) -> None:
 
 def assert_caught_by(path: Trajectory, check: str) -> None:
     """Raise AssertionError unless `check` rejected something: "did validation catch unsupported claim?"."""
-    if not any(each.node == check and _refused(each) for each in path.visits):
+    if not any(each.node == check and _is_refused(each) for each in path.visits):
         raise AssertionError(f"{check!r} caught nothing. {_went(path)}")
 
 
-def _refused(visit: Visit) -> bool:
+def _is_refused(visit: Visit) -> bool:
     return visit.became == "failed" or bool({"fail", "retry"} & set(visit.decisions))
 
 

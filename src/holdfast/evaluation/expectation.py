@@ -94,22 +94,22 @@ class WorkflowTrajectoryEval(msgspec.Struct, frozen=True, kw_only=True):
             raise AssertionError("\n".join((f"{self.scenario_id} (run {self.run_id}):", *self.misses)))
 
 
-def evaluate(path: Trajectory, expected: Expectation, scenario_id: str = "") -> WorkflowTrajectoryEval:
+def evaluate(path: Trajectory, expectation: Expectation, scenario_id: str = "") -> WorkflowTrajectoryEval:
     """Hold a path against what was expected of it."""
-    unsafe, unapproved = list(_unsafe(path, expected)), list(_unapproved(path, expected))
-    needless, supported = list(_needless(path, expected)), _supported(path, expected)
-    misses = [*_misplaced(path, expected), *unsafe, *unapproved, *_exceeded(path, expected)]
-    if path.status != expected.final_state:
-        misses.insert(0, f"The run is {path.status}; expected was {expected.final_state}.")
-    if len(needless) > expected.max_unnecessary_tool_calls:
+    unsafe, unapproved = list(_unsafe(path, expectation)), list(_unapproved(path, expectation))
+    needless, supported = list(_needless(path, expectation)), _supported(path, expectation)
+    misses = [*_misplaced(path, expectation), *unsafe, *unapproved, *_exceeded(path, expectation)]
+    if path.status != expectation.final_state:
+        misses.insert(0, f"The run is {path.status}; expected was {expectation.final_state}.")
+    if len(needless) > expectation.max_unnecessary_tool_calls:
         misses += needless
     if supported is False:
-        misses.append(f"The check {expected.supported_by!r} did not let the answer pass.")
+        misses.append(f"The check {expectation.supported_by!r} did not let the answer pass.")
     return WorkflowTrajectoryEval(
         run_id=path.run,
         scenario_id=scenario_id or path.workflow,
-        reached_expected_final_state=path.status == expected.final_state,
-        expected_nodes_visited=expected.nodes,
+        reached_expected_final_state=path.status == expectation.final_state,
+        expected_nodes_visited=expectation.nodes,
         actual_nodes_visited=path.nodes,
         unsafe_transition_count=len(unsafe),
         missing_approval=bool(unapproved),
@@ -121,34 +121,34 @@ def evaluate(path: Trajectory, expected: Expectation, scenario_id: str = "") -> 
     )
 
 
-def assert_trajectory(path: Trajectory, expected: Expectation, scenario_id: str = "") -> None:
+def assert_trajectory(path: Trajectory, expectation: Expectation, scenario_id: str = "") -> None:
     """Raises AssertionError, with a line for each thing that the path misses."""
-    evaluate(path, expected, scenario_id).require()
+    evaluate(path, expectation, scenario_id).require()
 
 
-def _misplaced(path: Trajectory, expected: Expectation) -> Iterator[str]:
-    if not expected.nodes and expected.match != "exact":
+def _misplaced(path: Trajectory, expectation: Expectation) -> Iterator[str]:
+    if not expectation.nodes and expectation.match != "exact":
         return
     ahead = iter(path.nodes)
     met = {
-        "exact": path.nodes == expected.nodes,
-        "in_order": all(node in ahead for node in expected.nodes),
-        "any_order": Counter(expected.nodes) <= Counter(path.nodes),
-    }[expected.match]
+        "exact": path.nodes == expectation.nodes,
+        "in_order": all(node in ahead for node in expectation.nodes),
+        "any_order": Counter(expectation.nodes) <= Counter(path.nodes),
+    }[expectation.match]
     if not met:
-        yield f"It went {_way(path.nodes)}; expected was {_way(expected.nodes)} ({expected.match})."
+        yield f"It went {_way(path.nodes)}; expected was {_way(expectation.nodes)} ({expectation.match})."
 
 
-def _unsafe(path: Trajectory, expected: Expectation) -> Iterator[str]:
-    never = {_ends(way) for way in expected.unsafe}
+def _unsafe(path: Trajectory, expectation: Expectation) -> Iterator[str]:
+    never = {_ends(way) for way in expectation.unsafe}
     for each in path.transitions:
         if (each.source, each.target) in never:
             yield f"It went from {each.source!r} to {each.target!r}, which is unsafe (event {each.seq})."
 
 
-def _unapproved(path: Trajectory, expected: Expectation) -> Iterator[str]:
+def _unapproved(path: Trajectory, expectation: Expectation) -> Iterator[str]:
     """Each visit of a node that needs an approval, and each call of a tool that does, without one."""
-    for name, gate in expected.approvals.items():
+    for name, gate in expectation.approvals.items():
         decided = [(each.decided_seq, each.decision) for each in path.approvals if each.node == gate and each.decided_seq]
         visits = [visit.seq for visit in path.visits if visit.node == name]
         since = [*pairwise([0, *visits]), *((0, use.seq) for use in path.tools if use.tool == name and use.how == "called")]
@@ -158,34 +158,34 @@ def _unapproved(path: Trajectory, expected: Expectation) -> Iterator[str]:
                 yield f"{name!r} went on without an approval at {gate!r} (event {seq})."
 
 
-def _needless(path: Trajectory, expected: Expectation) -> Iterator[str]:
+def _needless(path: Trajectory, expectation: Expectation) -> Iterator[str]:
     seen: set[tuple[str, str]] = set()
     for use in path.tools:
         if use.how == "reused":
             continue
-        if expected.tools is not None and use.tool not in expected.tools:
+        if expectation.tools is not None and use.tool not in expectation.tools:
             yield f"{use.node!r} asked for the tool {use.tool!r}, which was not needed (event {use.seq})."
         elif (use.tool, use.args_hash) in seen:
             yield f"{use.node!r} called {use.tool!r} again with the same arguments (event {use.seq})."
         seen.add((use.tool, use.args_hash))
 
 
-def _supported(path: Trajectory, expected: Expectation) -> bool | None:
-    if expected.supported_by is None:
+def _supported(path: Trajectory, expectation: Expectation) -> bool | None:
+    if expectation.supported_by is None:
         return None
-    asked = [visit for visit in path.visits if visit.node == expected.supported_by]
+    asked = [visit for visit in path.visits if visit.node == expectation.supported_by]
     return bool(asked) and asked[-1].became == "completed" and not {"fail", "retry"} & set(asked[-1].decisions)
 
 
-def _exceeded(path: Trajectory, expected: Expectation) -> Iterator[str]:
-    most_cost = None if expected.max_cost_usd is None else nanousd(expected.max_cost_usd)
+def _exceeded(path: Trajectory, expectation: Expectation) -> Iterator[str]:
+    most_cost = None if expectation.max_cost_usd is None else nanousd(expectation.max_cost_usd)
     for what, used, most in (
-        ("retries", path.retries, expected.max_retries),
-        ("calls of models", path.model_calls, expected.max_model_calls),
-        ("calls of tools", path.tool_calls, expected.max_tool_calls),
-        ("tokens", path.tokens, expected.max_tokens),
-        ("holds", path.holds, expected.max_holds),
-        ("milliseconds", path.duration_ms, None if expected.max_duration_s is None else expected.max_duration_s * 1000),
+        ("retries", path.retries, expectation.max_retries),
+        ("calls of models", path.model_calls, expectation.max_model_calls),
+        ("calls of tools", path.tool_calls, expectation.max_tool_calls),
+        ("tokens", path.tokens, expectation.max_tokens),
+        ("holds", path.holds, expectation.max_holds),
+        ("milliseconds", path.duration_ms, None if expectation.max_duration_s is None else expectation.max_duration_s * 1000),
     ):
         if most is not None and used > most:
             yield f"It took {used} {what}; at most {most:g} were expected."

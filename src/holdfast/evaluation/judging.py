@@ -46,10 +46,10 @@ async def judge(
 def _records(suite: Suite) -> Mapping[str, Sequence[RunRecord]]:
     """The recorded runs by the scenario that they are of. Raises UsageError."""
     files = {each.records: load_records(each.records) for each in suite.scenarios if each.records is not None}
-    return {each.id: _meant(each, files[each.records]) for each in suite.scenarios if each.records is not None}
+    return {each.id: _records_of(each, files[each.records]) for each in suite.scenarios if each.records is not None}
 
 
-def _meant(scenario: Scenario, records: Sequence[RunRecord]) -> Sequence[RunRecord]:
+def _records_of(scenario: Scenario, records: Sequence[RunRecord]) -> Sequence[RunRecord]:
     known = {record.run for record in records}
     if unknown := next((run for run in scenario.runs if run not in known), None):
         raise UsageError(f"Scenario {scenario.id!r}: there is no run {unknown!r:.100} in {scenario.records}. Nothing was run.")

@@ -48,17 +48,17 @@ async def play(workflow: Workflow, scenario: Scenario | Mapping[str, Any], setti
             run = await engine.start(workflow, scenario.input, cost_limit_usd=scenario.cost_limit_usd, by=_ASKS)
             with contextlib.suppress(TimeoutError):  # how far it has come is told
                 async with asyncio.timeout(scenario.timeout_s):
-                    while await _answered(engine, await run.settled(), left):
+                    while await _answer_gates(engine, await run.settled(), left):
                         pass
             return await engine.trajectory(run.id)
 
 
-async def _answered(engine: Engine, state: State, left: dict[str, deque[str | Answer]]) -> bool:
+async def _answer_gates(engine: Engine, state: State, remaining: dict[str, deque[str | Answer]]) -> bool:
     """Answer the open gates, and return True if there were any to answer."""
     asked = [
-        (wait.id, left[node_of(wait.step)])
+        (wait.id, remaining[node_of(wait.step)])
         for wait in waiting_for(state)
-        if wait.kind == "gate" and wait.id and wait.step is not None and left.get(node_of(wait.step))
+        if wait.kind == "gate" and wait.id and wait.step is not None and remaining.get(node_of(wait.step))
     ]
     for gate, answers in asked:
         said = answers.popleft()

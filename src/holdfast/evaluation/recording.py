@@ -20,7 +20,7 @@ from holdfast.core.values.payload import Payload
 from holdfast.errors import NotPermitted, UsageError
 from holdfast.evaluation.record import RunRecord
 from holdfast.evaluation.redaction import Redaction
-from holdfast.evaluation.rewriting import rewritten
+from holdfast.evaluation.rewriting import rewrite
 from holdfast.service.control.control import Control
 from holdfast.service.declarations.command import ExportRun
 from holdfast.settings import Settings
@@ -47,10 +47,10 @@ class _Line(msgspec.Struct, frozen=True):
     events: list[_Event]
 
 
-def expect_permitted(settings: Settings, *, whole: bool) -> None:
+def expect_permitted(settings: Settings, *, is_whole: bool) -> None:
     """Raises NotPermitted where the settings do not let such records leave the store."""
-    if settings.exports == "none" or (whole and settings.exports != "whole"):
-        wanted = "whole" if whole else "redacted"
+    if settings.exports == "none" or (is_whole and settings.exports != "whole"):
+        wanted = "whole" if is_whole else "redacted"
         raise NotPermitted(
             f"The settings let {'no' if settings.exports == 'none' else 'only redacted'} records of runs leave the store"
             f" (exports = {settings.exports!r}). Nothing was written: who answers for its data sets exports = {wanted!r}"
@@ -67,12 +67,12 @@ class _Read(NamedTuple):
     """Its large payloads, by their hashes."""
 
     def record(self, redaction: Redaction | None) -> RunRecord:
-        events = [msgspec.structs.replace(each, event=rewritten(each.event, self._whole)) for each in self.history]
+        events = [msgspec.structs.replace(each, event=rewrite(each.event, self._with_payload)) for each in self.history]
         if redaction is not None:
             events = [msgspec.structs.replace(each, event=redaction.of(each.event)) for each in events]
         return RunRecord(self.definition, tuple(events), redaction is not None)
 
-    def _whole(self, name: str, value: Any) -> Any:
+    def _with_payload(self, name: str, value: Any) -> Any:
         if isinstance(value, Payload) and value.blob is not None:
             return Payload(json=msgspec.Raw(self.contents[value.blob]))
         return value
@@ -86,32 +86,32 @@ async def recorded(control: Control, run_id: str, redaction: Redaction | None) -
 
     Raises NotFound, BlobLost, and UsageError for a run that has not ended.
     """
-    return (await _read(control, run_id)).record(redaction)
+    return (await _load(control, run_id)).record(redaction)
 
 
-async def exported(settings: Settings, control: Control, asked: ExportRun) -> Callable[[], bytes]:
+async def exported(settings: Settings, control: Control, command: ExportRun) -> Callable[[], bytes]:
     """Return a function that makes the record of a run in a thread, for a caller from outside, as the settings permit. A value
     has the same replacement in this record only. Raises NotPermitted and the errors of `recorded`; the returned function raises
     those of `line`."""
-    expect_permitted(settings, whole=asked.whole)
-    if asked.whole and asked.redact:
+    expect_permitted(settings, is_whole=command.whole)
+    if command.whole and command.redact:
         raise UsageError("redact takes out what whole leaves in; say one of them. Nothing was exported.")
-    return partial((await _read(control, asked.run)).line, None if asked.whole else Redaction(asked.redact))
+    return partial((await _load(control, command.run)).line, None if command.whole else Redaction(command.redact))
 
 
-async def _read(control: Control, run_id: str) -> _Read:
+async def _load(control: Control, run_id: str) -> _Read:
     row = await control.find(run_id)
     if row.status not in _ENDED:
         raise UsageError(f"Run {run_id} is {row.status}; a record is of a run that has ended. Nothing was written.")
     history = await control.store.log.events(row.run)
     large: list[Payload] = []
     for each in history:
-        rewritten(each.event, lambda name, value: _noted(value, large))
+        rewrite(each.event, lambda name, value: _collect_large(value, large))
     contents = await control.payloads.fetch(large, row.tenant)
     return _Read((await control.graph_of(row.graph_hash)).definition, history, contents)
 
 
-def _noted(value: Any, large: list[Payload]) -> Any:
+def _collect_large(value: Any, large: list[Payload]) -> Any:
     if isinstance(value, Payload) and value.blob is not None:
         large.append(value)
     return value
@@ -146,16 +146,16 @@ def read(lines: Iterable[bytes], name: str) -> Iterator[RunRecord]:
             yield _record(each, f"{name}, line {number}")
 
 
-def _record(encoded: bytes, where: str) -> RunRecord:
+def _record(encoded: bytes, file: str) -> RunRecord:
     try:
         if len(encoded) > MOST_RECORD_BYTES:
-            raise UsageError(f"{where}: this record is larger than {MOST_RECORD_BYTES:,} bytes.")
+            raise UsageError(f"{file}: this record is larger than {MOST_RECORD_BYTES:,} bytes.")
         found = msgspec.json.decode(encoded, type=_Line)
         if found.holdfast_record != FORMAT:
-            raise UsageError(f"{where}: this is a record of format {found.holdfast_record}, and only {FORMAT} is known.")
+            raise UsageError(f"{file}: this is a record of format {found.holdfast_record}, and only {FORMAT} is known.")
         events = tuple(Recorded(each.seq, each.at_ms, ev.decode(bytes(each.event))) for each in found.events)
     except (msgspec.MsgspecError, RecursionError) as problem:
-        raise UsageError(f"{where}: this is no record of a run ({str(problem)[:200]}).") from None
+        raise UsageError(f"{file}: this is no record of a run ({str(problem)[:200]}).") from None
     if not events or not isinstance(events[0].event, ev.RunStarted):
-        raise UsageError(f"{where}: a record begins with the start of its run, and this does not.")
+        raise UsageError(f"{file}: a record begins with the start of its run, and this does not.")
     return RunRecord(found.definition, events, found.redacted)

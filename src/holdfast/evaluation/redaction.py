@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from holdfast.core.facts import events as ev
 from holdfast.core.values.payload import Payload, inline
-from holdfast.evaluation.rewriting import rewritten
+from holdfast.evaluation.rewriting import rewrite
 from holdfast.platform.machine import salt
 
 _EMAIL: Final = re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})+")
@@ -32,7 +32,7 @@ class Redaction:
         self._salt = salt()
 
     def of(self, event: ev.Event) -> ev.Event:
-        return rewritten(event, self._leaf)
+        return rewrite(event, self._leaf)
 
     def _leaf(self, name: str, value: Any) -> Any:
         if isinstance(value, Payload):
@@ -51,20 +51,20 @@ class Redaction:
         text = _IBAN.sub(lambda found: f"XX00{self._mark(found[0]).upper()}", text)
         return _DIGITS.sub(lambda found: self._number(found[0]), text)
 
-    def _number(self, found: str) -> str:
+    def _number(self, match: str) -> str:
         """Other digits in the same shape."""
-        digits = iter(str(int(self._mark(found, 16), 16)).zfill(20))
-        return "".join(next(digits) if sign.isdigit() else sign for sign in found)
+        digits = iter(str(int(self._mark(match, 16), 16)).zfill(20))
+        return "".join(next(digits) if sign.isdigit() else sign for sign in match)
 
-    def _data(self, value: Any, *, whole: bool = False) -> Any:
+    def _data(self, value: Any, *, is_whole: bool = False) -> Any:
         if isinstance(value, dict):
             return {
-                self._text(name): self._data(inner, whole=whole or name.casefold() in self._fields)
+                self._text(name): self._data(inner, is_whole=is_whole or name.casefold() in self._fields)
                 for name, inner in value.items()
             }
         if isinstance(value, list):
-            return [self._data(inner, whole=whole) for inner in value]
+            return [self._data(inner, is_whole=is_whole) for inner in value]
         if isinstance(value, str):
-            return f"redacted-{self._mark(value)}" if whole and value else self._text(value)
+            return f"redacted-{self._mark(value)}" if is_whole and value else self._text(value)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return type(value)(0) if whole and is_number else value
+        return type(value)(0) if is_whole and is_number else value

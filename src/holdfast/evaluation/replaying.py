@@ -105,42 +105,42 @@ class _Answers:
         """The first model call of a run for which there was no answer, and the most that it could cost."""
         self.left_nanousd = None if live is None else nanousd(live.max_cost_usd)
 
-    def call(self, asked: Asked, hold_nanousd: int = 0) -> Recall | None:
-        found = self.told[asked.run].find(asked.step, asked.path, asked.kind, asked.name, asked.args_hash)
+    def call(self, request: Asked, hold_nanousd: int = 0) -> Recall | None:
+        found = self.told[request.run].find(request.step, request.path, request.kind, request.name, request.args_hash)
         if found is not None:
             return Recall(found.value.value() if found.error is None else None, found.error)
-        if asked.kind == "model":
-            self.first.setdefault(asked.run, (asked.step, hold_nanousd))
+        if request.kind == "model":
+            self.first.setdefault(request.run, (request.step, hold_nanousd))
             if self.left_nanousd is not None:
-                self._let_through(asked, hold_nanousd, self.left_nanousd)
+                self._let_through(request, hold_nanousd, self.left_nanousd)
                 return None
-        raise self.not_recorded(asked.run, f"{asked.step} asks for {asked.kind} {asked.name!r} at {asked.path}")
+        raise self.not_recorded(request.run, f"{request.step} asks for {request.kind} {request.name!r} at {request.path}")
 
-    def _let_through(self, asked: Asked, hold_nanousd: int, left_nanousd: int) -> None:
+    def _let_through(self, request: Asked, hold_nanousd: int, left_nanousd: int) -> None:
         if hold_nanousd > left_nanousd:
-            what = f"{asked.step} asks {asked.name!r} something new, for ${usd(hold_nanousd)} at most"
-            raise self.not_recorded(asked.run, f"{what}, and ${usd(left_nanousd)} of what may be spent is left")
+            what = f"{request.step} asks {request.name!r} something new, for ${usd(hold_nanousd)} at most"
+            raise self.not_recorded(request.run, f"{what}, and ${usd(left_nanousd)} of what may be spent is left")
         self.left_nanousd = left_nanousd - hold_nanousd
-        self.live[asked.run][asked.step, asked.path] = hold_nanousd
+        self.live[request.run][request.step, request.path] = hold_nanousd
 
-    def operation(self, asked: Asked) -> Operation | None:
-        op = self.told[asked.run].operations.get((asked.step, asked.path))
-        if op is not None and (op.kind, op.name) == (asked.kind, asked.name) and self._is_same(op, asked):
-            return msgspec.structs.replace(op, args_hash=asked.args_hash)
-        if asked.kind in _LOOKED_AT:
+    def operation(self, request: Asked) -> Operation | None:
+        op = self.told[request.run].operations.get((request.step, request.path))
+        if op is not None and (op.kind, op.name) == (request.kind, request.name) and self._is_same(op, request):
+            return msgspec.structs.replace(op, args_hash=request.args_hash)
+        if request.kind in _LOOKED_AT:
             return None
-        raise self.not_recorded(asked.run, f"{asked.step} asks for {asked.kind} {asked.name!r} at {asked.path}")
+        raise self.not_recorded(request.run, f"{request.step} asks for {request.kind} {request.name!r} at {request.path}")
 
-    def approval(self, asked: Asked) -> Operation | None:
-        op = self.told[asked.run].operations.get((asked.step, asked.path))
-        if op is not None and not self._is_same(op, asked):
-            what = f"{asked.step} asks for another call of {asked.name!r} than a standing approval was used for"
-            raise self.not_recorded(asked.run, what)
+    def approval(self, request: Asked) -> Operation | None:
+        op = self.told[request.run].operations.get((request.step, request.path))
+        if op is not None and not self._is_same(op, request):
+            what = f"{request.step} asks for another call of {request.name!r} than a standing approval was used for"
+            raise self.not_recorded(request.run, what)
         return op
 
-    def _is_same(self, op: Operation, asked: Asked) -> bool:
+    def _is_same(self, op: Operation, request: Asked) -> bool:
         """Return True if the same was asked for, as far as a redacted record shows."""
-        return self.told[asked.run].record.redacted or op.args_hash in ("", asked.args_hash)
+        return self.told[request.run].record.redacted or op.args_hash in ("", request.args_hash)
 
     def above(self, run: RunId, question: Question) -> tuple[ScopeLeft, ...]:
         shown = self.told[run].above.get((question.step, question.target, question.guard))
@@ -164,11 +164,11 @@ class _Answers:
         # A composed step was answered call by call; of a job the calls are those of its steps that run once.
         return Ended(tried.output.value(), tried.decisions, trace, tried.error, calls)
 
-    def not_recorded(self, run: RunId, what: str) -> NotRecorded:
+    def not_recorded(self, run: RunId, name: str) -> NotRecorded:
         missing = self.missing[run]
         if len(missing) < _MOST_MISSING:
-            missing.append(what)
-        return NotRecorded(f"{what}, and the record of run {run} has no answer. Nothing was called.")
+            missing.append(name)
+        return NotRecorded(f"{name}, and the record of run {run} has no answer. Nothing was called.")
 
     def settle(self, run: RunId, events: Sequence[ev.Recorded]) -> int:
         """Return the cost of a run's live calls; the unused part of their holds becomes available to others."""
@@ -203,7 +203,7 @@ async def replay(
     Nobody is called: the whole process may not, as long as this goes on. With `live`, model calls may be made for which there
     is no answer, of providers or of `model`; nothing else may. Raises UsageError for a record of another workflow.
     """
-    async for replayed in _replayed(records, workflows, _Answers(records, workflows, live), model, settings or Settings()):
+    async for replayed in _replay_all(records, workflows, _Answers(records, workflows, live), model, settings or Settings()):
         yield replayed
 
 
@@ -211,7 +211,7 @@ async def quote(records: Sequence[RunRecord], workflows: Sequence[Workflow], set
     """Return the cost of the model calls that these workflows would make live. Calls nothing and spends nothing. Raises as
     `replay`."""
     answers = _Answers(records, workflows, None)
-    async for _ in _replayed(records, workflows, answers, None, settings or Settings()):
+    async for _ in _replay_all(records, workflows, answers, None, settings or Settings()):
         pass
     return Quote(
         len(records),
@@ -221,7 +221,7 @@ async def quote(records: Sequence[RunRecord], workflows: Sequence[Workflow], set
     )
 
 
-async def _replayed(
+async def _replay_all(
     records: Sequence[RunRecord], workflows: Sequence[Workflow], answers: _Answers, model: Model | None, settings: Settings
 ) -> AsyncGenerator[Replayed, None]:
     known = {workflow.name: workflow for workflow in workflows}
@@ -236,7 +236,7 @@ async def _replayed(
         clock, ids = LeapingTime(), _Ids()
         store = await SqliteStore.connect(File(folder) / "replay.db", machine_ms=clock)
         around.push_async_callback(store.aclose)
-        labels, resources = _asked_for(workflows)
+        labels, resources = _requirements_of(workflows)
         machine = Environment.of_machine(AT_ONCE, settings.models)
         environment = machine._replace(ids=ids, stand_in=answers, resources=resources)
         engine = await around.enter_async_context(
@@ -258,7 +258,7 @@ async def _replayed(
                 yield replayed
 
 
-def _asked_for(workflows: Sequence[Workflow]) -> tuple[set[str], Resources]:
+def _requirements_of(workflows: Sequence[Workflow]) -> tuple[set[str], Resources]:
     """The labels that steps ask for, and enough of all else: where a run went is no part of its path."""
     demands = [demand for workflow in workflows for demand in workflow.graph.demands]
     labels = {label for workflow in workflows for label in workflow.graph.definition.runs_on}
@@ -289,7 +289,7 @@ class _Stage:
         for run in runs.values():
             if run is not None:
                 self._say_what_stopped(await run.state())
-        return [await self._told(record) for record in records]
+        return [await self._report(record) for record in records]
 
     async def _start(self, record: RunRecord) -> Run | None:
         """The run, begun as its record was, with the limits that people have given it since."""
@@ -315,9 +315,9 @@ class _Stage:
                 **began.terms()
                 | {
                     "agent": None,
-                    "max_tokens": _whole(tokens),
-                    "max_model_calls": _whole(model_calls),
-                    "max_tool_calls": _whole(tool_calls),
+                    "max_tokens": _as_int(tokens),
+                    "max_model_calls": _as_int(model_calls),
+                    "max_tool_calls": _as_int(tool_calls),
                     "max_wall_s": wall_s,
                 },
             )
@@ -341,9 +341,9 @@ class _Stage:
             self._clock.reach(soonest_ms)
             reached = {state.run: state.seq for state in states if due.get(state.run) == soonest_ms}
             waiting = [run for run in waiting if run.id in due]
-            await asyncio.gather(*(self._moved(run, reached[RunId(run.id)]) for run in waiting if run.id in reached))
+            await asyncio.gather(*(self._note_move(run, reached[RunId(run.id)]) for run in waiting if run.id in reached))
 
-    async def _moved(self, run: Run, seq: int) -> None:
+    async def _note_move(self, run: Run, seq: int) -> None:
         await run.until(lambda state: state.seq > seq)
 
     async def _at_rest(self, run: Run) -> State:
@@ -391,7 +391,7 @@ class _Stage:
             if wait.kind in _ELSEWHERE:
                 self._answers.not_recorded(state.run, f"{wait.step} waits for a {wait.kind}, which a replay does not have")
 
-    async def _told(self, record: RunRecord) -> Replayed:
+    async def _report(self, record: RunRecord) -> Replayed:
         run, recorded = record.run, record.path()
         missing = self._answers.missing[run]
         if missing and missing[0].startswith("it does not begin"):
@@ -403,7 +403,7 @@ class _Stage:
         return Replayed(run, path, found, tuple(missing), len(self._answers.live[run]), spent)
 
 
-def _whole(number: float | None) -> int | None:
+def _as_int(number: float | None) -> int | None:
     return None if number is None else int(number)
 
 
@@ -412,7 +412,7 @@ def _is_placed_soon(state: State) -> bool:
     return any(wait.demand is not None and not wait.demand.is_remote for wait in waiting_for(state))
 
 
-def _comes_too_late(said: Decided, gate: Gate) -> bool:
+def _comes_too_late(decision: Decided, gate: Gate) -> bool:
     """Return True if a gate has expired by the time at which its answer comes, if any comes."""
     expires_at_ms = gate.opened.expires_at_ms
-    return expires_at_ms is not None and (said.expired or gate.at_ms + said.after_ms >= expires_at_ms)
+    return expires_at_ms is not None and (decision.expired or gate.at_ms + decision.after_ms >= expires_at_ms)

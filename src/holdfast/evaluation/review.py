@@ -60,11 +60,11 @@ def _findings(workflow: Workflow, suite: Suite | None) -> Iterator[Finding]:
     graph, limits, tools = workflow.graph, workflow.limits, list(_tools(workflow))
     asking = _asking(workflow)
 
-    def said(question: str, is_so: bool, because: str) -> Finding:
+    def finding(question: str, is_so: bool, because: str) -> Finding:
         return Finding(question, "yes" if is_so else "no", because)
 
     models = [each for each in (workflow.input_model, workflow.state_model) if each is not None]
-    yield said(
+    yield finding(
         "Is state explicit and typed?",
         bool(models),
         f"typed by {', '.join(each.__name__ for each in models)}" if models else "give Workflow(input=..., state=...) models",
@@ -76,19 +76,19 @@ def _findings(workflow: Workflow, suite: Suite | None) -> Iterator[Finding]:
     free = [
         name for name, made in workflow.definitions.items() if made.kind == "llm_node" and made.settings.get("output") is None
     ]
-    yield said(
+    yield finding(
         "Are model decisions schema-validated?",
         not free,
-        "every model answers in a shape" if not free else f"text without a shape comes from {_named(free)}: give output=",
+        "every model answers in a shape" if not free else f"text without a shape comes from {_join_names(free)}: give output=",
     )
     dangerous = [words for words in workflow.warnings() if "cannot be taken back" in words]
-    yield said(
+    yield finding(
         "Are high-risk actions approval-gated?",
         not dangerous,
         "no tool acts for good without an approval" if not dangerous else "; ".join(dangerous),
     )
     unbounded = asking and limits.cost_nanousd is None
-    yield said(
+    yield finding(
         "Are max steps and budgets enforced?",
         not unbounded,
         f"max_steps={limits.max_steps}"
@@ -114,10 +114,10 @@ def _findings(workflow: Workflow, suite: Suite | None) -> Iterator[Finding]:
     yield Finding(
         "Are sensitive fields redacted?",
         "always",
-        f"secrets are replaced wherever they would be stored{f': {_named(secrets)}' if secrets else ''}; other data stands in"
-        " histories as it is given",
+        f"secrets are replaced wherever they would be stored{f': {_join_names(secrets)}' if secrets else ''}; other data stands"
+        " in histories as it is given",
     )
-    yield said(
+    yield finding(
         "Are trajectory evals defined?",
         suite is not None,
         "write scenarios for `holdfast eval`, and name the file with --evals"
@@ -130,12 +130,12 @@ def _findings(workflow: Workflow, suite: Suite | None) -> Iterator[Finding]:
         "holdfast runs show, gates list" + (", dead-letters list" if workflow.on_exhausted == "dead_letter" else ""),
     )
     lasting = [each.name for each in tools if each.policy in _CHANGING and each.compensation is None]
-    yield said(
+    yield finding(
         "Can the workflow be cancelled safely?",
         not lasting,
         "what was done is undone, in the other order"
         if not lasting
-        else f"nothing undoes what {_named(lasting)} did: give compensation=, or know that it stays",
+        else f"nothing undoes what {_join_names(lasting)} did: give compensation=, or know that it stays",
     )
     yield Finding("Can external side effects be audited?", "always", "holdfast effects list, with who approved each")
 
@@ -178,7 +178,7 @@ def _node(workflow: Workflow, name: str) -> str:
     made = workflow.nodes[name]
     model = workflow.definitions[name].settings.get("model")
     asked = f", asks {getattr(model, 'name', model)}" if model else ""
-    return f"{name}: {made.kind}{asked}" + (f", calls {_named(made.tools)}" if made.tools else "")
+    return f"{name}: {made.kind}{asked}" + (f", calls {_join_names(made.tools)}" if made.tools else "")
 
 
 def _transition(edge: Any) -> str:
@@ -196,7 +196,7 @@ def _approvals(workflow: Workflow) -> Iterator[str]:
     for name, node in workflow.graph.nodes.items():
         if node.kind == "human_gate":
             reviewers = node.options.get("reviewers") or ()
-            yield f"{name} asks {_named(reviewers) if reviewers else 'the persons its function names, or any'}" + (
+            yield f"{name} asks {_join_names(reviewers) if reviewers else 'the persons its function names, or any'}" + (
                 (", with four eyes" if node.options.get("four_eyes") else "")
                 + (f", {quorum} persons" if (quorum := node.options.get("quorum", 1)) > 1 else "")
             )
@@ -257,5 +257,5 @@ def _policies(tools: Iterable[Tool]) -> str:
     return ", ".join(f"{each.name} is {each.policy}" for each in tools)
 
 
-def _named(names: Iterable[Any]) -> str:
+def _join_names(names: Iterable[Any]) -> str:
     return ", ".join(map(str, names))

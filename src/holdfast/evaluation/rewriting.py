@@ -16,7 +16,7 @@ _PLAIN: Final = "value"
 """The one field that has data as it is."""
 
 
-def rewritten(event: E, leaf: Leaf) -> E:
+def rewrite(event: E, leaf: Leaf) -> E:
     """The event with whatever `leaf` says in the place of each text, payload and plain data, by the name of its field."""
     changed: E = _inner("", event, leaf)
     return changed

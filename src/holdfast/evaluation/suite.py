@@ -72,9 +72,9 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         for scenario in self.scenarios:
             _expect_one_kind(scenario)
 
-    def is_met_by(self, passed: int, judged: int | None = None) -> bool:
-        """Return True if `passed` are enough of all that were `judged`: its scenarios, unless recorded runs made them more."""
-        return passed / (judged or len(self.scenarios)) >= self.min_passed
+    def is_met_by(self, passes: int, judged_runs: int | None = None) -> bool:
+        """Return True if `passes` are enough of all `judged_runs`: its scenarios, unless recorded runs made them more."""
+        return passes / (judged_runs or len(self.scenarios)) >= self.min_passed
 
 
 def _expect_one_kind(scenario: Scenario) -> None:
@@ -96,10 +96,10 @@ def _expect_one_kind(scenario: Scenario) -> None:
 _OF_LIVE: Final = ("input", "answers", "cost_limit_usd", "timeout_s")
 
 
-def given(what: T | Mapping[str, Any], kind: type[T]) -> T:
+def given(value: T | Mapping[str, Any], kind: type[T]) -> T:
     """A part of a suite, as it is or as its file has it. Raises InvalidInput."""
     try:
-        return msgspec.convert(what, kind)
+        return msgspec.convert(value, kind)
     except msgspec.ValidationError as problem:
         raise InvalidInput(f"This is no {kind.__name__.lower()}: {problem}.") from None
 

@@ -93,7 +93,7 @@ def _messages(turns: Sequence[Turn]) -> list[dict[str, Any]]:
     out."""
     messages: list[dict[str, Any]] = []
     for each in turns:
-        role, content = ("assistant", _replayed(each)) if isinstance(each, ModelTurn) else ("user", _said(each))
+        role, content = ("assistant", _replay(each)) if isinstance(each, ModelTurn) else ("user", _content_of(each))
         if content and messages and messages[-1]["role"] == role:
             messages[-1]["content"] += content
         elif content:
@@ -101,17 +101,17 @@ def _messages(turns: Sequence[Turn]) -> list[dict[str, Any]]:
     return messages
 
 
-def _said(said: UserTurn | ToolTurn) -> list[dict[str, Any]]:
-    if isinstance(said, UserTurn):
-        return [*_texts(said.text), *(block for piece in said.parts for block in _piece(piece))]
+def _content_of(message: UserTurn | ToolTurn) -> list[dict[str, Any]]:
+    if isinstance(message, UserTurn):
+        return [*_texts(message.text), *(block for piece in message.parts for block in _piece(piece))]
     return [
         {"type": "tool_result", "tool_use_id": reply.id, "content": _texts(reply.content) or "", "is_error": reply.is_error}
-        for reply in said.replies
+        for reply in message.replies
     ]
 
 
-def _replayed(said: ModelTurn) -> list[dict[str, Any]]:
-    return [block for part in turn.parts(said, "anthropic") for block in _blocks(part)]
+def _replay(model_turn: ModelTurn) -> list[dict[str, Any]]:
+    return [block for part in turn.parts(model_turn, "anthropic") for block in _blocks(part)]
 
 
 def _blocks(part: Part) -> list[dict[str, Any]]:
@@ -148,13 +148,13 @@ def _texts(text: str) -> list[dict[str, Any]]:
     return [{"type": "text", "text": text}] if text else []
 
 
-def said(reply: Mapping[str, Any], most: int) -> Said:
-    """Return the content of a complete reply, with its first `most` parts. Raises UnusableReply for a reply that is not
+def said(reply: Mapping[str, Any], max_parts: int) -> Said:
+    """Return the content of a complete reply, with its first `max_parts` parts. Raises UnusableReply for a reply that is not
     complete."""
     reason = reply.get("stop_reason")
     if reason == "pause_turn":
         raise UnusableReply("the reply is not complete: the model wants to go on")
-    parts = [_part(block) for block in reply["content"][:most]]
+    parts = [_part(block) for block in reply["content"][:max_parts]]
     return Said(parts, _FINISHED.get(reason) if isinstance(reason, str) else None, reply.get("id"))
 
 

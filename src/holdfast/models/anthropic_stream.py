@@ -32,8 +32,8 @@ _PIECES: Final = {
 class Block:
     """A block of content, as it grows."""
 
-    def __init__(self, begun: Mapping[str, Any]) -> None:
-        self.begun = begun
+    def __init__(self, start: Mapping[str, Any]) -> None:
+        self.begun = start
         self._pieces: dict[str, list[str]] = {}
 
     def grow(self, field: str, piece: str) -> None:
@@ -66,7 +66,7 @@ class MessageAssembly:
                 self._message = dict(event["message"])
                 return self._reported(self._message.get("usage"))
             case "content_block_start":
-                return self._begun(event["index"], event["content_block"])
+                return self._start_block(event["index"], event["content_block"])
             case "content_block_delta":
                 return self._grown(self._blocks[event["index"]], event["delta"])
             case "message_delta":
@@ -88,7 +88,7 @@ class MessageAssembly:
         content = [self._blocks[index].whole() for index in sorted(self._blocks)]
         return {**self._message, "content": content, **({"usage": self._report} if self._report else {})}
 
-    def _begun(self, index: int, block: Mapping[str, Any]) -> Sequence[ModelDelta]:
+    def _start_block(self, index: int, block: Mapping[str, Any]) -> Sequence[ModelDelta]:
         for word in ("{", *(value for value in block.values() if isinstance(value, str))):
             self._allowance.take(word)
         self._blocks[index] = Block(block)

@@ -173,8 +173,8 @@ def _bytes_at_most(character: str) -> int:
         raise _unboundable(f"the character U+{ord(character):04X}, which is half of one and cannot be sent") from None
 
 
-def _unboundable(what: str) -> UnboundableRequest:
+def _unboundable(part: str) -> UnboundableRequest:
     return UnboundableRequest(
-        f"The request holds {what}. Its number of tokens is unknown, so no limit can be kept for it."
+        f"The request holds {part}. Its number of tokens is unknown, so no limit can be kept for it."
         " Nothing was called.\nLeave it out, or send it as text."
     )

@@ -75,24 +75,24 @@ def tokens_at_most(model: str, part: ContentPart) -> int | None:
     if part.type == "document":
         return None
     if part.media_type not in _TAKEN[part.type]:
-        raise _refused(part, f"is none of {', '.join(_TAKEN[part.type])}, which models take")
+        raise _refusal_of(part, f"is none of {', '.join(_TAKEN[part.type])}, which models take")
     if family is None:
         return None
     if part.type == "image":
         size = pixels_of(part.content)
         if size is None:
-            raise _refused(part, "does not say how large it is where its format says so: it may be damaged")
+            raise _refusal_of(part, "does not say how large it is where its format says so: it may be damaged")
         return family.image(name, size)
     if family.hears is None or not family.hears.match(name):
-        raise _refused(part, f"is nothing that {model} hears")
+        raise _refusal_of(part, f"is nothing that {model} hears")
     lasts_s = seconds_of(part.content)
     if lasts_s is None:
-        raise _refused(part, "does not say how long it is: it is no WAV of plain samples, and no MP3 without gaps")
+        raise _refusal_of(part, "does not say how long it is: it is no WAV of plain samples, and no MP3 without gaps")
     return math.ceil(lasts_s * _TOKENS_A_SECOND) + 1
 
 
 _TAKEN: Final[Mapping[str, tuple[str, ...]]] = {"image": _IMAGES, "audio": _HEARD}
 
 
-def _refused(part: ContentPart, why: str) -> UnboundableRequest:
-    return UnboundableRequest(f"{part} {why}. Nothing was called.")
+def _refusal_of(part: ContentPart, reason: str) -> UnboundableRequest:
+    return UnboundableRequest(f"{part} {reason}. Nothing was called.")

@@ -86,7 +86,7 @@ class Exchange:
                 error_class=_LOST_REPLIES.get(self.status, policies.MODEL_TRANSIENT),
                 status_code=self.status,
             )
-        return self._refused(model, self.status, said)
+        return self._refusal_of(model, self.status, said)
 
     def _unanswered(self, model: str, cause: str) -> ModelError:
         if self.left:
@@ -107,24 +107,24 @@ class Exchange:
             error_class=policies.VALIDATION,
         )
 
-    def _refused(self, model: str, status: int, said: str) -> ModelError:
+    def _refusal_of(self, model: str, status: int, message: str) -> ModelError:
         if self.out_of_credit or status == 402:
             return ModelRefused(
-                f"The account at {self.provider} has no credit left for a call of {model}. Nothing was spent.{said}",
+                f"The account at {self.provider} has no credit left for a call of {model}. Nothing was spent.{message}",
                 error_class=policies.AUTHORIZATION,
                 status_code=status,
             )
         if status == 429:
             wait = "" if self.retry_after_s is None else f" before {self.retry_after_s:g} s have passed"
             return ModelRateLimited(
-                f"{self.provider} takes no more calls of {model}{wait}. Nothing was spent.{said}",
+                f"{self.provider} takes no more calls of {model}{wait}. Nothing was spent.{message}",
                 retry_after_s=self.retry_after_s,
                 status_code=status,
             )
         error_class, retryable = _REFUSALS.get(status, (policies.VALIDATION, False))
         advice = f" Check {self.provider.upper()}_API_KEY." if error_class == policies.AUTHORIZATION else ""
         return ModelRefused(
-            f"{self.provider} refused a call of {model} (HTTP {status}). Nothing was spent.{advice}{said}",
+            f"{self.provider} refused a call of {model} (HTTP {status}). Nothing was spent.{advice}{message}",
             error_class=error_class,
             retryable=retryable,
             status_code=status,

@@ -20,7 +20,7 @@ _FAMILIES: Final[Mapping[ProviderName, re.Pattern[str]]] = {
 }
 
 
-def provider_of(model: str, declared: Mapping[str, str]) -> tuple[ProviderName, str]:
+def provider_of(model: str, providers: Mapping[str, str]) -> tuple[ProviderName, str]:
     """Return the provider of `model` and the model's name there. A prefix (`openai:my-model`) goes first, then a declaration,
     then a known family.
 
@@ -29,7 +29,7 @@ def provider_of(model: str, declared: Mapping[str, str]) -> tuple[ProviderName, 
     prefix, _, name = model.partition(":")
     if _is_provider(prefix) and name:
         return prefix, name
-    if (served_by := declared.get(model)) is not None:
+    if (served_by := providers.get(model)) is not None:
         if _is_provider(served_by):
             return served_by, model
         raise ModelRefused(

@@ -97,10 +97,10 @@ class Gateway:
         self._prices = prices
         self._quotas = quotas
 
-    def quotes(self, request: ModelRequest, route: Route, seen: Experience) -> Sequence[Quote]:
+    def quotes(self, request: ModelRequest, route: Route, experience: Experience) -> Sequence[Quote]:
         """Return the cost and duration of the request with each model of a router, estimated from earlier replies. Calls no
         model."""
-        return quotes(request, route, self._prices, seen)
+        return quotes(request, route, self._prices, experience)
 
     def dearest(self, models: Sequence[str], input_tokens: int, output_tokens: int) -> tuple[str, int]:
         """Return the most expensive of `models` for these tokens, and the cost. Raises UnknownPrice."""
@@ -208,11 +208,11 @@ class Gateway:
                 try:
                     call, chosen, held = await journal.hold(path, asking.model, asking.args_hash, offers[first:])
                 except BaseException:
-                    self._unsent(journal, wanted, lent)
+                    self._return_unsent(journal, wanted, lent)
                     raise
                 first += chosen
                 if self._quotas.of(wanted, counted) != self._quotas.of(ways[first].model, counted):
-                    self._unsent(journal, wanted, lent)
+                    self._return_unsent(journal, wanted, lent)
                     why = f"The call was not made yet. The quota of {ways[first].model} is waited for first."
                     await journal.withdraw(call, journal.error(CANCELLED, why))
                     continue
@@ -234,17 +234,17 @@ class Gateway:
         error = journal.error(getattr(problem, "error_class", VALIDATION), problem.message)
         return journal.failure(error, None)
 
-    def _pools(self, journal: Journal, model: str, counted: Sequence[DeclaredPool]) -> Sequence[DeclaredPool]:
+    def _pools(self, journal: Journal, model: str, pools: Sequence[DeclaredPool]) -> Sequence[DeclaredPool]:
         """The pools of which a call of the model takes: all that count for it, but for those of which its step has reserved
         something before it was placed."""
         reserved = journal.pace.pools if journal.pace is not None else ()
-        return [pool for pool in self._quotas.of(model, counted) if pool.name not in reserved]
+        return [pool for pool in self._quotas.of(model, pools) if pool.name not in reserved]
 
     async def _reserve(
-        self, journal: Journal, path: Path, request: Asked, offer: Offer, counted: Sequence[DeclaredPool]
+        self, journal: Journal, path: Path, request: Asked, offer: Offer, counting: Sequence[DeclaredPool]
     ) -> Lent | None:
         """Wait for what the request takes of pools; None where nothing limits it."""
-        pools = self._pools(journal, request.model, counted)
+        pools = self._pools(journal, request.model, counting)
         if not pools:
             return None
         input_bound = offer.tokens - request.max_tokens
@@ -260,10 +260,10 @@ class Gateway:
         """Inside, one call of the model may be on its way, as far as its step has reserved something for it."""
         return nullcontext() if journal.pace is None else journal.pace.call(self._quotas.names_of(model))
 
-    def _unsent(self, journal: Journal, model: str, lent: Lent | None) -> None:
+    def _return_unsent(self, journal: Journal, model: str, lease: Lent | None) -> None:
         """Give back what a call of the model had of pools that is not made now."""
-        if lent is not None:
-            self._quotas.unsent(lent)
+        if lease is not None:
+            self._quotas.unsent(lease)
         if journal.pace is not None:
             journal.pace.unsent(self._quotas.names_of(model))
 
@@ -304,7 +304,7 @@ class Gateway:
                 error = journal.error(
                     TIMEOUT, f"{request.model} did not answer within {request.timeout_s:g} s.", retryable=True
                 )
-                return await self._elsewhere(journal, path, call, sending, error, doubted=True)
+                return await self._try_elsewhere(journal, path, call, sending, error, doubted=True)
             if is_ours(ended):
                 if isinstance(ended, asyncio.CancelledError):
                     given_up = f"The call to {request.model} was given up before its reply came."
@@ -316,14 +316,14 @@ class Gateway:
             await _doubt(journal, call, sending, error)
             raise journal.failure(error, path) from ended
         took_s = loop.time() - began_s
-        self._used(journal, sending, reply.usage)
+        self._charge_usage(journal, sending, reply.usage)
         try:
             return await self._settle(journal, call, sending, reply, took_s)
         except InvalidInput as problem:  # it came, and cost something, but there is nothing that could be gone on with
             uncertain = ModelUncertain(f"The reply of {request.model} cannot be used: {problem.message}")
-            raise await self._failed(journal, path, call, sending, uncertain) from problem
+            raise await self._record_failure(journal, path, call, sending, uncertain) from problem
 
-    def _used(self, journal: Journal, sending: _Sending, usage: Usage | None) -> None:
+    def _charge_usage(self, journal: Journal, sending: _Sending, usage: Usage | None) -> None:
         """Charge the usage of an answered call to the pools of the model that answered."""
         model = sending.request.model
         if sending.lent is not None:
@@ -343,10 +343,10 @@ class Gateway:
                 return _NOT_NOW
         if problem.error_class in TRANSIENT:
             error, doubted = self._error(journal, problem), not isinstance(problem, ModelRefused)
-            return await self._elsewhere(journal, path, call, sending, error, doubted=doubted)
-        raise await self._failed(journal, path, call, sending, problem) from problem
+            return await self._try_elsewhere(journal, path, call, sending, error, doubted=doubted)
+        raise await self._record_failure(journal, path, call, sending, problem) from problem
 
-    async def _elsewhere(
+    async def _try_elsewhere(
         self, journal: Journal, path: Path, call: CallId, sending: _Sending, error: ErrorRecord, *, doubted: bool
     ) -> object:
         """A model cannot answer for now: _ELSEWHERE where another is asked in its place. Raises OperationFailed where there is
@@ -379,7 +379,7 @@ class Gateway:
             problem=problem,
         )
 
-    async def _failed(
+    async def _record_failure(
         self, journal: Journal, path: Path, call: CallId, sending: _Sending, problem: ModelError
     ) -> OperationFailed:
         """Record a call without a reply: refused costs nothing, anything else stays in doubt."""

@@ -85,9 +85,9 @@ def embedding_body(name: str, request: EmbeddingRequest) -> dict[str, Any]:
     return made if request.dimensions is None else made | {"dimensions": request.dimensions}
 
 
-def vectors(said: Mapping[str, Any], texts: int) -> tuple[bytes, ...]:
+def vectors(reply: Mapping[str, Any], texts: int) -> tuple[bytes, ...]:
     """The vectors of a reply, one of each text. Raises UnusableReply."""
-    found = {each["index"]: each["embedding"] for each in said["data"]}
+    found = {each["index"]: each["embedding"] for each in reply["data"]}
     if sorted(found) != [*range(texts)]:
         raise UnusableReply(f"it has {len(found)} vectors of {texts} texts")
     try:
@@ -110,8 +110,8 @@ def _tool(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]
     return {"type": "function", "function": {**function, "strict": True} if is_strict else function}
 
 
-def _messages(said: Turn) -> Iterator[dict[str, Any]]:
-    match said:
+def _messages(message: Turn) -> Iterator[dict[str, Any]]:
+    match message:
         case UserTurn(text=text, parts=()):
             yield {"role": "user", "content": text}
         case UserTurn(text=text, parts=parts):
@@ -120,7 +120,7 @@ def _messages(said: Turn) -> Iterator[dict[str, Any]]:
             for reply in replies:
                 yield {"role": "tool", "tool_call_id": reply.id, "content": _content(reply)}
         case ModelTurn():
-            yield from _replayed(said)
+            yield from _replay(message)
 
 
 def _piece(piece: Piece) -> dict[str, Any]:
@@ -143,8 +143,8 @@ def _content(reply: ToolReply) -> str:
     return _json({"error": reply.content}) if reply.is_error else reply.content
 
 
-def _replayed(said: ModelTurn) -> Iterator[dict[str, Any]]:
-    parts = turn.parts(said, "openai")
+def _replay(model_turn: ModelTurn) -> Iterator[dict[str, Any]]:
+    parts = turn.parts(model_turn, "openai")
     text = "\n\n".join(part["content"] for part in parts if part["part_kind"] == "text")
     calls = [_call(part) for part in parts if part["part_kind"] == "tool-call"]
     thoughts = {part["id"]: part["content"] for part in parts if part.get("id") in _REASONING}
@@ -163,15 +163,15 @@ def _call(part: Part) -> dict[str, Any]:
     return {**call, "extra_content": extra} if extra else call
 
 
-def said(reply: Mapping[str, Any], most: int) -> Said:
-    """Return the content of the first choice of a complete reply, with its first `most` calls. Raises UnusableReply if it is
-    not complete."""
+def said(reply: Mapping[str, Any], max_parts: int) -> Said:
+    """Return the content of the first choice of a complete reply, with its first `max_parts` calls. Raises UnusableReply if it
+    is not complete."""
     choice = reply["choices"][0]
     message, reason = choice["message"], choice.get("finish_reason")
     if message.get("refusal"):
         return Said([], "content_filter", reply.get("id"))
-    calls = (message.get("tool_calls") or [])[:most]
-    parts = [*_thoughts(message), *_texts(message.get("content")), *map(_called, calls)]
+    calls = (message.get("tool_calls") or [])[:max_parts]
+    parts = [*_thoughts(message), *_texts(message.get("content")), *map(_call_part, calls)]
     return Said(parts, _FINISHED.get(reason) if isinstance(reason, str) else None, reply.get("id"))
 
 
@@ -199,7 +199,7 @@ def spoken(text: str) -> str:
     return "".join(each.partition(THOUGHT_BEGINS)[0] for each in thought) + rest
 
 
-def _called(call: Any) -> Part:
+def _call_part(call: Any) -> Part:
     match call:
         case {"id": str(call_id), "function": {"name": str(name), "arguments": str(args)}}:
             extra = call.get("extra_content")  # Gemini's thought signature: refused where it does not come back

@@ -76,9 +76,9 @@ class CompletionAssembly:
         if content:
             self._texts.setdefault("content", []).append(content)
         thinks = (ThinkingDelta(thought),) if thought else ()
-        return [*thinks, *_text(self._spoken.feed(content)), *map(self._called, delta.get("tool_calls") or ())]
+        return [*thinks, *_text(self._spoken.feed(content)), *map(self._call_delta, delta.get("tool_calls") or ())]
 
-    def _called(self, piece: Mapping[str, Any]) -> ModelDelta:
+    def _call_delta(self, piece: Mapping[str, Any]) -> ModelDelta:
         """Some servers do not number the calls: then one that has an id is the next."""
         index = piece.get("index")
         if index is None:
@@ -138,7 +138,7 @@ class Spoken:
                 told += text[: found.start()]
             self._thought, text = [], text[found.end() :]
             self._thinks = found[0] == THOUGHT_BEGINS
-        known = len(text) - max(_begun(text, tag) for tag in (THOUGHT_BEGINS, THOUGHT_ENDS))
+        known = len(text) - max(_prefix_length(text, tag) for tag in (THOUGHT_BEGINS, THOUGHT_ENDS))
         self._end = text[known:]
         if self._thinks:
             self._thought.append(text[:known])
@@ -150,10 +150,10 @@ class Spoken:
         return "".join([THOUGHT_BEGINS * self._thinks, *self._thought, self._end])
 
 
-def _begun(text: str, tag: str) -> int:
+def _prefix_length(text: str, tag: str) -> int:
     """Return the number of letters of `tag` with which the text ends."""
     return next((size for size in range(len(tag) - 1, 0, -1) if text.endswith(tag[:size])), 0)
 
 
-def _text(told: str) -> Sequence[ModelDelta]:
-    return (TextDelta(told),) if told else ()
+def _text(text: str) -> Sequence[ModelDelta]:
+    return (TextDelta(text),) if text else ()

@@ -58,7 +58,7 @@ class Pace:
     @asynccontextmanager
     async def call(self, names: Collection[str]) -> AsyncIterator[None]:
         """Inside, one call may be on its way to a model that has these names. Waits until it may leave."""
-        parts = self._of(names)
+        parts = self._parts_of(names)
         async with AsyncExitStack() as places:
             for part in parts:
                 if part.pool.kind == "slots":
@@ -72,7 +72,7 @@ class Pace:
 
     def unsent(self, names: Collection[str]) -> None:
         """A call that had its turn has not left."""
-        for part in self._of(names):
+        for part in self._parts_of(names):
             if part.pool.counts == "requests":
                 part.charge(-1, self._clock.monotonic_s())
 
@@ -83,7 +83,7 @@ class Pace:
             "input_tokens": usage.input_tokens,
             "output_tokens": usage.output_tokens,
         }
-        for part in self._of(names):
+        for part in self._parts_of(names):
             if part.pool.counts in amounts:
                 part.charge(amounts[part.pool.counts], self._clock.monotonic_s())
 
@@ -91,5 +91,5 @@ class Pace:
         """Return the amount that the step has taken of each pool so far."""
         return ((part.pool.name, part.used) for part in self._parts)
 
-    def _of(self, names: Collection[str]) -> list[_Part]:
+    def _parts_of(self, names: Collection[str]) -> list[_Part]:
         return [part for part in self._parts if part.pool.of in names]

@@ -101,10 +101,10 @@ class Prices:
     """Every known price. Importing costs nothing; the snapshot is loaded by the first lookup (0.2 s)."""
 
     def __init__(
-        self, declared: Mapping[str, DeclaredPrice] | None = None, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self, prices: Mapping[str, DeclaredPrice] | None = None, now: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
         """`now` decides between the prices of a model that changed, or will change, at a date."""
-        self._declared = {model: _declared(model, price) for model, price in (declared or {}).items()}
+        self._declared_price = {model: _declared_price(model, price) for model, price in (prices or {}).items()}
         self._now = now
 
     def of(self, model: str, *, writes: bool = True) -> Price:
@@ -113,23 +113,27 @@ class Prices:
         provider, colon, name = model.partition(":")
         providers = (provider,) if colon and provider in _PROVIDERS else _PROVIDERS
         name = name if providers != _PROVIDERS else model
-        if price := self._declared.get(model) or self._declared.get(name):
+        if price := self._declared_price.get(model) or self._declared_price.get(name):
             return price
         for provider in providers:
-            if (info := _find(_listed()[provider], name)) and (price := _listed_price(name, info, self._now(), writes=writes)):
+            if (info := _find(_load_listed()[provider], name)) and (
+                price := _listed_price(name, info, self._now(), writes=writes)
+            ):
                 return price
         raise self._unknown(model, name)
 
     @property
     def fingerprint(self) -> str:
         """The sha256 of every price here, listed and declared: equal fingerprints, equal prices."""
-        declared = [repr(price) for _, price in sorted(self._declared.items())]
+        declared = [repr(price) for _, price in sorted(self._declared_price.items())]
         return hashlib.sha256("\n".join([_snapshot_digest(), *declared]).encode()).hexdigest()
 
     def _unknown(self, model: str, name: str) -> UnknownPrice:
         now = self._now()
-        listed = (known for names in _listed().values() for known, info in names.items() if _listed_price(known, info, now))
-        close = difflib.get_close_matches(name, [*self._declared, *listed], n=3, cutoff=0.5)
+        listed = (
+            known for names in _load_listed().values() for known, info in names.items() if _listed_price(known, info, now)
+        )
+        close = difflib.get_close_matches(name, [*self._declared_price, *listed], n=3, cutoff=0.5)
         instead = f", or use one of: {', '.join(close)}" if close else ""
         return UnknownPrice(
             f"{model} has no known price, so no limit can be kept for it. Nothing was called.\n"
@@ -144,7 +148,7 @@ def _worst(rates: Rates, input_tokens: int, output_tokens: int) -> Decimal:
     return (input_tokens * dearest_input + output_tokens * rates.output) / _MTOK
 
 
-def _declared(model: str, price: DeclaredPrice) -> Price:
+def _declared_price(model: str, price: DeclaredPrice) -> Price:
     def rate(usd_per_mtok: Decimal | float | None, otherwise: Decimal = Decimal(0)) -> Decimal:
         amount = otherwise if usd_per_mtok is None else Decimal(str(usd_per_mtok)).normalize()
         if not amount.is_finite() or amount < 0:
@@ -194,7 +198,7 @@ def _window(info: ModelInfo) -> int | None:
 
 
 @cache
-def _listed() -> Mapping[str, Mapping[str, ModelInfo]]:
+def _load_listed() -> Mapping[str, Mapping[str, ModelInfo]]:
     """The snapshot's models by provider and exact name. Models that search by themselves bill more than their text."""
     from genai_prices.data import providers
 
@@ -230,5 +234,5 @@ def _find(listed: Mapping[str, ModelInfo], name: str) -> ModelInfo | None:
 
 @cache
 def _snapshot_digest() -> str:
-    lines = (f"{name} {info.prices!r}" for names in _listed().values() for name, info in sorted(names.items()))
+    lines = (f"{name} {info.prices!r}" for names in _load_listed().values() for name, info in sorted(names.items()))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -49,9 +49,9 @@ VARIABLES: Final = (
 class Providers:
     """Keeps the Model port. One HTTP client per provider, made by the first call and closed by `aclose`."""
 
-    def __init__(self, declared: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None) -> None:
-        """`declared` says who serves models whose names do not tell. `environment` (the process's own) holds VARIABLES."""
-        self._declared = dict(declared or {})
+    def __init__(self, providers: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None) -> None:
+        """`providers` says who serves models whose names do not tell. `environment` (the process's own) holds VARIABLES."""
+        self._declared = dict(providers or {})
         self._environment = os.environ if environment is None else environment
         self._lines: dict[ProviderName, Line] = {}
         self._connecting = asyncio.Lock()
@@ -63,7 +63,7 @@ class Providers:
 
     async def request(self, request: ModelRequest) -> ModelReply:
         """Send `request` exactly once; see ports.Model. `timeout_s` counts from when the client is loaded."""
-        return await self._answered(request, lambda line: line.ask)
+        return await self._answer(request, lambda line: line.ask)
 
     async def embed(self, request: EmbeddingRequest) -> EmbeddingReply:
         """The same for vectors."""
@@ -74,9 +74,9 @@ class Providers:
                 " its format at OPENAI_BASE_URL.",
                 error_class=policies.VALIDATION,
             )
-        return await self._answered(request, lambda line: line.embed)
+        return await self._answer(request, lambda line: line.embed)
 
-    async def _answered(self, request: A, ask: Callable[[Line], Callable[[str, A, Exchange], Awaitable[R]]]) -> R:
+    async def _answer(self, request: A, ask: Callable[[Line], Callable[[str, A, Exchange], Awaitable[R]]]) -> R:
         provider, name = provider_of(request.model, self._declared)
         line = await self._line(provider)
         exchange = line.exchange()

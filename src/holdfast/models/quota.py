@@ -42,9 +42,9 @@ class Lent(msgspec.Struct, frozen=True):
 class Quotas:
     """The amounts that model calls take of pools."""
 
-    def __init__(self, declared: Mapping[str, str] | None = None) -> None:
-        """`declared` says who serves models whose names do not tell."""
-        self._declared = declared or {}
+    def __init__(self, providers: Mapping[str, str] | None = None) -> None:
+        """`providers` says who serves models whose names do not tell."""
+        self._declared = providers or {}
         self._parts: dict[str, float] = {}
         self._names = lru_cache(_MOST_MODELS)(self._find_names)
 
@@ -65,22 +65,22 @@ class Quotas:
         estimate = math.ceil(input_bound * min(1.0, self._parts.get(request.model, 1.0) * _MARGIN))
         return {pool.name: max(1, _amount(pool, estimate, request.max_tokens)) for pool in pools}
 
-    def used(self, lent: Lent, model: str, usage: Usage | None) -> None:
+    def used(self, lease: Lent, model: str, usage: Usage | None) -> None:
         """End the call. `usage` is None if it is unknown: then it counts as all that was lent."""
         if usage is None:
-            lent.reservation.settle({})
+            lease.reservation.settle({})
             return
-        part, known = usage.input_tokens / max(1, lent.input_bound), self._parts.get(model, 0.0)
+        part, known = usage.input_tokens / max(1, lease.input_bound), self._parts.get(model, 0.0)
         self._parts[model] = max(part, known + (part - known) * _FORGETTING)
-        lent.reservation.settle({pool.name: _amount(pool, usage.input_tokens, usage.output_tokens) for pool in lent.pools})
+        lease.reservation.settle({pool.name: _amount(pool, usage.input_tokens, usage.output_tokens) for pool in lease.pools})
 
-    def unsent(self, lent: Lent) -> None:
+    def unsent(self, lease: Lent) -> None:
         """The request never left: all of it comes back."""
-        lent.reservation.settle(dict.fromkeys(lent.reservation.amounts, 0))
+        lease.reservation.settle(dict.fromkeys(lease.reservation.amounts, 0))
 
-    def refused(self, lent: Lent) -> None:
+    def refused(self, lease: Lent) -> None:
         """The provider refused it: a request, but no tokens."""
-        lent.reservation.settle({pool.name: _amount(pool, 0, 0) for pool in lent.pools})
+        lease.reservation.settle({pool.name: _amount(pool, 0, 0) for pool in lease.pools})
 
     def closed(
         self, model: str, pools: Sequence[DeclaredPool], retry_after_s: float | None, refusals: int

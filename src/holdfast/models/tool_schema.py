@@ -57,7 +57,7 @@ _STRICT_PROPERTIES: Final = 5_000
 
 def bare(schema: Schema) -> Schema:
     """Without titles: they repeat the names, and are paid for in every request."""
-    made: Schema = _rewritten(_rooted(schema), lambda node: _without(_unsealed(node), _WORDS_FOR_NOBODY))
+    made: Schema = _rewrite(_rooted(schema), lambda node: _without(_unsealed(node), _WORDS_FOR_NOBODY))
     return made
 
 
@@ -68,7 +68,7 @@ def _unsealed(node: Schema) -> Schema:
 
 def closed(schema: Schema) -> tuple[Schema, bool]:
     """For OpenAI: bare, its objects with no other members than they say; and whether a model can be held to it strictly."""
-    made = _rewritten(_rooted(schema), _close)
+    made = _rewrite(_rooted(schema), _close)
     return made, _is_strict(made)
 
 
@@ -116,17 +116,17 @@ def _is_exact(node: Schema) -> bool:
             return True
 
 
-def _rewritten(schema: Any, change: Callable[[Schema], Schema]) -> Any:
+def _rewrite(schema: Any, change: Callable[[Schema], Schema]) -> Any:
     """A copy with each schema in it changed, the inner ones first."""
     if isinstance(schema, list):
-        return [_rewritten(each, change) for each in schema]
+        return [_rewrite(each, change) for each in schema]
     if not isinstance(schema, dict):
         return schema
     return change(
         {
-            name: {key: _rewritten(each, change) for key, each in value.items()}
+            name: {key: _rewrite(each, change) for key, each in value.items()}
             if name in _NAMED and isinstance(value, dict)
-            else _rewritten(value, change)
+            else _rewrite(value, change)
             if name in _NESTED
             else value
             for name, value in schema.items()

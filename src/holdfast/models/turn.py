@@ -62,13 +62,13 @@ def said(output: Any) -> ModelReply:
     )
 
 
-def of(provider: str, said: Said, usage: Usage | None) -> dict[str, Any]:
+def of(provider: str, reply: Said, usage: Usage | None) -> dict[str, Any]:
     """The reply as a later request has it. What it took to think is kept: replayed, it may be billed again."""
     return {
         "kind": "response",
         "provider_name": provider,
         "usage": {"output_tokens": usage.output_tokens} if usage is not None else {},
-        "parts": said.parts,
+        "parts": reply.parts,
     }
 
 

@@ -118,17 +118,17 @@ class Line:
 
     async def ask(self, name: str, request: ModelRequest, exchange: Exchange) -> ModelReply:
         """Send `request` to the model called `name` here; what happens on the wire is noted in `exchange`."""
-        response = await self._sent(self._format.body(name, request), exchange)
-        content = await _read(response)
+        response = await self._send(self._format.body(name, request), exchange)
+        content = await _read_body(response)
         if not response.is_success:
             raise _refusal(exchange, response, content)
         with _reading(exchange, response.status_code):
-            return self._understood(decoded(content), request, exchange)
+            return self._parse_reply(decoded(content), request, exchange)
 
     async def embed(self, name: str, request: EmbeddingRequest, exchange: Exchange) -> EmbeddingReply:
         """Ask for vectors, in OpenAI's format."""
-        response = await self._sent(openai.embedding_body(name, request), exchange, openai.EMBEDDINGS)
-        content = await _read(response)
+        response = await self._send(openai.embedding_body(name, request), exchange, openai.EMBEDDINGS)
+        content = await _read_body(response)
         if not response.is_success:
             raise _refusal(exchange, response, content)
         with _reading(exchange, response.status_code):
@@ -141,11 +141,11 @@ class Line:
     ) -> AsyncGenerator[ModelDelta | ModelReply, None]:
         """The same in pieces. None of them is waited for beyond `until_s` by the loop's clock."""
         async with asyncio.timeout_at(until_s):
-            response = await self._sent({**self._format.body(name, request), **self._format.in_pieces}, exchange)
+            response = await self._send({**self._format.body(name, request), **self._format.in_pieces}, exchange)
         try:
             if not response.is_success:
                 async with asyncio.timeout_at(until_s):
-                    content = await _read(response)
+                    content = await _read_body(response)
                 raise _refusal(exchange, response, content)
             body, assembly = Body(response.aiter_bytes(), until_s), self._format.assembly()
             while not assembly.is_complete():
@@ -160,26 +160,26 @@ class Line:
                     if assembly.is_complete():
                         break
             with _reading(exchange, response.status_code):
-                reply = self._understood(assembly.body(), request, exchange)
+                reply = self._parse_reply(assembly.body(), request, exchange)
             yield reply
             await body.drain()
         finally:
             await response.aclose()
 
-    async def _sent(self, body: Mapping[str, Any], exchange: Exchange, path: str | None = None) -> httpx2.Response:
+    async def _send(self, body: Mapping[str, Any], exchange: Exchange, path: str | None = None) -> httpx2.Response:
         """Send a request and return the provider's response, of which only the head has been read."""
         sent = self._http.build_request("POST", path or self._format.path, json=body)
         sent.extensions["trace"] = exchange.trace
         exchange.begun = True
         return await self._http.send(sent, stream=True)
 
-    def _understood(self, body: Any, request: ModelRequest, exchange: Exchange) -> ModelReply:
+    def _parse_reply(self, body: Any, request: ModelRequest, exchange: Exchange) -> ModelReply:
         """Return the reply that this JSON of a whole response contains."""
         exchange.usage = usage.of_reply(self._provider, body)
         return _reply(self._format.said(body, PARTS), request, exchange)
 
 
-async def _read(response: httpx2.Response) -> bytes:
+async def _read_body(response: httpx2.Response) -> bytes:
     """Its body, as it is unpacked: of one that is too large no more than shows that."""
     body = bytearray()
     try:
@@ -272,21 +272,21 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
     return wait_s if 0 <= wait_s < float("inf") else None
 
 
-def _reply(said: Said, request: ModelRequest, exchange: Exchange) -> ModelReply:
+def _reply(reply: Said, request: ModelRequest, exchange: Exchange) -> ModelReply:
     """The reply as the port gives it. A second answer stays among the tool requests: each must be replied to."""
     wanted = request.answer.name if request.answer else None
     calls = [
         ToolRequest(part["tool_call_id"], part["tool_name"], turn.arguments(part))
-        for part in said.parts
+        for part in reply.parts
         if part["part_kind"] == "tool-call"
     ]
     answer = next((call for call in calls if call.name == wanted), None)
     return ModelReply(
-        text="".join(part["content"] for part in said.parts if part["part_kind"] == "text"),
+        text="".join(part["content"] for part in reply.parts if part["part_kind"] == "text"),
         tool_requests=tuple(call for call in calls if call is not answer),
         answer=answer,
         usage=exchange.usage,
-        finish_reason=said.finish_reason,
-        response_id=said.response_id if isinstance(said.response_id, str) else None,
-        turn=turn.of(exchange.provider, said, exchange.usage),
+        finish_reason=reply.finish_reason,
+        response_id=reply.response_id if isinstance(reply.response_id, str) else None,
+        turn=turn.of(exchange.provider, reply, exchange.usage),
     )

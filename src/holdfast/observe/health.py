@@ -44,7 +44,7 @@ class Health:
     async def listening(self, host: str, port: int) -> AsyncIterator[int]:
         """Answer on `host` and `port` (0 takes a free one, which is reported). Raises UsageError for one that is taken."""
         routes = [Route("/healthz", self._alive), Route("/readyz", self._ready), Route("/metrics", self._metrics)]
-        async with listening(Starlette(routes=routes), host, port, named="--port") as taken:
+        async with listening(Starlette(routes=routes), host, port, name="--port") as taken:
             yield taken
 
     async def _alive(self, request: Request) -> Response:

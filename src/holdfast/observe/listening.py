@@ -35,20 +35,20 @@ async def listening(
     host: str,
     port: int,
     *,
-    named: str,
+    name: str,
     certificate: Path | None = None,
     key: Path | None = None,
     proxies: int = 0,
     bounds: PortBounds | None = None,
 ) -> AsyncIterator[int]:
     """Serve on `host` and `port` (0 takes a free one, which is reported), with a certificate over TLS. Raises UsageError for
-    one that is taken, or a certificate that cannot be used; `named` is the option that names another. That many `proxies` in a
+    one that is taken, or a certificate that cannot be used; `name` is the option that names another. That many `proxies` in a
     row are trusted to name the address that they speak for."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family)
     except OSError as problem:
-        raise UsageError(f"Cannot listen on {host}:{port}: {problem.strerror}. Name another with {named}.") from None
+        raise UsageError(f"Cannot listen on {host}:{port}: {problem.strerror}. Name another with {name}.") from None
     connections = Connections(bounds or PortBounds(), proxies=proxies)
     config = uvicorn.Config(
         Head(application, proxies),

@@ -42,11 +42,11 @@ class Readiness:
         now_s = asyncio.get_running_loop().time
         async with self._asking:
             if now_s() >= self._until_s:
-                self._reaches = await self._reached()
+                self._reaches = await self._is_reached()
                 self._until_s = now_s() + _FRESH_S
             return self._reaches
 
-    async def _reached(self) -> bool:
+    async def _is_reached(self) -> bool:
         try:
             async with asyncio.timeout(_WITHIN_S):
                 await self._reach()

@@ -100,7 +100,7 @@ class LetterCount(NamedTuple):
 class DeadLetters(Protocol):
     """The dead letters of runs. They are written with the commits of their runs."""
 
-    async def letters(self, **sought: Unpack[LetterFilter]) -> Sequence[Letter]:
+    async def letters(self, **filters: Unpack[LetterFilter]) -> Sequence[Letter]:
         """In the order of their runs, oldest first."""
         ...
 

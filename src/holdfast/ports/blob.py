@@ -31,7 +31,7 @@ class Blobs(Protocol):
 class BlobPlace(Blobs, Protocol):
     """A place for large payloads beside the store's own tables. It belongs to one store."""
 
-    async def prune(self, before: str, kept: Collection[str]) -> int:
-        """Remove what is kept for the months before `before` (`2026-09`), but for the hashes `kept`; how many bytes that
+    async def prune(self, before: str, referenced: Collection[str]) -> int:
+        """Remove what is kept for the months before `before` (`2026-09`), but for the hashes `referenced`; how many bytes that
         were. It may be interrupted anywhere and be done again; what is no payload is left alone. Raises StoreError."""
         ...

@@ -18,8 +18,8 @@ from holdfast.ports.view import MOST_LISTED
 class Scores(Protocol):
     """The scores of runs. A score goes when its run is removed for good, and not before."""
 
-    async def add(self, run: RunId, score: Score, most: int) -> bool:
-        """Keep one more. False, and nothing is kept, where the run has `most` already."""
+    async def add(self, run: RunId, score: Score, limit: int) -> bool:
+        """Keep one more. False, and nothing is kept, where the run has `limit` already."""
         ...
 
     async def given(self, run: RunId) -> Sequence[Score]:

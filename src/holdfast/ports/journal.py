@@ -80,9 +80,9 @@ class Journal(Protocol):
         """None where nothing was reserved for the step."""
         ...
 
-    async def recall(self, path: Path, kind: str, name: str, args_hash: str, asked: Any = None) -> Recall | None:
+    async def recall(self, path: Path, kind: str, name: str, args_hash: str, request: Any = None) -> Recall | None:
         """Return the record at `path`, or None if the operation is still to be made. Leaves the step if the record is of
-        another operation. `asked` are the arguments, for the question that a person then gets."""
+        another operation. `request` are the arguments, for the question that a person then gets."""
         ...
 
     async def contents(self, parts: Sequence[ContentPart]) -> Mapping[str, bytes]:

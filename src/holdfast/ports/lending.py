@@ -65,7 +65,7 @@ class Reservation(Protocol):
     waited_s: float
     """How long the call has waited for it."""
 
-    def settle(self, used: Mapping[str, int]) -> None:
-        """The call is over: its slots come back, and of each rate in `used` what it did not use. Where it used more, that is
-        charged. Rates that are not in `used` were used as they were reserved. Only what is said first counts."""
+    def settle(self, amounts: Mapping[str, int]) -> None:
+        """The call is over: its slots come back, and of each rate in `amounts` what it did not use. Where it used more, that is
+        charged. Rates that are not in `amounts` were used as they were reserved. Only what is said first counts."""
         ...

@@ -100,7 +100,7 @@ class ModelRequest(msgspec.Struct, frozen=True):
 
     def filled(self, contents: Mapping[str, bytes]) -> ModelRequest:
         """The same with the bytes of its parts, by their hash."""
-        turns = tuple(_filled(each, contents) if isinstance(each, UserTurn) else each for each in self.turns)
+        turns = tuple(_fill(each, contents) if isinstance(each, UserTurn) else each for each in self.turns)
         return msgspec.structs.replace(self, turns=turns)
 
 
@@ -122,12 +122,12 @@ class EmbeddingRequest(msgspec.Struct, frozen=True):
         return msgspec.to_builtins(self)
 
 
-def _filled(said: UserTurn, contents: Mapping[str, bytes]) -> UserTurn:
+def _fill(message: UserTurn, contents: Mapping[str, bytes]) -> UserTurn:
     return UserTurn(
-        said.text,
+        message.text,
         tuple(
             part if isinstance(part, str) else msgspec.structs.replace(part, content=contents[part.sha256])
-            for part in said.parts
+            for part in message.parts
         ),
     )
 

@@ -111,7 +111,7 @@ class Queue(Protocol):
         """Wait for what workers say of themselves; first the latest of each."""
         ...
 
-    async def place(self, worker: SessionId, placed: Sequence[Handed]) -> None:
+    async def place(self, worker: SessionId, deliveries: Sequence[Handed]) -> None:
         """Hand jobs on to a worker: from now on they are its own to acknowledge."""
         ...
 
@@ -123,7 +123,7 @@ class Queue(Protocol):
         """Wait for jobs, as a worker."""
         ...
 
-    async def acknowledge(self, worker: SessionId, done: Sequence[Handed]) -> None:
+    async def acknowledge(self, worker: SessionId, deliveries: Sequence[Handed]) -> None:
         """These were taken up, durably, or there was nothing to take up."""
         ...
 

@@ -122,7 +122,7 @@ class Supervisors(Protocol):
 class Evaluations(Protocol):
     """The results of suites. Nothing in it changes, and nothing leaves it."""
 
-    async def add(self, evaluation: Evaluation, judged: Sequence[Judged]) -> None:
+    async def add(self, evaluation: Evaluation, judged_runs: Sequence[Judged]) -> None:
         """Keep one more, with its runs. One that is kept under that id already stays as it is."""
         ...
 

@@ -50,17 +50,17 @@ class Ended(NamedTuple):
 class StandIn(Protocol):
     """Answers in order: of what was tried again, one try after the other. What it cannot answer it raises as NotRecorded."""
 
-    def call(self, asked: Asked, hold_nanousd: int = 0) -> Recall | None:
+    def call(self, request: Asked, hold_nanousd: int = 0) -> Recall | None:
         """Return the outcome of a call of a model, a tool or a function of a flow; None if it is really to be made.
         `hold_nanousd` is the most that it could cost."""
         ...
 
-    def operation(self, asked: Asked) -> Operation | None:
+    def operation(self, request: Asked) -> Operation | None:
         """Return the recorded operation at a place, for other kinds that go outside or look at something. Return None if the
         operation only looks and has no record."""
         ...
 
-    def approval(self, asked: Asked) -> Operation | None:
+    def approval(self, request: Asked) -> Operation | None:
         """The use of a standing approval, by whatever name; None where a person was asked about the call."""
         ...
 

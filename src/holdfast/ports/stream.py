@@ -59,7 +59,7 @@ class Streams(Protocol):
         ...
 
     async def chunks(
-        self, runs: Collection[RunId], known: Mapping[StreamName, int], limit: int, only: str | None = None
+        self, runs: Collection[RunId], after_sizes: Mapping[StreamName, int], limit: int, only: str | None = None
     ) -> Sequence[Chunk]:
         """Return at most `limit` pieces of these runs' streams, or of their streams named `only`, in order within each: those
         beyond what is known of it, which is nothing unless given. The first may hold something known. What models think

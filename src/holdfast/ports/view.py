@@ -103,7 +103,7 @@ class Views(Protocol):
 
     async def run(self, run: RunId) -> RunRow | None: ...
 
-    async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
+    async def runs(self, **filters: Unpack[RunFilter]) -> Sequence[RunRow]:
         """Runs, newest first."""
         ...
 

@@ -47,9 +47,9 @@ class Calls(Protocol):
         """One call of a tool that the node lists."""
         ...
 
-    async def next(self, number: int, said: Any) -> Any:
-        """Return the next thing to do, for a worker that gets its work piece by piece; null at the end. `said` is the outcome
-        of the piece before. Asked again, the answer is the same."""
+    async def next(self, number: int, message: Any) -> Any:
+        """Return the next thing to do, for a worker that gets its work piece by piece; null at the end. `message` is the
+        outcome of the piece before. Asked again, the answer is the same."""
         ...
 
     async def line(self, text: str) -> None:

@@ -35,7 +35,7 @@ class NoQueue:
     async def reported(self) -> Sequence[Report]:
         await _never()
 
-    async def place(self, worker: SessionId, placed: Sequence[Handed]) -> None:
+    async def place(self, worker: SessionId, deliveries: Sequence[Handed]) -> None:
         pass
 
     async def drop(self, useless: Sequence[Handed]) -> None:
@@ -44,7 +44,7 @@ class NoQueue:
     async def placed(self, worker: SessionId) -> Sequence[Handed]:
         await _never()
 
-    async def acknowledge(self, worker: SessionId, done: Sequence[Handed]) -> None:
+    async def acknowledge(self, worker: SessionId, deliveries: Sequence[Handed]) -> None:
         pass
 
     async def reclaim(self, worker: SessionId) -> Sequence[Job]:

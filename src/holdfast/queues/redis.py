@@ -114,14 +114,14 @@ class RedisQueue:
         if seqs:
             await self._say(lambda: self._redis.publish(self._news, _encode(seqs)))
 
-    async def place(self, worker: SessionId, placed: Sequence[Handed]) -> None:
+    async def place(self, worker: SessionId, deliveries: Sequence[Handed]) -> None:
         stream = self._workers + worker
         async with self._pipeline(transaction=False) as pipe:
-            for handed in placed:
+            for handed in deliveries:
                 pipe.xadd(stream, {"job": _encode(handed.job)})
             pipe.expire(stream, _FORGOTTEN_S)
             # Also where the memory was too full for the line above: what is kept waiting would keep it full for ever.
-            for handed in placed:
+            for handed in deliveries:
                 _finish(pipe, self._ready, "leaders", handed.receipt)
             await self._say(pipe.execute)
 
@@ -131,9 +131,9 @@ class RedisQueue:
                 _finish(pipe, self._ready, "leaders", handed.receipt)
             await self._say(pipe.execute)
 
-    async def acknowledge(self, worker: SessionId, done: Sequence[Handed]) -> None:
+    async def acknowledge(self, worker: SessionId, deliveries: Sequence[Handed]) -> None:
         async with self._pipeline(transaction=False) as pipe:
-            for handed in done:
+            for handed in deliveries:
                 _finish(pipe, self._workers + worker, "worker", handed.receipt)
             await self._say(pipe.execute)
 
@@ -159,9 +159,9 @@ class RedisQueue:
     # --- Hearing ------------------------------------------------------------------------------------------------------
 
     async def offered(self, leader: SessionId) -> Sequence[Handed]:
-        return await self._received(self._ready, "leaders", leader, lambda: self._left_over(leader))
+        return await self._received(self._ready, "leaders", leader, lambda: self._read_leftovers(leader))
 
-    async def _left_over(self, leader: SessionId) -> list[Handed]:
+    async def _read_leftovers(self, leader: SessionId) -> list[Handed]:
         """Everything that was read by leaders before and not placed."""
         found: list[Handed] = []
         start = "0-0"
@@ -180,20 +180,20 @@ class RedisQueue:
 
     async def placed(self, worker: SessionId) -> Sequence[Handed]:
         stream = self._workers + worker
-        return await self._received(stream, "worker", worker, lambda: self._read(stream, "worker", worker, _ITS_OWN))
+        return await self._received(stream, "worker", worker, lambda: self._read_stream(stream, "worker", worker, _ITS_OWN))
 
     async def _received(
-        self, stream: str, group: str, consumer: SessionId, left: Callable[[], Awaitable[list[Handed]]]
+        self, stream: str, group: str, consumer: SessionId, pending: Callable[[], Awaitable[list[Handed]]]
     ) -> Sequence[Handed]:
-        """New entries; first what is `left`: of others before, or of a read whose reply was lost."""
+        """New entries; first what is `pending`: of others before, or of a read whose reply was lost."""
         if self._caught_up.get(stream) != consumer:
-            found = await self._patiently(left)
+            found = await self._patiently(pending)
             self._caught_up[stream] = consumer
             if found:
                 return found
-        return await self._patiently(lambda: self._read(stream, group, consumer, _NEW))
+        return await self._patiently(lambda: self._read_stream(stream, group, consumer, _NEW))
 
-    async def _read(self, stream: str, group: str, consumer: str, after: str) -> list[Handed]:
+    async def _read_stream(self, stream: str, group: str, consumer: str, after: str) -> list[Handed]:
         try:
             return await self._readable(stream, group, await self._entries(stream, group, consumer, after))
         except OutOfMemoryError:
@@ -218,11 +218,11 @@ class RedisQueue:
         if not entries:
             raise OutOfMemoryError("its memory is full")
         await self._redis.xdel(stream, *[receipt for receipt, _ in entries])
-        return _handed(entries)[0]
+        return _deliveries_of(entries)[0]
 
     async def _readable(self, stream: str, group: str, entries: Sequence[Any]) -> list[Handed]:
         """Return entries as jobs. An entry that cannot be read here, from a later version or another program, is dropped."""
-        jobs, strange = _handed(entries)
+        jobs, strange = _deliveries_of(entries)
         if strange:
             log.warning("holdfast drops %d jobs in Redis that it cannot read, of %s.", len(strange), stream)
             async with self._pipeline(transaction=False) as pipe:
@@ -238,16 +238,16 @@ class RedisQueue:
             pipe.delete(stream)
             pipe.hdel(self._reports, worker)
             replies = await self._say(pipe.execute)
-        return [handed.job for handed in _handed(replies[0])[0]] if replies else ()
+        return [handed.job for handed in _deliveries_of(replies[0])[0]] if replies else ()
 
     async def reported(self) -> Sequence[Report]:
         return await self._patiently(self._next_reports, self._reports)
 
     async def _next_reports(self) -> list[Report]:
         if await self._listens(self._reports):
-            return _understood(_decode_report, [await self._receive(self._reports)])
+            return _decode_all(_decode_report, [await self._receive(self._reports)])
         latest: Any = self._redis.hgetall(self._reports)
-        return _understood(_decode_report, (await latest).values())
+        return _decode_all(_decode_report, (await latest).values())
 
     async def news(self) -> Mapping[RunId, Seq]:
         return await self._patiently(self._next_news, self._news)
@@ -255,7 +255,7 @@ class RedisQueue:
     async def _next_news(self) -> Mapping[RunId, Seq]:
         if not await self._listens(self._news):
             return {}
-        understood = _understood(_decode_seqs, [await self._receive(self._news)])
+        understood = _decode_all(_decode_seqs, [await self._receive(self._news)])
         return understood[0] if understood else {}
 
     async def _listens(self, channel: str) -> bool:
@@ -302,7 +302,7 @@ class RedisQueue:
         await self._redis.aclose()
 
 
-def _handed(entries: Sequence[Any]) -> tuple[list[Handed], list[str]]:
+def _deliveries_of(entries: Sequence[Any]) -> tuple[list[Handed], list[str]]:
     """Entries of a stream as jobs, and the receipts of those that cannot be read. One that is no longer there (deleted
     while it was claimed) is neither."""
     jobs: list[Handed] = []
@@ -311,7 +311,7 @@ def _handed(entries: Sequence[Any]) -> tuple[list[Handed], list[str]]:
         if receipt is None or fields is None:
             continue
         name = receipt.decode() if isinstance(receipt, bytes) else receipt
-        understood = _understood(_decode_job, [fields.get(b"job", b"")])
+        understood = _decode_all(_decode_job, [fields.get(b"job", b"")])
         if understood:
             jobs.append(Handed(understood[0], name))
         else:
@@ -319,10 +319,10 @@ def _handed(entries: Sequence[Any]) -> tuple[list[Handed], list[str]]:
     return jobs, strange
 
 
-def _understood(decode: Callable[[bytes], T], said: Iterable[bytes]) -> list[T]:
+def _decode_all(decode: Callable[[bytes], T], messages: Iterable[bytes]) -> list[T]:
     """Return the messages that can be decoded. The others are no hints for this process."""
     found: list[T] = []
-    for each in said:
+    for each in messages:
         try:
             found.append(decode(each))
         except (msgspec.DecodeError, UnicodeDecodeError) as problem:

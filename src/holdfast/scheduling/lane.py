@@ -40,21 +40,21 @@ class Lane:
         """The number of runs and steps that wait."""
         return len(self._runs) + len(self._steps)
 
-    def offer(self, handed: Handed, now_s: float) -> Handed | None:
+    def offer(self, delivery: Handed, now_s: float) -> Handed | None:
         """A run wants a worker to look at it. One that waits already waits once. Returns what is of no more use, if
         anything is."""
-        if not handed.job.looks:
-            return handed
-        run = handed.job.run
+        if not delivery.job.looks:
+            return delivery
+        run = delivery.job.run
         if run in self._runs:
             key, waits = self._runs[run]
-            both = msgspec.structs.replace(waits.job, dead=waits.job.dead | handed.job.dead)
-            self._runs[run] = key, Handed(both, waits.receipt or handed.receipt)
-            return handed if waits.receipt and handed.receipt not in ("", waits.receipt) else None
+            both = msgspec.structs.replace(waits.job, dead=waits.job.dead | delivery.job.dead)
+            self._runs[run] = key, Handed(both, waits.receipt or delivery.receipt)
+            return delivery if waits.receipt and delivery.receipt not in ("", waits.receipt) else None
         key = (run, _LOOK, str(next(self._looks)))  # it may be wanted again while it is on its way to a worker
-        if not self.scheduler.submit(scheduling.Job(key, handed.job.graph_hash, handed.job.tenant, NOTHING), now_s):
-            return handed
-        self._runs[run] = key, handed
+        if not self.scheduler.submit(scheduling.Job(key, delivery.job.graph_hash, delivery.job.tenant, NOTHING), now_s):
+            return delivery
+        self._runs[run] = key, delivery
         return None
 
     def find(self, steps: Iterable[PlacedStep], now_s: float) -> None:
@@ -89,10 +89,10 @@ class Lane:
         for each in self.scheduler.place(now_s):
             key = each.job.key
             self.workers.give(each, until_ms, holds=key in self._steps)
-            placed.setdefault(SessionId(each.worker), []).append(self._taken_out(key, until_ms))
+            placed.setdefault(SessionId(each.worker), []).append(self._take_out(key, until_ms))
         return placed
 
-    def _taken_out(self, key: Key, until_ms: int) -> Handed:
+    def _take_out(self, key: Key, until_ms: int) -> Handed:
         if key in self._steps:
             step = self._steps.pop(key)
             del self._since_s[key]

@@ -131,8 +131,8 @@ class Scheduler:
         for worker_class in self._worker_classes.values():
             if worker.could_take(worker_class.need):
                 worker_class.add(worker)
-        self._lost_by(lost)
-        self._freed(worker)
+        self._note_loss(lost)
+        self._note_release(worker)
 
     change = join
 
@@ -149,7 +149,7 @@ class Scheduler:
         for job in jobs:
             self._give_back(job.key, {})
         self._workers.pop(name, None)
-        self._lost_by(lost)
+        self._note_loss(lost)
         return jobs
 
     # --- pools ------------------------------------------------------------------------------------------------------
@@ -360,12 +360,12 @@ class Scheduler:
             self._forget(pool)
         worker = self._workers[placement.worker]
         worker.give_back(key)
-        self._freed(worker)
+        self._note_release(worker)
         if worker.capacity is None and not worker.jobs:
             del self._workers[worker.name]
         return True
 
-    def _freed(self, worker: Worker) -> None:
+    def _note_release(self, worker: Worker) -> None:
         """Something of a worker came back."""
         for worker_class in worker.worker_classes:
             if worker_class.freed(worker, self._now_s):
@@ -375,9 +375,9 @@ class Scheduler:
         """No worker is reserved for it any more."""
         worker = worker_class.release()
         if worker is not None:
-            self._freed(worker)
+            self._note_release(worker)
 
-    def _lost_by(self, worker_classes: Sequence[WorkerClass]) -> None:
+    def _note_loss(self, worker_classes: Sequence[WorkerClass]) -> None:
         """A worker is none of theirs any more. A queue that waited for one that could take its job has nothing reserved if none
         is left."""
         impossible = {worker_class.need for worker_class in worker_classes if not worker_class.workers}
@@ -438,16 +438,16 @@ class Scheduler:
                 found[name] = Usage(pool.taken, pool.limit, waiting)
         return found
 
-    def needs(self, now_s: float, most: Mapping[str, int]) -> dict[str, PoolNeed]:
+    def needs(self, now_s: float, limit: Mapping[str, int]) -> dict[str, PoolNeed]:
         """Return the demand for each pool that any queue has or wants, declared or not. It leaves out queues that no worker,
-        busy or not, could run, and amounts above the most that there ever is (`most`, by pool)."""
+        busy or not, could run, and amounts above the most that there ever is (`limit`, by pool)."""
         waits: dict[Pool, int] = {}
         asked: set[Pool] = set()
         first: dict[Pool, tuple[float, int, tuple[str, ...]]] = {}
         for queue in self._queues.values():
             for pool, amount in queue.wants.items() if queue.worker_class.workers else ():
                 asked.add(pool)
-                if amount <= most.get(pool.name, amount):
+                if amount <= limit.get(pool.name, amount):
                     waits[pool] = waits.get(pool, 0) + amount * len(queue.jobs)
                     beside = tuple(sorted(each.name for each in queue.wants if each is not pool))
                     next_ = (queue.rank, amount, beside)
@@ -518,19 +518,19 @@ class Scheduler:
             pool.queues -= 1
             self._forget(pool)
 
-    def _job_class(self, needed: Need, pools: tuple[str, ...]) -> JobClass:
-        name = (needed, pools)
+    def _job_class(self, one_need: Need, pools: tuple[str, ...]) -> JobClass:
+        name = (one_need, pools)
         job_class = self._job_classes.get(name)
         if job_class is None:
             job_class = self._job_classes[name] = JobClass(name)
         return job_class
 
-    def _worker_class(self, needed: Need) -> WorkerClass:
-        worker_class = self._worker_classes.get(needed)
+    def _worker_class(self, one_need: Need) -> WorkerClass:
+        worker_class = self._worker_classes.get(one_need)
         if worker_class is None:
-            worker_class = self._worker_classes[needed] = WorkerClass(needed)
+            worker_class = self._worker_classes[one_need] = WorkerClass(one_need)
             for worker in self._workers.values():
-                if worker.could_take(needed):
+                if worker.could_take(one_need):
                     worker_class.add(worker)
         return worker_class
 

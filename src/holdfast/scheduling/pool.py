@@ -159,7 +159,7 @@ class Pool:
         owner = self._rival(queue)
         if owner is None or owner is queue:
             return False
-        spared = self._enough(self._left_by(owner, need, now_s), now_s)
+        spared = self._enough(self._remainder_after(owner, need, now_s), now_s)
         return not spared and not _passes(queue, owner, now_s)
 
     def join(self, queue: PoolQueue) -> None:
@@ -216,7 +216,7 @@ class Pool:
         if not self._enough(reserved, now_s):
             return self._enough_at_s(reserved)
         first = self.line.first()
-        second = self._enough_at_s(self._left_by(owner, self._need(first.wants[self]), now_s)) if first else None
+        second = self._enough_at_s(self._remainder_after(owner, self._need(first.wants[self]), now_s)) if first else None
         times_s = [second, *(self._passes_at_s(each, owner) for each in self._entangled(owner))]
         return min((at_s for at_s in times_s if at_s is not None and at_s > now_s + _ROUNDING_S), default=None)
 
@@ -226,7 +226,7 @@ class Pool:
         at_s = self._enough_at_s(self._need(queue.wants[self]))
         return None if at_s is None else max(at_s, queue.aged_s, owner.aged_s)
 
-    def _left_by(self, owner: PoolQueue, need: int, now_s: float) -> int:
+    def _remainder_after(self, owner: PoolQueue, need: int, now_s: float) -> int:
         """Return the amount that must be there for another queue to have `need`, if it does not go before the owner."""
         reserved = self._need(owner.wants[self])
         return reserved + need if owner.aged(now_s) else max(reserved, need)

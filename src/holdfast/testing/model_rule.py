@@ -100,6 +100,6 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
 
-def _contains(text: str, wanted: OneOrMore) -> bool:
-    choices = (wanted,) if isinstance(wanted, str) else wanted
+def _contains(text: str, texts: OneOrMore) -> bool:
+    choices = (texts,) if isinstance(texts, str) else texts
     return not choices or any(choice.casefold() in text.casefold() for choice in choices)

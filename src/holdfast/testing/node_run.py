@@ -188,7 +188,7 @@ def _alone(workflow: Workflow, node: str, outputs: Mapping[str, Any], tools: Map
     for name, output in outputs.items():
         kind = graph.nodes[NodeName(name)].kind
         made.node(name)(_stand_in(kind, output))
-        decision = _decided(output).decision if kind == "human_gate" else output if kind in _DECIDING else None
+        decision = _as_decided(output).decision if kind == "human_gate" else output if kind in _DECIDING else None
         made.edge(name, node, when=decision)
     for edge in (edge for edge in graph.definition.edges if edge.source == node):
         if edge.max_visits is not None:
@@ -200,21 +200,21 @@ def _alone(workflow: Workflow, node: str, outputs: Mapping[str, Any], tools: Map
     return made
 
 
-def _way_back(made: Workflow, node: str) -> str:
+def _way_back(workflow: Workflow, node: str) -> str:
     """Return the target of the node's loops: a node before it that lets it begin once."""
 
-    async def again(state: StateView, ctx: Context) -> None:
+    async def repeat_node(state: StateView, ctx: Context) -> None:
         if state.visits(_AGAIN) > 1:
             await ctx.wait_signal(_AGAIN)
 
-    if _AGAIN not in made.nodes:
-        made.node(_AGAIN)(task(again))
-        made.edge(_AGAIN, node)
+    if _AGAIN not in workflow.nodes:
+        workflow.node(_AGAIN)(task(repeat_node))
+        workflow.edge(_AGAIN, node)
     return _AGAIN
 
 
-def _copy(made: Workflow, node: str, edge: Edge) -> None:
-    made.edge(node, edge.target, when=edge.when, guard=edge.guard, on=edge.on, optional=edge.optional)
+def _copy(workflow: Workflow, node: str, edge: Edge) -> None:
+    workflow.edge(node, edge.target, when=edge.when, guard=edge.guard, on=edge.on, optional=edge.optional)
 
 
 def _with_tools(definition: NodeDefinition, tools: Mapping[str, Callable[..., Any]]) -> NodeDefinition:
@@ -239,9 +239,9 @@ def _with_tools(definition: NodeDefinition, tools: Mapping[str, Callable[..., An
     return alone
 
 
-def _double(known: Tool, function: Callable[..., Any]) -> Tool:
+def _double(tool: Tool, function: Callable[..., Any]) -> Tool:
     """A tool in everything but what it does."""
-    double = copy.copy(known)
+    double = copy.copy(tool)
     double.function = function
     double.given = GIVEN & set(inspect.signature(function).parameters)
     return double
@@ -256,7 +256,7 @@ def _stand_in(kind: str, output: Any) -> NodeDefinition:
     return task(lambda state: output)
 
 
-def _decided(output: Any) -> Decided:
+def _as_decided(output: Any) -> Decided:
     return output if isinstance(output, Decided) else Decided("edit", output)
 
 
@@ -274,7 +274,7 @@ async def _play(
             before = node_of(wait.step) if wait.step is not None else NodeName(node)
             roles = state.gates[GateId(wait.id or "")].opened.reviewers  # the person who is asked answers
             if before != node:
-                await engine.decide(wait.id, *_decided(outputs[before]), by=_PERSON)
+                await engine.decide(wait.id, *_as_decided(outputs[before]), by=_PERSON)
             elif answers:
                 await engine.decide(wait.id, *answers.popleft(), by=_PERSON, roles=roles)
             else:

@@ -38,17 +38,17 @@ class PostgresServer:
     Copies have the same system identifier."""
 
     def __init__(
-        self, *, version: int | None = None, settings: Sequence[str] = (), kept: Path | None = None, port: int = 0
+        self, *, version: int | None = None, settings: Sequence[str] = (), archive: Path | None = None, port: int = 0
     ) -> None:
         """`version` is a major version that is installed; the newest there is without it. `settings` are `name=value`.
-        `kept` is where the data are, if they are to stay; what is there already is served again. `port` is one to have.
+        `archive` is where the data are, if they are to stay; what is there already is served again. `port` is one to have.
         """
         self._account = Account()
         self._programs = _programs(version, self._account)
         self._settings = tuple(settings)
         self._folder: Path | None = None
         self._server: ServerProcess | None = None
-        self._kept = kept
+        self._kept = archive
         self.port = port
 
     @property
@@ -111,10 +111,10 @@ class PostgresServer:
         """Serve the same data again, on the same port, after a stop that kept them."""
         self._begin()
 
-    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+    def stop(self, signal_: signal.Signals = signal.SIGINT) -> None:
         """SIGINT ends connections first (`fast`), SIGQUIT ends at once and recovers later (`immediate`). The data stay."""
         if self._server is not None:
-            self._server.stop(how)
+            self._server.stop(signal_)
 
     def close(self) -> None:
         """Stop and remove everything but what is to stay."""
@@ -123,11 +123,11 @@ class PostgresServer:
             remove_folder(self._folder)
             self._folder = None
 
-    def _template(self, kept: Path) -> Path:
+    def _template(self, archive: Path) -> Path:
         """The database of this version that is there to be copied, made if it is not."""
-        made = kept / f"postgres-{self._programs.parent.name}"
+        made = archive / f"postgres-{self._programs.parent.name}"
         if not made.exists():
-            unfinished = Path(tempfile.mkdtemp(dir=kept))
+            unfinished = Path(tempfile.mkdtemp(dir=archive))
             self._account.give(unfinished)
             self._make(unfinished / "data")
             with contextlib.suppress(OSError):  # another process was first
@@ -144,15 +144,15 @@ class PostgresServer:
         except subprocess.CalledProcessError as problem:
             raise RuntimeError(f"{command[0]} failed: {problem.stderr}") from None
 
-    def _reach(self, kept: Path) -> None:
+    def _reach(self, archive: Path) -> None:
         """Make the folder of data that stay, the account's own. Raises UsageError."""
         try:
-            kept.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._account.give(kept)
-            self._account.run(["/bin/ls", kept])
+            archive.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._account.give(archive)
+            self._account.run(["/bin/ls", archive])
         except (OSError, subprocess.SubprocessError):
             raise UsageError(
-                f"PostgreSQL cannot use {kept}: the account that runs it (an unprivileged one, if started by"
+                f"PostgreSQL cannot use {archive}: the account that runs it (an unprivileged one, if started by"
                 " root) must be able to reach that folder and to write there. Name another one. Nothing was started."
             ) from None
 

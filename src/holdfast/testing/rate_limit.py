@@ -51,7 +51,9 @@ class Turnstile:
         if self._concurrent is not None and self._inside >= self._concurrent:
             return 1.0
         charges = [
-            (bucket, amount) for bucket, amount in ((self._requests, 1), (self._tokens, _most(call))) if bucket is not None
+            (bucket, amount)
+            for bucket, amount in ((self._requests, 1), (self._tokens, _max_tokens_of(call)))
+            if bucket is not None
         ]
         wait_s = max((bucket.wait_s(amount, now_s) for bucket, amount in charges), default=0.0)
         if wait_s > 0:
@@ -61,12 +63,12 @@ class Turnstile:
         self._inside += 1
         return None
 
-    def leave(self, call: Call, used: Usage | None, now_s: float) -> None:
+    def leave(self, call: Call, usage: Usage | None, now_s: float) -> None:
         self._inside -= 1
-        if self._tokens is not None and used is not None:
+        if self._tokens is not None and usage is not None:
             self._tokens.wait_s(0, now_s)
-            self._tokens.take(used.input_tokens + used.output_tokens - _most(call))
+            self._tokens.take(usage.input_tokens + usage.output_tokens - _max_tokens_of(call))
 
 
-def _most(call: Call) -> int:
+def _max_tokens_of(call: Call) -> int:
     return call.input_tokens + (call.max_tokens or 0)

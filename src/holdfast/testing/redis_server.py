@@ -71,14 +71,14 @@ class RedisServer:
         )
         self._server.start(self._is_up)
 
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+    def stop(self, signal_: signal.Signals = signal.SIGTERM) -> None:
         """With SIGKILL it has no time for a word. It forgets everything; `start` serves on the same port again."""
         if self._server is not None:
-            self._server.stop(how)
+            self._server.stop(signal_)
 
-    def signal(self, which: signal.Signals) -> None:
+    def signal(self, signal_: signal.Signals) -> None:
         assert self._server is not None, "the server was not started"
-        self._server.signal(which)
+        self._server.signal(signal_)
 
     def close(self) -> None:
         self.stop(signal.SIGKILL)

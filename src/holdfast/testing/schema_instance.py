@@ -47,23 +47,23 @@ class _Instance:
             raise ValueError(f"No finite value fits the schema at {name!r}.")
         if not isinstance(schema, dict):
             return None  # `true`: anything fits
-        schema = self._resolved(schema)
+        schema = self._resolve(schema)
         if "const" in schema:
             return schema["const"]
         if "enum" in schema:
-            return self._chosen(schema["enum"], name)
+            return self._choose(schema["enum"], name)
         for key in ("anyOf", "oneOf"):
             if key in schema:
                 return self._alternative(schema[key], name, depth)
-        return self._typed(schema, name, depth)
+        return self._instance_of(schema, name, depth)
 
-    def _resolved(self, schema: Schema) -> Schema:
+    def _resolve(self, schema: Schema) -> Schema:
         """The schema with its reference and its `allOf` merged in."""
         for _ in range(DEEPEST):
             if "$ref" not in schema and "allOf" not in schema:
                 break
             schema = dict(schema)
-            parts = [self._at(schema.pop("$ref"))] if "$ref" in schema else schema.pop("allOf")
+            parts = [self._subschema(schema.pop("$ref"))] if "$ref" in schema else schema.pop("allOf")
             for part in parts:
                 merged = {**part, **schema}
                 for key in ("properties", "$defs"):
@@ -74,7 +74,7 @@ class _Instance:
                 schema = merged
         return schema
 
-    def _at(self, reference: str) -> Schema:
+    def _subschema(self, reference: str) -> Schema:
         """Return the part of the schema's own document that a pointer names, by RFC 6901."""
         found: Any = self._root
         for step in reference.removeprefix("#").split("/")[1:]:
@@ -89,7 +89,7 @@ class _Instance:
         others = [each for each in alternatives if each not in nulls]
         return self.of((nulls or others if depth > DEEP else others or nulls)[0], name, depth + 1)
 
-    def _typed(self, schema: Schema, name: str, depth: int) -> Any:
+    def _instance_of(self, schema: Schema, name: str, depth: int) -> Any:
         kind = schema.get("type", "object" if "properties" in schema else "string")
         if isinstance(kind, list):
             kind = next((each for each in kind if each != "null"), "null")
@@ -101,7 +101,7 @@ class _Instance:
             case "string":
                 return self._string(schema, name)
             case "integer" | "number":
-                return self._number(schema, name, whole=kind == "integer")
+                return self._number(schema, name, is_integer=kind == "integer")
             case "boolean":
                 return self._hash(name) % 2 == 1
             case _:
@@ -129,7 +129,7 @@ class _Instance:
         value = value.ljust(schema.get("minLength", 0), ".")
         return value[: schema.get("maxLength", len(value))]
 
-    def _number(self, schema: Schema, name: str, *, whole: bool) -> int | float:
+    def _number(self, schema: Schema, name: str, *, is_integer: bool) -> int | float:
         step = schema.get("multipleOf", 1)
         low: float | None = schema.get("minimum", schema.get("exclusiveMinimum"))
         high: float | None = schema.get("maximum", schema.get("exclusiveMaximum"))
@@ -144,9 +144,9 @@ class _Instance:
         if last < first and high is not None:  # a range narrower than a step holds only fractions
             return (low + high) / 2
         value = (first + self._hash(name) % (last - first + 1)) * step
-        return int(value) if whole else float(value)
+        return int(value) if is_integer else float(value)
 
-    def _chosen(self, values: list[Any], name: str) -> Any:
+    def _choose(self, values: list[Any], name: str) -> Any:
         mentioned = [(place, value) for value in values if (place := self._place(value)) is not None]
         if mentioned:
             return min(mentioned, key=lambda each: each[0])[1]

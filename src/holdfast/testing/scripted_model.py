@@ -23,7 +23,7 @@ MAX_CACHED_PREFIXES = 10_000
 Kind = Literal["text", "tool_calls", "output", "nothing"]
 
 
-class _Said(Struct, frozen=True):
+class _Answer(Struct, frozen=True):
     kind: Kind
     text: str
     uses: tuple[ToolUse, ...]
@@ -53,7 +53,7 @@ class ScriptedModel:
         latency_s = self._latency_s if rule.latency_s is None else rule.latency_s
         if fault and fault.silences(call):
             return Reply("nothing", None, None, fault, latency_s)
-        whole = _said(rule, call)
+        whole = _answer_of(rule, call)
         if fault:
             whole = _spoiled(whole, fault.kind, call)
         said = _capped(whole, call.max_tokens)
@@ -106,39 +106,39 @@ class _PromptCache:
         return Usage(call.input_tokens, output_tokens, cache_read_tokens=read, cache_write_tokens=marked - read)
 
 
-def _said(rule: Rule, call: Call) -> _Said:
+def _answer_of(rule: Rule, call: Call) -> _Answer:
     """Return the model's answer as if nothing goes wrong and no limit is reached."""
-    text = _filled(rule.text or "", call)
+    text = _fill(rule.text or "", call)
     uses = _uses(rule.tool_calls, call)
     value = rule.output
     if not rule.answers:
         if call.demand is None:
-            return _Said("text", f"I have read: {_excerpt(call)}", ())
+            return _Answer("text", f"I have read: {_excerpt(call)}", ())
         value = instance(call.demand.schema, call.user)
     if value is None:
-        return _Said("tool_calls" if uses else "text", text, uses)
+        return _Answer("tool_calls" if uses else "text", text, uses)
     if call.demand and call.demand.tool:
-        return _Said("output", text, (*uses, _use(call, len(uses), call.demand.tool, value)))
-    return _Said("output", canonical(value), uses)
+        return _Answer("output", text, (*uses, _use(call, len(uses), call.demand.tool, value)))
+    return _Answer("output", canonical(value), uses)
 
 
-def _spoiled(said: _Said, fault: FaultKind, call: Call) -> _Said:
+def _spoiled(reply: _Answer, fault: FaultKind, call: Call) -> _Answer:
     """The same with a fault of the model's own; other faults leave it as it is."""
-    uses = said.uses
+    uses = reply.uses
     match fault:
-        case "wrong_schema" if said.kind == "output" and uses:
-            return replace(said, uses=(*uses[:-1], replace(uses[-1], arguments=canonical(MISFIT))))
-        case "wrong_schema" if said.kind == "output":
-            return replace(said, text=canonical(MISFIT))
+        case "wrong_schema" if reply.kind == "output" and uses:
+            return replace(reply, uses=(*uses[:-1], replace(uses[-1], arguments=canonical(MISFIT))))
+        case "wrong_schema" if reply.kind == "output":
+            return replace(reply, text=canonical(MISFIT))
         case "unknown_tool":
             first = replace(uses[0], name=UNKNOWN_TOOL) if uses else _use(call, 0, UNKNOWN_TOOL, {})
-            return replace(said, kind="tool_calls", uses=(first, *uses[1:]))
+            return replace(reply, kind="tool_calls", uses=(first, *uses[1:]))
         case "invalid_arguments" | "malformed_arguments":
             uses = uses or _uses(tuple(ToolCall(tool.name) for tool in call.tools[:1]), call)
-            kind: Kind = "tool_calls" if uses and not said.uses else said.kind
-            return replace(said, kind=kind, uses=tuple(_misfit(use, fault) for use in uses))
+            kind: Kind = "tool_calls" if uses and not reply.uses else reply.kind
+            return replace(reply, kind=kind, uses=tuple(_misfit(use, fault) for use in uses))
         case _:
-            return said
+            return reply
 
 
 def _misfit(use: ToolUse, fault: FaultKind) -> ToolUse:
@@ -146,51 +146,51 @@ def _misfit(use: ToolUse, fault: FaultKind) -> ToolUse:
     return replace(use, arguments=misfit if fault == "invalid_arguments" else misfit[: len(misfit) // 2])
 
 
-def _capped(said: _Said, max_tokens: int | None) -> _Said:
+def _capped(reply: _Answer, max_tokens: int | None) -> _Answer:
     """As much of it as fits, so that no reply ever used more than it was allowed."""
     if max_tokens is None:
-        return said
-    text = _cut(said.text, max_tokens)
+        return reply
+    text = _truncate(reply.text, max_tokens)
     left = max_tokens - tokens(text)
     uses = []
-    for use in said.uses:
+    for use in reply.uses:
         left -= tokens(use.name)
         if left <= 0:
             break
-        uses.append(replace(use, arguments=_cut(use.arguments, left)))
+        uses.append(replace(use, arguments=_truncate(use.arguments, left)))
         left -= tokens(use.arguments)
-    return replace(said, text=text, uses=tuple(uses))
+    return replace(reply, text=text, uses=tuple(uses))
 
 
-def _cut(text: str, max_tokens: int) -> str:
+def _truncate(text: str, max_tokens: int) -> str:
     return text.encode(errors="replace")[: max_tokens * BYTES_PER_TOKEN].decode(errors="ignore")
 
 
-def _output_tokens(said: _Said) -> int:
-    return max(1, tokens(said.text) + sum(tokens(use.name) + tokens(use.arguments) for use in said.uses))
+def _output_tokens(reply: _Answer) -> int:
+    return max(1, tokens(reply.text) + sum(tokens(use.name) + tokens(use.arguments) for use in reply.uses))
 
 
-def _uses(wanted: tuple[ToolCall, ...], call: Call) -> tuple[ToolUse, ...]:
+def _uses(calls: tuple[ToolCall, ...], call: Call) -> tuple[ToolUse, ...]:
     schemas = {tool.name: tool.schema for tool in call.tools}
     return tuple(
         _use(call, at, each.name, instance(schemas[each.name], call.user) if each.arguments is None else each.arguments)
-        for at, each in enumerate(wanted)
+        for at, each in enumerate(calls)
     )
 
 
-def _use(call: Call, at: int, name: str, arguments: Any) -> ToolUse:
+def _use(call: Call, index: int, name: str, arguments: Any) -> ToolUse:
     # The id comes from the request alone: the next one carries it back, and must have the same hash each time.
-    return ToolUse(f"call_{sha256(f'{at} {call.request_sha256}')[:24]}", name, canonical(_filled(arguments, call)))
+    return ToolUse(f"call_{sha256(f'{index} {call.request_sha256}')[:24]}", name, canonical(_fill(arguments, call)))
 
 
-def _filled(value: Any, call: Call) -> Any:
+def _fill(value: Any, call: Call) -> Any:
     match value:
         case str():
             return value.replace("{user}", _excerpt(call))
         case dict():
-            return {key: _filled(each, call) for key, each in value.items()}
+            return {key: _fill(each, call) for key, each in value.items()}
         case list():
-            return [_filled(each, call) for each in value]
+            return [_fill(each, call) for each in value]
         case _:
             return value
 

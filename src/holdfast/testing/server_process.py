@@ -111,12 +111,12 @@ class ServerProcess:
                 raise RuntimeError(f"{self._name} did not start. The end of its log:\n{self.log_end()}")
             time.sleep(_LOOK_S)
 
-    def stop(self, how: signal.Signals) -> None:
-        """Ask it to end with the signal `how`, wait, and kill it should it not."""
+    def stop(self, signal_: signal.Signals) -> None:
+        """Ask it to end with the signal `signal_`, wait, and kill it should it not."""
         if self._process is None:
             return
         if self.running:
-            self._process.send_signal(how)
+            self._process.send_signal(signal_)
         try:
             self._process.wait(STOP_LIMIT_S)
         except subprocess.TimeoutExpired:
@@ -127,9 +127,9 @@ class ServerProcess:
             self._process.kill()
             self._process.wait()
 
-    def signal(self, which: signal.Signals) -> None:
+    def signal(self, signal_: signal.Signals) -> None:
         assert self._process is not None, f"{self._name} was not started"
-        self._process.send_signal(which)
+        self._process.send_signal(signal_)
 
     def log_end(self) -> str:
         lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []

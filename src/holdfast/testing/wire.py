@@ -168,14 +168,14 @@ def check_results(turns: Sequence[Turn]) -> None:
     open_calls: set[str] = set()
     for at, turn in enumerate(turns):
         if unknown := set(turn.results) - open_calls:
-            raise BadRequest(f"messages.{at}: tool results without a tool call before them: {_listed(unknown)}")
+            raise BadRequest(f"messages.{at}: tool results without a tool call before them: {_join(unknown)}")
         open_calls -= set(turn.results)
         if open_calls and (turn.assistant or turn.text):
-            raise BadRequest(f"messages.{at}: tool calls without a tool result after them: {_listed(open_calls)}")
+            raise BadRequest(f"messages.{at}: tool calls without a tool result after them: {_join(open_calls)}")
         open_calls |= set(turn.calls)
     if open_calls:
-        raise BadRequest(f"messages: tool calls without a tool result after them: {_listed(open_calls)}")
+        raise BadRequest(f"messages: tool calls without a tool result after them: {_join(open_calls)}")
 
 
-def _listed(ids: Iterable[str]) -> str:
+def _join(ids: Iterable[str]) -> str:
     return ", ".join(sorted(ids))

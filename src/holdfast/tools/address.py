@@ -64,19 +64,19 @@ made: Python 3.11 calls the first line of protocols public, and the last of docu
 _TRANSLATED: Final = ip_network("64:ff9b::/96")
 
 
-def networks(allowed: bool | Sequence[str]) -> tuple[Network, ...]:
+def networks(setting: bool | Sequence[str]) -> tuple[Network, ...]:
     """`allow_private` as networks. Raises UsageError for what is none."""
-    if isinstance(allowed, bool):
-        return EVERYWHERE if allowed else ()
-    if isinstance(allowed, str):
-        raise UsageError(f'allow_private={allowed!r} is one string; give a list of networks, as ["10.0.0.0/8"]')
+    if isinstance(setting, bool):
+        return EVERYWHERE if setting else ()
+    if isinstance(setting, str):
+        raise UsageError(f'allow_private={setting!r} is one string; give a list of networks, as ["10.0.0.0/8"]')
     try:
-        return tuple(ip_network(each) for each in allowed)
+        return tuple(ip_network(each) for each in setting)
     except ValueError as problem:
         raise UsageError(f"allow_private names no network: {problem}") from None
 
 
-async def resolve(host: str, port: int, allowed: Sequence[Network]) -> list[str]:
+async def resolve(host: str, port: int, allowlist: Sequence[Network]) -> list[str]:
     """The addresses of `host` that may be connected to, the system's favourite first, at most MOST_ADDRESSES.
 
     Raises ToolFailed with `no_address`, for nothing was sent, if the name cannot be resolved or if any of its addresses is
@@ -90,7 +90,7 @@ async def resolve(host: str, port: int, allowed: Sequence[Network]) -> list[str]
         ) from None
     addresses = list(dict.fromkeys(str(place[4][0]) for place in found))
     for each in addresses:
-        if not may_be_called(ip_address(each), allowed):
+        if not may_be_called(ip_address(each), allowlist):
             log.warning("holdfast calls nothing at %s: %s is no public address.", host, each)
             raise ToolFailed(
                 f"{host!r} is at no public address. Nothing was sent. If it is meant to be called, declare its address, or a"
@@ -111,17 +111,17 @@ def is_number(host: str) -> bool:
     return True
 
 
-def may_be_called(address: Address, allowed: Sequence[Network] = ()) -> bool:
+def may_be_called(address: Address, allowlist: Sequence[Network] = ()) -> bool:
     """Return True if `address` is public, or in an allowed network. IPv4 inside IPv6 counts as the IPv4 address that it is."""
-    meant = _meant(address)
-    if any(each in network for each in {address, meant} for network in allowed):
+    meant = _effective(address)
+    if any(each in network for each in {address, meant} for network in allowlist):
         return True
     if isinstance(meant, IPv6Address) and meant not in _GIVEN_OUT:
         return False
     return not any(meant in network for network in _SPECIAL)
 
 
-def _meant(address: Address) -> Address:
+def _effective(address: Address) -> Address:
     """The address that packets go to in the end."""
     if isinstance(address, IPv4Address):
         return address

@@ -88,7 +88,7 @@ class ToolExecutor:
         A tool that `allowed` does not list and arguments that do not validate are recorded as denied, never called.
         """
         try:
-            tool = _listed(journal, name, allowed)
+            tool = _find_allowed(journal, name, allowed)
             if compensates is None and (edited := await journal.edited(path, name)) is not None:
                 arguments, key = edited.arguments, None if key is None else f"{key}~{edited.number}"
             if compensates is not None and tool.irreversible:
@@ -103,23 +103,23 @@ class ToolExecutor:
                 valid = _valid(journal, tool, answer["data"])
                 _rule(journal, tool, valid)
         except _Refusal as refusal:
-            known = await self._refused(journal, path, name, arguments, key, refusal.error)
+            known = await self._record_refusal(journal, path, name, arguments, key, refusal.error)
         else:
-            known = await self._called(journal, path, tool, valid, key, unique, compensates)
+            known = await self._call(journal, path, tool, valid, key, unique, compensates)
         if known.error is not None:
             raise journal.failure(known.error, path)
         return known.value
 
-    async def retell(self, journal: Journal, made: Made) -> None:
+    async def retell(self, journal: Journal, call: Made) -> None:
         """Record a call that a step made in the run that is replayed, and what it came to. Nothing is called."""
-        if await journal.recall(made.path, "tool", made.tool, made.args_hash) is not None:
+        if await journal.recall(call.path, "tool", call.tool, call.args_hash) is not None:
             return
         started = await journal.intend(
-            made.path,
-            made.tool,
-            made.policy,
-            made.args_hash,
-            made.request,
+            call.path,
+            call.tool,
+            call.policy,
+            call.args_hash,
+            call.request,
             key_name=None,
             unique="run",
             settles_within_s=None,
@@ -127,7 +127,7 @@ class ToolExecutor:
             compensates=None,
         )
         if not isinstance(started, Recall):
-            await _stood_in(journal, started, Recall(made.value, made.error))
+            await _stood_in(journal, started, Recall(call.value, call.error))
 
     async def _is_asked(
         self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any], rule: ToolRule | None, key: str | None
@@ -139,7 +139,7 @@ class ToolExecutor:
             return False
         return await journal.standing(path, tool.name, arguments, rule) is None
 
-    async def _called(
+    async def _call(
         self,
         journal: Journal,
         path: Path,
@@ -175,7 +175,7 @@ class ToolExecutor:
             return await _stood_in(journal, started, answer)
         return await self._send(journal, tool, arguments, started)
 
-    async def _refused(
+    async def _record_refusal(
         self, journal: Journal, path: Path, name: str, arguments: Any, key: str | None, error: ErrorRecord
     ) -> Recall:
         """Return the outcome of a call that may not be made: its refusal, recorded once. If the call was made before it was
@@ -226,7 +226,7 @@ class ToolExecutor:
         except BaseException as raised:  # noqa: BLE001 - it is raised again, or recorded
             problem = _ending(raised, limit_s if timer.expired() else None)
             if not is_ours(problem):  # whatever a user's function raises becomes data
-                return await self._lost(journal, tool, call, problem)
+                return await self._record_loss(journal, tool, call, problem)
             if isinstance(problem, asyncio.CancelledError):
                 message = f"{tool.name!r} was given up before it answered: its step took too long, or its process stopped."
                 error = journal.error(LOST, message, retryable=tool.policy in REPEATABLE, tool=tool.name)
@@ -238,19 +238,19 @@ class ToolExecutor:
             if not _is_about_the_answer(problem):
                 raise
             # It happened; only its answer cannot be kept. The person who is asked sees what it was.
-            answer = "not shown, for it has sensitive fields." if tool.returns.is_sensitive else self._shown(response)
+            answer = "not shown, for it has sensitive fields." if tool.returns.is_sensitive else self._excerpt(response)
             message = f"The answer of {tool.name!r}: {describe(problem).rstrip('.')}. It was: {answer}"
             error = journal.error(VALIDATION, message, tool=tool.name)
             await journal.doubt_effect(call, error)
             return Recall(error=error)
 
-    def _shown(self, response: Any) -> str:
+    def _excerpt(self, response: Any) -> str:
         """Return the beginning of an answer as text, masked before it is cut, so that no part of a secret is left."""
         text = self._secrets.redact(shown(response)[:_MAX_MASKED])
         more = len(text) - _MAX_SHOWN
         return text if more <= 0 else f"{text[:_MAX_SHOWN]}… ({more:,} characters more)"
 
-    async def _lost(self, journal: Journal, tool: Tool, call: CallId, problem: BaseException) -> Recall:
+    async def _record_loss(self, journal: Journal, tool: Tool, call: CallId, problem: BaseException) -> Recall:
         """Record an exception of the tool as what it says about the world."""
         said = knowledge(problem)
         repeatable = tool.policy in REPEATABLE or said == "not_sent"
@@ -277,7 +277,7 @@ class ToolExecutor:
         assert tool.verify is not None
         key = journal.key_of(call)
         context = ToolContext(tool, journal, key, self._secrets)
-        lookup = _named(tool.verify, {**tool.typed(arguments), "key": key, "ctx": context})
+        lookup = _accepted_arguments(tool.verify, {**tool.typed(arguments), "key": key, "ctx": context})
         for number in range(2):
             try:
                 async with asyncio.timeout(tool.timeout_s or DEFAULT_TIMEOUT_S):
@@ -339,18 +339,18 @@ class _Refusal(Exception):
         self.error = error
 
 
-def _named(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of `given` for which the function has a parameter; all of them if it takes any name."""
+def _accepted_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of `arguments` for which the function has a parameter; all of them if it takes any name."""
     parameters = inspect.signature(function).parameters
     if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
-        return dict(given)
-    return {name: given[name] for name in parameters if name in given}
+        return dict(arguments)
+    return {name: arguments[name] for name in parameters if name in arguments}
 
 
-def _listed(journal: Journal, name: str, allowed: Mapping[str, Tool]) -> Tool:
-    tool = allowed.get(name)
+def _find_allowed(journal: Journal, name: str, tools: Mapping[str, Tool]) -> Tool:
+    tool = tools.get(name)
     if tool is None:
-        listed = ", ".join(allowed) or "none"
+        listed = ", ".join(tools) or "none"
         message = f"This node may not call {name!r}; it lists: {listed}. It was not called."
         raise _Refusal(journal.error(DENIED, message, tool=name))
     return tool

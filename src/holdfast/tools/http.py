@@ -240,7 +240,7 @@ class _Endpoint:
         rest = {name: value for name, value in values.items() if name not in self.url.names}
         in_query = {name: value for name, value in rest.items() if self.method not in _WITH_BODY or name in self.query}
         in_body = {name: value for name, value in rest.items() if name not in in_query}
-        headers = {name: _shown(name, value, ctx) for name, value in self.headers.items()}
+        headers = {name: _header_value(name, value, ctx) for name, value in self.headers.items()}
         key = _key(ctx.key, self.key_format)
         if self.policy != "read":
             headers[self.key_header] = f'"{key}"' if self.key_format == "quoted" else key
@@ -256,10 +256,10 @@ def _secrets_in(headers: Mapping[str, str | Secret] | None) -> tuple[str, ...]:
     return tuple(each.name for each in (headers or {}).values() if isinstance(each, Secret))
 
 
-def _look_up(lookup: HttpLookup, endpoint: _Endpoint, declared: Collection[str]) -> Verify:
+def _look_up(lookup: HttpLookup, endpoint: _Endpoint, names: Collection[str]) -> Verify:
     """The lookup as the function that the `verify` policy calls."""
     url = UrlTemplate(lookup.url)
-    if strange := sorted(url.names - set(declared) - {"key"}):
+    if strange := sorted(url.names - set(names) - {"key"}):
         raise UsageError(f"the placeholder {{{strange[0]}}} of the lookup's URL is no parameter")
     # What the tool says to its own server, a secret above all, is not for another.
     shared = endpoint.headers if url.origin == endpoint.url.origin else {}
@@ -307,9 +307,9 @@ def _encoding(method: str, encoding: str | None) -> str:
     return _one_of("encoding", encoding or "json", tuple(_CONTENT_TYPES))
 
 
-def _one_of(what: str, value: str, known: Sequence[str]) -> str:
-    if value not in known:
-        raise UsageError(f"{what}={value!r} is none of {', '.join(known)}")
+def _one_of(name: str, value: str, names: Sequence[str]) -> str:
+    if value not in names:
+        raise UsageError(f"{name}={value!r} is none of {', '.join(names)}")
     return value
 
 
@@ -334,7 +334,7 @@ def _visible(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _shown(name: str, value: str | Secret, ctx: ToolContext) -> str:
+def _header_value(name: str, value: str | Secret, ctx: ToolContext) -> str:
     """The header's value as it is sent."""
     if isinstance(value, str):
         return value

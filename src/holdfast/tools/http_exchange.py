@@ -115,19 +115,19 @@ async def exchange(request: Request, bounds: Bounds, may_send: Callable[[], bool
     progress = _Progress(may_send)
     try:
         async with asyncio.timeout(bounds.timeout_s):
-            return await _followed(request, bounds, progress)
+            return await _follow(request, bounds, progress)
     except TimeoutError:
         if progress.refusal is not None:
             return progress.refusal
-        raise _lost(request, progress, f"no answer within {bounds.timeout_s:g} s", TIMEOUT) from None
+        raise _loss(request, progress, f"no answer within {bounds.timeout_s:g} s", TIMEOUT) from None
 
 
-async def _followed(request: Request, bounds: Bounds, progress: _Progress) -> Reply:
+async def _follow(request: Request, bounds: Bounds, progress: _Progress) -> Reply:
     _, host, port = request.origin
     addresses = await resolve(host, port, bounds.private)
     for _ in range(MOST_REDIRECTS + 1):
         progress.begin()
-        reply = await _sent(request, addresses, bounds, progress)
+        reply = await _send(request, addresses, bounds, progress)
         onward = _onward(request, reply)
         if onward is None:
             return reply
@@ -153,24 +153,24 @@ def _onward(request: Request, reply: Reply) -> Request | None:
     return request._replace(target=(there.path or "/") + (f"?{there.query}" if there.query else ""))
 
 
-async def _sent(request: Request, addresses: Sequence[str], bounds: Bounds, progress: _Progress) -> Reply:
+async def _send(request: Request, addresses: Sequence[str], bounds: Bounds, progress: _Progress) -> Reply:
     """Send to the first address that can be connected to."""
     import httpx2  # noqa: PLC0415 - a command line that calls nothing must not pay for it
 
     for number, address in enumerate(addresses, 1):
         try:
-            return await _once(request, address, bounds, progress, share=len(addresses))
+            return await _send_once(request, address, bounds, progress, share=len(addresses))
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as problem:
             if number == len(addresses):
-                raise _lost(request, progress, _said(problem), NETWORK) from None
+                raise _loss(request, progress, _reason_of(problem), NETWORK) from None
         except httpx2.TimeoutException as problem:
-            raise _lost(request, progress, _said(problem), TIMEOUT) from None
+            raise _loss(request, progress, _reason_of(problem), TIMEOUT) from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
-            raise _lost(request, progress, _said(problem), NETWORK) from None
+            raise _loss(request, progress, _reason_of(problem), NETWORK) from None
     raise AssertionError("a name that was resolved has an address")
 
 
-async def _once(request: Request, address: str, bounds: Bounds, progress: _Progress, *, share: int) -> Reply:
+async def _send_once(request: Request, address: str, bounds: Bounds, progress: _Progress, *, share: int) -> Reply:
     import httpx2  # noqa: PLC0415 - see above
 
     transport = httpx2.AsyncHTTPTransport(
@@ -187,7 +187,7 @@ async def _once(request: Request, address: str, bounds: Bounds, progress: _Progr
         httpx2.AsyncClient(transport=transport, trust_env=False, follow_redirects=False, timeout=timeout) as client,
         client.stream(request.method, there.url, headers=headers, content=request.body, extensions=extensions) as response,
     ):
-        return await _read(request, response, bounds, progress)
+        return await _read_reply(request, response, bounds, progress)
 
 
 @cache
@@ -200,7 +200,7 @@ def _tls(ca_file: str | None) -> ssl.SSLContext:
     return context
 
 
-async def _read(request: Request, response: httpx2.Response, bounds: Bounds, progress: _Progress) -> Reply:
+async def _read_reply(request: Request, response: httpx2.Response, bounds: Bounds, progress: _Progress) -> Reply:
     """The reply with its body. Once the status says no, words that cannot be read change nothing about it."""
     import httpx2  # noqa: PLC0415 - see above
 
@@ -218,27 +218,27 @@ async def _read(request: Request, response: httpx2.Response, bounds: Bounds, pro
     except httpx2.TransportError as problem:
         if good:
             raise
-        return reply._replace(unreadable=_said(problem))
+        return reply._replace(unreadable=_reason_of(problem))
 
 
-async def _collected(pieces: AsyncIterator[bytes], most: int) -> bytes:
+async def _collected(pieces: AsyncIterator[bytes], limit: int) -> bytes:
     """Everything, counted as it is unpacked: a small answer may unpack to gigabytes, of which one piece is held."""
     body = bytearray()
     async for piece in pieces:
-        if len(body) + len(piece) > most:
+        if len(body) + len(piece) > limit:
             raise _TooLarge
         body += piece
     return bytes(body)
 
 
-def _lost(request: Request, progress: _Progress, why: str, error_class: str) -> ToolFailed | OutcomeUnknown:
+def _loss(request: Request, progress: _Progress, reason: str, error_class: str) -> ToolFailed | OutcomeUnknown:
     where = f"{request.method} {request.authority}"
     if not progress.left:
-        return ToolFailed(f"{where} could not be reached: {why}. Nothing was sent.", error_class=error_class)
+        return ToolFailed(f"{where} could not be reached: {reason}. Nothing was sent.", error_class=error_class)
     return OutcomeUnknown(
-        f"{where} was sent and its reply was lost: {why}. It is unknown whether it happened.", error_class=error_class
+        f"{where} was sent and its reply was lost: {reason}. It is unknown whether it happened.", error_class=error_class
     )
 
 
-def _said(problem: Exception) -> str:
+def _reason_of(problem: Exception) -> str:
     return str(problem).strip() or type(problem).__name__

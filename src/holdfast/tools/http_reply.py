@@ -163,9 +163,9 @@ def _kind(content_type: str) -> tuple[str, str]:
     return content_type.partition(";")[0].strip().lower(), found[1].lower() if found is not None else "utf-8"
 
 
-def _redirected(request: Request, reply: Reply, what: str, policy: EffectPolicy) -> ToolFailed | OutcomeUnknown:
+def _redirected(request: Request, reply: Reply, name: str, policy: EffectPolicy) -> ToolFailed | OutcomeUnknown:
     to = reply.headers.get("location", "nowhere")[:_WORDS]
-    refused = f"{what}, a redirect to {to}, which is not followed"
+    refused = f"{name}, a redirect to {to}, which is not followed"
     why = f"only within {request.origin[0]}://{request.authority}, and a request that changes something only on 307 and 308"
     if policy == "read" or reply.status in (307, 308):
         return ToolFailed(f"{refused}: {why}. It did not happen: declare the final URL.", error_class=DENIED)

@@ -52,11 +52,11 @@ class UrlTemplate:
         """The arguments that its placeholders stand for."""
         return frozenset(place.partition(".")[0] for place in self.places)
 
-    def target(self, values: Mapping[str, Any], more: Mapping[str, Any]) -> str:
-        """Path and query, with `more` as further parameters. Raises ToolFailed for a value that has no place there."""
+    def target(self, values: Mapping[str, Any], extra: Mapping[str, Any]) -> str:
+        """Path and query, with `extra` as further parameters. Raises ToolFailed for a value that has no place there."""
         path = "/".join(_segment(segment, values) for segment in self.path.split("/"))
         query = _PLACEHOLDER.sub(lambda found: quote(_text(found[1], values), safe=""), self.query)
-        further = urlencode(_pairs(more), quote_via=quote, safe="")
+        further = urlencode(_pairs(extra), quote_via=quote, safe="")
         return path + ("?" if query or further else "") + "&".join(part for part in (query, further) if part)
 
 
@@ -122,5 +122,5 @@ def _pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _misplaced(what: str) -> ToolFailed:
-    return ToolFailed(f"{what[0].upper()}{what[1:]}. Nothing was sent.", error_class=VALIDATION)
+def _misplaced(name: str) -> ToolFailed:
+    return ToolFailed(f"{name[0].upper()}{name[1:]}. Nothing was sent.", error_class=VALIDATION)

@@ -52,30 +52,30 @@ class Callers:
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, words)
         return holder
 
-    def message(self, sent: AsyncIterator[bytes]) -> Callable[[], Awaitable[bytes]]:
+    def message(self, messages: AsyncIterator[bytes]) -> Callable[[], Awaitable[bytes]]:
         """Return what reads the one message of a call. It raises InvalidInput where none comes in time."""
         within_s = self.turns.bounds.body_s
 
         async def message() -> bytes:
-            return await received_alone(sent, within_s)
+            return await received_alone(messages, within_s)
 
         return message
 
 
-async def received(sent: AsyncIterator[bytes], within_s: float) -> bytes | None:
+async def received(messages: AsyncIterator[bytes], within_s: float) -> bytes | None:
     """Return the next message of a stream; None where it has ended or none comes in time."""
     try:
         async with asyncio.timeout(within_s):
-            return await anext(aiter(sent), None)
+            return await anext(aiter(messages), None)
     except TimeoutError:
         return None
 
 
-async def received_alone(sent: Any, within_s: float) -> bytes:
+async def received_alone(message: Any, within_s: float) -> bytes:
     """Return the one message of a call. Raises InvalidInput where none comes in time."""
-    raw = await received(sent, within_s)
+    raw = await received(message, within_s)
     # What reads for gRPC has the message too, and stays in memory with a call that is refused.
-    await aiter(sent).aclose()
+    await aiter(message).aclose()
     if raw is None:
         raise InvalidInput(f"This call sent nothing within {within_s:g} s. Nothing was done.")
     return raw

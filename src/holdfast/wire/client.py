@@ -203,18 +203,18 @@ def _encoded(value: Any) -> str:
         raise InvalidInput(f"This is no JSON data: {problem}. Nothing was sent.") from None
 
 
-def _view(said: wire.RunView) -> RunView:
+def _view(message: wire.RunView) -> RunView:
     def decoded(text: str) -> Any:
         return msgspec.json.decode(text) if text else None
 
     return RunView(
-        said.run,
-        said.workflow,
-        said.version,
-        said.tenant,
-        said.status,
-        decoded(said.waiting_for_json) or [],
-        said.seq,
-        decoded(said.output_json),
-        decoded(said.error_json),
+        message.run,
+        message.workflow,
+        message.version,
+        message.tenant,
+        message.status,
+        decoded(message.waiting_for_json) or [],
+        message.seq,
+        decoded(message.output_json),
+        decoded(message.error_json),
     )

@@ -48,11 +48,13 @@ class Job:
 class WorkerConnection:
     """A worker that has registered. Without an `outbox` it is away, and may come back within its lease."""
 
-    def __init__(self, said: wire.Register, outbox: Outbox[wire.ToWorker], now_s: float, holder: Holder = ANYBODY) -> None:
-        self.name = known_as(said.name, holder)
+    def __init__(
+        self, registration: wire.Register, outbox: Outbox[wire.ToWorker], now_s: float, holder: Holder = ANYBODY
+    ) -> None:
+        self.name = known_as(registration.name, holder)
         self.holder = holder
-        self.instance = said.instance
-        self.offer = said
+        self.instance = registration.instance
+        self.offer = registration
         self.outbox: Outbox[wire.ToWorker] | None = outbox
         self.heard_s = now_s
         self.draining = False
@@ -92,33 +94,33 @@ def known_as(name: str, holder: Holder) -> str:
     return name if tenants is None else f"{name} of {', '.join(sorted(tenants)) or 'nobody'}"
 
 
-def problems(said: wire.Register, holder: Holder = ANYBODY) -> Iterator[str]:
+def problems(registration: wire.Register, holder: Holder = ANYBODY) -> Iterator[str]:
     """Yield a message for each fault of a registration, of a worker with that token."""
-    if not LABEL.fullmatch(said.name) or said.name == HERE:
-        yield f"the name {said.name!r:.130} must be 1 to 100 characters without blanks and commas, and not {HERE!r}"
-    if not LABEL.fullmatch(said.instance):
+    if not LABEL.fullmatch(registration.name) or registration.name == HERE:
+        yield f"the name {registration.name!r:.130} must be 1 to 100 characters without blanks and commas, and not {HERE!r}"
+    if not LABEL.fullmatch(registration.instance):
         yield "the instance must be 1 to 100 characters, the same for as long as the process lives"
-    if not 1 <= said.slots <= MOST_SLOTS:
-        yield f"slots is {said.slots}; it must be 1 to {MOST_SLOTS}"
-    if not said.tasks:
+    if not 1 <= registration.slots <= MOST_SLOTS:
+        yield f"slots is {registration.slots}; it must be 1 to {MOST_SLOTS}"
+    if not registration.tasks:
         yield "it offers no task"
-    yield from _bad_names("tasks", said.tasks, MOST_TASKS)
-    yield from _bad_names("labels", said.labels, MOST_NAMES)
-    yield from _bad_names("tags", said.tags, MOST_NAMES)
-    if len(said.jobs) > MOST_JOBS:
-        yield f"jobs has {len(said.jobs)} entries; at most {MOST_JOBS} are possible"
+    yield from _bad_names("tasks", registration.tasks, MOST_TASKS)
+    yield from _bad_names("labels", registration.labels, MOST_NAMES)
+    yield from _bad_names("tags", registration.tags, MOST_NAMES)
+    if len(registration.jobs) > MOST_JOBS:
+        yield f"jobs has {len(registration.jobs)} entries; at most {MOST_JOBS} are possible"
     scope = holder.works if holder.works is not None else Scope()
     for what in ("tasks", "labels", "tags"):
         allowed: frozenset[str] | None = getattr(scope, what)
-        if allowed is not None and (other := sorted(set(getattr(said, what)) - allowed)):
+        if allowed is not None and (other := sorted(set(getattr(registration, what)) - allowed)):
             these = ", ".join(sorted(allowed)) or "none"
             yield f"its token, {holder.name}, allows no {what[:-1]} {other[0]!r:.130}; it allows: {these}"
 
 
-def _bad_names(what: str, names: Collection[str], most: int) -> Iterator[str]:
-    if len(names) > most:
-        yield f"{what} has {len(names)} entries; at most {most} are possible"
+def _bad_names(noun: str, names: Collection[str], limit: int) -> Iterator[str]:
+    if len(names) > limit:
+        yield f"{noun} has {len(names)} entries; at most {limit} are possible"
     for name in names:
         if not LABEL.fullmatch(name):
-            yield f"{what} has {name!r:.130}; it must be 1 to 100 characters without blanks and commas"
+            yield f"{noun} has {name!r:.130}; it must be 1 to 100 characters without blanks and commas"
             return

@@ -36,18 +36,18 @@ class Trust(NamedTuple):
     key: Path | None = None
 
 
-async def holder(identity: Identity, sent: Iterable[tuple[str, str | bytes]], origin: str = "") -> Holder | None:
+async def holder(identity: Identity, pairs: Iterable[tuple[str, str | bytes]], origin: str = "") -> Holder | None:
     """Find who sends this metadata from that address; None for a token that is not known."""
-    several = [value for name, value in sent if name == HEADER]
+    several = [value for name, value in pairs if name == HEADER]
     said = several[0] if len(several) == 1 else ""  # of two nobody knows which is meant
     return await identity.holder(said if isinstance(said, str) else said.decode("utf-8", "surrogateescape"), origin)
 
 
-def _read(file: Path, what: str) -> bytes:
+def _read(file: Path, name: str) -> bytes:
     try:
         return file.read_bytes()
     except OSError as problem:
-        raise UsageError(f"The {what} {file} cannot be read: {problem.strerror}. Nothing was started.") from None
+        raise UsageError(f"The {name} {file} cannot be read: {problem.strerror}. Nothing was started.") from None
 
 
 def server_credentials(address: str, identity: Identity, tls: Tls) -> Any:

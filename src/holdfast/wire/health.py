@@ -57,9 +57,9 @@ class Health:
     def _answered(self, answer: Callable[[bytes, Any], Awaitable[Any]]) -> Callable[[Any, Any], Any]:
         """Return the method that reads one request and answers it, in its turn."""
 
-        async def method(sent: AsyncIterator[bytes], context: Any) -> Any:
+        async def method(messages: AsyncIterator[bytes], context: Any) -> Any:
             async with self._turns.turn((origin_of(context),), _WAIT_S):
-                return await answer(await _request(sent), context)
+                return await answer(await _request(messages), context)
 
         return method
 
@@ -73,11 +73,11 @@ class Health:
         status = await self._status()
         return HealthListResponse(statuses=dict.fromkeys(self._services, status))
 
-    async def _watch(self, sent: AsyncIterator[bytes], context: Any) -> AsyncIterator[HealthCheckResponse]:
+    async def _watch(self, messages: AsyncIterator[bytes], context: Any) -> AsyncIterator[HealthCheckResponse]:
         origin = (origin_of(context),)
         with self._watchers.held(origin):
             async with self._turns.turn(origin, _WAIT_S):
-                service = _service_of(await _request(sent))
+                service = _service_of(await _request(messages))
             last = None
             while True:
                 status = _UNKNOWN if service not in self._services else await self._status()
@@ -90,9 +90,9 @@ class Health:
         return _SERVING if await self._is_serving() else _NOT_SERVING
 
 
-async def _request(sent: AsyncIterator[bytes]) -> bytes:
+async def _request(messages: AsyncIterator[bytes]) -> bytes:
     """Read a request. Raises InvalidInput for one that is too large, or does not come in time."""
-    raw = await received_alone(sent, _READ_S)
+    raw = await received_alone(messages, _READ_S)
     if (size := len(raw)) > _MOST_BYTES:
         raise InvalidInput(f"A request about health has {size} bytes, and at most {_MOST_BYTES}. Nothing was done.")
     return raw

@@ -25,10 +25,10 @@ _LATEST_S: Final = 0.05
 class Outbox(Generic[Message]):
     """From a stream's beginning to its end."""
 
-    def __init__(self, most: int) -> None:
-        """`most` messages may be on their way."""
+    def __init__(self, limit: int) -> None:
+        """`limit` messages may be on their way."""
         self._waiting: deque[Message] = deque()
-        self._most = most
+        self._most = limit
         self._stirred = asyncio.Event()
         self._sent = asyncio.Event()
         self._closed = False
@@ -47,9 +47,9 @@ class Outbox(Generic[Message]):
             asyncio.get_running_loop().call_later(_LATEST_S, self._stirred.set)
         return True
 
-    async def has_room(self, most: int) -> bool:
-        """Wait until fewer than `most` messages are on their way; False where the outbox is closed."""
-        while len(self._waiting) >= most and not self._closed:
+    async def has_room(self, limit: int) -> bool:
+        """Wait until fewer than `limit` messages are on their way; False where the outbox is closed."""
+        while len(self._waiting) >= limit and not self._closed:
             self._sent.clear()
             await self._sent.wait()
         return not self._closed

@@ -39,12 +39,12 @@ class Reflection:
     def behaviours(self) -> Mapping[str, Callable[[Any, Any], Any]]:
         return {"ServerReflectionInfo": self._answer}
 
-    async def _answer(self, sent: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
+    async def _answer(self, messages: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
         turns = self._callers.turns
         share = (await self._callers.holder(context)).share
         with turns.calling(share), suppress(_Over):
             while True:
-                async with turns.asking(share, partial(_next, sent)) as raw:
+                async with turns.asking(share, partial(_next, messages)) as raw:
                     await self._callers.holder(context)  # a key may be taken back meanwhile
                     request = shape.made(reflection_pb2.ServerReflectionRequest, raw)
                     told = self._servicer.ServerReflectionInfo(_alone(request), context)
@@ -57,9 +57,9 @@ class _Over(Exception):
     """Nothing more is asked on a stream."""
 
 
-async def _next(sent: AsyncIterator[bytes]) -> bytes:
+async def _next(messages: AsyncIterator[bytes]) -> bytes:
     """Return the next request of a stream. Raises _Over."""
-    raw = await received(sent, _IDLE_S)
+    raw = await received(messages, _IDLE_S)
     if raw is None:
         raise _Over
     return raw

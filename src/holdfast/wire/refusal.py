@@ -61,9 +61,9 @@ def unary(name: str, method: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[
     is ended where nothing stands of what was sent, and of the error that it is ended for.
     """
 
-    async def answer(sent: AsyncIterator[bytes], context: Any) -> Any:
+    async def answer(messages: AsyncIterator[bytes], context: Any) -> Any:
         try:
-            return await method(sent, context)
+            return await method(messages, context)
         except grpc.aio.AbortError as ended:
             raise ended.with_traceback(None) from None
         except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
@@ -76,9 +76,9 @@ def unary(name: str, method: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[
 def streaming(name: str, method: Callable[[Any, Any], AsyncGenerator[Any, None]]) -> Callable[[Any, Any], AsyncIterator[Any]]:
     """Return the same of a method that answers with a stream."""
 
-    async def answer(sent: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
+    async def answer(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
         try:
-            async with aclosing(method(sent, context)) as messages:
+            async with aclosing(method(requests, context)) as messages:
                 async for message in messages:
                     yield message
             return

@@ -93,46 +93,50 @@ class WorkerRegistry:
     # --- Coming and going ---------------------------------------------------------------------------------------------
 
     def register(
-        self, said: wire.Register, outbox: Outbox[wire.ToWorker], holder: Holder = ANYBODY
+        self, registration: wire.Register, outbox: Outbox[wire.ToWorker], holder: Holder = ANYBODY
     ) -> WorkerConnection | wire.Refused:
         """A worker says who it is: it is there from now on, or is told why not. One that comes back within its lease, with
         the same token, goes on with its jobs."""
-        if wrong := "; ".join(problems(said, holder)):
+        if wrong := "; ".join(problems(registration, holder)):
             return wire.Refused(reason=f"This worker cannot be registered: {wrong}.", again=False)
         if self._draining:
             return wire.Refused(reason="This server is stopping.", again=True)
-        name = known_as(said.name, holder)
+        name = known_as(registration.name, holder)
         known = self._connections.get(name)
         if known is not None and known.holder != holder:
-            return wire.Refused(reason=f"{said.name} is the name of a worker that has another token.", again=True)
-        if known is not None and known.instance == said.instance:
-            return self._come_back(known, said, outbox)
+            return wire.Refused(reason=f"{registration.name} is the name of a worker that has another token.", again=True)
+        if known is not None and known.instance == registration.instance:
+            return self._come_back(known, registration, outbox)
         if known is not None and known.outbox is not None:
-            return wire.Refused(reason=f"A worker called {said.name} is connected already.", again=True)
+            return wire.Refused(reason=f"A worker called {registration.name} is connected already.", again=True)
         if known is not None:
             self._lose(known, "it was restarted")
         if not self._names.take((holder.name,)):
             reason = f"Too many workers are connected with the token {holder.name!r}, or in all: no more may be."
             return wire.Refused(reason=reason, again=True)
-        connection = self._connections[name] = WorkerConnection(said, outbox, self._now_s(), holder)
+        connection = self._connections[name] = WorkerConnection(registration, outbox, self._now_s(), holder)
         self._welcome(connection)
-        for job in said.jobs:
+        for job in registration.jobs:
             connection.say(cancel=wire.Cancel(job=job, reason="This server does not know the job."))
         self._watch(connection)
-        self._notify(f"Worker {connection.name} is connected: {', '.join(sorted(said.tasks))}; {said.slots} slots.")
+        self._notify(
+            f"Worker {connection.name} is connected: {', '.join(sorted(registration.tasks))}; {registration.slots} slots."
+        )
         self._offer(connection)
         return connection
 
-    def _come_back(self, connection: WorkerConnection, said: wire.Register, outbox: Outbox[wire.ToWorker]) -> WorkerConnection:
+    def _come_back(
+        self, connection: WorkerConnection, registration: wire.Register, outbox: Outbox[wire.ToWorker]
+    ) -> WorkerConnection:
         if connection.outbox is not None:
             connection.outbox.close()
-        connection.outbox, connection.offer, connection.draining = outbox, said, False
+        connection.outbox, connection.offer, connection.draining = outbox, registration, False
         connection.heard_s = self._now_s()
         self._welcome(connection)
-        for job in said.jobs:
+        for job in registration.jobs:
             if job not in connection.jobs:
                 connection.say(cancel=wire.Cancel(job=job, reason="The job is another's, or over."))
-        its_own = frozenset(said.jobs)
+        its_own = frozenset(registration.jobs)
         for id_, job in connection.jobs.items():
             if id_ in its_own:
                 self._acknowledge(job)
@@ -163,7 +167,7 @@ class WorkerRegistry:
         else:
             self._notify(f"Worker {connection.name} is away, at {len(connection.jobs)} jobs; it has {self.bounds.lease_s:g} s.")
 
-    def _lose(self, connection: WorkerConnection, why: str) -> None:
+    def _lose(self, connection: WorkerConnection, reason: str) -> None:
         """The worker counts no more; what it was at is lost."""
         if self._connections.get(connection.name) is not connection:
             return
@@ -173,9 +177,9 @@ class WorkerRegistry:
             self._placing.leave(connection.name)
         if connection.timer is not None:
             connection.timer.cancel()
-        self._notify(f"Worker {connection.name} is gone: {why}. It was at {len(connection.jobs)} jobs.")
+        self._notify(f"Worker {connection.name} is gone: {reason}. It was at {len(connection.jobs)} jobs.")
         for job in connection.jobs.values():
-            _put(job, PlaceLost(f"The worker {connection.name} is gone: {why}."))
+            _put(job, PlaceLost(f"The worker {connection.name} is gone: {reason}."))
         if connection.outbox is not None:
             connection.outbox.close()
             connection.outbox = None
@@ -224,13 +228,13 @@ class WorkerRegistry:
 
     # --- What workers say ---------------------------------------------------------------------------------------------
 
-    def on_message(self, connection: WorkerConnection, outbox: Outbox[wire.ToWorker], said: wire.FromWorker) -> None:
+    def on_message(self, connection: WorkerConnection, outbox: Outbox[wire.ToWorker], envelope: wire.FromWorker) -> None:
         """A message of a worker. What it says of jobs that are not its own any more counts for nothing."""
         if connection.outbox is not outbox:
             return
         connection.heard_s = self._now_s()
-        kind = said.WhichOneof("said")
-        message = getattr(said, kind) if kind is not None else None
+        kind = envelope.WhichOneof("said")
+        message = getattr(envelope, kind) if kind is not None else None
         match message:
             case wire.Drain():
                 connection.draining = True
@@ -246,22 +250,22 @@ class WorkerRegistry:
                 pass  # a heartbeat, or what a later version says
 
     def _on_job_message(
-        self, connection: WorkerConnection, job: Job, said: wire.Ack | wire.Call | wire.Progress | wire.Result
+        self, connection: WorkerConnection, job: Job, message: wire.Ack | wire.Call | wire.Progress | wire.Result
     ) -> None:
-        if isinstance(said, wire.Ack) and said.declined:
+        if isinstance(message, wire.Ack) and message.declined:
             connection.draining = True  # whatever its reason, what comes next would meet the same
             self._offer(connection)
-            _put(job, PlaceLost(f"The worker {connection.name} does not begin it: {said.declined[:_MOST_WORDS]}"))
+            _put(job, PlaceLost(f"The worker {connection.name} does not begin it: {message.declined[:_MOST_WORDS]}"))
             return
         self._acknowledge(job)
-        if isinstance(said, wire.Call | wire.Result):
-            if isinstance(said, wire.Result):
+        if isinstance(message, wire.Call | wire.Result):
+            if isinstance(message, wire.Result):
                 job.over = True
-                connection.say(taken=wire.Taken(job=said.job), urgent=False)
-            if not _put(job, said):
-                self._lose(connection, f"it asks for too much in the job {said.job}")
-        elif isinstance(said, wire.Progress):
-            _put(job, said)  # a line that finds no room is not worth a worker
+                connection.say(taken=wire.Taken(job=message.job), urgent=False)
+            if not _put(job, message):
+                self._lose(connection, f"it asks for too much in the job {message.job}")
+        elif isinstance(message, wire.Progress):
+            _put(job, message)  # a line that finds no room is not worth a worker
 
     # --- The gateway -----------------------------------------------------------------------------------------------------
 
@@ -408,17 +412,17 @@ def _failure(error_class: str, message: str, *, retryable: bool = False) -> wire
     return wire.Failure(error_class=error_class, message=message[:_MOST_WORDS], retryable=retryable)
 
 
-async def _decoded(text: str, what: str) -> Any:
+async def _decoded(text: str, name: str) -> Any:
     """JSON of a worker; nothing is null."""
     try:
-        return decoded(text, what)
+        return decoded(text, name)
     except InvalidInput as problem:
         raise RemoteFailed(f"The worker sent what cannot be taken. {problem.message}", error_class=VALIDATION) from None
 
 
-def _put(job: Job, said: Said) -> bool:
+def _put(job: Job, message: Said) -> bool:
     """False where too much waits already."""
-    if job.inbox.qsize() >= MOST_INBOX and not isinstance(said, BaseException):
+    if job.inbox.qsize() >= MOST_INBOX and not isinstance(message, BaseException):
         return False
-    job.inbox.put_nowait(said)
+    job.inbox.put_nowait(message)
     return True

@@ -78,7 +78,7 @@ class Server:
             ("grpc.server_handshake_timeout_ms", int(bounds.head_s * 1000)),
         )
         server = grpc.aio.server(options=options, maximum_concurrent_rpcs=(1 + _STRANGERS) * bounds.connections)
-        asked: dict[str, Callable[..., Any]] = {name: self._asked(name) for name in TAKES}
+        asked: dict[str, Callable[..., Any]] = {name: self._method_of(name) for name in TAKES}
         checked = Health(self._is_serving, [each.full_name for each in SERVICES.values()])
         described = Reflection(self._callers, [*SERVICES.values(), health.SERVICE, reflection.SERVICE])
         server.add_generic_rpc_handlers(
@@ -117,20 +117,20 @@ class Server:
         assert self.service is not None
         return Workflows(self.service, holder, _trace_id(context.invocation_metadata() or ()), origin_of(context))
 
-    def _asked(self, name: str) -> Callable[[Any, Any], Any]:
-        async def answer(said: AsyncIterator[bytes], context: Any) -> Any:
+    def _method_of(self, name: str) -> Callable[[Any, Any], Any]:
+        async def answer(messages: AsyncIterator[bytes], context: Any) -> Any:
             workflows = await self._workflows(context)
             with self._turns.calling(workflows.share):
-                async with self._turns.asking(workflows.share, self._callers.message(said)) as raw:
-                    return await workflows.methods[name](_made(name, raw))
+                async with self._turns.asking(workflows.share, self._callers.message(messages)) as raw:
+                    return await workflows.methods[name](_decode(name, raw))
 
         return answer
 
-    async def _watch(self, said: AsyncIterator[bytes], context: Any) -> AsyncGenerator[wire.WatchReply, None]:
+    async def _watch(self, messages: AsyncIterator[bytes], context: Any) -> AsyncGenerator[wire.WatchReply, None]:
         workflows = await self._workflows(context)
         with self._turns.listening(workflows.share):
-            async with self._turns.asking(workflows.share, self._callers.message(said)) as raw:
-                request = _made("Watch", raw)
+            async with self._turns.asking(workflows.share, self._callers.message(messages)) as raw:
+                request = _decode("Watch", raw)
             watched = query.Run(request.run)
 
             async def check() -> None:
@@ -143,21 +143,23 @@ class Server:
 
     # --- Workers ------------------------------------------------------------------------------------------------------
 
-    async def _work(self, said: AsyncIterator[bytes], context: Any) -> AsyncGenerator[wire.ToWorker, None]:
+    async def _work(self, messages: AsyncIterator[bytes], context: Any) -> AsyncGenerator[wire.ToWorker, None]:
         """One worker's stream, from its registration to its end."""
         holder = await self._callers.worker(context)
         with self._turns.calling(holder.share):
-            async with aclosing(self._working(said, holder)) as working:
+            async with aclosing(self._working(messages, holder)) as working:
                 async for message in working:
                     yield message
 
-    async def _working(self, said: AsyncIterator[bytes], holder: Holder) -> AsyncGenerator[wire.ToWorker, None]:
+    async def _working(self, messages: AsyncIterator[bytes], holder: Holder) -> AsyncGenerator[wire.ToWorker, None]:
         outbox = Outbox[wire.ToWorker](self._registry.bounds.messages)
-        connection = await self._registered(said, outbox, holder)
+        connection = await self._registered(messages, outbox, holder)
         if isinstance(connection, wire.Refused):
             yield wire.ToWorker(refused=connection)
             return
-        hearing = asyncio.create_task(self._read_messages(connection, outbox, said), name=f"holdfast-worker-{connection.name}")
+        hearing = asyncio.create_task(
+            self._read_messages(connection, outbox, messages), name=f"holdfast-worker-{connection.name}"
+        )
         try:
             async for message in outbox.messages():
                 yield message
@@ -166,9 +168,9 @@ class Server:
             self._registry.leave(connection, outbox)
 
     async def _registered(
-        self, said: AsyncIterator[bytes], outbox: Outbox[wire.ToWorker], holder: Holder
+        self, messages: AsyncIterator[bytes], outbox: Outbox[wire.ToWorker], holder: Holder
     ) -> WorkerConnection | wire.Refused:
-        raw = await received(said, self._turns.bounds.head_s)
+        raw = await received(messages, self._turns.bounds.head_s)
         try:
             first = None if raw is None else shape.made(wire.FromWorker, raw)
         except InvalidInput as problem:
@@ -178,10 +180,10 @@ class Server:
         return self._registry.register(first.register, outbox, holder)
 
     async def _read_messages(
-        self, connection: WorkerConnection, outbox: Outbox[wire.ToWorker], said: AsyncIterator[bytes]
+        self, connection: WorkerConnection, outbox: Outbox[wire.ToWorker], messages: AsyncIterator[bytes]
     ) -> None:
         try:
-            async for raw in said:
+            async for raw in messages:
                 message = shape.made(wire.FromWorker, raw)
                 for number, each in enumerate((message, *message.more), 1):
                     self._registry.on_message(connection, outbox, each)
@@ -195,12 +197,12 @@ class Server:
             outbox.close()
 
 
-def _trace_id(sent: Iterable[tuple[str, str | bytes]]) -> str | None:
+def _trace_id(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
     """Return the trace that a client names; None if none or several are named."""
-    said = [value for name, value in sent if name == trace.HEADER]
+    said = [value for name, value in metadata if name == trace.HEADER]
     return trace.trace_id_of(str(said[0])) if len(said) == 1 else None
 
 
-def _made(name: str, raw: bytes) -> Any:
+def _decode(name: str, raw: bytes) -> Any:
     """The request of the method `name` that a message is. Raises InvalidInput."""
     return shape.made(getattr(wire, f"{name}Request"), raw)

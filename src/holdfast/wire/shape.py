@@ -74,15 +74,15 @@ def _messages(descriptor: Any) -> dict[int, Any]:
     return {field.number: field.message_type for field in descriptor.fields if field.message_type is not None}
 
 
-def _varint(raw: bytes, at: int) -> tuple[int, int]:
+def _varint(raw: bytes, offset: int) -> tuple[int, int]:
     """A number, and where what follows it begins."""
     value = shift = 0
     while True:
-        byte = raw[at]
-        at += 1
+        byte = raw[offset]
+        offset += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, at
+            return value, offset
         shift += 7
         if shift > _MOST_SHIFT:
             raise ValueError("a number has more than 64 bits")

@@ -31,20 +31,20 @@ async def run_scripts(job: Job, _: Any) -> None:
     """The body of the task `holdfast.shell`."""
     with local_runner(shell.run, MachineClock(), str) as runner:
         done: Done | None = None
-        while (order := await job.next(_told(done))) is not None:
+        while (order := await job.next(_report(done))) is not None:
             done = await _run(job, runner, msgspec.convert(order, Order))
 
 
 async def _run(job: Job, runner: LocalRunner, order: Order) -> Done:
     lines = 0
 
-    async def told(line: str) -> None:
+    async def redact_line(line: str) -> None:
         nonlocal lines
         lines += 1
         await job.line(line)
 
     job.is_broken_off = False
-    job.piece = asyncio.ensure_future(runner.run(order.script, order.limits, told))
+    job.piece = asyncio.ensure_future(runner.run(order.script, order.limits, redact_line))
     try:
         return Done(ending=msgspec.structs.replace(await job.piece, log_tail=""), lines=lines)
     except asyncio.CancelledError:
@@ -55,14 +55,14 @@ async def _run(job: Job, runner: LocalRunner, order: Order) -> Done:
         return Done.failed(problem, lines)
 
 
-def _told(done: Done | None) -> Any:
+def _report(outcome: Done | None) -> Any:
     """Return the report on a script as JSON data that fits into a message."""
-    said = msgspec.to_builtins(done)
+    said = msgspec.to_builtins(outcome)
     size = len(msgspec.json.encode(said))
-    if done is None or done.ending is None or size <= MESSAGE_BYTES - _SLACK_BYTES:
+    if outcome is None or outcome.ending is None or size <= MESSAGE_BYTES - _SLACK_BYTES:
         return said
     problem = f"What its files say has {size} bytes as JSON, and a message at most {MESSAGE_BYTES}: none of it counts."
     ending = msgspec.structs.replace(
-        done.ending, outputs={}, environment={}, path=(), summary="", file_problems=(problem,), usage=(), usage_problems=()
+        outcome.ending, outputs={}, environment={}, path=(), summary="", file_problems=(problem,), usage=(), usage_problems=()
     )
-    return msgspec.to_builtins(msgspec.structs.replace(done, ending=ending))
+    return msgspec.to_builtins(msgspec.structs.replace(outcome, ending=ending))

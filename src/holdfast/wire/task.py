@@ -27,7 +27,7 @@ class CallFailed(StepError):
 class Asks(Protocol):
     """A job's connection to its server."""
 
-    async def call(self, job: str, number: int, **asked: Any) -> Any: ...
+    async def call(self, job: str, number: int, **request: Any) -> Any: ...
 
     def progress(self, job: str, text: str) -> None: ...
 
@@ -74,12 +74,12 @@ class Job:
         """A line for readers of the server's log."""
         self._asks.progress(self.id, text)
 
-    async def next(self, done: Any) -> Any:
+    async def next(self, outcome: Any) -> Any:
         """Return the next piece of work that comes piece by piece; None if there is no more.
 
-        `done` is the result of the piece before, None before the first. A piece that is to end early has its `piece` cancelled.
+        `outcome` is the result of the piece before, None before the first. If it is to end early, `piece` is cancelled.
         """
-        return await self._asks.call(self.id, self._next(), done=done)
+        return await self._asks.call(self.id, self._next(), done=outcome)
 
     async def line(self, text: str) -> None:
         """The same as `progress`, and nothing is left out: where the server does not keep up, it waits."""

@@ -107,7 +107,7 @@ class Worker:
                     await self._stream(address)
                     tries = 0
                 except (grpc.aio.AioRpcError, TimeoutError, _Refusal) as problem:
-                    tries = self._failed(address, problem, tries)
+                    tries = self._reconnect(address, problem, tries)
                 self._addresses.append(self._addresses.pop(0))
                 round_, place = divmod(tries, len(self._addresses))
                 if tries and not place and not self._idle.is_set():
@@ -120,7 +120,7 @@ class Worker:
             await asyncio.gather(*tasks, return_exceptions=True)
             self._threads.close()
 
-    def _failed(self, address: str, problem: Exception, tries: int) -> int:
+    def _reconnect(self, address: str, problem: Exception, tries: int) -> int:
         if isinstance(problem, _Refusal) and not problem.again:
             raise UsageError(f"The server at {address} does not take this worker: {problem.message}")
         if isinstance(problem, grpc.aio.AioRpcError):
@@ -172,9 +172,9 @@ class Worker:
             jobs=[*self._jobs, *self._results],
         )
 
-    def _say(self, **said: Any) -> None:
+    def _say(self, **message: Any) -> None:
         """Send on the current stream; without one, send on the next if the message must arrive."""
-        if self._outbox is not None and not self._outbox.say(wire.FromWorker(**said)):
+        if self._outbox is not None and not self._outbox.say(wire.FromWorker(**message)):
             self._notify("The server does not read its messages; connecting again.")
             self._hang_up(self._outbox)
 
@@ -229,17 +229,17 @@ class Worker:
             for each in (said, *said.more):
                 self._heed(each)
 
-    def _heed(self, said: wire.ToWorker) -> None:
-        match said.WhichOneof("said"):
+    def _heed(self, message: wire.ToWorker) -> None:
+        match message.WhichOneof("said"):
             case "assign":
-                self._take(said.assign)
+                self._take(message.assign)
             case "answer":
-                self._answered(said.answer)
+                self._answered(message.answer)
             case "taken":
-                self._results.pop(said.taken.job, None)
+                self._results.pop(message.taken.job, None)
                 self._rest()
             case "cancel":
-                self._cancel(said.cancel)
+                self._cancel(message.cancel)
             case "drain":
                 self._notify("The server takes leave: it has no more work, what runs is finished.")
             case _:
@@ -306,24 +306,24 @@ class Worker:
 
     # --- What jobs ask for --------------------------------------------------------------------------------------------
 
-    async def call(self, job: str, number: int, **asked: Any) -> Any:
+    async def call(self, job: str, number: int, **request: Any) -> Any:
         """Keeps task.Asks."""
         call = wire.Call(job=job, number=number)
-        if "done" in asked:
-            done = asked["done"]
+        if "done" in request:
+            done = request["done"]
             call.next.CopyFrom(wire.Next(done_json="" if done is None else msgspec.json.encode(done).decode()))
-        elif "tool" in asked:
-            arguments = msgspec.json.encode(asked["arguments"]).decode()
-            call.tool.CopyFrom(wire.ToolCall(name=asked["tool"], arguments_json=arguments, key=asked["key"] or ""))
+        elif "tool" in request:
+            arguments = msgspec.json.encode(request["arguments"]).decode()
+            call.tool.CopyFrom(wire.ToolCall(name=request["tool"], arguments_json=arguments, key=request["key"] or ""))
         else:
-            user = msgspec.json.encode(asked["user"]).decode()
+            user = msgspec.json.encode(request["user"]).decode()
             call.model.CopyFrom(
                 wire.ModelCall(
-                    model=asked["model"],
-                    system=asked["system"],
+                    model=request["model"],
+                    system=request["system"],
                     user_json=user,
-                    max_tokens=asked["max_tokens"] or 0,
-                    temperature=asked["temperature"],
+                    max_tokens=request["max_tokens"] or 0,
+                    temperature=request["temperature"],
                 )
             )
         if call.ByteSize() > MESSAGE_BYTES:

@@ -73,41 +73,44 @@ class Workflows:
             **{name: partial(self._act, TAKES[name]) for name in ("Cancel", "Decide", "Signal")},
         }
 
-    def _who(self, said: Any = None) -> Principal:
+    def _principal_of(self, message: Any = None) -> Principal:
         """Return the principal that a client names; without a name it is the client itself, if its token identifies it."""
-        by, roles = getattr(said, "by", ""), getattr(said, "roles", ())
+        by, roles = getattr(message, "by", ""), getattr(message, "roles", ())
         return self._holder.principal(by, tuple(roles), origin=self._origin, trace_id=self._trace_id)
 
     # --- Commands -----------------------------------------------------------------------------------------------------
 
-    async def submit(self, said: wire.SubmitRequest) -> wire.SubmitReply:
-        run = await self._service.tell(self._who(said), await _made(command.Start, said))
+    async def submit(self, message: wire.SubmitRequest) -> wire.SubmitReply:
+        run = await self._service.tell(self._principal_of(message), await _parse(command.Start, message))
         return wire.SubmitReply(run=run or "")
 
     async def _act(self, kind: Any, request: Any) -> wire.RunView:
         """Do what a command says to a run."""
-        who = self._who(request)
-        run = await self._service.tell(who, await _made(kind, request))
+        who = self._principal_of(request)
+        run = await self._service.tell(who, await _parse(kind, request))
         return await self._view(await self._service.state(who, run or ""))
 
     # --- Questions ----------------------------------------------------------------------------------------------------
 
     async def gate(self, request: wire.GateRequest) -> wire.GateView:
-        (row,) = (await self._service.ask(self._who(), query.Gate(request.gate))).rows
+        (row,) = (await self._service.ask(self._principal_of(), query.Gate(request.gate))).rows
         encoded = _fitting(row, f"The gate {request.gate}", f"GET /api/v1/gates/{request.gate} has it.")
         return wire.GateView(gate=row["gate_id"], run=row["run_id"], shown_hash=row["shown_hash"], gate_json=encoded)
 
-    async def query(self, said: wire.QueryRequest) -> wire.RunView:
-        return await self._view(await self._service.state(self._who(), said.run))
+    async def query(self, message: wire.QueryRequest) -> wire.RunView:
+        return await self._view(await self._service.state(self._principal_of(), message.run))
 
-    async def list_(self, said: wire.ListRequest) -> wire.ListReply:
-        status_ = (said.status,) if said.status else ()
+    async def list_(self, message: wire.ListRequest) -> wire.ListReply:
+        status_ = (message.status,) if message.status else ()
         asked = query.Runs(
-            tenant=said.tenant or None, workflow=said.workflow or None, status=status_, limit=said.limit or _USUALLY_LISTED
+            tenant=message.tenant or None,
+            workflow=message.workflow or None,
+            status=status_,
+            limit=message.limit or _USUALLY_LISTED,
         )
-        if said.before:
-            asked = await self._service.before(self._who(), asked, said.before)
-        page = await self._service.ask(self._who(), asked)
+        if message.before:
+            asked = await self._service.before(self._principal_of(), asked, message.before)
+        page = await self._service.ask(self._principal_of(), asked)
         return wire.ListReply(
             cursor=page.cursor or "",
             runs=[
@@ -123,13 +126,13 @@ class Workflows:
             ],
         )
 
-    async def expect(self, asked: Query) -> None:
+    async def expect(self, list_query: Query) -> None:
         """See that the caller may ask this. Raises NotPermitted, NotFound."""
-        await self._service.expect(self._who(), asked)
+        await self._service.expect(self._principal_of(), list_query)
 
-    async def watch(self, said: wire.WatchRequest) -> AsyncGenerator[wire.WatchReply, None]:
-        after, state = said.after, await self._service.state(self._who(), said.run)
-        run = self._service.control.run(said.run)
+    async def watch(self, message: wire.WatchRequest) -> AsyncGenerator[wire.WatchReply, None]:
+        after, state = message.after, await self._service.state(self._principal_of(), message.run)
+        run = self._service.control.run(message.run)
         while True:
             # The state goes on while all this is on its way, and is ahead of the store then.
             seq, over, view = state.seq, bool(state.ended), await self._view(state)
@@ -159,18 +162,18 @@ class Workflows:
             waiting_for_json=msgspec.json.encode([describe(wait) for wait in waiting_for(state)]).decode(),
             seq=state.seq,
             output_json=encoded,
-            error_json=self._seen(msgspec.json.encode(state.error)) if state.error is not None else "",
+            error_json=self._visible(msgspec.json.encode(state.error)) if state.error is not None else "",
         )
 
-    def _event(self, recorded: events.Recorded) -> wire.Event:
-        kind, encoded = type(recorded.event).__name__, events.encode(recorded.event)
-        return wire.Event(seq=recorded.seq, at_ms=recorded.at_ms, type=kind, event_json=self._seen(encoded))
+    def _event(self, record: events.Recorded) -> wire.Event:
+        kind, encoded = type(record.event).__name__, events.encode(record.event)
+        return wire.Event(seq=record.seq, at_ms=record.at_ms, type=kind, event_json=self._visible(encoded))
 
-    def _seen(self, encoded: bytes) -> str:
+    def _visible(self, encoded: bytes) -> str:
         """JSON as the caller may see it."""
         if self._holder.tenant is None:
             return encoded.decode()
-        return msgspec.json.encode(self._service.seen(self._who(), msgspec.json.decode(encoded))).decode()
+        return msgspec.json.encode(self._service.seen(self._principal_of(), msgspec.json.decode(encoded))).decode()
 
 
 def _fitting(value: Any, name: str, elsewhere: str) -> str:
@@ -181,10 +184,10 @@ def _fitting(value: Any, name: str, elsewhere: str) -> str:
     return encoded.decode()
 
 
-async def _made(kind: type[_Said], said: Any) -> _Said:
+async def _parse(kind: type[_Said], message: Any) -> _Said:
     """Return the command or query in a message. Empty fields count as missing. Raises InvalidInput."""
     fields: dict[str, Any] = {}
-    for field, value in said.ListFields():
+    for field, value in message.ListFields():
         if field.name.endswith(_JSON):
             name = field.name.removesuffix(_JSON)
             fields[name] = decoded(value, name)

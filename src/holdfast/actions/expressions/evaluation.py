@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from holdfast.actions.expressions import function
-from holdfast.actions.expressions.lexer import shown
+from holdfast.actions.expressions.lexer import quote_excerpt
 from holdfast.actions.expressions.meter import Meter, Refusal
 from holdfast.actions.expressions.syntax import Access, Call, Comparison, Context, Literal, Logic, Node, Not, walk
 from holdfast.actions.expressions.value import Value, are_equal, fold, is_less, is_true, kind_of, to_number, to_text
@@ -56,7 +56,7 @@ class _Evaluation:
     def _check_names(self, node: Node, contexts: Mapping[str, Value]) -> None:
         if isinstance(node, Context) and fold(node.name) not in self._contexts:
             raise ExpressionError(
-                f"There is no context {shown(node.name)} here. {function.nearest(node.name, contexts)}", node.offset
+                f"There is no context {quote_excerpt(node.name)} here. {function.nearest(node.name, contexts)}", node.offset
             )
         if isinstance(node, Call) and not (function.is_built_in(node.function) or node.function in self._functions):
             raise ExpressionError(
@@ -121,41 +121,41 @@ class _Evaluation:
             return self._items(whole)
         key = self.value(node.key)
         if not isinstance(whole, _Filtered):
-            found = self._found(whole, key)
+            found = self._lookup(whole, key)
             return found[0] if found else None
         filtered = _Filtered()
         for item in whole:
-            filtered += self._found(item, key)
+            filtered += self._lookup(item, key)
         self._meter.collected(len(filtered))
         return filtered
 
-    def _items(self, whole: Value) -> _Filtered:
+    def _items(self, object_: Value) -> _Filtered:
         """Return the result of `.*`. Of a filtered array it takes the items of each item. Of a value that is no collection it
         takes nothing."""
         filtered = _Filtered()
-        for each in whole if isinstance(whole, _Filtered) else [whole]:
+        for each in object_ if isinstance(object_, _Filtered) else [object_]:
             if isinstance(each, list | dict):
                 self._meter.collected(len(each))
                 filtered += each.values() if isinstance(each, dict) else each
         return filtered
 
-    def _found(self, whole: Value, key: Value) -> list[Any]:
+    def _lookup(self, object_: Value, key: Value) -> list[Any]:
         """The one item under the key, or none."""
         self._meter.looked_at(len(key) if isinstance(key, str) else 0, items=1)
-        if isinstance(whole, dict):
-            return self._property(whole, key)
-        if isinstance(whole, list):
+        if isinstance(object_, dict):
+            return self._property(object_, key)
+        if isinstance(object_, list):
             index = to_number(key)
             # NaN is not less than anything.
-            return [whole[int(index)]] if 0 <= index <= INDEX_LIMIT and int(index) < len(whole) else []
+            return [object_[int(index)]] if 0 <= index <= INDEX_LIMIT and int(index) < len(object_) else []
         return []
 
-    def _property(self, whole: dict[str, Any], key: Value) -> list[Any]:
+    def _property(self, object_: dict[str, Any], key: Value) -> list[Any]:
         if not kind_of(key).is_primitive:
             return []
         name = to_text(key)
-        if whole is self._environment:
-            return [whole[name]] if name in whole else []
-        self._meter.looked_at(sum(map(len, whole)), items=len(whole))
+        if object_ is self._environment:
+            return [object_[name]] if name in object_ else []
+        self._meter.looked_at(sum(map(len, object_)), items=len(object_))
         folded = fold(name)
-        return next(([value] for each, value in whole.items() if fold(each) == folded), [])
+        return next(([value] for each, value in object_.items() if fold(each) == folded), [])

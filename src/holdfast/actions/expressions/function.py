@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from holdfast.actions.expressions import json_text
-from holdfast.actions.expressions.lexer import shown
+from holdfast.actions.expressions.lexer import quote_excerpt
 from holdfast.actions.expressions.meter import Meter, Refusal
 from holdfast.actions.expressions.value import Kind, Value, are_equal, fold, kind_of, to_text
 
@@ -69,14 +69,14 @@ _HASH_FILES = (
 )
 
 
-def known(name: str) -> Function | str:
+def find_function(name: str) -> Function | str:
     """The function of that name in any case, or why there is none."""
     function = _KNOWN.get(name.lower())
     if function is not None:
         return function
     if name.lower() == "hashfiles":
         return _HASH_FILES
-    return f"There is no function {shown(name)}. {nearest(name, [each.name for each in _KNOWN.values()])}"
+    return f"There is no function {quote_excerpt(name)}. {nearest(name, [each.name for each in _KNOWN.values()])}"
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -133,16 +133,16 @@ def _ends_with(arguments: Sequence[Argument], meter: Meter) -> Value:
     return _texts_are(str.endswith, arguments[0](), arguments[1], meter)
 
 
-def _texts_are(relation: Callable[[str, str], bool], left: Value, right: Argument, meter: Meter) -> bool:
+def _texts_are(relation: Callable[[str, str], bool], first: Value, right: Argument, meter: Meter) -> bool:
     """Return True if the relation holds between two primitives as texts, whatever their case. For a collection it never
     holds."""
-    if not kind_of(left).is_primitive:
+    if not kind_of(first).is_primitive:
         return False
     other = right()
     if not kind_of(other).is_primitive:
         return False
-    meter.looked_at(_length(left) + _length(other))
-    return relation(fold(to_text(left)), fold(to_text(other)))
+    meter.looked_at(_length(first) + _length(other))
+    return relation(fold(to_text(first)), fold(to_text(other)))
 
 
 def _length(value: Value) -> int:
@@ -157,7 +157,7 @@ def _format(arguments: Sequence[Argument], meter: Meter) -> Value:
     pieces = list(_pieces(to_text(arguments[0]()), len(values), meter))
     # Each value is worked out once, and only if it has a place.
     texts = {number: to_text(values[number]()) for number in dict.fromkeys(each for each in pieces if type(each) is int)}
-    return _joined((texts[each] if isinstance(each, int) else each for each in pieces), meter)
+    return _concatenate((texts[each] if isinstance(each, int) else each for each in pieces), meter)
 
 
 def _pieces(form: str, values: int, meter: Meter) -> Iterator[str | int]:
@@ -176,15 +176,15 @@ def _pieces(form: str, values: int, meter: Meter) -> Iterator[str | int]:
         number = int(piece["number"].lstrip("0")[:4] or "0")
         if number >= values:
             raise Refusal(
-                f"The form of format() asks for {shown(piece[0])}, but {values} values follow it; the first is {{0}}."
+                f"The form of format() asks for {quote_excerpt(piece[0])}, but {values} values follow it; the first is {{0}}."
             )
         yield number
 
 
-def _unformed(form: str, at: int) -> str:
-    excerpt = form[at : at + 20]
+def _unformed(form: str, offset: int) -> str:
+    excerpt = form[offset : offset + 20]
     return (
-        f"The form of format() is wrong at its character {at + 1}, `{excerpt}`: a place is a number in braces, as in "
+        f"The form of format() is wrong at its character {offset + 1}, `{excerpt}`: a place is a number in braces, as in "
         "{0}; a brace that is to stay is written twice, {{ or }}."
     )
 
@@ -198,10 +198,10 @@ def _join(arguments: Sequence[Argument], meter: Meter) -> Value:
         given = arguments[1]()
         separator = given if kind_of(given).is_primitive else ","
     between = to_text(separator)
-    return _joined((f"{between if number else ''}{to_text(item)}" for number, item in enumerate(items)), meter)
+    return _concatenate((f"{between if number else ''}{to_text(item)}" for number, item in enumerate(items)), meter)
 
 
-def _joined(pieces: Iterable[str], meter: Meter) -> str:
+def _concatenate(pieces: Iterable[str], meter: Meter) -> str:
     """One after the other, each counted before the next is made."""
     made: list[str] = []
     for piece in pieces:

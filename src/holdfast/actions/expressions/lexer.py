@@ -45,7 +45,7 @@ class Token:
     value: float | str = ""
 
     def __str__(self) -> str:
-        return "end" if self.sort is Sort.END else shown(self.text)
+        return "end" if self.sort is Sort.END else quote_excerpt(self.text)
 
 
 def tokens_of(text: str) -> list[Token]:
@@ -69,7 +69,7 @@ def tokens_of(text: str) -> list[Token]:
     return [*found, Token(Sort.END, "", len(text))]
 
 
-def shown(text: str) -> str:
+def quote_excerpt(text: str) -> str:
     """A piece of the file, quoted and short enough for a message."""
     return f"`{text}`" if len(text) <= SHOWN_LENGTH else f"`{text[:SHOWN_LENGTH]}…`"
 
@@ -82,8 +82,8 @@ def end_of_string(text: str, start: int) -> int:
         if not end:
             line = text[start:].splitlines()[0]
             raise ExpressionError(
-                f"The string {shown(line)} is not closed: it ends with a single quote, and a quote inside it is written "
-                "twice, as in 'it''s'.",
+                f"The string {quote_excerpt(line)} is not closed: it ends with a single quote, and a quote inside it is "
+                "written twice, as in 'it''s'.",
                 start,
             )
         if text[end : end + 1] != "'":
@@ -91,22 +91,22 @@ def end_of_string(text: str, start: int) -> int:
         end += 1
 
 
-def _token_at(text: str, at: int, last: Token | None) -> Token:
-    char = text[at]
+def _token_at(text: str, offset: int, last: Token | None) -> Token:
+    char = text[offset]
     if char == "'":
-        return _string(text, at)
+        return _string(text, offset)
     if char in "+-0123456789" or (char == "." and _begins_operand(last)):
-        return _number(text, at)
+        return _number(text, offset)
     if char in "()[],.*":
-        return Token(Sort.SIGN, char, at)
-    if text[at : at + 2] in _PAIRS:
-        return Token(Sort.SIGN, text[at : at + 2], at)
+        return Token(Sort.SIGN, char, offset)
+    if text[offset : offset + 2] in _PAIRS:
+        return Token(Sort.SIGN, text[offset : offset + 2], offset)
     if char in "!<>":
-        return Token(Sort.SIGN, char, at)
-    end = _boundary(text, at + 1)
-    if _WORD.fullmatch(text, at, end):
-        return Token(Sort.WORD, text[at:end], at)
-    raise _foreign(text[at:end], at)
+        return Token(Sort.SIGN, char, offset)
+    end = _boundary(text, offset + 1)
+    if _WORD.fullmatch(text, offset, end):
+        return Token(Sort.WORD, text[offset:end], offset)
+    raise _foreign(text[offset:end], offset)
 
 
 def _begins_operand(last: Token | None) -> bool:
@@ -114,10 +114,10 @@ def _begins_operand(last: Token | None) -> bool:
     return last is None or (last.sort is Sort.SIGN and last.text not in (")", "]", "*", "."))
 
 
-def _boundary(text: str, at: int, through: str = "") -> int:
-    while at < len(text) and (text[at] not in _BOUNDARY or text[at] in through):
-        at += 1
-    return at
+def _boundary(text: str, offset: int, through: str = "") -> int:
+    while offset < len(text) and (text[offset] not in _BOUNDARY or text[offset] in through):
+        offset += 1
+    return offset
 
 
 def _string(text: str, start: int) -> Token:
@@ -133,16 +133,16 @@ def _number(text: str, start: int) -> Token:
     return Token(Sort.NUMBER, text[start:end], start, value)
 
 
-def _foreign(found: str, at: int) -> ExpressionError:
-    return ExpressionError(f"Unexpected symbol {shown(found)}. {_advice(found)}", at)
+def _foreign(name: str, offset: int) -> ExpressionError:
+    return ExpressionError(f"Unexpected symbol {quote_excerpt(name)}. {_advice(name)}", offset)
 
 
-def _advice(found: str) -> str:
+def _advice(name: str) -> str:
     """Return a guess at what the author meant."""
-    first = found[0]
+    first = name[0]
     if first in "=&|":
         return f"Did you mean `{first}{first}`?"
-    if '"' in found:
+    if '"' in name:
         return "Strings take single quotes, as in 'text'."
     if first == "`":
         return "Strings take single quotes, as in 'text'; there are no templates inside an expression."
@@ -152,10 +152,10 @@ def _advice(found: str) -> str:
         return "An expression has no braces; a JSON object is written as fromJSON('{…}')."
     if first in "?:":
         return "There is no `? :`; write case(condition, value, other) or condition && value || other."
-    if _SUM.match(found):
+    if _SUM.match(name):
         return "There is no arithmetic; compute it in a step and use the step's output."
-    if first.isdigit() or (first in "+-." and found[1:2].isdigit()):
+    if first.isdigit() or (first in "+-." and name[1:2].isdigit()):
         return "A number is written like 42, -1.5, 1e3, 0xff or 0o17 (the last two up to 32 bits and without sign)."
-    if any(sign in found for sign in "+-*/%^~"):
+    if any(sign in name for sign in "+-*/%^~"):
         return "There is no arithmetic; a name consists of letters, digits, `_` and `-`; text stands in single quotes."
     return "A name consists of letters, digits, `_` and `-` and begins with a letter or `_`; text stands in single quotes."

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
-from holdfast.actions.expressions.function import Function, known
+from holdfast.actions.expressions.function import Function, find_function
 from holdfast.actions.expressions.lexer import Sort, Token, tokens_of
 from holdfast.actions.expressions.syntax import STRENGTH, Access, Call, Comparison, Context, Literal, Logic, Node, Not
 from holdfast.actions.expressions.value import whole
@@ -114,7 +114,7 @@ class _Parser:
                         return True
                     continue
                 keyword = token.text in _KEYWORDS
-                self._push(_named(token))
+                self._push(_keyword_value(token))
                 return not keyword
             if token.sort in (Sort.NUMBER, Sort.STRING):
                 value = token.value if isinstance(token.value, str) else whole(token.value)
@@ -129,7 +129,7 @@ class _Parser:
 
     def _call(self, name: Token) -> bool:
         """After `name(`: whether the call is over because it has no arguments."""
-        found = known(name.text)
+        found = find_function(name.text)
         if isinstance(found, str):
             raise ExpressionError(found, name.offset)
         if self._takes(")"):
@@ -255,11 +255,11 @@ class _Parser:
         value, value_depth = self._operands.pop()
         self._push(Access(value, key, token.offset), value_depth, depth)
 
-    def _finish_call(self, called: Function, name: Token, arguments: Sequence[tuple[Node, int]]) -> None:
-        wrong = called.refuses(len(arguments))
+    def _finish_call(self, function: Function, name: Token, arguments: Sequence[tuple[Node, int]]) -> None:
+        wrong = function.refuses(len(arguments))
         if wrong:
             raise ExpressionError(wrong, name.offset)
-        node = Call(called.name, tuple(node for node, _ in arguments), name.offset)
+        node = Call(function.name, tuple(node for node, _ in arguments), name.offset)
         self._push(node, *(depth for _, depth in arguments))
 
     def _push(self, node: Node, *below: int) -> None:
@@ -299,7 +299,7 @@ class _Parser:
         return ExpressionError(f"Unexpected {token} after {before}; expected {places}.{_advice(token, before)}", token.offset)
 
 
-def _named(token: Token) -> Node:
+def _keyword_value(token: Token) -> Node:
     if token.text in _KEYWORDS:
         return Literal(_KEYWORDS[token.text], token.offset)
     return Context(token.text, token.offset)

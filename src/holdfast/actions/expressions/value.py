@@ -126,26 +126,26 @@ def fold(text: str) -> str:
     return "".join(text[at : at + _AT_ONCE].translate(_UPPER) for at in range(0, len(text), _AT_ONCE))
 
 
-def are_equal(left: Value, right: Value) -> bool:
+def are_equal(first: Value, second: Value) -> bool:
     """`==`: kinds that differ meet as numbers; a collection equals only itself."""
-    kinds = kind_of(left), kind_of(right)
+    kinds = kind_of(first), kind_of(second)
     if kinds[0] != kinds[1]:
-        return _meet_as_numbers(*kinds) and to_number(left) == to_number(right)
+        return _meet_as_numbers(*kinds) and to_number(first) == to_number(second)
     if not kinds[0].is_primitive:
-        return left is right
-    if isinstance(left, str) and isinstance(right, str):
-        return fold(left) == fold(right)
-    return to_number(left) == to_number(right)
+        return first is second
+    if isinstance(first, str) and isinstance(second, str):
+        return fold(first) == fold(second)
+    return to_number(first) == to_number(second)
 
 
-def is_less(left: Value, right: Value) -> bool:
+def is_less(first: Value, second: Value) -> bool:
     """`<`: strings in the order of their UTF-16 units in upper case, everything else as numbers."""
-    kinds = kind_of(left), kind_of(right)
+    kinds = kind_of(first), kind_of(second)
     if kinds[0] != kinds[1]:
-        return _meet_as_numbers(*kinds) and to_number(left) < to_number(right)
-    if isinstance(left, str) and isinstance(right, str):
-        return _units(left) < _units(right)
-    return to_number(left) < to_number(right)
+        return _meet_as_numbers(*kinds) and to_number(first) < to_number(second)
+    if isinstance(first, str) and isinstance(second, str):
+        return _units(first) < _units(second)
+    return to_number(first) < to_number(second)
 
 
 def _meet_as_numbers(*kinds: Kind) -> bool:

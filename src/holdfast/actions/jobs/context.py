@@ -21,11 +21,11 @@ def starting(inputs: Any, variables: Mapping[str, str]) -> dict[str, Any]:
     return {"inputs": inputs, "vars": variables}
 
 
-def deciding(known: Contexts, needs: Collection[str], before: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def deciding(contexts: Contexts, needs: Collection[str], before: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the contexts for the decision about a job. `before` are the outputs of the nodes of all jobs that come before
     it."""
     jobs = {id_: {"result": each["result"], "outputs": each["outputs"]} for id_, each in before.items()}
-    return {**known, "needs": {id_: jobs[id_] for id_ in needs}, "jobs": jobs}
+    return {**contexts, "needs": {id_: jobs[id_] for id_ in needs}, "jobs": jobs}
 
 
 def of_results(results: Collection[str]) -> Functions:
@@ -53,17 +53,17 @@ def environment(variables: Collection[Variable], contexts: Contexts) -> dict[str
     return {each.name: each.value.render(contexts) for each in variables}
 
 
-def flag(given: Flag, contexts: Contexts, key: str) -> bool:
+def flag(amount: Flag, contexts: Contexts, key: str) -> bool:
     """Raises ExpressionError for what is not true or false."""
-    value = given.evaluate(contexts) if isinstance(given, Template) else given
+    value = amount.evaluate(contexts) if isinstance(amount, Template) else amount
     if not isinstance(value, bool):
         raise ExpressionError(f"{key} is {value!r:.80}; it must be true or false. A text becomes one with fromJSON(...).", 0)
     return value
 
 
-def minutes(given: Minutes, contexts: Contexts) -> float:
+def minutes(amount: Minutes, contexts: Contexts) -> float:
     """Raises ExpressionError for what is no time."""
-    value = given.evaluate(contexts) if isinstance(given, Template) else given
+    value = amount.evaluate(contexts) if isinstance(amount, Template) else amount
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LONGEST_MINUTES:
         raise ExpressionError(
             f"timeout-minutes is {value!r:.80}; it must be a number above 0, up to {LONGEST_MINUTES}. A text becomes one"
@@ -73,11 +73,11 @@ def minutes(given: Minutes, contexts: Contexts) -> float:
     return float(value)
 
 
-def count(given: Amount, contexts: Contexts, key: str, most: int) -> int:
-    """Raises ExpressionError for what is no whole number from 1 to `most`."""
-    value = given.evaluate(contexts) if isinstance(given, Template) else given
-    if isinstance(value, bool) or not isinstance(value, int | float) or value not in range(1, most + 1):
+def count(amount: Amount, contexts: Contexts, key: str, limit: int) -> int:
+    """Raises ExpressionError for what is no whole number from 1 to `limit`."""
+    value = amount.evaluate(contexts) if isinstance(amount, Template) else amount
+    if isinstance(value, bool) or not isinstance(value, int | float) or value not in range(1, limit + 1):
         raise ExpressionError(
-            f"{key} is {value!r:.80}; it must be a whole number from 1 to {most}. A text becomes one with fromJSON(...).", 0
+            f"{key} is {value!r:.80}; it must be a whole number from 1 to {limit}. A text becomes one with fromJSON(...).", 0
         )
     return int(value)

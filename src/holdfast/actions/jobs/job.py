@@ -18,7 +18,7 @@ from holdfast.actions.jobs.attempt import Attempt
 from holdfast.actions.jobs.decision import SKIPPED, Decision
 from holdfast.actions.jobs.evaluation import Evaluation
 from holdfast.actions.jobs.log import Log
-from holdfast.actions.jobs.matrix_job import Given, MatrixJob
+from holdfast.actions.jobs.matrix_job import JobSettings, MatrixJob
 from holdfast.actions.jobs.placement import MOST_AT_ONCE, at_once
 from holdfast.actions.jobs.progress import Combination, Ended, Result, kept, of_kept
 from holdfast.actions.syntax import matrix
@@ -41,11 +41,11 @@ class Plan(msgspec.Struct, frozen=True):
     fail_fast: bool
     most_at_once: int
 
-    def strategy(self, which: Combination) -> dict[str, Any]:
+    def strategy(self, combination: Combination) -> dict[str, Any]:
         """The context `strategy`."""
         return {
             "fail-fast": self.fail_fast,
-            "job-index": which.number,
+            "job-index": combination.number,
             "job-total": len(self.combinations),
             "max-parallel": self.most_at_once,
         }
@@ -54,10 +54,10 @@ class Plan(msgspec.Struct, frozen=True):
 class JobNode:
     """The handler of a job's node."""
 
-    def __init__(self, job: Job, decision: Decision, given: Given) -> None:
+    def __init__(self, job: Job, decision: Decision, settings: JobSettings) -> None:
         self._job = job
         self._decision = decision
-        self._given = given
+        self._given = settings
 
     async def run(self, state: StateView, ctx: Any) -> dict[str, Any]:
         """The node's output. Raises StepError for a try that failed and is to be followed by another."""
@@ -89,22 +89,24 @@ class JobNode:
         places = asyncio.Semaphore(min(plan.most_at_once, MOST_AT_ONCE))
         stop, sharers = asyncio.Event(), at_once(self._job.strategy) or 1
 
-        async def one(which: Combination) -> None:
+        async def one(combination: Combination) -> None:
             if (known := await attempt.recorded(_DONE)) is not None:
-                Log(attempt, f"{self._job.id}{which.label}").say(_KNOWN)
-                before.append(of_kept(known, which))
+                Log(attempt, f"{self._job.id}{combination.label}").say(_KNOWN)
+                before.append(of_kept(known, combination))
                 return
             async with places:
                 if stop.is_set():
-                    ended.append(Ended(combination=which, result="cancelled", outcome="cancelled"))
+                    ended.append(Ended(combination=combination, result="cancelled", outcome="cancelled"))
                     return
-                seen = {**contexts, "matrix": which.matrix, "strategy": plan.strategy(which)}
+                seen = {**contexts, "matrix": combination.matrix, "strategy": plan.strategy(combination)}
                 ended.append(
-                    storable(self._job, await MatrixJob(attempt, self._job, self._given, seen, which, stop, sharers).run())
+                    storable(
+                        self._job, await MatrixJob(attempt, self._job, self._given, seen, combination, stop, sharers).run()
+                    )
                 )
                 if plan.fail_fast and ended[-1].result == "failure":
                     stop.set()
-                if ended[-1].outcome == "success" and which.matrix is not None:
+                if ended[-1].outcome == "success" and combination.matrix is not None:
                     last = max((place for place, _ in before), default=0)
                     await attempt.record(_DONE, kept(ended[-1], last + len(ended)))
 
@@ -131,10 +133,10 @@ def together(job: Job, ended: Sequence[Ended]) -> dict[str, Any]:
     result, outcome = _worst([each.result for each in ended]), _worst([each.outcome for each in ended])
     found = output(result, outcome, outputs, error or None)
     if job.strategy is None:
-        return {**found, **_shown(ended[0])}
+        return {**found, **_course_of(ended[0])}
     in_order = sorted(ended, key=lambda each: each.combination.number)
     shown = [{"matrix": each.combination.matrix, "result": each.result, "outcome": each.outcome} for each in in_order]
-    return {**found, "combinations": [{**ended, **_shown(each)} for ended, each in zip(shown, in_order, strict=True)]}
+    return {**found, "combinations": [{**ended, **_course_of(each)} for ended, each in zip(shown, in_order, strict=True)]}
 
 
 def plan_of(strategy: Strategy | None, contexts: context.Contexts) -> Plan:
@@ -166,7 +168,7 @@ def output(
     return found if error is None else {**found, "error": error}
 
 
-def _shown(ended: Ended) -> dict[str, Any]:
+def _course_of(ended: Ended) -> dict[str, Any]:
     """Return the part of a job's output that describes its course."""
     named = {} if ended.name is None else {"name": ended.name}
     return {**named, "steps": ended.steps, "log": ended.log}

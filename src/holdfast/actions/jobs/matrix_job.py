@@ -25,7 +25,7 @@ TIDY_S: Final = 300.0
 """What the steps that run after a cancellation have, all together: GitHub's five minutes."""
 
 
-class Given(NamedTuple):
+class JobSettings(NamedTuple):
     """The settings that a workflow gives to each of its jobs."""
 
     env: tuple[Variable, ...]
@@ -40,23 +40,23 @@ class MatrixJob:
         self,
         attempt: Attempt,
         job: Job,
-        given: Given,
+        settings: JobSettings,
         contexts: context.Contexts,
-        which: Combination,
+        combination: Combination,
         stop: asyncio.Event,
         sharers: int = 1,
     ) -> None:
         self._attempt = attempt
         self._job = job
-        self._given = given
+        self._given = settings
         self._contexts = contexts
-        self._which = which
+        self._which = combination
         self._stop = stop
         self._sharers = sharers
         self._begun = 1
         """The number of the step that was begun last."""
         self._evaluation = Evaluation(attempt)
-        self._progress = Progress(contexts, Log(attempt, f"{job.id}{which.label}"))
+        self._progress = Progress(contexts, Log(attempt, f"{job.id}{combination.label}"))
 
     async def run(self) -> Ended:
         """Raises nothing of its own: what goes wrong is the combination's failure."""

@@ -23,18 +23,18 @@ MOST_AT_ONCE: Final = 32
 
 def demand_of(job: Job) -> Demand:
     """Return the demand of its node, as far as the file writes it out."""
-    return _written(job, at_once(job.strategy) or 1)
+    return _demand_of(job, at_once(job.strategy) or 1)
 
 
 def spread_demand(job: Job) -> dict[str, Any] | bool:
     """Return the demand of each of its combinations, as JSON data; True if an expression decides it."""
     if is_asked_late(job):
         return True
-    found: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(_written(job, 1), task=SHELL))
+    found: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(_demand_of(job, 1), task=SHELL))
     return found
 
 
-def _written(job: Job, times: int) -> Demand:
+def _demand_of(job: Job, times: int) -> Demand:
     amounts = {name: times * amount for name, amount in _amounts(job.resources).items() if isinstance(amount, int)}
     return Demand(
         labels=tuple(label.render({}) for label in job.labels if not label.expressions),
@@ -85,9 +85,9 @@ def demand_at(job: Job, contexts: Contexts) -> Demand:
     return found
 
 
-def _names(said: Iterable[Template], contexts: Contexts) -> Iterator[str]:
+def _names(data: Iterable[Template], contexts: Contexts) -> Iterator[str]:
     """Each label or tag. An expression that gives a list gives each of its items, as on GitHub. Raises ExpressionError."""
-    for each in said:
+    for each in data:
         value = each.evaluate(contexts)
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, list | dict):
@@ -96,8 +96,8 @@ def _names(said: Iterable[Template], contexts: Contexts) -> Iterator[str]:
             yield whole_text(to_text(item))
 
 
-def _amount(name: str, given: Amount, contexts: Contexts) -> int:
-    return context.count(given, contexts, name, MOST_AMOUNT) if isinstance(given, Template) else given
+def _amount(name: str, value: Amount, contexts: Contexts) -> int:
+    return context.count(value, contexts, name, MOST_AMOUNT) if isinstance(value, Template) else value
 
 
 def at_once(strategy: Strategy | None) -> int | None:
@@ -115,5 +115,5 @@ def known(amount: Amount) -> int:
     return amount if isinstance(amount, int) else 0
 
 
-def _amounts(given: Resources) -> dict[str, Amount]:
-    return {"cpu": given.cpu_millicores, "memory": given.memory_mb, "gpus": given.gpus}
+def _amounts(value: Resources) -> dict[str, Amount]:
+    return {"cpu": value.cpu_millicores, "memory": value.memory_mb, "gpus": value.gpus}

@@ -51,10 +51,10 @@ def kept(ended: Ended, place: int) -> dict[str, Any]:
     return {"place": place, **{name: value for name, value in found.items() if name != "combination"}}
 
 
-def of_kept(said: Mapping[str, Any], combination: Combination) -> tuple[int, Ended]:
+def of_kept(data: Mapping[str, Any], combination: Combination) -> tuple[int, Ended]:
     """Return the place of this combination, and its result, from the data that `kept` made."""
-    known = msgspec.convert({**said, "combination": {"number": combination.number}}, Ended)
-    return said["place"], msgspec.structs.replace(known, combination=combination)
+    known = msgspec.convert({**data, "combination": {"number": combination.number}}, Ended)
+    return data["place"], msgspec.structs.replace(known, combination=combination)
 
 
 class Progress:
@@ -87,10 +87,10 @@ class Progress:
         if step.id is not None:
             self._known[step.id] = {**self.steps[key], "outputs": dict(outputs or {})}
 
-    def fail(self, why: str, *, for_good: bool = False) -> None:
+    def fail(self, reason: str, *, for_good: bool = False) -> None:
         """`for_good`: trying again would not help."""
-        self.log.say(why)
-        self.error = self.error or why
+        self.log.say(reason)
+        self.error = self.error or reason
         self.may_be_tried_again &= not for_good
         if self.status != "cancelled":
             self.status = "failure"

@@ -88,12 +88,12 @@ class _Conversation:
         """The number of the question that was answered last."""
         return self._number - 1
 
-    async def next(self, number: int, said: Any) -> Any:
+    async def next(self, number: int, data: Any) -> Any:
         question = {self._number: self._now, self._number - 1: self._before}.get(number)
         if question is None:
             raise StepError(f"Question {number} comes out of turn, after {self._number - 1}.")
         if not question.said.done():
-            question.said.set_result(said)
+            question.said.set_result(data)
         return await asyncio.shield(question.answer)
 
     async def line(self, text: str) -> None:
@@ -132,10 +132,10 @@ class RemoteRunner:
             await on_line(f"({lost} lines of this log were lost on their way.)")
         return done.outcome()
 
-    async def _until(self, said: asyncio.Future[Any]) -> None:
+    async def _until(self, reply: asyncio.Future[Any]) -> None:
         """Until the worker has said it. Raises what ended the errand instead."""
-        await asyncio.wait((said, self._errand), return_when=asyncio.FIRST_COMPLETED)
-        if not said.done():
+        await asyncio.wait((reply, self._errand), return_when=asyncio.FIRST_COMPLETED)
+        if not reply.done():
             self._errand.result()
             raise RemoteFailed("The worker left its job before there were no more scripts.")
 
@@ -160,9 +160,9 @@ async def remote_runner(attempt: Attempt, worker: Worker, name: str) -> AsyncIte
         await asyncio.gather(errand, return_exceptions=True)
 
 
-def _read(said: Any) -> Done:
+def _read(data: Any) -> Done:
     """Raises RemoteFailed for what is no word of a shell's."""
     try:
-        return msgspec.convert(said, Done)
+        return msgspec.convert(data, Done)
     except msgspec.ValidationError as problem:
         raise RemoteFailed(f"The worker's report about a script cannot be read: {problem}.") from None

@@ -68,99 +68,99 @@ def restored(definition: Definition, shell: Shell = run) -> Workflow | None:
         return None
 
 
-def _job(said: dict[str, Any]) -> Job:
-    strategy = said.get("strategy")
+def _job(data: dict[str, Any]) -> Job:
+    strategy = data.get("strategy")
     return Job(
         at=_NOWHERE,
-        id=said["id"],
-        name=_text(said.get("name")),
-        needs=tuple(said.get("needs", ())),
-        condition=_condition(said),
-        labels=_texts(said.get("labels", ())),
+        id=data["id"],
+        name=_text(data.get("name")),
+        needs=tuple(data.get("needs", ())),
+        condition=_condition(data),
+        labels=_texts(data.get("labels", ())),
         strategy=None if strategy is None else _strategy(strategy),
-        env=_variables(said),
-        timeout_minutes=_value(said["timeout_minutes"]),
-        continue_on_error=_value(said["continue_on_error"]),
-        steps=tuple(_step(each) for each in said.get("steps", ())),
-        outputs=tuple(_output(each) for each in said.get("outputs", ())),
-        resources=_resources(said["resources"]),
-        retry=Retry(**said["retry"]),
-        pools=tuple(_share(each) for each in said.get("pools", ())),
-        priority=said.get("priority"),
-        limits=Limits(**said["limits"]) if "limits" in said else None,
+        env=_variables(data),
+        timeout_minutes=_value(data["timeout_minutes"]),
+        continue_on_error=_value(data["continue_on_error"]),
+        steps=tuple(_step(each) for each in data.get("steps", ())),
+        outputs=tuple(_output(each) for each in data.get("outputs", ())),
+        resources=_resources(data["resources"]),
+        retry=Retry(**data["retry"]),
+        pools=tuple(_share(each) for each in data.get("pools", ())),
+        priority=data.get("priority"),
+        limits=Limits(**data["limits"]) if "limits" in data else None,
     )
 
 
-def _step(said: dict[str, Any]) -> Step:
-    bound = said["script"].get("bindings", ())
+def _step(data: dict[str, Any]) -> Step:
+    bound = data["script"].get("bindings", ())
     return Step(
         at=_NOWHERE,
-        id=said.get("id"),
-        name=_text(said.get("name")),
-        condition=_condition(said),
+        id=data.get("id"),
+        name=_text(data.get("name")),
+        condition=_condition(data),
         # The text has no expressions any more, whatever it looks like.
         script=Script(
-            said["script"]["text"], tuple(Binding(each["name"], Template.parse(each["value"]).expressions[0]) for each in bound)
+            data["script"]["text"], tuple(Binding(each["name"], Template.parse(each["value"]).expressions[0]) for each in bound)
         ),
-        shell=said.get("shell"),
-        env=_variables(said),
-        working_directory=_text(said.get("working_directory")),
-        timeout_minutes=_value(said.get("timeout_minutes")),
-        continue_on_error=_value(said["continue_on_error"]),
-        effect=said["effect"],
+        shell=data.get("shell"),
+        env=_variables(data),
+        working_directory=_text(data.get("working_directory")),
+        timeout_minutes=_value(data.get("timeout_minutes")),
+        continue_on_error=_value(data["continue_on_error"]),
+        effect=data["effect"],
     )
 
 
-def _strategy(said: dict[str, Any]) -> Strategy:
-    tree = _tree(said["matrix"])
+def _strategy(data: dict[str, Any]) -> Strategy:
+    tree = _tree(data["matrix"])
     combinations = matrix.expand(tree) if matrix.is_known(tree) else None
-    return Strategy(_NOWHERE, tree, combinations, _value(said["fail_fast"]), _value(said.get("max_parallel")))
+    return Strategy(_NOWHERE, tree, combinations, _value(data["fail_fast"]), _value(data.get("max_parallel")))
 
 
-def _output(said: dict[str, Any]) -> Output:
-    return Output(_NOWHERE, said["name"], Template.parse(said["value"]), said["storage"])
+def _output(data: dict[str, Any]) -> Output:
+    return Output(_NOWHERE, data["name"], Template.parse(data["value"]), data["storage"])
 
 
-def _resources(said: dict[str, Any]) -> Resources:
+def _resources(data: dict[str, Any]) -> Resources:
     return Resources(
-        cpu_millicores=_value(said["cpu_millicores"]),
-        memory_mb=_value(said["memory_mb"]),
-        gpus=_value(said["gpus"]),
-        tags=_texts(said.get("tags", ())),
+        cpu_millicores=_value(data["cpu_millicores"]),
+        memory_mb=_value(data["memory_mb"]),
+        gpus=_value(data["gpus"]),
+        tags=_texts(data.get("tags", ())),
     )
 
 
-def _share(said: dict[str, Any]) -> PoolShare:
-    amount = said["amount"]
-    return PoolShare(_NOWHERE, said["pool"], AUTO if amount == AUTO else _value(amount))
+def _share(data: dict[str, Any]) -> PoolShare:
+    amount = data["amount"]
+    return PoolShare(_NOWHERE, data["pool"], AUTO if amount == AUTO else _value(amount))
 
 
-def _variables(said: dict[str, Any]) -> tuple[Variable, ...]:
-    return tuple(Variable(each["name"], Template.parse(each["value"]), _NOWHERE) for each in said.get("env", ()))
+def _variables(data: dict[str, Any]) -> tuple[Variable, ...]:
+    return tuple(Variable(each["name"], Template.parse(each["value"]), _NOWHERE) for each in data.get("env", ()))
 
 
-def _condition(said: dict[str, Any]) -> Condition:
-    asked = said.get("condition")
+def _condition(data: dict[str, Any]) -> Condition:
+    asked = data.get("condition")
     return Condition(None) if asked is None else Condition.parse(asked)
 
 
-def _texts(said: Any) -> tuple[Template, ...]:
-    return tuple(Template.parse(each) for each in said)
+def _texts(data: Any) -> tuple[Template, ...]:
+    return tuple(Template.parse(each) for each in data)
 
 
-def _text(said: str | None) -> Template | None:
-    return None if said is None else Template.parse(said)
+def _text(data: str | None) -> Template | None:
+    return None if data is None else Template.parse(data)
 
 
-def _value(said: Any) -> Any:
+def _value(data: Any) -> Any:
     """A number or a truth value; or the expression that says it."""
-    return Template.parse(said) if isinstance(said, str) else said
+    return Template.parse(data) if isinstance(data, str) else data
 
 
-def _tree(said: Any) -> Any:
+def _tree(data: Any) -> Any:
     """JSON data, with a template in the place of each text that has an expression in it."""
-    if isinstance(said, dict):
-        return {key: _tree(value) for key, value in said[ENTRIES]}
-    if isinstance(said, list):
-        return [_tree(value) for value in said]
-    return Template.parse(said) if isinstance(said, str) and "${{" in said else said
+    if isinstance(data, dict):
+        return {key: _tree(value) for key, value in data[ENTRIES]}
+    if isinstance(data, list):
+        return [_tree(value) for value in data]
+    return Template.parse(data) if isinstance(data, str) and "${{" in data else data

@@ -14,7 +14,7 @@ from holdfast.actions.jobs.attempt import Attempt
 from holdfast.actions.jobs.decision import SKIPPED, Decision
 from holdfast.actions.jobs.evaluation import Evaluation
 from holdfast.actions.jobs.job import JobNode, Plan, output, plan_of, storable, together
-from holdfast.actions.jobs.matrix_job import Given, MatrixJob
+from holdfast.actions.jobs.matrix_job import JobSettings, MatrixJob
 from holdfast.actions.jobs.progress import Combination, Ended, kept, of_kept
 from holdfast.actions.syntax import matrix
 from holdfast.actions.syntax.document import Job
@@ -30,8 +30,8 @@ COMBINATION: Final = "combination"
 class SpreadJob(JobNode):
     """The handlers of its node, and of its combinations."""
 
-    def __init__(self, job: Job, decision: Decision, given: Given, retry: RetryPolicy) -> None:
-        super().__init__(job, decision, given)
+    def __init__(self, job: Job, decision: Decision, settings: JobSettings, retry: RetryPolicy) -> None:
+        super().__init__(job, decision, settings)
         self._retry = retry
 
     async def _come_to(self, attempt: Attempt, state: StateView) -> dict[str, Any]:
@@ -56,14 +56,14 @@ class SpreadJob(JobNode):
             )
         except OperationFailed as failed:
             return output("failure", "failure", error=f"job {self._job.id!r}: {failed.message}")
-        placed = [_ended(*each) for each in zip(ended, plan.combinations, strict=True)]
+        placed = [_result_of(*each) for each in zip(ended, plan.combinations, strict=True)]
         return together(self._job, [each for _, each in sorted(placed, key=lambda one: one[0])])
 
-    def _demand(self, plan: Plan, which: Combination, contexts: context.Contexts) -> Demand:
-        return placement.demand_at(self._job, self._seen(plan, which, contexts))
+    def _demand(self, plan: Plan, combination: Combination, contexts: context.Contexts) -> Demand:
+        return placement.demand_at(self._job, self._contexts_of(plan, combination, contexts))
 
-    def _seen(self, plan: Plan, which: Combination, contexts: context.Contexts) -> dict[str, Any]:
-        return {**contexts, "matrix": which.matrix, "strategy": plan.strategy(which)}
+    def _contexts_of(self, plan: Plan, combination: Combination, contexts: context.Contexts) -> dict[str, Any]:
+        return {**contexts, "matrix": combination.matrix, "strategy": plan.strategy(combination)}
 
     async def combination(self, ctx: Any, number: int) -> dict[str, Any]:
         """One combination, in a step of its own. Raises StepError for a try that failed and is to be followed by another."""
@@ -72,7 +72,7 @@ class SpreadJob(JobNode):
         contexts = self._decision.contexts(await attempt.view())
         plan = await Evaluation(attempt).of(lambda: plan_of(self._job.strategy, contexts))
         which, stop = plan.combinations[number], attempt.stopping
-        work = MatrixJob(attempt, self._job, self._given, self._seen(plan, which, contexts), which, stop)
+        work = MatrixJob(attempt, self._job, self._given, self._contexts_of(plan, which, contexts), which, stop)
         ended = storable(self._job, await work.run())
         may_again = ended.may_be_tried_again and attempt.failures < self._job.retry.times and not stop.is_set()
         if ended.outcome == "failure" and may_again:
@@ -81,8 +81,8 @@ class SpreadJob(JobNode):
         return kept(ended, attempt.now_ms)
 
 
-def _ended(said: dict[str, Any] | None, which: Combination) -> tuple[int, Ended]:
+def _result_of(data: dict[str, Any] | None, combination: Combination) -> tuple[int, Ended]:
     """Return the order in which a combination ended, and its result. One that never began counts as cancelled."""
-    if said is not None:
-        return of_kept(said, which)
-    return 0, Ended(combination=which, result="cancelled", outcome="cancelled")
+    if data is not None:
+        return of_kept(data, combination)
+    return 0, Ended(combination=combination, result="cancelled", outcome="cancelled")

@@ -17,7 +17,7 @@ from typing import Any, Final
 from holdfast.actions.jobs.decision import RUN, SKIP, Decision, decider, output_of
 from holdfast.actions.jobs.identity import plain
 from holdfast.actions.jobs.job import JobNode
-from holdfast.actions.jobs.matrix_job import Given
+from holdfast.actions.jobs.matrix_job import JobSettings
 from holdfast.actions.jobs.placement import demand_of, is_asked_late, is_spread, spread_demand
 from holdfast.actions.jobs.runner import Shell
 from holdfast.actions.jobs.spread_job import COMBINATION, SpreadJob
@@ -50,7 +50,7 @@ def workflow_of(
     step, as once they did: runs that began so go on so (`Workflow.earlier`).
     """
     spread = {job.id for job in document.jobs if is_spread(job) and job.id not in (shared or ())}
-    given = Given(document.env, shell)
+    given = JobSettings(document.env, shell)
     made = Workflow(document.name, max_steps=2 * MOST_JOBS + 1)
     spelled = {job.id.lower(): job.id for job in document.jobs}
     needs = {job.id.lower(): [need.lower() for need in job.needs] for job in document.jobs}

@@ -23,10 +23,10 @@ MOST_BYTES: Final = 1024 * 1024
 """All of it together. Linux takes a quarter of the stack's limit, 2 MiB as a rule, for variables and arguments."""
 
 
-def environment_of(worker: Mapping[str, str], given: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+def environment_of(worker: Mapping[str, str], amount: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """The script's environment. Raises InvalidInput for what no program can be given."""
     inherited = {name: worker[name] for name in INHERITED if name in worker}
-    together = {"PATH": DEFAULT_PATH, **inherited, **given, **own}
+    together = {"PATH": DEFAULT_PATH, **inherited, **amount, **own}
     total_bytes = sum(_size(name, value) for name, value in together.items())
     if total_bytes > MOST_BYTES:
         raise InvalidInput(

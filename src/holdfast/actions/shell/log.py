@@ -88,7 +88,7 @@ class Log:
     @property
     def tail(self) -> str:
         """The end of everything, masked as a whole. It begins with a whole line, unless that one alone is too long."""
-        text = self._masked(bytes(self._tail[-self._kept_bytes :]))
+        text = self._mask(bytes(self._tail[-self._kept_bytes :]))
         halved = MOST_SECRET_BYTES if self._bytes > self._kept_bytes else 0
         start = max(halved, len(text) - self._bounds.tail_bytes)
         if start <= 0:
@@ -128,7 +128,7 @@ class Log:
         self._line_bytes = 0
         self._shown_lines += 1
         self._shown_bytes += size + ended
-        text = self._masked(raw.removesuffix(b"\r"))
+        text = self._mask(raw.removesuffix(b"\r"))
         if size <= self._bounds.line_bytes:
             return text
         if size > len(raw):
@@ -138,5 +138,5 @@ class Log:
         self._cut_bytes += cut
         return f"{text}… ({cut} bytes of this line are not shown)"
 
-    def _masked(self, raw: bytes) -> str:
+    def _mask(self, raw: bytes) -> str:
         return self._redact(raw.decode("utf-8", errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}"))

@@ -38,14 +38,14 @@ _SHOWN_CHARACTERS: Final = 80
 class Malformed(Exception):
     """A file that does not keep to the form, or is none. `why` has a place for each of the file's words that it shows."""
 
-    def __init__(self, why: str, *words: str) -> None:
-        super().__init__(why, *words)
-        self._why = why
+    def __init__(self, reason: str, *words: str) -> None:
+        super().__init__(reason, *words)
+        self._why = reason
         self._words = words
 
     def told(self, redact: Callable[[str], str]) -> str:
         """In a sentence. The file's words are masked before they are cut, so that no cut halves a secret."""
-        return self._why.format(*(_shown(redact(word)) for word in self._words))
+        return self._why.format(*(_quote(redact(word)) for word in self._words))
 
 
 def read(path: str, most_bytes: int = MOST_FILE_BYTES) -> bytes:
@@ -153,5 +153,5 @@ def _storable(name: str, value: str, number: int) -> tuple[str, str]:
     return name, value
 
 
-def _shown(text: str) -> str:
+def _quote(text: str) -> str:
     return repr(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…")

@@ -180,11 +180,11 @@ async def run(
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await _ended(task, one)
+        await _wait_for_end(task, one)
         raise
 
 
-async def _ended(task: asyncio.Future[Ending], one: _Run) -> None:
+async def _wait_for_end(task: asyncio.Future[Ending], one: _Run) -> None:
     """Wait for `task`, which is asked to stop; each further cancellation asks for more haste."""
     one.ask(STOP)
     while not task.done():
@@ -279,11 +279,11 @@ class _Run:
         self._asked = b""
         self._group: int | None = None
 
-    def ask(self, what: bytes) -> None:
+    def ask(self, command: bytes) -> None:
         """Stop or kill; kept for a supervisor that is not there yet."""
-        self._asked += what
+        self._asked += command
         if self._to_supervisor is not None:
-            self._to_supervisor.write(what)
+            self._to_supervisor.write(command)
 
     async def run(self, worker: Mapping[str, str]) -> Ending:
         began_s = self._clock.monotonic_s()

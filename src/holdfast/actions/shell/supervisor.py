@@ -149,27 +149,27 @@ class Supervisor:
         for descriptor, _ in self._poll.poll(max(0.0, duration_s) * 1000):
             self._on_message(descriptor, _read(descriptor, 64))
 
-    def _on_message(self, descriptor: int, said: bytes) -> None:
+    def _on_message(self, descriptor: int, message: bytes) -> None:
         if descriptor == self._woken:
-            asked = any(each in said for each in _ASKED_TO_END)
+            asked = any(each in message for each in _ASKED_TO_END)
             if asked and self._phase in ("running", "lingering"):
                 self._stop()
             return
-        if not said:
+        if not message:
             self._poll.unregister(self._control)
-        if not said or KILL in said:  # a worker that is gone leaves nothing behind
+        if not message or KILL in message:  # a worker that is gone leaves nothing behind
             if self._phase != "killing":
                 self._enter("killing", KILL_LIMIT_S)
-        elif STOP in said and self._phase in ("running", "lingering"):
+        elif STOP in message and self._phase in ("running", "lingering"):
             self._stop()
 
-    def _send(self, which: signal.Signals) -> None:
+    def _send(self, signal_: signal.Signals) -> None:
         """To everything below: to the script's group as one, so that one that forks all the time is hit whole."""
         found = _descendants()
         if any(group == self._script for group in found.values()):
-            _signal(os.killpg, self._script, which)
+            _signal(os.killpg, self._script, signal_)
         for pid in found:
-            _signal(os.kill, pid, which)
+            _signal(os.kill, pid, signal_)
 
 
 def _order(control: int) -> dict[str, Any] | None:
@@ -207,10 +207,10 @@ def _signals() -> int:
     return read
 
 
-def _make_groups(wanted: list[tuple[str, dict[str, str]]]) -> tuple[list[str], str]:
+def _make_groups(groups: list[tuple[str, dict[str, str]]]) -> tuple[list[str], str]:
     """The control groups in which the script is to be, with their limits; and why there is one less, if so."""
     made: list[str] = []
-    for parent, settings in wanted:
+    for parent, settings in groups:
         group = f"{parent}/holdfast-{os.getpid()}"
         try:
             os.mkdir(group)  # noqa: PTH102 - pathlib costs more than all of this
@@ -296,12 +296,12 @@ def _become(order: dict[str, Any], groups: list[str], control: int, supervisor: 
         os._exit(_NOT_STARTED)
 
 
-def _limit(which: int, soft: int, hard: int) -> None:
+def _limit(limit: int, soft: int, hard: int) -> None:
     """Set a limit, or leave the one that is there where it is lower already."""
-    _, most = resource.getrlimit(which)
+    _, most = resource.getrlimit(limit)
     if most != resource.RLIM_INFINITY:
         soft, hard = min(soft, most), min(hard, most)
-    resource.setrlimit(which, (soft, hard))
+    resource.setrlimit(limit, (soft, hard))
 
 
 def _say(control: int, report: str) -> None:
@@ -311,9 +311,9 @@ def _say(control: int, report: str) -> None:
         return  # the worker is gone, which is found out when it is listened to
 
 
-def _signal(how: Callable[[int, int], None], whom: int, which: signal.Signals) -> None:
+def _signal(send: Callable[[int, int], None], pid: int, signal_: signal.Signals) -> None:
     try:
-        how(whom, which)
+        send(pid, signal_)
     except (ProcessLookupError, PermissionError):
         return  # ended meanwhile; or of another account: then it is counted as a survivor
 

@@ -60,8 +60,8 @@ class _Jobs:
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
 
-    def job(self, named: Named) -> Job:
-        section: Section = named.value
+    def job(self, output: Named) -> Job:
+        section: Section = output.value
         reading, path = self._reading, section.path
         said = section.get("strategy")
         strategy = None if said is None else strategy_of(reading, said)
@@ -70,8 +70,8 @@ class _Jobs:
         labels = section.get("runs-on", ())
         resources = section.get("resources")
         return Job(
-            at=named.at,
-            id=named.name,
+            at=output.at,
+            id=output.name,
             name=section.get("name"),
             needs=tuple(_text(need) for need in section.get("needs", ())),
             condition=section.get("if", _ALWAYS),
@@ -193,11 +193,11 @@ def _limits(section: Section) -> Limits:
     return Limits(section.get("memory"), section.get("cpu-seconds"), section.get("file"), section.get("processes"))
 
 
-def _output(named: Named) -> Output:
-    if isinstance(named.value, Section):
-        value = named.value.get("value", Template(()))
-        return Output(named.at, named.name, value, named.value.get("storage", "local"))
-    return Output(named.at, named.name, named.value, "local")
+def _output(output: Named) -> Output:
+    if isinstance(output.value, Section):
+        value = output.value.get("value", Template(()))
+        return Output(output.at, output.name, value, output.value.get("storage", "local"))
+    return Output(output.at, output.name, output.value, "local")
 
 
 def _is_from_outside(value: Template, strategy: Strategy | None) -> bool:

@@ -25,7 +25,7 @@ def cycles(needs: Needs) -> list[list[str]]:
     return found[:MOST_CYCLES]
 
 
-def _cycles_from(start: str, needs: Needs, done: set[str]) -> Iterator[list[str]]:
+def _cycles_from(start: str, needs: Needs, visited: set[str]) -> Iterator[list[str]]:
     """Depth first, without recursion: a chain of needs may be as long as a file has jobs."""
     trail: list[str] = [start]
     on_trail = {start: 0}
@@ -34,12 +34,12 @@ def _cycles_from(start: str, needs: Needs, done: set[str]) -> Iterator[list[str]
         following = next(open_[-1], None)
         if following is None:
             left = trail.pop()
-            done.add(left)
+            visited.add(left)
             del on_trail[left]
             open_.pop()
         elif following in on_trail:
             yield [*trail[on_trail[following] :], following]
-        elif following not in done:
+        elif following not in visited:
             on_trail[following] = len(trail)
             trail.append(following)
             open_.append(iter(needs[following]))

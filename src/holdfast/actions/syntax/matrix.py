@@ -137,7 +137,7 @@ def _matches(entry: Combination, original: Combination) -> bool:
 
     An end that the combination lacks is null there; an empty mapping or list says nothing.
     """
-    return all(are_equal(_at(original, path), value) for path, value in _leaves(entry))
+    return all(are_equal(_item_at(original, path), value) for path, value in _leaves(entry))
 
 
 def _leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
@@ -151,7 +151,7 @@ def _leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tupl
         yield path, value
 
 
-def _at(value: Any, path: Sequence[str | int]) -> Any:
+def _item_at(value: Any, path: Sequence[str | int]) -> Any:
     for step in path:
         if isinstance(step, int):
             inside = isinstance(value, Sequence) and not isinstance(value, str) and step < len(value)

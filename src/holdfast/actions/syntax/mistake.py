@@ -72,15 +72,15 @@ class Mistakes:
         self.aliases: dict[str, tuple[str, Position]] = {}
         """By the path at which an alias stands for a value: its name, and its place."""
 
-    def add(self, at: Position, path: str, message: str, example: str | None = None, kind: str = "") -> None:
+    def add(self, position: Position, path: str, message: str, example: str | None = None, kind: str = "") -> None:
         """`kind` is the same for mistakes that are alike though their words differ.
 
         Raises TooManyMistakes behind the hundredth, so that a file of nothing else is not read to its end.
         """
         key = path.rpartition(".")[2].partition("[")[0]
         alike = self._found.setdefault(kind or f"{key}\0{message}\0{example}", {})
-        if at not in alike:
-            alike[at] = Mistake(at.line, at.column, path, message + self._by_alias(path), example)
+        if position not in alike:
+            alike[position] = Mistake(position.line, position.column, path, message + self._by_alias(path), example)
         if len(self._found) >= MOST_MISTAKES:
             raise TooManyMistakes
 
@@ -116,9 +116,9 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(known[:_MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def meant(found: str, known: Iterable[str]) -> str:
+def meant(word: str, candidates: Iterable[str]) -> str:
     """` Did you mean 'steps'?`, or nothing where no known name is near."""
-    names = {name.lower(): name for name in known}
+    names = {name.lower(): name for name in candidates}
     # Longer ones are no slip of the finger, and comparing them takes time.
-    near = difflib.get_close_matches(found.lower(), names, n=1, cutoff=0.6) if len(found) <= _LONGEST_QUOTE else []
+    near = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.6) if len(word) <= _LONGEST_QUOTE else []
     return f" Did you mean {names[near[0]]!r}?" if near else ""

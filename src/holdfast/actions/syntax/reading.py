@@ -94,50 +94,50 @@ class Reading:
         self.mistakes = mistakes
         self.uses: list[Use] = []
 
-    def wrong(self, at: Position, path: Path, message: str, example: str | None = None, kind: str = "") -> None:
-        self.mistakes.add(at, dotted(path), message, example, kind)
+    def wrong(self, position: Position, path: Path, message: str, example: str | None = None, kind: str = "") -> None:
+        self.mistakes.add(position, dotted(path), message, example, kind)
 
-    def read(self, wanted: Kind, node: Node, path: Path) -> Any:
+    def read(self, schema: Kind, node: Node, path: Path) -> Any:
         """Return the value as the table reads it; None if it is wrong, which is then reported."""
-        match wanted:
+        match schema:
             case Text():
-                return self._text(wanted, node, path)
+                return self._text(schema, node, path)
             case If():
-                return self._condition(wanted, node, path)
+                return self._condition(schema, node, path)
             case Number():
-                return self._number(wanted, node, path)
+                return self._number(schema, node, path)
             case Boolean():
-                return self._boolean(wanted, node, path)
+                return self._boolean(schema, node, path)
             case Choice():
-                return self._choice(wanted, node, path)
+                return self._choice(schema, node, path)
             case ListOf():
-                return self._list(wanted, node, path)
+                return self._list(schema, node, path)
             case MapOf():
-                return self._map(wanted, node, path)
+                return self._map(schema, node, path)
             case Object():
-                return self._object(wanted, node, path)
+                return self._object(schema, node, path)
             case Either():
-                return self.read(wanted.mapping if isinstance(node, Mapping) else wanted.scalar, node, path)
+                return self.read(schema.mapping if isinstance(node, Mapping) else schema.scalar, node, path)
             case Data():
-                return self._data(wanted, node, path)
+                return self._data(schema, node, path)
             case _ as never:
                 assert_never(never)
 
     # --- Single values --------------------------------------------------------------------------------------------
 
-    def _text(self, wanted: Text, node: Node, path: Path) -> Template | None:
+    def _text(self, schema: Text, node: Node, path: Path) -> Template | None:
         if not isinstance(node, Scalar):
-            self._other(node, path, wanted.words)
+            self._other(node, path, schema.words)
             return None
         text = to_text(node.value)
-        if not text.strip() and not wanted.may_be_empty:
-            self._other(node, path, wanted.words if wanted.pattern else f"{wanted.words} that is not empty")
+        if not text.strip() and not schema.may_be_empty:
+            self._other(node, path, schema.words if schema.pattern else f"{schema.words} that is not empty")
             return None
-        template = self._template(node, text, path, wanted.contexts)
-        if template is None or template.expressions or wanted.pattern is None:
+        template = self._template(node, text, path, schema.contexts)
+        if template is None or template.expressions or schema.pattern is None:
             return template
-        if not re.fullmatch(wanted.pattern, text):
-            self._other(node, path, wanted.words)
+        if not re.fullmatch(schema.pattern, text):
+            self._other(node, path, schema.words)
             return None
         return template
 
@@ -193,7 +193,7 @@ class Reading:
         if names.readings:
             self.uses.append(Use(names, node, path))
 
-    def _condition(self, wanted: If, node: Node, path: Path) -> Condition | None:
+    def _condition(self, schema: If, node: Node, path: Path) -> Condition | None:
         if not isinstance(node, Scalar):
             self._other(node, path, "a condition", "if: needs.build.result == 'success'")
             return None
@@ -214,44 +214,44 @@ class Reading:
                 f"if: {whole}",
             )
             return None
-        self._check_names(condition.names, node, path, wanted.contexts, status=True)
+        self._check_names(condition.names, node, path, schema.contexts, status=True)
         return condition
 
-    def _number(self, wanted: Number, node: Node, path: Path) -> int | float | str | Template | None:
-        words = _number_words(wanted)
+    def _number(self, schema: Number, node: Node, path: Path) -> int | float | str | Template | None:
+        words = _number_words(schema)
         if not isinstance(node, Scalar):
             self._other(node, path, words)
             return None
-        if wanted.contexts and "${{" in node.text:
-            return self._single(node, path, wanted.contexts)
-        if wanted.word is not None and node.text == wanted.word:
-            return wanted.word
+        if schema.contexts and "${{" in node.text:
+            return self._single(node, path, schema.contexts)
+        if schema.word is not None and node.text == schema.word:
+            return schema.word
         value = node.value
         if isinstance(value, bool) or not isinstance(value, int | float):
-            self._with_unit(wanted, node, path, words)
+            self._with_unit(schema, node, path, words)
             return None
         whole = isinstance(value, int) or (math.isfinite(value) and value == int(value))
-        inside = wanted.minimum < value if wanted.is_above else wanted.minimum <= value
-        if (wanted.is_whole and not whole) or not inside or not value <= wanted.maximum:
+        inside = schema.minimum < value if schema.is_above else schema.minimum <= value
+        if (schema.is_whole and not whole) or not inside or not value <= schema.maximum:
             self._other(node, path, words)
             return None
-        return int(value) if wanted.is_whole else value
+        return int(value) if schema.is_whole else value
 
-    def _with_unit(self, wanted: Number, node: Scalar, path: Path, words: str) -> None:
+    def _with_unit(self, schema: Number, node: Scalar, path: Path, words: str) -> None:
         """`2000m`, `8GB`, `10m`: what its writer meant is plain."""
         found = _UNIT.match(node.text)
-        factor = dict(wanted.units).get(found[2].lower()) if found else None
+        factor = dict(schema.units).get(found[2].lower()) if found else None
         if found is None or factor is None:
             self._other(node, path, words)
         else:
             self._other(node, path, f"{words}, without a unit", f"{path[-1]}: {int(found[1]) * factor}")
 
-    def _boolean(self, wanted: Boolean, node: Node, path: Path) -> bool | Template | None:
+    def _boolean(self, schema: Boolean, node: Node, path: Path) -> bool | Template | None:
         if isinstance(node, Scalar) and isinstance(node.value, bool):
             return node.value
-        if isinstance(node, Scalar) and wanted.contexts and "${{" in node.text:
-            return self._single(node, path, wanted.contexts)
-        self._other(node, path, f"true or false{', or an expression' if wanted.contexts else ''}")
+        if isinstance(node, Scalar) and schema.contexts and "${{" in node.text:
+            return self._single(node, path, schema.contexts)
+        self._other(node, path, f"true or false{', or an expression' if schema.contexts else ''}")
         return None
 
     def _single(self, node: Scalar, path: Path, contexts: tuple[str, ...]) -> Template | None:
@@ -261,111 +261,111 @@ class Reading:
             return None
         return template
 
-    def _choice(self, wanted: Choice, node: Node, path: Path) -> str | None:
-        words = " or ".join(f"'{word}'" for word in wanted.words)
+    def _choice(self, schema: Choice, node: Node, path: Path) -> str | None:
+        words = " or ".join(f"'{word}'" for word in schema.words)
         if not isinstance(node, Scalar):
             self._other(node, path, words)
             return None
-        if node.text not in wanted.words:
-            self._other(node, path, f"{words}{'.' if (near := meant(node.text, wanted.words)) else ''}{near.rstrip('.')}")
+        if node.text not in schema.words:
+            self._other(node, path, f"{words}{'.' if (near := meant(node.text, schema.words)) else ''}{near.rstrip('.')}")
             return None
         return node.text
 
     # --- Collections ----------------------------------------------------------------------------------------------
 
-    def _list(self, wanted: ListOf, node: Node, path: Path) -> tuple[Any, ...] | None:
-        if wanted.takes_one and isinstance(node, Scalar):
-            one = self.read(wanted.item, node, path)
+    def _list(self, schema: ListOf, node: Node, path: Path) -> tuple[Any, ...] | None:
+        if schema.takes_one and isinstance(node, Scalar):
+            one = self.read(schema.item, node, path)
             return None if one is None else (one,)
-        if isinstance(node, Mapping) and wanted.no_mapping:
-            self.wrong(node.at, path, f"a mapping is not supported here: {wanted.no_mapping}.")
+        if isinstance(node, Mapping) and schema.no_mapping:
+            self.wrong(node.at, path, f"a mapping is not supported here: {schema.no_mapping}.")
             return None
         if not isinstance(node, Sequence):
-            self._other(node, path, "a list" if not wanted.takes_one else "a text or a list of texts")
+            self._other(node, path, "a list" if not schema.takes_one else "a text or a list of texts")
             return None
         if not node.items:
             self._other(node, path, "a list that is not empty")
             return None
-        if len(node.items) > wanted.most:
-            self.wrong(node.at, path, f"the list has {len(node.items):,} entries; {wanted.most:,} are allowed.")
-        found = (self.read(wanted.item, item, (*path, number)) for number, item in enumerate(node.items[: wanted.most]))
+        if len(node.items) > schema.most:
+            self.wrong(node.at, path, f"the list has {len(node.items):,} entries; {schema.most:,} are allowed.")
+        found = (self.read(schema.item, item, (*path, number)) for number, item in enumerate(node.items[: schema.most]))
         return tuple(item for item in found if item is not None)
 
-    def _map(self, wanted: MapOf, node: Node, path: Path) -> tuple[Named, ...] | None:
+    def _map(self, schema: MapOf, node: Node, path: Path) -> tuple[Named, ...] | None:
         if not isinstance(node, Mapping):
-            self._other(node, path, f"a mapping of names, each with {_short(wanted.value)}", wanted.example)
+            self._other(node, path, f"a mapping of names, each with {_short(schema.value)}", schema.example)
             return None
         if not node.entries:
-            self._other(node, path, "a mapping that is not empty", wanted.example)
+            self._other(node, path, "a mapping that is not empty", schema.example)
             return None
-        if len(node.entries) > wanted.most:
+        if len(node.entries) > schema.most:
             self.wrong(
                 node.at,
                 path,
-                f"there are {len(node.entries):,} entries; {wanted.most:,} are allowed. Use a matrix for what is"
+                f"there are {len(node.entries):,} entries; {schema.most:,} are allowed. Use a matrix for what is"
                 " alike, or several workflows.",
             )
         found = []
-        for entry in node.entries[: wanted.most]:
+        for entry in node.entries[: schema.most]:
             inner = (*path, entry.key)
-            if not re.fullmatch(wanted.pattern, entry.key):
+            if not re.fullmatch(schema.pattern, entry.key):
                 near = re.sub(r"[^A-Za-z0-9_]", "_", entry.key)[:100]
                 near = near if re.match(r"[A-Za-z_]", near) else f"_{near}"
                 self.wrong(
                     entry.at,
                     inner,
-                    f"{quoted(entry.key)} cannot be the name of {wanted.what}; such a name {wanted.words}.",
-                    f"{near}:" if re.fullmatch(wanted.pattern, near) else None,
+                    f"{quoted(entry.key)} cannot be the name of {schema.what}; such a name {schema.words}.",
+                    f"{near}:" if re.fullmatch(schema.pattern, near) else None,
                 )
-            value = self.read(wanted.value, entry.value, inner)
+            value = self.read(schema.value, entry.value, inner)
             if value is not None:
                 found.append(Named(entry.key, entry.at, value))
         return tuple(found)
 
-    def _object(self, wanted: Object, node: Node, path: Path) -> Section | None:
+    def _object(self, schema: Object, node: Node, path: Path) -> Section | None:
         if not isinstance(node, Mapping):
-            self._other(node, path, f"{wanted.what}: a mapping with {listed(each.key for each in wanted.fields)}")
+            self._other(node, path, f"{schema.what}: a mapping with {listed(each.key for each in schema.fields)}")
             return None
         values: dict[str, Any] = {}
-        known = {each.key: each for each in wanted.fields}
+        known = {each.key: each for each in schema.fields}
         present = {entry.key for entry in node.entries}
         # A step with 'uses' lacks 'run', and has 'with', because its writer knows GitHub: one thing to mend, not three.
-        refused = present & set(wanted.refused) & {USES}
+        refused = present & set(schema.refused) & {USES}
         for entry in node.entries:
             if entry.key in known:
                 values[entry.key] = self.read(known[entry.key].kind, entry.value, (*path, entry.key))
             elif not (refused and entry.key in BESIDE_USES):
-                self._unknown(wanted, entry, (*path, entry.key))
-        for each in wanted.fields:
+                self._unknown(schema, entry, (*path, entry.key))
+        for each in schema.fields:
             if each.is_required and each.key not in present and not refused:
-                self._missing(wanted, each, node, path)
+                self._missing(schema, each, node, path)
         return Section(node, path, values)
 
-    def _unknown(self, wanted: Object, entry: Entry, path: Path) -> None:
-        known = [each.key for each in wanted.fields]
-        why = wanted.refused.get(entry.key)
+    def _unknown(self, schema: Object, entry: Entry, path: Path) -> None:
+        known = [each.key for each in schema.fields]
+        why = schema.refused.get(entry.key)
         if why is not None:
             self.wrong(entry.at, path, f"{entry.key!r} is not supported: {why}.")
-        elif entry.key.lower() == "true" and "on" in wanted.refused:
-            self.wrong(entry.at, path, f"'on' is not supported: {wanted.refused['on']}.")
+        elif entry.key.lower() == "true" and "on" in schema.refused:
+            self.wrong(entry.at, path, f"'on' is not supported: {schema.refused['on']}.")
         else:
             self.wrong(
                 entry.at,
                 path,
-                f"{quoted(entry.key)} is no key of {wanted.what}.{meant(entry.key, known)} It has {listed(known)}.",
+                f"{quoted(entry.key)} is no key of {schema.what}.{meant(entry.key, known)} It has {listed(known)}.",
             )
 
-    def _missing(self, wanted: Object, each: Field, node: Mapping, path: Path) -> None:
-        self.wrong(node.at, path, f"{wanted.what} needs {each.key!r}.", each.example)
+    def _missing(self, schema: Object, each: Field, node: Mapping, path: Path) -> None:
+        self.wrong(node.at, path, f"{schema.what} needs {each.key!r}.", each.example)
 
-    def _data(self, wanted: Data, node: Node, path: Path) -> Any:
+    def _data(self, schema: Data, node: Node, path: Path) -> Any:
         """JSON data, with a template in the place of each text that has an expression in it."""
         if isinstance(node, Mapping):
-            return {entry.key: self._data(wanted, entry.value, (*path, entry.key)) for entry in node.entries}
+            return {entry.key: self._data(schema, entry.value, (*path, entry.key)) for entry in node.entries}
         if isinstance(node, Sequence):
-            return [self._data(wanted, item, (*path, number)) for number, item in enumerate(node.items)]
+            return [self._data(schema, item, (*path, number)) for number, item in enumerate(node.items)]
         if "${{" in node.text:
-            return self._template(node, node.text, path, wanted.contexts)
+            return self._template(node, node.text, path, schema.contexts)
         if isinstance(node.value, float) and not math.isfinite(node.value):
             return Template.parse(f"${{{{ {to_text(node.value)} }}}}")  # JSON has no such number; expressions have
         return node.value
@@ -379,17 +379,17 @@ class Reading:
         self.wrong(node.at, path, f"found {found}; allowed is {words}.", example or None)
 
 
-def _number_words(wanted: Number) -> str:
-    bounds = f"above {wanted.minimum:,} up" if wanted.is_above else f"from {wanted.minimum:,}"
-    word = f" or {wanted.word!r}" if wanted.word is not None else ""
-    expression = f"{word} or an expression" if wanted.contexts else word
-    return f"a {'whole ' if wanted.is_whole else ''}number {bounds} to {wanted.maximum:,}{expression}"
+def _number_words(schema: Number) -> str:
+    bounds = f"above {schema.minimum:,} up" if schema.is_above else f"from {schema.minimum:,}"
+    word = f" or {schema.word!r}" if schema.word is not None else ""
+    expression = f"{word} or an expression" if schema.contexts else word
+    return f"a {'whole ' if schema.is_whole else ''}number {bounds} to {schema.maximum:,}{expression}"
 
 
-def _short(wanted: Kind) -> str:
-    match wanted:
+def _short(schema: Kind) -> str:
+    match schema:
         case Object():
-            return f"{listed(each.key for each in wanted.fields)}"
+            return f"{listed(each.key for each in schema.fields)}"
         case Number():
             return "a number"
         case _:

@@ -52,69 +52,69 @@ def check(reading: Reading, jobs: Jobs) -> None:
 _Problem = tuple[str, str | None] | None
 
 
-def _problem(read: Read, path: Path, known: Jobs) -> _Problem:
-    job = known.jobs.get(str(path[1]).lower()) if path[0] == "jobs" and len(path) > 1 else None
+def _problem(read: Read, path: Path, jobs: Jobs) -> _Problem:
+    job = jobs.jobs.get(str(path[1]).lower()) if path[0] == "jobs" and len(path) > 1 else None
     # A key that is only known when it runs may be any, and what follows it is a key of nobody knows what.
     keys = [key for key in itertools.takewhile(lambda key: key is not None, read.keys) if key is not None]
     if job is None or not keys:
         return None
     match read.context.lower():
         case "needs":
-            return _of_need(job, keys, known)
+            return _of_need(job, keys, jobs)
         case "jobs":
-            return _of_job(job, keys, known)
+            return _of_job(job, keys, jobs)
         case "steps":
-            return None if known.is_vague(job, "steps") else _of_step(job, keys, path)
+            return None if jobs.is_vague(job, "steps") else _of_step(job, keys, path)
         case "matrix":
-            return None if known.is_vague(job, "strategy") else _of_matrix(job, keys[0])
+            return None if jobs.is_vague(job, "strategy") else _of_matrix(job, keys[0])
         case "strategy":
             return _one_of("strategy", keys[0], _OF_STRATEGY)
         case "left":
             return _one_of("left", keys[0], LimitsLeft.__struct_fields__)
         case "job":
-            return None if known.is_vague(job, keys[0].lower()) else _one_of("job", keys[0], _STATUS)
+            return None if jobs.is_vague(job, keys[0].lower()) else _one_of("job", keys[0], _STATUS)
         case _:
             return None
 
 
-def _of_need(job: Job, keys: list[str], known: Jobs) -> _Problem:
+def _of_need(job: Job, keys: list[str], jobs: Jobs) -> _Problem:
     """`needs` knows what the job needs itself."""
     if keys[0].lower() in {need.lower() for need in job.needs}:
-        return _of_result(f"needs.{keys[0]}", known, keys)
-    return _not_before(job, keys[0], known, "this job does not need {}")
+        return _of_result(f"needs.{keys[0]}", jobs, keys)
+    return _not_before(job, keys[0], jobs, "this job does not need {}")
 
 
-def _of_job(job: Job, keys: list[str], known: Jobs) -> _Problem:
+def _of_job(job: Job, keys: list[str], jobs: Jobs) -> _Problem:
     """`jobs` knows everything that comes before, however far."""
-    if keys[0].lower() in known.before.get(job.id.lower(), frozenset()) - {job.id.lower()}:
-        return _of_result(f"jobs.{keys[0]}", known, keys)
-    return _not_before(job, keys[0], known, "{} does not come before this job")
+    if keys[0].lower() in jobs.before.get(job.id.lower(), frozenset()) - {job.id.lower()}:
+        return _of_result(f"jobs.{keys[0]}", jobs, keys)
+    return _not_before(job, keys[0], jobs, "{} does not come before this job")
 
 
-def _not_before(job: Job, name: str, known: Jobs, why: str) -> _Problem:
-    other = known.jobs.get(name.lower())
-    if name.lower() in known.unread:
+def _not_before(job: Job, name: str, jobs: Jobs, reason: str) -> _Problem:
+    other = jobs.jobs.get(name.lower())
+    if name.lower() in jobs.unread:
         return None
     if other is None:
-        ids = [each.id for each in known.jobs.values()]
+        ids = [each.id for each in jobs.jobs.values()]
         return f"there is no job {quoted(name)}.{meant(name, ids)} There is {_names(ids)}.", None
     if other.id == job.id:
         return "a job cannot read its own outputs or result; within a job, steps.ID.outputs.NAME is read.", None
     return (
-        f"{why.format(repr(other.id))}, so nothing of it is known here. Add it to 'needs'.",
+        f"{reason.format(repr(other.id))}, so nothing of it is known here. Add it to 'needs'.",
         f"needs: [{', '.join((*job.needs, other.id))}]",
     )
 
 
-def _of_result(owner: str, known: Jobs, named: list[str]) -> _Problem:
-    job, keys = known.jobs.get(named[0].lower()), named[1:]
+def _of_result(owner: str, jobs: Jobs, parts: list[str]) -> _Problem:
+    job, keys = jobs.jobs.get(parts[0].lower()), parts[1:]
     if not keys or job is None:
         return None
     if keys[0].lower() not in _OF_JOB:
         example = f"{owner}.outputs.{keys[0]}" if any(each.name.lower() == keys[0].lower() for each in job.outputs) else None
         return _one_of(owner, keys[0], _OF_JOB, example)
     names = [output.name for output in job.outputs]
-    is_known = keys[0].lower() == "outputs" and len(keys) > 1 and not known.is_vague(job, "outputs")
+    is_known = keys[0].lower() == "outputs" and len(keys) > 1 and not jobs.is_vague(job, "outputs")
     if is_known and keys[1].lower() not in {name.lower() for name in names}:
         found = f"the job {job.id!r} has no output {quoted(keys[1])}.{meant(keys[1], names)}"
         if names:
@@ -149,10 +149,10 @@ def _of_matrix(job: Job, key: str) -> _Problem:
     return f"the matrix has no key {quoted(key)}.{meant(key, known)} It has {_names(sorted(known))}.", None
 
 
-def _one_of(owner: str, key: str, known: tuple[str, ...], example: str | None = None) -> _Problem:
-    if key.lower() in known:
+def _one_of(owner: str, key: str, names: tuple[str, ...], example: str | None = None) -> _Problem:
+    if key.lower() in names:
         return None
-    return f"{owner} has no {quoted(key)}.{meant(key, known)} It has {_names(known)}.", example
+    return f"{owner} has no {quoted(key)}.{meant(key, names)} It has {_names(names)}.", example
 
 
 def _names(names: tuple[str, ...] | list[str]) -> str:

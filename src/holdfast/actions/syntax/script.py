@@ -50,7 +50,7 @@ def script_of(reading: Reading, template: Template, node: Scalar, path: Path, sh
     return Script(bound.text, tuple(Binding(f"{PREFIX}{n}", each) for n, each in enumerate(expressions, 1)))
 
 
-def _refuse(reading: Reading, node: Scalar, path: Path, expression: Expression, where: str, safe: str | None) -> None:
+def _refuse(reading: Reading, node: Scalar, path: Path, expression: Expression, place: str, safe: str | None) -> None:
     text = " ".join(expression.text.split())
     shown = text if len(text) <= 80 else f"{text[:80]}…"
     own = environment_variable(expression)
@@ -61,10 +61,10 @@ def _refuse(reading: Reading, node: Scalar, path: Path, expression: Expression, 
     reading.wrong(
         reading.source.place(node, expression.offset - len("${{")),
         path,
-        f"${{{{ {shown} }}}} stands {where}. A value is never pasted into a script, because it could become code; it is"
+        f"${{{{ {shown} }}}} stands {place}. A value is never pasted into a script, because it could become code; it is"
         f" handed over in a variable of the environment. {remedy}{':' if safe is not None else '.'}",
         safe,
-        kind=f"run {where}",
+        kind=f"run {place}",
     )
 
 

@@ -196,9 +196,11 @@ class _Builder:
         if isinstance(event, events.DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:
-                self._give_up(_at(event), "a second document begins here; a file holds one workflow. Remove the '---'.")
+                self._give_up(
+                    _position_of(event), "a second document begins here; a file holds one workflow. Remove the '---'."
+                )
         elif isinstance(event, events.AliasEvent):
-            self._alias(str(event.anchor), _at(event))
+            self._alias(str(event.anchor), _position_of(event))
         elif isinstance(event, events.ScalarEvent):
             self._tag(event)
             self._put(_scalar(event), event.anchor)
@@ -208,38 +210,38 @@ class _Builder:
         elif isinstance(event, events.CollectionEndEvent):
             self._end()
 
-    def _alias(self, name: str, at: Position) -> None:
+    def _alias(self, name: str, position: Position) -> None:
         """Put the value that is named in the place of its alias. It is counted first, so that nothing grows."""
         known = self._anchors.get(name)
         if known is None:
             inside = any(each.anchor == name for each in self._open)
             why = "it stands inside the value that it names" if inside else "no value before it has that name"
-            self._give_up(at, f"write out what {quoted(f'*{name}')} is to stand for, because {why}.")
+            self._give_up(position, f"write out what {quoted(f'*{name}')} is to stand for, because {why}.")
             return
         self._values += known.values
         self._characters += known.characters
         if self._values > MOST_VALUES or self._characters > MOST_BYTES:
             self._give_up(
-                at,
+                position,
                 f"use fewer aliases: with {quoted(f'*{name}')} written out the file has more than {MOST_VALUES:,} keys"
                 f" and values, or {MOST_BYTES:,} characters.",
             )
         if len(self._open) + known.depth > MOST_DEPTH:
             self._open = []
             self._give_up(
-                at,
+                position,
                 f"with {quoted(f'*{name}')} written out this is nested more than {MOST_DEPTH} levels deep; use fewer levels.",
             )
-        self._mistakes.aliases[self._path()] = (name, at)
+        self._mistakes.aliases[self._path()] = (name, position)
         inner = self._open[-1] if self._open else None
         if inner is not None and inner.items is None and inner.key is None and isinstance(known.node, Scalar):
-            self._key(inner, msgspec.structs.replace(known.node, at=at))
+            self._key(inner, msgspec.structs.replace(known.node, at=position))
         else:
             self._attach(known.node, known.depth)
 
-    def _name(self, anchor: object, known: _Anchored) -> None:
+    def _name(self, anchor: object, scope: _Anchored) -> None:
         if anchor is not None:
-            self._anchors[str(anchor)] = known
+            self._anchors[str(anchor)] = scope
 
     def _tag(self, event: events.NodeEvent) -> None:
         tag = str(getattr(event, "ctag", None) or getattr(event, "tag", None) or "")
@@ -247,36 +249,36 @@ class _Builder:
             return
         told = f"{quoted(tag)} is a YAML tag, which is not allowed."
         if not tag.startswith("!"):
-            self._mistakes.add(_at(event), self._path(), f"{told} Remove it; texts are written in quotes.")
+            self._mistakes.add(_position_of(event), self._path(), f"{told} Remove it; texts are written in quotes.")
             return
         # What follows is an anchor to the parser if it begins with '&', and its place that of the whole.
         end = event.end_mark.index
         begin = self._text.rfind(tag, 0, end)
         whole = " ".join(self._text[begin:end].split()) if begin >= 0 else tag
         self._mistakes.add(
-            self._source.position(begin) if begin >= 0 else _at(event),
+            self._source.position(begin) if begin >= 0 else _position_of(event),
             self._path(),
             f"{told} An expression that begins with '!' stands in ${{{{ }}}} or in quotes.",
             self._as_expression(whole),
         )
 
-    def _as_expression(self, whole: str) -> str | None:
+    def _as_expression(self, text: str) -> str | None:
         """`if: ${{ !cancelled() }}`, where that is short."""
         key = self._open[-1].key if self._open else None
-        if len(whole) >= _LONGEST_TAG:
+        if len(text) >= _LONGEST_TAG:
             return None
-        return f"{key[0]}: ${{{{ {whole} }}}}" if key is not None else f"${{{{ {whole} }}}}"
+        return f"{key[0]}: ${{{{ {text} }}}}" if key is not None else f"${{{{ {text} }}}}"
 
     def _begin(self, event: events.CollectionStartEvent) -> None:
         if len(self._open) >= MOST_DEPTH:
             self._open = []  # its path would be as deep
-            self._give_up(_at(event), f"this is nested more than {MOST_DEPTH} levels deep; use fewer levels.")
+            self._give_up(_position_of(event), f"this is nested more than {MOST_DEPTH} levels deep; use fewer levels.")
         self._count(event)
         mapping = isinstance(event, events.MappingStartEvent)
         anchor = None if event.anchor is None else str(event.anchor)
         self._open.append(
             _Open(
-                _at(event),
+                _position_of(event),
                 None if mapping else [],
                 {},
                 path=self._path(),
@@ -344,10 +346,10 @@ class _Builder:
                     f"the key {quoted(key)} stands twice, first in line {first.at.line}; remove one or give it another name.",
                 )
 
-    def _count(self, what: Scalar | events.Event) -> None:
+    def _count(self, node: Scalar | events.Event) -> None:
         self._values += 1
         if self._values > MOST_VALUES:
-            at = what.at if isinstance(what, Scalar) else _at(what)
+            at = node.at if isinstance(node, Scalar) else _position_of(node)
             self._give_up(
                 at,
                 f"the file has more than {MOST_VALUES:,} keys and values. Split it into several workflows, or use a"
@@ -362,8 +364,8 @@ class _Builder:
             return f"{inner.path}[{len(inner.items)}]"
         return below(inner.path, inner.key[0]) if inner.key is not None else inner.path
 
-    def _give_up(self, at: Position, message: str) -> None:
-        self._mistakes.add(at, self._path(), message)
+    def _give_up(self, position: Position, message: str) -> None:
+        self._mistakes.add(position, self._path(), message)
         raise _GaveUp
 
 
@@ -413,8 +415,8 @@ class _Scanner(Scanner):
     def scan_directive(self) -> Any:
         return self._refuse("a directive, which is not allowed; remove the line that begins with '%'")
 
-    def _refuse(self, what: str) -> NoReturn:
-        raise ScannerError(None, None, f"found {what}", self.reader.get_mark())
+    def _refuse(self, problem: str) -> NoReturn:
+        raise ScannerError(None, None, f"found {problem}", self.reader.get_mark())
 
 
 def _events(text: str) -> Iterator[events.Event]:
@@ -423,14 +425,14 @@ def _events(text: str) -> Iterator[events.Event]:
     yield from parser.parse(text)
 
 
-def _at(event: events.Event) -> Position:
+def _position_of(event: events.Event) -> Position:
     return Position(event.start_mark.line + 1, event.start_mark.column + 1)
 
 
 def _scalar(event: events.ScalarEvent) -> Scalar:
     plain = event.style is None or event.style == ""
-    value = _resolved(event.value) if plain else event.value
-    return Scalar(_at(event), event.value, value, (event.start_mark.index, event.end_mark.index))
+    value = _resolve_scalar(event.value) if plain else event.value
+    return Scalar(_position_of(event), event.value, value, (event.start_mark.index, event.end_mark.index))
 
 
 _NULL: Final = {"", "~", "null", "Null", "NULL"}
@@ -441,7 +443,7 @@ _INFINITE: Final = re.compile(r"([-+]?)\.(inf|Inf|INF)\Z")
 _NO_NUMBER: Final = {".nan", ".NaN", ".NAN"}
 
 
-def _resolved(text: str) -> Plain:
+def _resolve_scalar(text: str) -> Plain:
     """The core schema of YAML 1.2: `on`, `yes` and `no` are texts, `010` is ten."""
     if text in _NULL:
         return None

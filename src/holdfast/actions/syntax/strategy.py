@@ -43,7 +43,7 @@ def _combinations(reading: Reading, node: Node, tree: Any, path: Path) -> tuple[
         found = matrix.expand(tree)
     except matrix.MatrixError as problem:
         parts = _parts(problem.path)
-        reading.wrong(_at(node, parts), (*path, *parts), problem.message)
+        reading.wrong(_position_of(node, parts), (*path, *parts), problem.message)
         return None
     if not found:
         reading.wrong(node.at, path, "'exclude' leaves no combination, so the job would never run.")
@@ -91,7 +91,7 @@ def _check_keys(reading: Reading, node: Node, path: Path) -> None:
             _check_keys(reading, entry.value, (*path, entry.key))
 
 
-def _at(node: Node, parts: list[str | int]) -> Position:
+def _position_of(node: Node, parts: list[str | int]) -> Position:
     """Return the position of a path like `exclude[0].os` below a node: the last key, or the last entry of a list."""
     at = node.at
     for part in parts:

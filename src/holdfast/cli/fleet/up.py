@@ -97,7 +97,7 @@ def _postgres(place: Path | None) -> PostgresServer:
     if not _is_free(port):
         port = free_port()
     said.write_text(f"{port}\n")
-    return PostgresServer(kept=place / _DATABASE, port=port)
+    return PostgresServer(archive=place / _DATABASE, port=port)
 
 
 _PORT: Final = "port"

@@ -62,7 +62,7 @@ def export(
     if whole and redact:
         raise UsageError("Pass only one of --redact and --whole. Nothing was written.")
     if server(store) is None:  # a server has settings of its own
-        expect_permitted(settings.load(), whole=whole)
+        expect_permitted(settings.load(), is_whole=whole)
     many = Many(Asked(tenant, workflow, status, None, since, until), limit, yes=True, dry_run=False)
     bulk.expect_one_or_all(run, every, many)
     return asyncio.run(_export(run, many, None if whole else redact or [], file, as_json, store))

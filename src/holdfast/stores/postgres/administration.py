@@ -109,18 +109,18 @@ class PostgresAdministration:
         todo = tuple(f"{each.version:04d}_{each.name}" for part in PARTS for each in pending(now, part))
         shown = f"{address.shown} (schema {address.schema})"
         found = StoreStanding(shown, now.before if now is not None else 0, LATEST, todo, now_ms)
-        return await self._filled(found) if _is_readable(now) else found
+        return await self._with_sizes(found) if _is_readable(now) else found
 
-    async def _filled(self, found: StoreStanding) -> StoreStanding:
+    async def _with_sizes(self, status: StoreStanding) -> StoreStanding:
         sessions = await self._db.fetch(self._sql["living_sessions"], _MOST_SESSIONS)
         ((blobs, blob_bytes),) = await self._db.fetch(self._sql["blobs_kept"])
         oldest = await self._db.fetch(self._sql["runs"] + " where ended_at_ms is null order by runs.run limit 1")
         return StoreStanding(
-            found.store,
-            found.version,
-            found.known,
-            found.pending,
-            found.now_ms,
+            status.store,
+            status.version,
+            status.known,
+            status.pending,
+            status.now_ms,
             tuple(await self._months()),
             tuple(SessionStanding(*row) for row in sessions),
             blobs,

@@ -110,7 +110,7 @@ async def write(db: Connection, sql: dict[str, str], process: Any, entries: Sequ
     could be refused for a limit has one; without, the caller moves them."""
     row = await db.fetchrow(
         sql["append"],
-        *_given(entries, entries if charging else ()),
+        *_rows_of(entries, entries if charging else ()),
         process,
         *_columns((astuple(new.key) for new in entries if new.key is not None), _KEY_COLUMNS),
         *_columns(((new.run, each.scope, each.wanted) for new in entries for each in new.changes.waiters), _WAITER_COLUMNS),
@@ -120,12 +120,12 @@ async def write(db: Connection, sql: dict[str, str], process: Any, entries: Sequ
 
 async def write_one(db: Connection, sql: dict[str, str], process: Any, new: Entry) -> tuple[int, bool]:
     """Write a simple append that is the only one of its flush; the time, and whether it was written."""
-    (run,), *others = _given([new], [new])
+    (run,), *others = _rows_of([new], [new])
     row = await db.fetchrow(sql["append_one"], run, *others, process)
     return row["now_ms"], row["is_written"]
 
 
-def _given(entries: Sequence[Entry], charged: Sequence[Entry]) -> tuple[list[Row], list[Row], list[Row], list[str]]:
+def _rows_of(entries: Sequence[Entry], charged: Sequence[Entry]) -> tuple[list[Row], list[Row], list[Row], list[str]]:
     """Rows of runs, of events and of what moves the books of the `charged`; and of these the families of which one could be
     refused, if it has a limit."""
     postings = [(new.run, each) for new in charged for each in new.changes.postings]
@@ -163,7 +163,7 @@ async def write_ledger(db: Connection, sql: dict[str, str], entries: Sequence[En
 
 
 async def fates_of(
-    db: Connection, sql: dict[str, str], left: Sequence[Entry], refused: Mapping[RunId, HoldfastError] = _NOBODY
+    db: Connection, sql: dict[str, str], entries: Sequence[Entry], refused: Mapping[RunId, HoldfastError] = _NOBODY
 ) -> dict[RunId, HoldfastError | None]:
     """Return the fates of the appends that were not written. None means that the append is there already. Otherwise the error
     names the conflict or, if there is none, is the one for which the append was `refused`.
@@ -171,13 +171,13 @@ async def fates_of(
     Call it inside a transaction that locks their runs. Then its commit is acknowledged only when everything that it saw is as
     durable as itself. Without that, a failover could still undo what it saw.
     """
-    await db.execute(sql["lock_runs"], [new.run for new in left])
-    await _put(db, sql["lock_keys"], [(new.key.tenant, new.key.key) for new in left if new.key is not None])
+    await db.execute(sql["lock_runs"], [new.run for new in entries])
+    await _put(db, sql["lock_keys"], [(new.key.tenant, new.key.key) for new in entries if new.key is not None])
     rows = await db.fetch(
-        sql["standings"], *_columns(((new.run, new.expected, new.changes.run.tenant, _key(new)) for new in left), 4)
+        sql["standings"], *_columns(((new.run, new.expected, new.changes.run.tenant, _key(new)) for new in entries), 4)
     )
     found = {row["run"]: row for row in rows}
-    return {new.run: _fate(new, found[new.run], refused.get(new.run)) for new in left}
+    return {new.run: _fate(new, found[new.run], refused.get(new.run)) for new in entries}
 
 
 def _fate(new: Entry, row: Any, refused: HoldfastError | None) -> HoldfastError | None:
@@ -212,9 +212,9 @@ def _columns(rows: Iterable[Row], width: int) -> Sequence[Sequence[Any]]:
     return list(zip(*rows, strict=True)) or [()] * width
 
 
-async def write_children(db: Connection, sql: dict[str, str], written: Sequence[Entry]) -> None:
+async def write_children(db: Connection, sql: dict[str, str], entries: Sequence[Entry]) -> None:
     """The links to children, as the appends that were written move them."""
-    changes = [change for new in written for change in new.changes.children]
+    changes = [change for new in entries for change in new.changes.children]
     if not changes:
         return
     moved = {each.child: (each.child, each.state, each.at_ms) for each in changes if isinstance(each, ChildChange)}

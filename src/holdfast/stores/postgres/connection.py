@@ -82,66 +82,66 @@ def explain(problem: BaseException, address: Address) -> StoreError:
         return problem
     where = f"the PostgreSQL store at {address.shown}"
     said = str(problem) or type(problem).__name__
-    return _to_be_mended(problem, where, said, address) or _of_the_moment(problem, where, said)
+    return _is_mendable(problem, where, said, address) or _is_temporary(problem, where, said)
 
 
-def _to_be_mended(problem: BaseException, where: str, said: str, address: Address) -> StoreError | None:
+def _is_mendable(problem: BaseException, location: str, message: str, address: Address) -> StoreError | None:
     """Return the error for a problem that lasts until its cause is changed; None for all others."""
     match problem:
         case pg.InvalidPasswordError() | pg.InvalidAuthorizationSpecificationError():
-            return StoreUnreadable(f"{where} refuses the user: {said}. Check the name and password in the store's URL.")
+            return StoreUnreadable(f"{location} refuses the user: {message}. Check the name and password in the store's URL.")
         case pg.InvalidCatalogNameError():
-            return StoreUnreadable(f"{where}: {said}. Create the database first (createdb), or name another.")
+            return StoreUnreadable(f"{location}: {message}. Create the database first (createdb), or name another.")
         case pg.InsufficientPrivilegeError():
             return StoreUnreadable(
-                f"{where}: {said}. The user needs rights on the schema {address.schema}; for its tables to be made, the"
+                f"{location}: {message}. The user needs rights on the schema {address.schema}; for its tables to be made, the"
                 " right to create them (or let another user run `holdfast store migrate`)."
             )
         case pg.UndefinedTableError() | pg.UndefinedColumnError() | pg.UndefinedFunctionError():
-            return StoreUnreadable(f"{where}: {said}. Its tables are not this version's: run `holdfast store migrate`.")
+            return StoreUnreadable(f"{location}: {message}. Its tables are not this version's: run `holdfast store migrate`.")
         case pg.ReadOnlySQLTransactionError() | pg.TargetServerAttributeNotMatched():
             return StoreUnreadable(
-                f"{where} takes no writes: the server that was reached is a standby, or its database is read-only. Nothing"
+                f"{location} takes no writes: the server that was reached is a standby, or its database is read-only. Nothing"
                 " was written. After a failover the store's URL must lead to the new primary; it may name all servers."
             )
         case _ if isinstance(problem, POISON):
-            return Unstorable(f"This cannot be stored: {said}. Nothing of it was written.")  # callers see it: no address
+            return Unstorable(f"This cannot be stored: {message}. Nothing of it was written.")  # callers see it: no address
         case _:
             return None
 
 
-def _of_the_moment(problem: BaseException, where: str, said: str) -> StoreError:
+def _is_temporary(problem: BaseException, location: str, message: str) -> StoreError:
     """Return the error for a problem that may be over at the next try."""
     match problem:
         case pg.DiskFullError():
-            return StoreFull(f"{where} has no room left on its disk: {said}. Nothing was written.")
+            return StoreFull(f"{location} has no room left on its disk: {message}. Nothing was written.")
         case pg.TooManyConnectionsError():
             return StoreBusy(
-                f"{where} takes no more connections: {said}. Each process uses up to {MOST_CONNECTIONS}; raise"
+                f"{location} takes no more connections: {message}. Each process uses up to {MOST_CONNECTIONS}; raise"
                 " max_connections, or put a pooler in front of it.",
                 passes=True,
             )
         case _ if isinstance(problem, AGAIN):
-            return StoreBusy(f"{where}: others were in the way for too long ({said}). Nothing was written.")
+            return StoreBusy(f"{location}: others were in the way for too long ({message}). Nothing was written.")
         case TimeoutError():
-            return StoreBusy(f"{where} did not answer within {ANSWER_S:.0f} s.", passes=True)
+            return StoreBusy(f"{location} did not answer within {ANSWER_S:.0f} s.", passes=True)
         case _ if isinstance(problem, LOST):
-            return StoreUnreadable(f"{where} cannot be reached: {said}. Is the server running?", passes=True)
+            return StoreUnreadable(f"{location} cannot be reached: {message}. Is the server running?", passes=True)
         case _:
-            return StoreError(f"{where}: {said}")
+            return StoreError(f"{location}: {message}")
 
 
 class Connections:
     """The connections of one process. Taking one waits for its turn, for a bounded time."""
 
-    def __init__(self, address: Address, pool: Any, most: int) -> None:
+    def __init__(self, address: Address, pool: Any, limit: int) -> None:
         self.address = address
-        self.most = most
-        self.reads = FairShare(max(1, most - FEWEST_CONNECTIONS), READS, waiting=MOST_WAITING)
+        self.most = limit
+        self.reads = FairShare(max(1, limit - FEWEST_CONNECTIONS), READS, waiting=MOST_WAITING)
         """Of those that are made to answer somebody: what is written has connections of its own."""
         self._pool = pool
         self._closed = False
-        self._most_kept = min(_MOST_KEPT, most - FEWEST_CONNECTIONS)
+        self._most_kept = min(_MOST_KEPT, limit - FEWEST_CONNECTIONS)
         self._kept: list[tuple[Connection, float]] = []
         """Connections that nobody uses, the latest last, and since when."""
         self._waiting = 0
@@ -149,17 +149,17 @@ class Connections:
         self._parting: asyncio.TimerHandle | asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, address: Address, most: int = MOST_CONNECTIONS) -> Connections:
+    async def open(cls, address: Address, limit: int = MOST_CONNECTIONS) -> Connections:
         """Raises UsageError for a URL that cannot be used, StoreError when the database cannot be reached."""
-        if most < FEWEST_CONNECTIONS:
-            raise UsageError(f"connections={most}: a store needs at least {FEWEST_CONNECTIONS}. Nothing was opened.")
+        if limit < FEWEST_CONNECTIONS:
+            raise UsageError(f"connections={limit}: a store needs at least {FEWEST_CONNECTIONS}. Nothing was opened.")
         try:
             pool = await asyncpg.create_pool(
-                connect=lambda _, **of_pool: connect(address, **of_pool), min_size=0, max_size=most, reset=_nothing
+                connect=lambda _, **of_pool: connect(address, **of_pool), min_size=0, max_size=limit, reset=_nothing
             )
         except (*LOST, pg.PostgresError, ValueError) as problem:
             raise explain(problem, address) from problem
-        return cls(address, pool, most)
+        return cls(address, pool, limit)
 
     async def close(self) -> None:
         """Waits for what is under way. May be called again."""
@@ -183,7 +183,7 @@ class Connections:
         try:
             yield db
         except LOST:
-            await self._lost(db)
+            await self._discard(db)
             raise
         finally:
             if not self._keep(db):
@@ -230,7 +230,7 @@ class Connections:
         finally:
             self._waiting -= 1
 
-    async def _lost(self, db: Connection) -> None:
+    async def _discard(self, db: Connection) -> None:
         """To ask the database to stop what it does would mean to wait for its answer, and the other connections most likely
         lead to the same server."""
         with contextlib.suppress(*_GIVEN_BACK):
@@ -303,9 +303,9 @@ class OfTenant(Connections):
     role reads the rows of a tenant, each is a transaction in that role. Both end with it, so nothing is left on a connection
     that goes back, or that a pooler lends to somebody else."""
 
-    def __init__(self, whole: Connections, role: str | None, tenant: str) -> None:
-        self.address, self.most, self.reads = whole.address, whole.most, whole.reads
-        self._whole = whole
+    def __init__(self, connections: Connections, role: str | None, tenant: str) -> None:
+        self.address, self.most, self.reads = connections.address, connections.most, connections.reads
+        self._whole = connections
         self._tenant = tenant
         self._begin = self._transaction(role, tenant) if role is not None or self.address.pooled else None
 
@@ -400,16 +400,16 @@ async def durable(db: Connection, committing: Awaitable[T]) -> T:
     """
     unsure: list[str] = []
 
-    def heard(_: Connection, warning: Any) -> None:
+    def log_notice(_: Connection, warning: Any) -> None:
         if warning.server_source_function == _STANDBY_WAIT:
             unsure.append(warning.message)
 
-    db.add_log_listener(heard)
+    db.add_log_listener(log_notice)
     try:
         answer = await committing
     finally:
         with contextlib.suppress(*_GIVEN_BACK):
-            db.remove_log_listener(heard)
+            db.remove_log_listener(log_notice)
     if unsure:
         raise UnknownCommit(
             f"It was committed and may not outlive a failover: {unsure[0]}. It is sent again under the same id."
@@ -422,7 +422,7 @@ async def connect(address: Address, *, within_s: float = CONNECT_S, **of_pool: A
     problem: BaseException | None = None
     for dsn in address.dsns:
         try:
-            return await asyncpg.connect(dsn, timeout=within_s / len(address.dsns), **_how(address), **of_pool)
+            return await asyncpg.connect(dsn, timeout=within_s / len(address.dsns), **_options_of(address), **of_pool)
         except (*LOST, pg.TooManyConnectionsError) as refused:
             if problem is None or not isinstance(refused, pg.TargetServerAttributeNotMatched):
                 problem = refused
@@ -430,7 +430,7 @@ async def connect(address: Address, *, within_s: float = CONNECT_S, **of_pool: A
     raise problem
 
 
-def _how(address: Address) -> dict[str, Any]:
+def _options_of(address: Address) -> dict[str, Any]:
     how: dict[str, Any] = {"command_timeout": ANSWER_S}
     if address.pooled:
         # A prepared statement lives in a server connection, and the next transaction may be lent another one.

@@ -72,9 +72,9 @@ class Keys:
                 self._owners[change.key] = Owner(change.run, change.call, change.args_hash, None)
         return True
 
-    async def write(self, written: Sequence[Entry]) -> None:
+    async def write(self, entries: Sequence[Entry]) -> None:
         """Take and close the keys of the appends that were written, in their order."""
-        for new in written:
+        for new in entries:
             for change in new.changes.effect_keys:
                 if isinstance(change, KeyClaim):
                     row = (change.key, change.tenant, change.run, change.call, change.args_hash)

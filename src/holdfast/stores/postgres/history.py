@@ -43,11 +43,11 @@ class Histories(StorePort):
         self._asked: dict[Asked, asyncio.Future[Read]] = {}
         self._reading: asyncio.Task[None] | None = None
 
-    async def read(self, asked: Asked) -> Read:
+    async def read(self, request: Asked) -> Read:
         """At most MOST_EVENTS events, as they are from now on. Raises StoreError."""
-        told = self._asked.get(asked)
+        told = self._asked.get(request)
         if told is None:
-            told = self._asked[asked] = asyncio.get_running_loop().create_future()
+            told = self._asked[request] = asyncio.get_running_loop().create_future()
             told.add_done_callback(_is_heard)
         if self._reading is None:
             self._reading = asyncio.create_task(self._read_all(), name="holdfast-histories")
@@ -82,7 +82,7 @@ class Histories(StorePort):
         return [Read(snapshots.get(place), sorted(each)) for place, each in enumerate(events)]
 
 
-def _is_heard(told: asyncio.Future[Read]) -> None:
+def _is_heard(result: asyncio.Future[Read]) -> None:
     """Mark the error of a read as seen. The caller may have been cancelled, and then nothing else reads it."""
-    if not told.cancelled():
-        told.exception()
+    if not result.cancelled():
+        result.exception()

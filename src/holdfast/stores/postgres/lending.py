@@ -69,12 +69,12 @@ class Lending(StorePort):
             new = learned({each.kind: each for each in found}, uses)
             await db.execute(self._sql["put_estimates"], *_columns([astuple(each) for each in new.values()]))
 
-    async def _keep(self, db: Connection, lent: Lent) -> None:
-        if lent.gone:
-            await db.execute(self._sql["delete_shares"], *_columns([share.key for share in lent.gone]))
-        if lent.shares:
-            await db.execute(self._sql["put_shares"], *_columns([astuple(share)[:-1] for share in lent.shares]))
-            levels = [(pool, *astuple(bucket)) for pool, bucket in lent.buckets.items()]
+    async def _keep(self, db: Connection, loan: Lent) -> None:
+        if loan.gone:
+            await db.execute(self._sql["delete_shares"], *_columns([share.key for share in loan.gone]))
+        if loan.shares:
+            await db.execute(self._sql["put_shares"], *_columns([astuple(share)[:-1] for share in loan.shares]))
+            levels = [(pool, *astuple(bucket)) for pool, bucket in loan.buckets.items()]
             await db.execute(self._sql["keep_levels"], *_columns(levels))
 
 

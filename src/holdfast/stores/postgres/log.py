@@ -61,7 +61,7 @@ Fates = dict[RunId, HoldfastError | None]
 
 _MOST_AT_ONCE: Final = 10_000
 """Events in one answer of the database; they are read on until there are no more."""
-_MOST_TRIES: Final = 5
+_MAX_TRIES: Final = 5
 """Of a flush that met another in the way. Each time somebody else went on."""
 
 
@@ -127,7 +127,7 @@ class Log(StorePort):
         that somebody else has had a run for too long."""
         address = self._db.address
         in_the_way: BaseException | None = None
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             try:
                 return await self._write(entries)
             except pg.CheckViolationError as problem:
@@ -148,7 +148,7 @@ class Log(StorePort):
             except pg.PostgresError as problem:
                 raise explain(problem, address) from problem
         raise StoreError(
-            f"Others were in the way of {len(entries)} appends {_MOST_TRIES} times; nothing was written."
+            f"Others were in the way of {len(entries)} appends {_MAX_TRIES} times; nothing was written."
         ) from in_the_way
 
     async def _write(self, entries: list[Entry]) -> Fates:
@@ -156,7 +156,7 @@ class Log(StorePort):
         held = self._held.get(entries[0].run)
         if held is not None and held.is_open:
             held.is_open = False
-            fates, now_ms = await self._written(held.db, entries)
+            fates, now_ms = await self._write_all(held.db, entries)
             await durable(held.db, held.db.execute("commit"))
             self._clock.observe(now_ms)
             return fates
@@ -166,7 +166,7 @@ class Log(StorePort):
                 if fates_at_once is not None:
                     return fates_at_once
             async with transaction(db):
-                fates, now_ms = await self._written(db, entries)
+                fates, now_ms = await self._write_all(db, entries)
             self._clock.observe(now_ms)
             return fates
 
@@ -208,7 +208,7 @@ class Log(StorePort):
                 f" read: {problem}"
             ) from problem
 
-    async def _written(self, db: Connection, entries: list[Entry]) -> tuple[Fates, int]:
+    async def _write_all(self, db: Connection, entries: list[Entry]) -> tuple[Fates, int]:
         """Write `entries` inside a transaction; what became of each, once it is committed, and the time.
 
         Runs are locked first, as everywhere, then what stands above them.
@@ -280,12 +280,12 @@ class Log(StorePort):
                 break
         return found
 
-    async def _archived(self, run: RunId, after: int, most: int, rows: Sequence[Any]) -> Sequence[Any]:
+    async def _archived(self, run: RunId, after: int, limit: int, rows: Sequence[Any]) -> Sequence[Any]:
         """Return the events after `after` from an archive, if the table's `rows` do not begin with the next one."""
         if rows and rows[0][0] == after + 1:
             return ()
         archive = await self._shelf.archive(run)
-        return archive.rows(after, most) if archive is not None else ()
+        return archive.rows(after, limit) if archive is not None else ()
 
     async def seqs(self, runs: Sequence[RunId], *, ended: bool = False) -> Mapping[RunId, Seq]:
         asked = [run for run in runs if is_run(run)]

@@ -35,8 +35,8 @@ class PostgresRetention(Retention):
         self._db = context.connections
         self._sql = sql(context.connections.address)
 
-    async def _holders(self, month: Month, most: int) -> Sequence[Row]:
-        return await self._tables.ask("holders", month.first, month.next.first, most)
+    async def _holders(self, month: Month, limit: int) -> Sequence[Row]:
+        return await self._tables.ask("holders", month.first, month.next.first, limit)
 
     async def _let_go(self, month: Month) -> bool:
         """Drop the month's tables."""

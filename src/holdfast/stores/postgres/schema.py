@@ -37,7 +37,7 @@ _CHECKED: Final = 51
 """The migration with which stores begin to remember the texts; those before it are as 0.1.0 had them."""
 _LOCK_MS: Final = 2_000
 """How long everybody may have to wait behind a migration that waits for a table; then it steps back and tries again."""
-_MOST_TRIES: Final = 15
+_MAX_TRIES: Final = 15
 _LONGEST_S: Final = 3600.0
 """A migration may have to write every row of a large table."""
 
@@ -91,7 +91,7 @@ async def altered(connections: Connections, alter: Callable[[Connection], Awaita
     """Return the result of `alter`, which changes tables, alone and all or nothing. Raises StoreError with nothing changed."""
     address = connections.address
     problem: Exception | None = None
-    for _ in range(_MOST_TRIES):
+    for _ in range(_MAX_TRIES):
         try:
             async with connections.taken() as db, db.transaction():
                 await db.execute("select set_config('lock_timeout', $1, true)", str(_LOCK_MS))

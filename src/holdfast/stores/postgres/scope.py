@@ -70,11 +70,11 @@ class ScopeBalances:
             return []
         return books.team(await agents(self._db, self._sql, budget), self._rows)
 
-    async def write(self, written: Sequence[Entry]) -> None:
+    async def write(self, entries: Sequence[Entry]) -> None:
         """Write down what the appends that were written move, each scope and each limit once."""
         moved: dict[str, ScopeRow] = {}
         lent: dict[str, int] = {}
-        for new in written:
+        for new in entries:
             for posting in new.changes.postings:
                 if posting.limit is not None:
                     await self._db.execute(self._sql["set_limit"], posting.family, posting.limit)
@@ -85,7 +85,7 @@ class ScopeBalances:
         if moved:
             of = [moved[name] for name in sorted(moved)]
             parts = ([getattr(row, part) for row in of] for part in ("scope", "settled", "held", "in_doubt"))
-            times = books.moved_at_ms(new.changes for new in written)
+            times = books.moved_at_ms(new.changes for new in entries)
             await self._db.execute(self._sql["move_scopes"], *parts, [times.get(row.scope, 0) for row in of])
         if lent:
             await self._db.execute(self._sql["change_limits"], [*lent], [*lent.values()])

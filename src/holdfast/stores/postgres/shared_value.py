@@ -51,7 +51,7 @@ class Written:
             return cls(db, sql, {}, {})
         found = await db.fetch(sql["latest_shared_values"], *zip(*written, strict=True))
         versions = {(tenant, space, key): version for tenant, space, key, version in found}
-        return cls(db, sql, versions, await _held(db, sql, changes))
+        return cls(db, sql, versions, await _held_locks(db, sql, changes))
 
     def is_next(self, changes: Sequence[SharedChange]) -> SharedChange | None:
         """The first of `changes` that is based on another version than the latest; None where each is the next."""
@@ -75,9 +75,9 @@ class Written:
                 return False
         return True
 
-    async def write_waits(self, written: Sequence[Entry]) -> None:
+    async def write_waits(self, entries: Sequence[Entry]) -> None:
         """Write the values that the runs of the written appends wait for from now on."""
-        waits = [(new.run, new.changes.shared_waits) for new in written if new.changes.shared_waits is not None]
+        waits = [(new.run, new.changes.shared_waits) for new in entries if new.changes.shared_waits is not None]
         if not waits:
             return
         await self._db.execute(self._sql["drop_shared_waits"], [run for run, _ in waits])
@@ -109,7 +109,7 @@ class Written:
             await self._db.execute(self._sql["use_shared_entries"], each.tenant, each.space, each.keys, each.at_ms)
 
 
-async def _held(db: Connection, sql: dict[str, str], changes: Sequence[SharedChange]) -> dict[Name, int]:
+async def _held_locks(db: Connection, sql: dict[str, str], changes: Sequence[SharedChange]) -> dict[Name, int]:
     """The locks that somebody has, of those under which something is to be written."""
     fences: dict[Name, int] = {}
     for name in {_name(change) for change in changes if change.fence is not None}:
@@ -133,10 +133,10 @@ class SharedValues(ValuesRead):
 
     async def search(self, tenant: str, space: str, query: SharedIndex | None, limit: int) -> Sequence[SharedFound]:
         expect_searchable(self._sealing, query)
-        found = await self._found(tenant, space, query, limit)
+        found = await self._search(tenant, space, query, limit)
         return [SharedFound(key, shared_value_of(body, self._sealing), *more) for key, body, *more in found]
 
-    async def _found(self, tenant: str, space: str, query: SharedIndex | None, limit: int) -> Sequence[Any]:
+    async def _search(self, tenant: str, space: str, query: SharedIndex | None, limit: int) -> Sequence[Any]:
         if query is None:
             return await self._db.fetch(self._sql["list_shared_entries"], tenant, space, limit)
         if query.vector:

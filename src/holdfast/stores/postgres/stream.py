@@ -17,7 +17,7 @@ from holdfast.stores.postgres.connection import LOST, durable, explain
 from holdfast.stores.postgres.context import StorePort
 from holdfast.stores.row import chunks_of, is_run
 
-_MOST_TRIES: Final = 10
+_MAX_TRIES: Final = 10
 """At pieces that others bring at the same moment: a step has one attempt, or two while the first is frozen."""
 
 
@@ -27,7 +27,7 @@ class Streams(StorePort):
     async def append(self, pieces: Sequence[Piece]) -> None:
         seal = self._sealing.seal
         columns = _columns([(*name, mark, size, seal(tenant, content)) for name, mark, size, content, tenant in pieces], 5)
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             try:
                 async with self._db.taken() as db:
                     await durable(db, db.execute(self._sql["append_chunks"], *columns, self._clock.now_ms()))
@@ -39,10 +39,10 @@ class Streams(StorePort):
         raise StoreBusy("Others bring the same pieces of a stream all the time; nothing was written.")
 
     async def chunks(
-        self, runs: Collection[RunId], known: Mapping[StreamName, int], limit: int, only: str | None = None
+        self, runs: Collection[RunId], sizes: Mapping[StreamName, int], limit: int, only: str | None = None
     ) -> Sequence[Chunk]:
         asked = [run for run in runs if is_run(run)]
-        beyond = _columns([(*name, size) for name, size in known.items() if is_run(name.run)], 3)
+        beyond = _columns([(*name, size) for name, size in sizes.items() if is_run(name.run)], 3)
         found = await self._db.fetch(self._sql["stream_chunks"], asked, *beyond, limit, only) if asked else []
         return [each for run, stream, *chunk in found for each in chunks_of(StreamName(run, stream), [chunk], self._sealing)]
 

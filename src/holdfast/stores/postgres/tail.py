@@ -98,7 +98,7 @@ class Tail(StorePort):
         while True:
             left = limit - len(told)
             spans = await self._spans(at, left)
-            told += await self._told(at, spans)
+            told += await self._events_at(at, spans)
             if sum(span.last - span.first + 1 for span in spans) < left:
                 if at.until == snapshot:
                     return told, str(Cursor(line, snapshot))
@@ -112,12 +112,14 @@ class Tail(StorePort):
         ((snapshot, line),) = await self._db.fetch(self._sql["tail_end"])
         return str(Cursor(line, snapshot))
 
-    async def _spans(self, at: Cursor, limit: int) -> list[Span]:
+    async def _spans(self, cursor: Cursor, limit: int) -> list[Span]:
         """Return the next spans, with at most `limit` events in all; everything that is there if it is fewer. Raises
         CursorLost."""
         # One more, for the transaction in which the cursor stands may have nothing left.
-        rows = await self._db.fetch(self._sql["tail"], at.since, at.until, at.xid, at.place, at.seq, limit + 1)
-        if int(rows[0]["begins"]) > int(at.since.partition(":")[0]):
+        rows = await self._db.fetch(
+            self._sql["tail"], cursor.since, cursor.until, cursor.xid, cursor.place, cursor.seq, limit + 1
+        )
+        if int(rows[0]["begins"]) > int(cursor.since.partition(":")[0]):
             raise CursorLost(
                 "The tail's cursor is older than what the store still knows of the order of commits. Events may have"
                 " been missed. Start again from the beginning, and read what is older from the histories of the runs."
@@ -130,7 +132,7 @@ class Tail(StorePort):
                 left -= found[-1].last - first + 1
         return found
 
-    async def _told(self, at: Cursor, spans: Sequence[Span]) -> list[TailEvent]:
+    async def _events_at(self, cursor: Cursor, spans: Sequence[Span]) -> list[TailEvent]:
         rows = await self._db.fetch(
             self._sql["events_of_spans"],
             [span.run for span in spans],
@@ -141,7 +143,7 @@ class Tail(StorePort):
         for place, *event in rows:
             there.setdefault(place - 1, []).append(event)
         return [
-            TailEvent(span.run, each, str(at.at(span.xid, span.place, each.seq)))
+            TailEvent(span.run, each, str(cursor.at(span.xid, span.place, each.seq)))
             for number, span in enumerate(spans)
             for each in await self._events_of(span, there.get(number, []))
         ]

@@ -64,5 +64,5 @@ def vector(text: str, dimensions: int) -> list[float]:
     return [each / length for each in total]
 
 
-def _is_text(given: Any) -> bool:
-    return isinstance(given, str) and bool(given)
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)

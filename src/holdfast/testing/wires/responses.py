@@ -82,8 +82,8 @@ class ResponsesWire(OpenAIWire):
         return _event("error", {"code": told["code"] or told["type"], "message": told["message"], "param": None}, 0)
 
 
-def _items(given: Any) -> list[dict[str, Any]]:
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+def _items(value: Any) -> list[dict[str, Any]]:
+    items = [{"role": "user", "content": value}] if isinstance(value, str) else value
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise BadRequest("input: a text, or a list of items")
     return items
@@ -93,8 +93,8 @@ def _turns(items: list[dict[str, Any]]) -> Iterator[Turn]:
     """Yield the turns of a conversation. What one response has put out, its text and its calls, is one turn."""
     said: Turn | None = None
     for item in items:
-        if (part := _said(item)) is not None:
-            said = part if said is None else _joined(said, part)
+        if (part := _turn_of(item)) is not None:
+            said = part if said is None else _join(said, part)
             continue
         if said is not None:
             yield said
@@ -112,7 +112,7 @@ def _turns(items: list[dict[str, Any]]) -> Iterator[Turn]:
         yield said
 
 
-def _said(item: Mapping[str, Any]) -> Turn | None:
+def _turn_of(item: Mapping[str, Any]) -> Turn | None:
     """Return the part of a model's turn that an item is; None where it is none."""
     match item.get("type", "message"):
         case "function_call":
@@ -125,7 +125,7 @@ def _said(item: Mapping[str, Any]) -> Turn | None:
             return None
 
 
-def _joined(one: Turn, other: Turn) -> Turn:
+def _join(one: Turn, other: Turn) -> Turn:
     text = "\n".join(filter(None, (one.text, other.text)))
     return Turn(assistant=True, text=text, calls=(*one.calls, *other.calls))
 
@@ -224,13 +224,13 @@ def _output(answer: Answer) -> list[dict[str, Any]]:
     return items
 
 
-def _item_events(at: int, item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _item_events(index: int, item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the events that bring one item of the output, piece by piece."""
-    place = {"item_id": item["id"], "output_index": at}
+    place = {"item_id": item["id"], "output_index": index}
     if item["type"] == "message":
         (part,) = item["content"]
         text, of_part, empty = part["text"], {**place, "content_index": 0}, {**part, "text": ""}
-        yield ("response.output_item.added", {"output_index": at, "item": {**item, "status": "in_progress", "content": []}})
+        yield ("response.output_item.added", {"output_index": index, "item": {**item, "status": "in_progress", "content": []}})
         yield "response.content_part.added", {**of_part, "part": empty}
         for piece in pieces(text):
             yield "response.output_text.delta", {**of_part, "delta": piece, "logprobs": []}
@@ -238,12 +238,12 @@ def _item_events(at: int, item: dict[str, Any]) -> Iterator[tuple[str, dict[str,
         yield "response.content_part.done", {**of_part, "part": part}
     else:
         begun = {**item, "status": "in_progress", "arguments": ""}
-        yield "response.output_item.added", {"output_index": at, "item": begun}
+        yield "response.output_item.added", {"output_index": index, "item": begun}
         for piece in pieces(item["arguments"]):
             yield "response.function_call_arguments.delta", {**place, "delta": piece}
         done = {"name": item["name"], "arguments": item["arguments"]}
         yield "response.function_call_arguments.done", {**place, **done}
-    yield "response.output_item.done", {"output_index": at, "item": item}
+    yield "response.output_item.done", {"output_index": index, "item": item}
 
 
 def _event(kind: str, fields: dict[str, Any], number: int) -> str:
