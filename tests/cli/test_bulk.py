@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.cli.conftest import Shell
 from tests.cli.test_runs import started
 
@@ -92,7 +94,8 @@ def test_all_of_some_runs_are_forked_and_a_dry_run_says_which_would_be(shell: Sh
     would = shell("runs", "fork", "--all", "--tenant", "acme", "--from", step, "--dry-run", "--json").data
     assert {(each["run_id"], each["refused"]) for each in would} == {(run, None) for run in runs}
     told = shell("runs", "fork", "--all", "--from", step, "--dry-run")
-    assert f"would be forked from {step}: 0 steps kept, 0 results reused, 0 executed again; at most $0.00\n" in told.out
+    words = "0 kept, 0 results reused, 1 step run again with 0 operations; at most $0.00"
+    assert f"would be forked from {step}: {words}\n" in told.out
     assert told.err == "fork: 2 of 2 would be forked; $0.00 at most if every model call is made again. Nothing was done.\n"
     assert shell("runs", "fork", "--all", "--from", step).code == 2
     assert shell("runs", "fork", "--from", step).code == 2
@@ -107,3 +110,32 @@ def test_all_of_some_runs_are_forked_and_a_dry_run_says_which_would_be(shell: Sh
     assert other.data["done"][0]["fork"] not in {each["fork"] for each in done.data["done"]}
     refused = shell("runs", "fork", "--all", "--status", "failed", "--from", "nowhere#1", "--yes", "--json")
     assert (refused.code, len(refused.data["refused"])) == (4, 2)
+
+
+STAGES = """
+from holdfast import Context, flow, step
+
+
+@step
+def stage(number: int) -> int:
+    if number == 3:
+        raise ValueError("not today")
+    return number
+
+
+@flow
+async def stages(ctx: Context, most: int) -> int:
+    return sum([await stage(number) for number in range(most)])
+"""
+
+
+def test_the_previews_of_one_fork_and_of_all_count_the_same(shell: Shell, home: Path) -> None:
+    (home / "stages.py").write_text(STAGES)
+    run = shell("run", "stages.py:stages", "-i", "5", "--json").data["run_id"]
+    one = shell("runs", "fork", run, "--from", "flow#1/2", "--dry-run").out
+    kept = next(line for line in one.splitlines() if line.startswith("Kept"))
+    assert kept.count("step stage") == 2, one
+    (all_of_them,) = shell("runs", "fork", "--all", "--from", "flow#1/2", "--dry-run").out.splitlines()
+    assert ": 2 kept, " in all_of_them, all_of_them
+    assert f"{one.count('executed again,')} operation" in all_of_them
+    assert f"{one.count('its recorded result, free')} result" in all_of_them

@@ -39,7 +39,7 @@ def test_money_in_doubt_is_listed_and_reconciled_by_command(shell: Shell, server
         shell("run", "flow:affordable")
     found = shell("budget", "doubts", "--json").data
     assert len(found) == 3
-    assert "3 calls of 3 runs are in doubt" in shell("budget", "doubts").err
+    assert "In doubt: 3 calls of 3 runs" in shell("budget", "doubts").err
     assert not shell("budget", "doubts", "--older-than", "1h", "--json").data
     assert shell("budget", "reconcile", found[0]["call"], "--cost", "0.001", "--as", "ada").code == 0
     for words in (["--unspent"], ["--all"], [found[1]["call"], "--all", "--unspent"], ["--all", "--unspent", "--cost", "1"]):

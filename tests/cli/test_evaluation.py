@@ -229,7 +229,7 @@ def test_recorded_runs_are_judged_beside_live_ones_and_nothing_is_called_for_the
     (home / "one.yaml").write_text(
         f"workflow: claims.py:wf\nscenarios: [{{id: a, records: claims.jsonl, runs: [{claims[0]}]}}]"
     )
-    assert shell("eval", "one.yaml").out == "1 of 1 scenarios passed\n"
+    assert shell("eval", "one.yaml").out == "1 of 1 scenario passed\n"
     (home / "none.yaml").write_text("workflow: claims.py:wf\nscenarios: [{id: a, records: claims.jsonl, runs: [none]}]")
     assert "there is no run 'none' in claims.jsonl" in shell("eval", "none.yaml").err
 

@@ -190,7 +190,7 @@ def test_run_follows_what_a_worker_does(fleet: Fleet, shell: Shell) -> None:
     assert said.out == "Dear Ada\n"
     assert "No worker" not in said.err
     assert worker.stop() == 0
-    worker.says("steps: 1; runs: 1 completed")
+    worker.says("1 step, 1 run completed")
 
 
 def test_without_a_worker_run_says_so_and_detaches_or_runs_it_here(fleet: Fleet, shell: Shell) -> None:
@@ -224,11 +224,11 @@ def test_a_stopping_worker_takes_no_new_work_and_leaves_the_rest_to_others(fleet
     others = [shell("run", "flow:slow", "--detach").out.strip() for _ in range(3)]
     assert first.process.wait(MOST_S) == 0
     left_s = time.monotonic()
-    first.says("steps: 1; runs: 0 completed")
+    first.says(": 1 step")
     for each in [run, *others]:
         becomes(shell, each, "completed", 10.0 - (time.monotonic() - left_s))
     second.stop()
-    second.says("steps: 7; runs: 4 completed")
+    second.says("7 steps, 4 runs completed")
 
 
 def test_a_worker_whose_step_goes_on_too_long_hands_it_over_and_leaves(fleet: Fleet, shell: Shell, home: Path) -> None:

@@ -93,7 +93,7 @@ def test_a_changed_prompt_is_quoted_then_asked_live_within_the_cap(
     calls = len(server.calls)
     Path("kinder.py").write_text(FLOW.replace("Write to", "Write kindly to"))
     said = shell("replay", "records.jsonl", "kinder.py:wf", "--quote")
-    assert "2 of 2 runs make new model calls. The first ones cost $" in said.out
+    assert "2 of 2 runs would make new model calls. The first ones cost $" in said.out
     refused = shell("replay", "records.jsonl", "kinder.py:wf", "--live", "1.00")
     assert refused.code == 2
     assert "Confirm with --yes" in refused.err
@@ -125,7 +125,7 @@ def test_a_workflow_file_is_replayed_and_its_scripts_are_not_run(shell: Shell, h
     assert shell("run", "files.yaml").code == 0
     assert shell("runs", "export", "--all", "--to", "records.jsonl").code == 0
     said = shell("replay", "records.jsonl", "files.yaml")
-    assert (said.code, said.out) == (0, "1 of 1 runs took the same path\n")
+    assert (said.code, said.out) == (0, "1 of 1 run took the same path\n")
     (home / "other.yaml").write_text(text.replace("echo ran", "echo did"))
     said = shell("replay", "records.jsonl", "other.yaml")
     assert said.code == 1

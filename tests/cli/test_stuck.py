@@ -55,12 +55,12 @@ def test_the_store_is_checked_for_such_runs(shell: Shell, run: str) -> None:
     said = shell("store", "check")
     assert said.code == 8
     assert run in said.out
-    assert "1 runs wait for nothing" in said.err
+    assert "Waiting for nothing: 1 run, which" in said.err
     assert "--wake" in said.err
     found = shell("store", "check", "--wake", "--json")
     assert (found.code, [each["run_id"] for each in found.data["stuck"]]) == (8, [run])
     said = shell("store", "check")
-    assert (said.code, said.err) == (0, "All 0 waiting runs have something to wait for.\n"), "it may start"
+    assert (said.code, said.err) == (0, "Each of 0 waiting runs has something to wait for.\n"), "it may start"
 
 
 def test_a_worker_that_stops_when_idle_goes_on_with_such_runs(shell: Shell, run: str) -> None:

@@ -56,7 +56,7 @@ def test_all_mistakes_are_told_with_their_places(home: Path, shell: Shell) -> No
     said = shell("validate", "bad.yml")
     assert said.code == 2
     assert [line.partition(" ")[0] for line in said.out.splitlines()] == ["bad.yml:1:1:", "bad.yml:5:12:", "bad.yml:7:9:"]
-    assert said.err == "bad.yml cannot be run; 3 error(s) to fix.\n"
+    assert said.err == "bad.yml cannot be run; 3 errors to fix.\n"
     found = shell("validate", "bad.yml", "--json")
     assert found.code == 2
     assert [(each["line"], each["column"], each["path"]) for each in found.data["mistakes"]] == [

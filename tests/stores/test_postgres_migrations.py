@@ -103,7 +103,7 @@ async def test_old_and_new_code_work_on_the_same_tables_between_the_two_parts(ne
     code, said = newer.run("store", "status")
     assert (code, f"{NEXT:04d}_note, {NEXT:04d}_note_after" in said) == (0, True), said
 
-    assert newer.run("store", "migrate", "--before") == (0, f"{NEXT:04d}_note\n1 migrations were applied.\n")
+    assert newer.run("store", "migrate", "--before") == (0, f"{NEXT:04d}_note\nApplied 1 migration.\n")
     assert "notes" in await tables(database)
     code, said = newer.run("runs", "list")
     assert (code, story.run in said) == (0, True), said
@@ -119,7 +119,7 @@ async def test_old_and_new_code_work_on_the_same_tables_between_the_two_parts(ne
     assert (code, "an old process" in said) == (4, True), said
     assert await old.views.run(story.run) is not None
     await old.sessions.close(SessionId("old"))
-    assert newer.run("store", "migrate", "--after") == (0, f"{NEXT:04d}_note_after\n1 migrations were applied.\n")
+    assert newer.run("store", "migrate", "--after") == (0, f"{NEXT:04d}_note_after\nApplied 1 migration.\n")
     assert newer.run("store", "migrate")[0] == 0
 
     with pytest.raises(StoreTooNew, match="upgrade"):

@@ -15,6 +15,7 @@ import typer
 from holdfast.cli import reference
 from holdfast.cli.opening import backend
 from holdfast.cli.page import terminal
+from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import CONFLICT, OK
 from holdfast.errors import HoldfastError, StoreError, Unauthorized, Unreachable, UsageError
 from holdfast.service.declarations import query
@@ -103,7 +104,7 @@ def _expect_sure(name: str, rows: Sequence[View], many: Many) -> None:
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["status"]] = counts.get(row["status"], 0) + 1
-    what = f"{len(rows)} run{'' if len(rows) == 1 else 's'} ({', '.join(f'{n} {status}' for status, n in counts.items())})"
+    what = f"{counted(len(rows), 'run')} ({', '.join(f'{n} {status}' for status, n in counts.items())})"
     expect_agreed(name, what, many.yes)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.opening import is_there, located, opened, server, typed
 from holdfast.cli.page import terminal
+from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import OK, USAGE
 from holdfast.errors import InvalidFile, StoreError, UsageError
 
@@ -64,7 +65,7 @@ def validate(target: str, *, as_json: bool, strict: bool, store: str | None) -> 
         return code
     for words in warnings:
         terminal.show(f"warning: {words}")
-    terminal.show(f"ok: {document.name}, {_count(len(document.jobs), 'job')}")
+    terminal.show(f"ok: {document.name}, {counted(len(document.jobs), 'job')}")
     terminal.sheet([(job.id, _summary(job)) for job in document.jobs], indent="  ")
     return code
 
@@ -111,23 +112,19 @@ def _tell(target: str, invalid: InvalidFile, *, as_json: bool) -> int:
     for mistake in invalid.mistakes:
         terminal.show(f"{target}:{mistake}")
     least = "" if invalid.is_complete else "at least "
-    terminal.say(f"{target} cannot be run; {least}{len(invalid.mistakes)} error(s) to fix.")
+    terminal.say(f"{target} cannot be run; {least}{counted(len(invalid.mistakes), 'error')} to fix.")
     return USAGE
 
 
 def _summary(job: Job) -> str:
     """`2 steps, 4 combinations, after build, test`"""
-    words = [_count(len(job.steps), "step")]
+    words = [counted(len(job.steps), "step")]
     if job.strategy is not None:
         known = job.strategy.combinations
-        words.append("combinations by an expression" if known is None else _count(len(known), "combination"))
+        words.append("combinations by an expression" if known is None else counted(len(known), "combination"))
     if job.needs:
         words.append(f"after {', '.join(job.needs)}")
     return ", ".join(words)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 async def undeclared(pools: Collection[str], known: Settings, store: str | None) -> list[str]:

@@ -15,6 +15,7 @@ from holdfast.cli import yaml_file
 from holdfast.cli.opening import asking, typed
 from holdfast.cli.option import AsJson, Store, Who
 from holdfast.cli.page import terminal
+from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import FAILED, OK
 from holdfast.cli.page.given import who
 from holdfast.cli.target import load, load_suite
@@ -59,7 +60,7 @@ def eval(  # noqa: A001 - as it is typed
         scenarios = [{**to_builtins(each), "passed": each.passed, "notes": each.notes} for each in found]
         terminal.emit({"passed": is_enough, "scenarios_passed": passed, "scenarios": scenarios})
     else:
-        terminal.show(f"{passed} of {len(found)} scenarios passed")
+        terminal.show(f"{passed} of {counted(len(found), 'scenario')} passed")
     return OK if is_enough else FAILED
 
 

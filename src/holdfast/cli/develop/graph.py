@@ -17,6 +17,7 @@ import typer
 from holdfast.cli import yaml_file
 from holdfast.cli.option import AsJson, Store, Target
 from holdfast.cli.page import terminal
+from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import OK, USAGE
 from holdfast.errors import UsageError
 
@@ -132,7 +133,7 @@ def _validate_python(target: str, *, as_json: bool, strict: bool, store: str | N
     warnings: list[str] = []
     size = ""
     try:
-        size = f"{len(workflow.graph.nodes)} nodes, {len(workflow.graph.definition.edges)} edges"
+        size = f"{counted(len(workflow.graph.nodes), 'node')}, {counted(len(workflow.graph.definition.edges), 'edge')}"
         known = settings.load()
         asked = {pool for demand in workflow.graph.demands for pool in demand.pools}
         warnings = [*warnings_of(workflow, known), *asyncio.run(undeclared(asked, known, store))]
@@ -154,7 +155,7 @@ def _validate_python(target: str, *, as_json: bool, strict: bool, store: str | N
     for words in warnings:
         terminal.show(f"warning: {words}")
     if problems:
-        terminal.say(f"{workflow.name} {workflow.version} cannot be run; {len(problems)} error(s) to fix.")
+        terminal.say(f"{workflow.name} {workflow.version} cannot be run; {counted(len(problems), 'error')} to fix.")
         return USAGE
     terminal.say(f"{workflow.name} {workflow.version} is valid: {size}.")
     return USAGE if strict and warnings else OK

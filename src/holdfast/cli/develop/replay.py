@@ -10,6 +10,7 @@ import typer
 from holdfast.cli.bulk import Yes, expect_agreed
 from holdfast.cli.option import AsJson
 from holdfast.cli.page import terminal
+from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import FAILED, OK
 from holdfast.cli.runs import comparison
 from holdfast.cli.target import load
@@ -66,7 +67,7 @@ async def _quote(records: list[RunRecord], workflows: list[Workflow]) -> Quote:
 
 def _told(quoted: Quote) -> str:
     return (
-        f"{quoted.changed} of {quoted.runs} runs make new model calls. The first ones cost"
+        f"{quoted.changed} of {counted(quoted.runs, 'run')} would make new model calls. The first ones cost"
         f" ${usd(quoted.first_calls_nanousd)} at most, and what was recorded from there on had cost"
         f" ${usd(quoted.recorded_nanousd)}"
     )
@@ -99,8 +100,10 @@ def _tell(found: list[Replayed], as_json: bool) -> int:
         comparison.tell(each.comparison)
     if len(different) > _MOST_TOLD:
         terminal.show(f"and {len(different) - _MOST_TOLD} more; --json has them all")
-    paid = f"; {sum(each.live_calls for each in found)} live calls cost ${usd(spent_nanousd)}" if spent_nanousd else ""
-    terminal.show(f"{passed} of {len(found)} runs took the same path{paid}")
+    paid = (
+        f"; {counted(sum(each.live_calls for each in found), 'live call')} cost ${usd(spent_nanousd)}" if spent_nanousd else ""
+    )
+    terminal.show(f"{passed} of {counted(len(found), 'run')} took the same path{paid}")
     return OK if passed == len(found) else FAILED
 
 

@@ -35,6 +35,7 @@ from holdfast.cli.option import (
     Yaml,
 )
 from holdfast.cli.page import terminal
+from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import OK, WAITING
 from holdfast.cli.page.label import asked, lacking, options, resources_of
 from holdfast.cli.process.stopping import stopped
@@ -157,7 +158,7 @@ def _tell_of(left: Sequence[Left], store: str | None) -> None:
     for (why, name, version, graph_hash), found in groupby(sorted(left, key=_likeness), key=_likeness):
         runs = [each.run for each in found]
         shown_runs = "\n".join([f"  {run}" for run in runs[:_MOST_SHOWN]] + ["  ..."] * (len(runs) > _MOST_SHOWN))
-        what = f"{len(runs)} run{'s' * (len(runs) > 1)} of {name} {version}"
+        what = f"{counted(len(runs), 'run')} of {name} {version}"
         if why == "damaged":
             terminal.say(
                 f"Left behind: {what}, of which the history cannot be read, or what follows not be stored:\n{shown_runs}"
@@ -177,22 +178,36 @@ def _likeness(left: Left) -> tuple[str, str, int, str]:
     return (left.why, left.workflow, left.version, left.graph_hash)
 
 
+_WORK: Final = {
+    "steps": ("step", "steps"),
+    "tool_calls": ("tool call", "tool calls"),
+    "model_calls": ("model call", "model calls"),
+    "asked": ("question asked", "questions asked"),
+    "completed": ("run completed", "runs completed"),
+    "failed": ("run failed", "runs failed"),
+    "cancelled": ("run cancelled", "runs cancelled"),
+    "handed_over": ("step handed over", "steps handed over"),
+}
+"""The names of what a worker counts, for one and for several."""
+
+
 class Tally:
-    """Counts of what happened at this worker."""
+    """Counts of what happened at this worker: of a flow, its steps and calls."""
 
     def __init__(self) -> None:
-        self.counts: dict[str, int] = dict.fromkeys(("steps", "completed", "failed", "cancelled", "handed_over"), 0)
+        self.counts: dict[str, int] = dict.fromkeys(_WORK, 0)
 
     def __str__(self) -> str:
-        ended = ", ".join(f"{self.counts[how]} {how}" for how in ("completed", "failed", "cancelled"))
-        handed = self.counts["handed_over"]
-        return f"steps: {self.counts['steps']}; runs: {ended}" + (f"; steps handed over: {handed}" if handed else "")
+        return ", ".join(counted(self.counts[name], *words) for name, words in _WORK.items() if self.counts[name]) or "nothing"
 
     def __call__(self, observation: Observation) -> None:
         """Count what a commit did, and say what somebody should know."""
         from holdfast.cli.advice import about
         from holdfast.cli.page.telling import failure
         from holdfast.core.facts import events as ev
+        from holdfast.core.facts.graph import FLOW
+        from holdfast.core.facts.state import FUNCTION
+        from holdfast.core.values.ids import node_of
         from holdfast.ports import Committed
 
         if not isinstance(observation, Committed):
@@ -200,8 +215,14 @@ class Tally:
         state = observation.state
         for event in observation.events:
             match event:
-                case ev.StepCompleted():
+                case ev.StepCompleted() if node_of(event.step) != FLOW:
                     self.counts["steps"] += 1
+                case ev.ValueRecorded() if event.kind == FUNCTION:
+                    self.counts["steps"] += 1
+                case ev.EffectCompleted():
+                    self.counts["tool_calls"] += 1
+                case ev.ModelCallSettled():
+                    self.counts["model_calls"] += 1
                 case ev.StepSuspended(yields=True):
                     self.counts["handed_over"] += 1
                 case ev.RunCompleted():
@@ -212,6 +233,7 @@ class Tally:
                     self.counts["failed"] += 1
                     terminal.say(f"{state.run} failed: {failure(event.error)}")
                 case ev.GateOpened():
+                    self.counts["asked"] += 1
                     asked = ", ".join(event.reviewers) or "anyone"
                     terminal.say(f"{state.run} asks {asked}: {about(view.facts(event))}")
                 case _:
@@ -319,7 +341,7 @@ def _greet(where: str, workflows: Sequence[Workflow], how: How) -> None:
         if missing := lacking(asked(workflow), how.labels):
             left.append(f"{name}: steps that ask for {', '.join(missing)} are left to other workers.")
     names = ", ".join([*taken, *["workflows in YAML"] * how.yaml])
-    terminal.say(f"Worker on {shown(where)}: {names}; {how.slots} slots. Ctrl-C or SIGTERM stops it.")
+    terminal.say(f"Worker on {shown(where)}: {names}; {counted(how.slots, 'slot')}. Ctrl-C or SIGTERM stops it.")
     for line in left:
         terminal.say(line)
 

@@ -18,6 +18,7 @@ from holdfast.cli.noun import Noun
 from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.page import moment, terminal
+from holdfast.cli.page.count import counted
 from holdfast.cli.page.given import who
 from holdfast.cli.page.table import Column
 from holdfast.errors import Conflict, UsageError
@@ -78,7 +79,7 @@ def verify(
         terminal.emit({"entries": last.number, "hash": last.hash, "signed": bool(keys)})
         return
     how = ", signed with the key" if keys else ""
-    terminal.say(f"{last.number} entries are unchanged{how}; the last hash is {last.hash}.")
+    terminal.say(f"Unchanged: {counted(last.number, 'entry', 'entries')}{how}; the last hash is {last.hash}.")
     if not keys:
         terminal.say("Signatures were not compared: HOLDFAST_AUDIT_KEY is not set.")
 

@@ -16,6 +16,7 @@ from holdfast.cli import reference
 from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, OfTenant, RunArgument, Store, Who
 from holdfast.cli.page import table, terminal
+from holdfast.cli.page.count import counted
 from holdfast.cli.page.given import who
 from holdfast.cli.page.moment import age, given, ms, second
 from holdfast.cli.page.table import ID, Column
@@ -169,11 +170,7 @@ def _tell_owner(found: dict[str, Any], as_json: bool) -> None:
         for each in found["books"]
     ]
     table.show(BOOKS, lines)
-    waiting = [
-        (each["scope"], who["run_id"], f"${who['wanted_usd']}" if "wanted_usd" in who else f"{who['wanted_tokens']} tokens")
-        for each in found["books"]
-        for who in each["waiting"]
-    ]
+    waiting = [(each["scope"], who["run_id"], _wanted(who)) for each in found["books"] for who in each["waiting"]]
     if waiting:
         terminal.show("\nRuns that wait for room, longest first")
         table.show(WAITING, waiting)
@@ -199,6 +196,10 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
         terminal.show("\nCalls in doubt, which count as spent until they are reconciled")
         lines = [(call["call"], call["model"], f"${call['hold_usd']}", call["at"]) for call in found["in_doubt"]]
         table.show(IN_DOUBT, lines)
+
+
+def _wanted(waiter: View) -> str:
+    return f"${waiter['wanted_usd']}" if "wanted_usd" in waiter else counted(waiter["wanted_tokens"], "token")
 
 
 @app.command("raise")
@@ -293,7 +294,7 @@ def reconcile(
     if as_json:
         terminal.emit({"reconciled": done, "cost_usd_each": amount})
     else:
-        terminal.say(f"Reconciled: {', '.join(done) if len(done) <= _MOST_NAMED else f'{len(done)} calls'}.")
+        terminal.say(f"Reconciled: {', '.join(done) if len(done) <= _MOST_NAMED else counted(len(done), 'call')}.")
 
 
 async def _doubts(tenant: str | None, run: str | None, older_than: str | None, store: str | None) -> list[View]:
@@ -326,7 +327,7 @@ async def _reconcile(
             known = [each["call"] for each in await service.rows(query.Doubts()) if each["call"].startswith(start)]
             if len(known) > 1 and call not in known:
                 raise UsageError(
-                    f"{call!r} is the beginning of {len(known)} calls in doubt; write more of it. Nothing was done."
+                    f"{call!r} is the beginning of {counted(len(known), 'call')} in doubt; write more of it. Nothing was done."
                 )
             one = known[0] if len(known) == 1 else call
             await service.tell(Reconcile(one, cost))
@@ -349,7 +350,7 @@ def _sum_of(found: Sequence[View]) -> str:
 
     runs = len({each["run_id"] for each in found})
     held = usd(sum(nanousd(each["hold_usd"]) for each in found))
-    return f"{len(found)} calls of {runs} runs are in doubt, and hold ${held}."
+    return f"In doubt: {counted(len(found), 'call')} of {counted(runs, 'run')}, with ${held} held."
 
 
 EXAMPLES: Final = {

@@ -19,6 +19,7 @@ from holdfast.cli.noun import MANY, Caller, Noun, Word
 from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, OfTenant, Reason, Store, Who
 from holdfast.cli.page import moment, terminal
+from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import OK
 from holdfast.cli.page.given import json_value, who
 from holdfast.cli.page.table import ID, Column
@@ -250,7 +251,7 @@ def _do(
                 terminal.say(f"{name}: {len(ids)} would be affected. Nothing was done.")
                 return OK
             if ids:
-                bulk.expect_agreed(name, f"{len(ids)} dead letter{'' if len(ids) == 1 else 's'}", yes)
+                bulk.expect_agreed(name, counted(len(ids), "dead letter"), yes)
             return await bulk.tell_each(service, name, ids, deed, more, as_json)
 
     return asyncio.run(work())

@@ -18,6 +18,7 @@ from holdfast.cli.noun import MANY, Noun, Word
 from holdfast.cli.opening import backend, typed
 from holdfast.cli.option import AsJson, Reason, Roles, Store, Who
 from holdfast.cli.page import form, moment, terminal
+from holdfast.cli.page.count import counted
 from holdfast.cli.page.given import json_value, who
 from holdfast.cli.page.table import ID, Column
 from holdfast.core.values.claim import Claim
@@ -120,7 +121,7 @@ async def _show(given: str, as_json: bool, store: str | None) -> None:
 def _print_together(together: View, store: str | None) -> None:
     calls = together["calls"]
     first = calls[0]["gate_id"]
-    terminal.show(f"\nAsked together, {len(calls)} calls")
+    terminal.show(f"\nAsked together, {counted(len(calls), 'call')}")
     terminal.sheet(_numbered(calls), indent="  ")
     terminal.show("\nAnswer all, or each by its number, with")
     shown = ("--shown", together["shown_hash"])
@@ -347,7 +348,7 @@ async def _decide_together(
         if shown is None and _is_open(row):
             shown = digest([row["shown_hash"]]) if together is None else together["shown_hash"]
             if not as_json and together is not None:
-                _say_shown(f"Asked together, {len(gates)} calls", _numbered(together["calls"]))
+                _say_shown(f"Asked together, {counted(len(gates), 'call')}", _numbered(together["calls"]))
         await service.tell(DecideTogether(gate, {**decisions}, shown))
     return {gate: each.decision for gate, each in decisions.items()}
 

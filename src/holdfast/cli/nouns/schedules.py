@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.cli.noun import Caller, Noun, Word
 from holdfast.cli.opening import acting, backend
 from holdfast.cli.page import moment, table, terminal
+from holdfast.cli.page.count import counted
 from holdfast.cli.page.table import ID, Column
 from holdfast.cli.target import is_name, load
 from holdfast.service.declarations import command, query
@@ -61,7 +62,7 @@ async def _set(told: SetSchedule, caller: Caller) -> View:
 
 def _started(found: Sequence[View]) -> None:
     table.show_rows(TIMES, found)
-    terminal.say("1 time has its run." if len(found) == 1 else f"{len(found)} times have their runs.")
+    terminal.say(f"Started: {counted(len(found), 'run')}.")
 
 
 SCHEDULES: Final = Noun("schedules", query.Schedule, _sheet)

@@ -15,6 +15,7 @@ import typer
 from holdfast.cli.opening import administering, asking, located, shown, typed
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.page import table, terminal
+from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import CONFLICT, OK, WAITING
 from holdfast.cli.page.table import ID, Column
 from holdfast.errors import MonthHeld, UsageError
@@ -185,9 +186,9 @@ def check(
             if wake
             else (f"Start their steps again with: {typed('store', 'check', '--wake', store=store)}")
         )
-        terminal.say(f"{len(found)} runs wait for nothing, which is a fault of Holdfast. {goes_on}")
+        terminal.say(f"Waiting for nothing: {counted(len(found), 'run')}, which is a fault of Holdfast. {goes_on}")
     else:
-        terminal.say(f"All {read} waiting runs have something to wait for.")
+        terminal.say(f"Each of {counted(read, 'waiting run')} has something to wait for.")
     return WAITING if found else OK
 
 
@@ -231,7 +232,9 @@ def migrate(
         return
     for name in done:
         terminal.show(name)
-    terminal.say(f"{len(done)} migrations were applied." if done else "There was nothing to do: the tables are up to date.")
+    terminal.say(
+        f"Applied {counted(len(done), 'migration')}." if done else "There was nothing to do: the tables are up to date."
+    )
 
 
 async def _migrate(part: str | None, store: str | None) -> Sequence[str]:
@@ -374,7 +377,8 @@ def archive(
         )
     else:
         for month, freed in archived:
-            terminal.show(f"{month}  {freed.runs} runs, {freed.events} events, {_size(freed.stored_bytes)} compressed")
+            what = f"{counted(freed.runs, 'run')}, {counted(freed.events, 'event')}"
+            terminal.show(f"{month}  {what}, {_size(freed.stored_bytes)} compressed")
     for _, problem in held:
         terminal.say(problem.message)
     if not archived and not held:
@@ -430,7 +434,8 @@ def prune(
     if as_json:
         terminal.emit(_freed(freed))
     else:
-        terminal.say(f"Removed for good: {freed.runs} histories with {freed.events} events; {_size(freed.stored_bytes)} free.")
+        what = f"{counted(freed.runs, 'history', 'histories')} with {counted(freed.events, 'event')}"
+        terminal.say(f"Removed for good: {what}; {_size(freed.stored_bytes)} free.")
 
 
 async def _prune(before: str, yes: bool, store: str | None) -> Freed:
@@ -439,8 +444,9 @@ async def _prune(before: str, yes: bool, store: str | None) -> Freed:
         if not yes:
             months = [each for each in (await administration.standing()).months if each.month < before]
             gone = [each for each in months if each.state == "archived"]
+            histories = counted(sum(each.runs for each in gone), "history", "histories")
             raise UsageError(
-                f"This removes {sum(each.runs for each in gone)} histories ({', '.join(each.month for each in gone) or 'none'})"
+                f"This removes {histories} ({', '.join(each.month for each in gone) or 'none'})"
                 f" and their large payloads{_also_in(located(store)[1].blobs)} for good, and nothing brings them back."
                 " Nothing was removed. Confirm with --yes."
             )

@@ -16,6 +16,7 @@ from holdfast.cli.noun import Noun, Word
 from holdfast.cli.opening import backend, typed
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.page import form, moment, table, terminal
+from holdfast.cli.page.count import counted
 from holdfast.cli.page.given import who
 from holdfast.cli.page.table import Column
 from holdfast.service.declarations import query
@@ -45,7 +46,7 @@ def _sheet(found: View) -> None:
             ("Workflow", f"{found['workflow']} {found['version']}"),
             ("Graph", found["graph_hash"]),
             ("Loaded", loaded),
-            ("Processes", f"{found['processes']} live processes can run it"),
+            ("Processes", f"{counted(found['processes'], 'live process', 'live processes')} can run it"),
         ]
     )
     terminal.show("\nInput")

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.cli.page import terminal
+from holdfast.cli.page.count import counted
 from holdfast.cli.page.moment import clock, span
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.graph import COMPENSATE
@@ -166,7 +167,7 @@ def _shared(e: ev.SharedValueWritten, at_ms: int) -> str:
     value = e.outcome.value()
     if not e.keep or (isinstance(value, dict) and value.get("gone")):
         return f"{e.step} deleted {e.space!r} {e.key!r}"
-    dropped = f", in the place of {len(e.dropped)} others" if e.dropped else ""
+    dropped = f", in the place of {counted(len(e.dropped), 'other')}" if e.dropped else ""
     return f"{e.step} wrote version {e.base + 1} of {e.space!r} {e.key!r}{dropped}"
 
 
@@ -242,7 +243,7 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.RetryScheduled: lambda e, at_ms: f"{named(e.step)} tries that again in {span(e.retry_at_ms - at_ms)}",
     ev.StepSkipped: lambda e, at_ms: f"{named(e.step)} skipped: {e.reason}",
     ev.StepCancelled: lambda e, at_ms: f"{named(e.step)} cancelled: {e.reason}",
-    ev.ItemsMapped: lambda e, at_ms: f"{named(e.step)} has {e.count} items done by {e.name}: {e.map}",
+    ev.ItemsMapped: lambda e, at_ms: f"{named(e.step)} has {counted(e.count, 'item')} done by {e.name}: {e.map}",
     ev.MapEnded: lambda e, at_ms: f"{e.map} has what it needs" if e.error is None else f"{e.map} failed: {failure(e.error)}",
     ev.MapReopened: lambda e, at_ms: f"{e.map} continues",
     ev.LoopTaken: lambda e, at_ms: f"{named(e.source)} goes back to {e.target}",

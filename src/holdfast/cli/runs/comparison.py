@@ -11,6 +11,7 @@ from holdfast.cli import reference
 from holdfast.cli.opening import listing
 from holdfast.cli.option import AsJson, RunArgument, Store
 from holdfast.cli.page import terminal
+from holdfast.cli.page.count import counted
 from holdfast.cli.page.given import who
 from holdfast.service.declarations.query import Events
 
@@ -62,7 +63,9 @@ def _different(found: Comparison) -> list[tuple[str, str]]:
 
     lines = [("status", " → ".join(found.status))] if found.status else []
     lines += [(gate, " → ".join(", ".join(said) or "no answer" for said in pair)) for gate, pair in found.decisions.items()]
-    lines += [(tool, f"called {abs(count)} times {'more' if count > 0 else 'less'}") for tool, count in found.tools.items()]
+    lines += [
+        (tool, f"called {counted(abs(count), 'time')} {'more' if count > 0 else 'less'}") for tool, count in found.tools.items()
+    ]
     for name, (one, two) in found.totals.items():
         if name == "cost_nanousd":
             lines.append(("cost", f"${usd(one)} → ${usd(two)}"))

@@ -9,7 +9,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -19,6 +19,7 @@ from holdfast.cli.filter import Asked, Since, Statuses, Until, Workflow
 from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, MaybeRun, OfTenant, Store, Who
 from holdfast.cli.page import terminal
+from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import OK
 from holdfast.cli.page.given import json_value, who
 from holdfast.errors import HoldfastError, UsageError
@@ -126,7 +127,7 @@ async def _fork_all(wish: Fork, by: Principal, many: Many, as_json: bool, store:
     if as_json:
         terminal.emit(rows)
     for row in () if as_json else rows:
-        terminal.show(f"{row['run_id']}  {_in_words(row)}")
+        terminal.show(f"{row['run_id']}  {_in_words(row, None if wish.output is msgspec.UNSET else wish.step)}")
     quotes = [row["quote"] for row in rows if row["quote"] is not None]
     most = sum(Decimal(quote["anew_usd"]) for quote in quotes)
     terminal.say(
@@ -150,11 +151,15 @@ async def _would_be(service: Backend, wish: Fork, tenant: str) -> dict[str, Any]
     return {**row, "quote": quote}
 
 
-def _in_words(row: dict[str, Any]) -> str:
+def _in_words(row: dict[str, Any], given: str | None) -> str:
     if row["quote"] is None:
         return f"was forked as {row['fork']}" if row["fork"] else row["refused"]
     quote = row["quote"]
-    counts = f"{len(quote['kept'])} steps kept, {len(quote['reused'])} results reused, {len(quote['anew'])} executed again"
+    parts = _parts(quote, given)
+    counts = (
+        f"{len(parts.kept)} kept, {counted(len(parts.reused), 'result')} reused, {counted(len(parts.again), 'step')} run again"
+        f" with {counted(len(parts.anew), 'operation')}"
+    )
     return f"would be forked from {quote['begins_at']}: {counts}; at most ${quote['anew_usd']}"
 
 
@@ -189,13 +194,29 @@ async def _fork(wish: Fork, by: Principal, yes: bool, dry_run: bool, as_json: bo
         terminal.say(f"Run {found['run_id']}: {found['status']}. `holdfast worker` with its workflow continues it.")
 
 
+class _Parts(NamedTuple):
+    """The parts of a fork: what is kept, which steps run again, and what of them is reused or executed."""
+
+    kept: list[str]
+    again: list[str]
+    reused: list[dict[str, Any]]
+    anew: list[dict[str, Any]]
+
+
+def _parts(quote: dict[str, Any], given: str | None) -> _Parts:
+    """Return the parts of a fork, for one preview as for those of many; `given` is the place whose output was said."""
+    return _Parts(
+        [*quote["kept"], *(_named(each) for each in quote["reused"] if each["stands"])],
+        [step for step in quote["again"] if step != given],
+        sorted((each for each in quote["reused"] if not each["stands"]), key=_is_item),
+        sorted(quote["anew"], key=_is_item),
+    )
+
+
 def quoted(quote: dict[str, Any], *, repeats_effects: bool, given: str | None = None) -> list[str]:
     """The quote in words; `given` is the place whose output was said."""
     why = f" (earlier than you asked: {quote['why']})" if quote["why"] else ""
-    kept = [*quote["kept"], *(_named(each) for each in quote["reused"] if each["stands"])]
-    again = [step for step in quote["again"] if step != given]
-    reused = sorted((each for each in quote["reused"] if not each["stands"]), key=_is_item)
-    anew = sorted(quote["anew"], key=_is_item)
+    kept, again, reused, anew = _parts(quote, given)
     told = [f"  {_named(each)}: its recorded result, free, if the request is the same." for each in reused]
     told += [
         f"  {_named(each)}: {'asked again' if each['kind'] == 'gate' else 'executed again'}, {each['why']}." for each in anew

@@ -12,6 +12,7 @@ from typing import Any, Final
 from holdfast.cli import reference
 from holdfast.cli.opening import backend
 from holdfast.cli.page import moment, table, terminal
+from holdfast.cli.page.count import counted
 from holdfast.cli.page.given import who
 from holdfast.cli.page.table import ID, Column
 from holdfast.core.values.claim import Claim
@@ -101,10 +102,10 @@ async def _show_tree(run: str, as_json: bool, store: str | None) -> None:
         return
     table.show(TREE, [_member(each, now_ms) for each in tree["runs"]])
     more = f", ${tree['held_usd']} held or in doubt" if nanousd(tree["held_usd"]) else ""
-    tokens = f"{tree['tokens']} tokens" + (f", {tree['held_tokens']} held or in doubt" if tree["held_tokens"] else "")
-    terminal.show(f"\n{len(tree['runs'])} runs, ${tree['cost_usd']} spent{more}; {tokens}")
+    tokens = counted(tree["tokens"], "token") + (f", {tree['held_tokens']} held or in doubt" if tree["held_tokens"] else "")
+    terminal.show(f"\n{counted(len(tree['runs']), 'run')}, ${tree['cost_usd']} spent{more}; {tokens}")
     if not tree["is_whole"]:
-        terminal.say(f"The tree has more: only its first {len(tree['runs'])} runs are shown.")
+        terminal.say(f"The tree has more: only the first {counted(len(tree['runs']), 'run')} are shown.")
 
 
 def _member(row: View, now_ms: int) -> tuple[str, ...]:
@@ -200,7 +201,8 @@ def _head(found: View, now_ms: int) -> list[tuple[str, str]]:
         pairs.append(("Ended", f"{moment.around(ended_ms, now_ms)}, after {moment.span(ended_ms - started_ms)}"))
     else:
         pairs.append(("Changed", moment.around(moment.ms(found["updated_at"]), now_ms)))
-    pairs.append(("Spent", f"${found['cost_usd']}{limit}{held}; {found['tokens']} tokens, {found['steps_started']} steps"))
+    work = f"{counted(found['tokens'], 'token')}, {counted(found['steps_started'], 'step')}"
+    pairs.append(("Spent", f"${found['cost_usd']}{limit}{held}; {work}"))
     pairs += [
         ("Would stop", f"{message} Its limits are only recorded, so it went on.") for message in found["would_stop"].values()
     ]

@@ -18,6 +18,7 @@ from holdfast.cli.filter import Asked, Since, Statuses, Until, Workflow
 from holdfast.cli.opening import backend, server
 from holdfast.cli.option import AsJson, MaybeRun, OfTenant, Store
 from holdfast.cli.page import terminal
+from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import CONFLICT, OK
 from holdfast.cli.page.given import who
 from holdfast.errors import HoldfastError, NotPermitted, Unauthorized, Unreachable, UsageError
@@ -97,7 +98,9 @@ async def _export(
     else:
         kind = "as they are" if redact is None else "redacted"
         rest = " There are more: raise --limit." if more else ""
-        terminal.say(f"{written} of {len(found)} runs written to {file}, {kind}.{rest} Only this account may read it.")
+        terminal.say(
+            f"{written} of {counted(len(found), 'run')} written to {file}, {kind}.{rest} Only this account may read it."
+        )
     return CONFLICT if refused else OK
 
 
