@@ -357,7 +357,7 @@ def test_every_event_that_a_page_names_exists() -> None:
     used = {*vars(asyncio), *pydantic.__all__}  # what users name in their own code
     allowed = {"AnyEvent", *known_events(), *vars(errors), *vars(builtins), *used}.union(*faces, *map(vars, told))
     for page in PAGES:
-        ours, _, _ = prose(page).partition("## Other names")  # in the glossary, how others call the same things
+        ours, _, _ = prose(page).partition("## Other names")  # in habits.md, names of other systems
         names = {name for name in explained(ours) if re.fullmatch(r"(?:[A-Z][a-z]+){2,}", name)}
         assert names <= allowed, f"{page.name}: {names - allowed}"
 
