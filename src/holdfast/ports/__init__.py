@@ -5,6 +5,7 @@ Never here: an implementation, a default, a wire format.
 
 from __future__ import annotations
 
+from holdfast.core.views.selection import RunFilter
 from holdfast.ports.administration import Administration, Freed, Holder, MonthStanding, SessionStanding, StoreStanding
 from holdfast.ports.beside_runs import (
     RESOLVED_FOR_MS,
@@ -75,7 +76,7 @@ from holdfast.ports.stand_in import Asked, Ended, Made, StandIn
 from holdfast.ports.store import Store, StoreClock, Upkeep
 from holdfast.ports.stream import Chunk, Piece, StreamName, StreamNews, Streams
 from holdfast.ports.tail import Tail, TailEvent, Watch
-from holdfast.ports.view import MOST_LISTED, DueRun, RunFilter, Unplaced, Views
+from holdfast.ports.view import MOST_LISTED, DueRun, Unplaced, Views
 from holdfast.ports.worker import JOB_LOG, Calls, Work, WorkerGateway
 
 __all__ = [

@@ -6,13 +6,14 @@ Never here: an implementation, a default, a wire format.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol, TypedDict, Unpack
+from typing import Final, Protocol, Unpack
 
 import msgspec
 
 from holdfast.core.nouns.labels import BEFORE_ALL_COUNTS, CountKey, LabelCount, Pair
 from holdfast.core.values.ids import CallId, GateId, RunId, SessionId
 from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
+from holdfast.core.views.selection import RunFilter
 
 MOST_LISTED: Final = 100
 """What a list has where nobody says how much he wants."""
@@ -40,38 +41,6 @@ class Unplaced(msgspec.Struct, frozen=True):
     graph_hash: str
     waiting_for: bytes
     started_by: str | None
-
-
-class RunFilter(TypedDict, total=False):
-    """The criteria by which a list selects runs. A criterion that is missing or None matches any. Times are those of a run's
-    start."""
-
-    prefix: str | None
-    """How the run's id begins."""
-    tenant: str | None
-    workflow: str | None
-    status: str | Sequence[str] | None
-    """One, or one of several."""
-    key: str | None
-    parent: str | None
-    """Whose children they are."""
-    root: str | None
-    """Below which run they are, however far."""
-    since_ms: int | None
-    until_ms: int | None
-    in_doubt: bool
-    """Only those with money in doubt."""
-    labels: Sequence[Pair] | None
-    """All of which they have; a tag is one with an empty key."""
-    text: str | None
-    """Letters, capital or not, in their workflow's name, their key, who started them, a tag or a label. Looks at each run that
-    is left by the rest."""
-    cost_from_nanousd: int | None
-    cost_to_nanousd: int | None
-    """What they have spent for certain, inclusively."""
-    before: str | None
-    """Only those older than this run."""
-    limit: int
 
 
 class Views(Protocol):

@@ -14,6 +14,7 @@ from holdfast.core.nouns.labels import pair
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.money import Usd, nanousd
 from holdfast.core.views.projection import EffectState
+from holdfast.core.views.selection import RunFilter
 from holdfast.core.views.status import Status
 from holdfast.errors import InvalidInput
 from holdfast.service import view
@@ -23,7 +24,6 @@ from holdfast.service.declarations.query import NOW, START, Page, View
 
 if TYPE_CHECKING:
     from holdfast.core.views.projection import RunRow
-    from holdfast.ports import RunFilter
     from holdfast.service.control.inquiry import Inquiries
     from holdfast.service.declarations.command import Bulk
 
@@ -39,30 +39,26 @@ OF_TENANTS: Final = msgspec.json.Decoder(tuple[str, str])
 async def runs(inquiries: Inquiries, query: asked.Runs, tenant: str | None) -> Page:
     """Raises InvalidInput for a status that there is not."""
     expect_statuses(query.status)
-    found = sought(query, tenant, query.limit + 1)
-    found |= {"in_doubt": query.in_doubt, "parent": query.parent, "prefix": query.prefix}
-    rows = await inquiries.runs(**found)
+    rows = await inquiries.runs(**sought(query, tenant, query.limit + 1))
     missing = await inquiries.missing_of(rows)
     labels = await inquiries.labels_of(rows)
     return page([view.of_row(row, missing.get(row.run), labels.get(row.run, ())) for row in rows], query.limit, "run_id")
 
 
 def sought(query: asked.Runs | Bulk, tenant: str | None, limit: int) -> RunFilter:
-    """Return the filter that lists of runs and bulk commands have in common. Raises InvalidInput for an impossible amount."""
-    return {
+    """Return the filter of a list of runs or a bulk command: its criteria under their names, and those that stores name
+    otherwise. Raises InvalidInput for an impossible amount."""
+    given: Any = {name: getattr(query, name) for name in query.__struct_fields__ if name in RunFilter.__annotations__}
+    renamed: RunFilter = {
         "tenant": tenant,
-        "workflow": query.workflow,
         "status": query.status or None,
-        "key": query.key,
-        "since_ms": query.since_ms,
-        "until_ms": query.until_ms,
         "labels": [*(("", tag) for tag in query.tag), *map(pair, query.label)],
-        "text": query.text or None,
         "cost_from_nanousd": _amount("min_cost_usd", query.min_cost_usd),
         "cost_to_nanousd": _amount("max_cost_usd", query.max_cost_usd),
         "before": query.cursor,
         "limit": limit,
     }
+    return {**given, **renamed}
 
 
 def _amount(name: str, given: Usd | None) -> int | None:

@@ -19,6 +19,7 @@ from holdfast.core.nouns.tool_policy import When
 from holdfast.core.values.access import ANY, Grant
 from holdfast.core.values.money import Usd
 from holdfast.core.values.scopes import Period
+from holdfast.core.views.selection import Selection
 from holdfast.service.declarations import field
 from holdfast.service.declarations.declaration import Command, Thing, Whole, command
 from holdfast.service.doc import doc
@@ -163,7 +164,7 @@ class ResolveDeadLetter(Command["view.RunStatusRow"], frozen=True):
 
 
 @command("POST /runs/bulk", "operator", about={"workflow": Thing.RUNS}, any_tool={"deed": ("retry",)})
-class Bulk(Command["Rows[view.OutcomeRow]"], frozen=True, kw_only=True):
+class Bulk(Command["Rows[view.OutcomeRow]"], Selection, frozen=True, kw_only=True):
     """Retry, cancel, pause, resume or fork all runs that match, newest first. Each call does one page and returns a row per
     run."""
 
@@ -175,20 +176,10 @@ class Bulk(Command["Rows[view.OutcomeRow]"], frozen=True, kw_only=True):
     ] = None
     reason: field.CancelReason = "cancelled"
     repeat_effects: field.RepeatEffects = False
-    tenant: field.OfTenant = None
-    workflow: field.OfWorkflow = None
     status: Annotated[
         tuple[field.RunStatus, ...],
         doc("Only runs with one of these statuses; by default those that the action applies to, like `failed` for retry."),
     ] = ()
-    key: field.StartedUnder = None
-    since_ms: field.StartedSince = None
-    until_ms: field.StartedUntil = None
-    tag: field.WithTags = ()
-    label: field.WithLabels = ()
-    text: field.WithText = None
-    min_cost_usd: field.MinCost = None
-    max_cost_usd: field.MaxCost = None
     cursor: field.Cursor = None
     limit: field.Limit = 100
     dry_run: field.DryRun = False

@@ -55,19 +55,8 @@ OfRun = Annotated[str | None, doc("Only this run, by its id.")]
 OfWorkflow = Annotated[str | None, doc("Only this workflow, by its name.")]
 OfNode = Annotated[str | None, doc("Only steps of this node, by its name.")]
 OfErrorClass = Annotated[str | None, doc("Only steps that failed with this error class, like `timeout` or `tool`.")]
-StartedUnder = Annotated[str | None, doc("Only runs started under this start key.")]
-StartedSince = Annotated[int | None, doc("Only runs started at this time or later, in Unix milliseconds.")]
-StartedUntil = Annotated[int | None, doc("Only runs started before this time, in Unix milliseconds.")]
 FailedSince = Annotated[int | None, doc("Only steps that last failed at this time or later, in Unix milliseconds.")]
 FailedUntil = Annotated[int | None, doc("Only steps that last failed before this time, in Unix milliseconds.")]
-WithTags = Annotated[tuple[str, ...], doc("Only runs that have all of these tags.")]
-WithLabels = Annotated[tuple[str, ...], doc("Only runs that have all of these labels, each as `key=value`.")]
-WithText = Annotated[
-    str | None,
-    doc("Only runs with this text in their workflow's name, their start key, a tag, a label or who started them; any case."),
-]
-MinCost = Annotated[Usd | None, doc("Only runs that have spent at least this much, in dollars; money in doubt is not counted.")]
-MaxCost = Annotated[Usd | None, doc("Only runs that have spent at most this much, in dollars; money in doubt is not counted.")]
 Cursor = Annotated[str | None, doc("Cursor that the page before ended with; the list goes on after it.")]
 Limit = Annotated[int, doc("Maximum number of rows, 1 to 1,000.")]
 

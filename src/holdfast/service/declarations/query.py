@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from holdfast.core.nouns.memory import Kind
 from holdfast.core.values.proposal import RiskLevel
+from holdfast.core.views.selection import Selection
 from holdfast.service.declarations import field
 from holdfast.service.declarations.declaration import ListQuery, Query, Rows, Thing, Whole, query
 from holdfast.service.doc import doc
@@ -31,23 +32,13 @@ Page: TypeAlias = Rows[Any]
 
 
 @query(("GET /runs", "GET /runs/{parent}/children"), "viewer", rows="workflow")
-class Runs(ListQuery["view.RunRow"], frozen=True, kw_only=True):
+class Runs(ListQuery["view.RunRow"], Selection, frozen=True, kw_only=True):
     """List runs, newest first."""
 
-    tenant: field.OfTenant = None
-    workflow: field.OfWorkflow = None
     status: Annotated[tuple[field.RunStatus, ...], doc("Only runs with one of these statuses; by default any.")] = ()
-    key: field.StartedUnder = None
-    since_ms: field.StartedSince = None
-    until_ms: field.StartedUntil = None
     in_doubt: Annotated[bool, doc("True to list only runs with money in doubt: model calls whose cost is unknown.")] = False
     parent: Annotated[str | None, doc("Only children of this run, by its id.")] = None
     prefix: Annotated[str | None, doc("Only runs whose id begins with this.")] = None
-    tag: field.WithTags = ()
-    label: field.WithLabels = ()
-    text: field.WithText = None
-    min_cost_usd: field.MinCost = None
-    max_cost_usd: field.MaxCost = None
     cursor: field.Cursor = None
     limit: field.Limit = USUAL
 

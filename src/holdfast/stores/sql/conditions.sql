@@ -1,4 +1,4 @@
--- What lists select by, and their order: the condition NAME_CRITERION of the list NAME. Each `{}` is the criterion's value.
+-- Conditions of lists, and their order: NAME_CRITERION is of the list NAME, and each `{}` is the value of the criterion.
 
 -- --- Runs, as RunFilter names what they are selected by --------------------------------------------------------------
 

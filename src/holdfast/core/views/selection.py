@@ -1,0 +1,78 @@
+"""Criteria by which runs are selected: each declared here once, with its description.
+
+Lists and bulk commands have them as fields, the command line as options, and stores as conditions (`stores/sql`) under the
+names of RunFilter. Never here: a condition, a caller's rights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, TypedDict
+
+import msgspec
+from msgspec import Meta
+
+from holdfast.core.nouns.labels import Pair
+from holdfast.core.values.money import Usd
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """The criteria of lists and bulk commands, as callers give them."""
+
+    tenant: Annotated[
+        str | None,
+        Meta(description="Only this tenant; by default the caller's own, or all for a caller that acts for all tenants."),
+    ] = None
+    workflow: Annotated[str | None, Meta(description="Only this workflow, by its name.")] = None
+    status: tuple[str, ...] = ()
+    """Described by each list or command, as its default differs."""
+    key: Annotated[str | None, Meta(description="Only runs started under this start key.")] = None
+    since_ms: Annotated[int | None, Meta(description="Only runs started at this time or later, in Unix milliseconds.")] = None
+    until_ms: Annotated[int | None, Meta(description="Only runs started before this time, in Unix milliseconds.")] = None
+    tag: Annotated[tuple[str, ...], Meta(description="Only runs that have all of these tags.")] = ()
+    label: Annotated[tuple[str, ...], Meta(description="Only runs that have all of these labels, each as `key=value`.")] = ()
+    text: Annotated[
+        str | None,
+        Meta(
+            description="Only runs with this text in their workflow's name, their start key, a tag, a label or who started"
+            " them; any case."
+        ),
+    ] = None
+    min_cost_usd: Annotated[
+        Usd | None, Meta(description="Only runs that have spent at least this much, in dollars; money in doubt is not counted.")
+    ] = None
+    max_cost_usd: Annotated[
+        Usd | None, Meta(description="Only runs that have spent at most this much, in dollars; money in doubt is not counted.")
+    ] = None
+
+
+class RunFilter(TypedDict, total=False):
+    """The criteria as a store takes them; most are those of Selection, by the same names. A criterion that is missing or None
+    matches any. Times are those of a run's start."""
+
+    prefix: str | None
+    """How the run's id begins."""
+    tenant: str | None
+    workflow: str | None
+    status: str | Sequence[str] | None
+    """One, or one of several."""
+    key: str | None
+    parent: str | None
+    """Whose children they are."""
+    root: str | None
+    """Below which run they are, however far."""
+    since_ms: int | None
+    until_ms: int | None
+    in_doubt: bool
+    """Only those with money in doubt."""
+    labels: Sequence[Pair] | None
+    """All of which they have; a tag is one with an empty key."""
+    text: str | None
+    """Letters, capital or not, in their workflow's name, their key, who started them, a tag or a label. Looks at each run that
+    is left by the rest."""
+    cost_from_nanousd: int | None
+    cost_to_nanousd: int | None
+    """What they have spent for certain, inclusively."""
+    before: str | None
+    """Only those older than this run."""
+    limit: int

@@ -1,0 +1,35 @@
+"""Criteria of lists and of bulk commands: each reaches the store."""
+
+from __future__ import annotations
+
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+import pytest
+
+from holdfast.core.views.selection import RunFilter, Selection
+from holdfast.service.declarations.command import Bulk
+from holdfast.service.declarations.query import Runs
+from holdfast.service.listing import sought
+
+OFFERED = [name for name in Selection.__struct_fields__ if name != "tenant"]
+"""The tenant follows from the caller's rights."""
+
+
+def given(name: str) -> Any:
+    hint = get_type_hints(Selection)[name]
+    return ("a=1",) if get_origin(hint) is tuple else 1 if int in get_args(hint) else "1"
+
+
+@pytest.mark.parametrize("query", [Runs(), Bulk(deed="retry")], ids=["list", "bulk"])
+@pytest.mark.parametrize("name", OFFERED)
+def test_every_criterion_that_callers_have_reaches_the_store(name: str, query: Runs | Bulk) -> None:
+    found = sought(msgspec.structs.replace(query, **{name: given(name)}), None, 10)
+    assert found != sought(query, None, 10)
+    assert found.keys() <= RunFilter.__annotations__.keys()
+
+
+def test_a_list_of_runs_selects_by_more_than_a_bulk_command() -> None:
+    found = sought(Runs(in_doubt=True, parent="a", prefix="b", cursor="c"), "acme", 10)
+    assert (found["in_doubt"], found["parent"], found["prefix"], found["before"]) == (True, "a", "b", "c")
+    assert (found["tenant"], found["limit"]) == ("acme", 10)
