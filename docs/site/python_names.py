@@ -1,6 +1,7 @@
-"""The Python reference, written from the code: each public name with its signature and its docstring.
+"""The Python reference, written from the code: each public name with its signature, its docstring, its parameters and errors.
 
-Never here: a sentence about any of them; what is missing is mended where it is declared.
+A parameter's meaning stands in the docstring, or else in a declaration that has the same parameter (`_sources`). Never here: a
+sentence about any of them; what is missing is mended where it is declared.
 """
 
 from __future__ import annotations
@@ -9,34 +10,53 @@ import ast
 import inspect
 import itertools
 import re
-import sys
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
-from reference import WRITTEN, cell, sentence, texts_below
+from docstrings import meanings, node_of, parsed
+from reference import WRITTEN, cell, texts_below
 from sync_stub import formatted
 
 import holdfast
 from holdfast import client, errors, testing
 from holdfast.authoring import options
-from holdfast.service.control import command
+from holdfast.authoring.node import NodeDefinition
+from holdfast.ports import RunFilter
+from holdfast.service.declarations import command, query
 
 _FIRST: Final = ("Context", "Engine", "Run")
 """The classes that have a section of their own."""
-_MADE: Final = {*_FIRST, "Flow"}
+_MADE: Final = {*_FIRST, "Flow", "Tool", "NodeView", "StateView", "Supervisor"}
 """The classes whose objects Holdfast makes."""
-_OPTIONS: Final = {
-    "Context": (
-        ("model", options.ModelOptions),
-        ("agent", options.AgentOptions),
-        ("map", options.MapOptions),
-        ("child", options.ChildOptions),
-    ),
-    "Engine": (("start", command.StartOptions),),
+_OPTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
+    "llm_node": (options.AgentOptions,),
+    "branch": (options.ModelOptions,),
+    "child": (options.ChildOptions,),
+    "map_node": (options.MapOptions,),
+    "step": (holdfast.tool_node, holdfast.tool),
+    "flow": (holdfast.Workflow,),
+    "Context.model": (options.ModelOptions,),
+    "Context.agent": (options.AgentOptions,),
+    "Context.map": (options.MapOptions, holdfast.map_node),
+    "Context.child": (options.ChildOptions,),
+    "Context.ask": (holdfast.human_gate,),
+    "Context.tool": (holdfast.tool_node,),
+    "Engine.score": (command.GiveScore,),
+    "Engine.resolve_effect": (command.Resolve,),
+    "Engine.backfill_schedule": (command.Backfill,),
+    "Engine.fork_plan": (command.Fork,),
+    "Engine.bulk": (RunFilter,),
+    "Engine.runs": (RunFilter,),
 }
+"""The declarations that give the parameters of an operation their meaning, where its docstring does not."""
+_OF_NODES: Final = ("branch", "check", "child", "human_gate", "llm_node", "remote_task", "task", "tool_node")
+_SHORTER: Final = {"run_id": "run", "gate_id": "gate"}
+"""The names of parameters that a command or query has under another name."""
+_COMMON: Final = parsed(NodeDefinition.__doc__).shared
+"""The options that every decorator of a node takes."""
 _SETTINGS: Final = ("model_config",)
 """Assignments in a class that are no fields."""
 _PLACE: Final = Path(__file__).resolve().parents[1] / "reference" / "python.md"
@@ -66,9 +86,7 @@ def page() -> str:
     ]
     for name in _FIRST:
         lines += [f"## {name}", "", *_class(name, classes[name])]
-        for operation, kind in _OPTIONS.get(name, ()):
-            lines += [f"#### Options of {name}.{operation}", "", sentence(kind.__doc__), "", *_fields(kind), ""]
-    lines += ["## Functions and decorators", ""]
+    lines += ["## Functions and decorators", "", "### Options of every node", "", *_entries(_COMMON), ""]
     for name, function in functions.items():
         lines += [f"### {name}", "", *_routine(name, function)]
     lines += ["## Other classes", ""]
@@ -87,7 +105,7 @@ def _errors(problems: dict[str, Any]) -> Iterator[str]:
 def _client() -> Iterator[str]:
     yield from ("## The HTTP client", "", "`from holdfast.client import Client, AsyncClient, command, query`", "")
     yield from ("### Client", "", *_class("Client", client.Client))
-    yield from ("### AsyncClient", "", sentence(client.AsyncClient.__doc__), "", "Its methods are those of `Client`.", "")
+    yield from ("### AsyncClient", "", parsed(client.AsyncClient.__doc__).prose, "", "Its methods are those of `Client`.", "")
     for title, module in (("Commands", client.command), ("Queries", client.query)):
         yield from (f"### {title}", "", f"| `{module.__name__.rpartition('.')[2]}.` | fields | |", "| --- | --- | --- |")
         for name, kind in vars(module).items():
@@ -106,20 +124,39 @@ def _test_kit() -> Iterator[str]:
 
 
 def _class(name: str, kind: type[Any]) -> Iterator[str]:
-    """Yield what a class says of itself, its fields and properties, and its methods."""
-    if inspect.isfunction(vars(kind).get("__init__")) and not getattr(kind, "_is_protocol", False) and name not in _MADE:
+    """Yield a class's docstring, its parameters, fields and properties, and its methods."""
+    is_made_by_users = inspect.isfunction(vars(kind).get("__init__")) and not getattr(kind, "_is_protocol", False)
+    about = parsed(kind.__doc__)
+    if is_made_by_users and name not in _MADE:
         parameters, _ = _signature(kind)
         yield from _block("def __init__", (["self", *parameters], " -> None"), above=f"class {name}:\n    ")
-    yield from (sentence(kind.__doc__), "")
+    yield from (about.prose, "")
     above = next((each.__name__ for each in kind.__mro__[1:] if each.__name__ in holdfast.__all__), None)
     if above is not None:
         yield from (f"It has all that a {_link(above)} has.", "")
+    if is_made_by_users and name not in _MADE:
+        yield from _explained(name, kind, {})
     fields = [*_fields(kind), *_properties(kind)]
-    yield from (*fields, "") if fields else ()
+    yield from ("Attributes:", "", *fields, "") if fields else ()
+    if about.shared:
+        yield from (f"#### Parameters of many methods of {name}", "", *_entries(about.shared), "")
     for member, owner in sorted(_members(kind).items()):
         found = inspect.getattr_static(owner, member)
         if inspect.isroutine(found) or isinstance(found, classmethod | staticmethod):
-            yield from (f"#### {name}.{member}", "", *_routine(member, getattr(kind, member)))
+            yield from (f"#### {name}.{member}", "", *_routine(f"{name}.{member}", getattr(kind, member), about.shared))
+
+
+def documented() -> Iterator[tuple[str, Any]]:
+    """Yield each function and class of the page, and each method and property, by the name that it has there."""
+    things = {name: getattr(holdfast, name) for name in holdfast.__all__}
+    things |= {"Client": client.Client, **{f"testing.{name}": getattr(testing, name) for name in testing.__all__}}
+    for name, thing in things.items():
+        yield name, thing
+        if inspect.isclass(thing):
+            for member, owner in _members(thing).items():
+                found = inspect.getattr_static(owner, member)
+                if inspect.isroutine(found) or isinstance(found, classmethod | staticmethod | property):
+                    yield f"{name}.{member}", found if isinstance(found, property) else getattr(thing, member)
 
 
 def _members(kind: type[Any]) -> dict[str, type[Any]]:
@@ -138,15 +175,16 @@ def _fields(kind: type[Any]) -> Iterator[str]:
     """Yield the fields as the source has them, each with the text below it."""
     found: dict[str, str] = {}
     for owner in reversed(_owners(kind)):
-        body = _node(owner).body
+        body = node_of(owner).body
         below = texts_below(body)
         for each in body:
             target = (
                 each.target if isinstance(each, ast.AnnAssign) else each.targets[0] if isinstance(each, ast.Assign) else None
             )
             if isinstance(target, ast.Name) and not target.id.startswith("_") and target.id not in _SETTINGS:
-                meaning = below.get(target.id)
-                line = f"- `{' '.join(ast.unparse(each).split())}`{f': {cell(meaning)}' if meaning else ''}"
+                meaning = below.get(target.id) or meanings(kind).get(target.id)
+                shown = re.sub(r"^(\w+: )Annotated\[(.*), Meta\(.*?\)\](?= =|$)", r"\1\2", " ".join(ast.unparse(each).split()))
+                line = f"- `{shown}`{f': {cell(meaning)}' if meaning else ''}"
                 found[target.id] = line.replace(r"\|", "|")
     yield from found.values()
 
@@ -156,13 +194,63 @@ def _properties(kind: type[Any]) -> Iterator[str]:
         found = inspect.getattr_static(owner, name)
         if isinstance(found, property):
             returns = inspect.signature(found.fget).return_annotation if found.fget else "Any"
-            yield f"- `{name}: {_annotation(returns)}`: {' '.join(sentence(found.__doc__).split())}"
+            yield f"- `{name}: {_annotation(returns)}`: {' '.join(parsed(found.__doc__).prose.split())}"
 
 
-def _routine(name: str, function: Any) -> Iterator[str]:
+def _routine(name: str, function: Any, shared: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
+    """Yield a function: its signature, its docstring, its parameters (without a meaning if they are `shared`), its errors."""
     is_async = inspect.iscoroutinefunction(inspect.unwrap(function))
-    yield from _block(f"{'async ' if is_async else ''}def {name}", _signature(function))
-    yield from (sentence(inspect.getdoc(function)), "")
+    yield from _block(f"{'async ' if is_async else ''}def {name.rpartition('.')[2]}", _signature(function))
+    yield from (parsed(inspect.getdoc(function)).prose, "")
+    yield from _explained(name, function, shared)
+
+
+def _explained(name: str, function: Any, shared: Mapping[str, str]) -> Iterator[str]:
+    """Yield the parameters with their meanings, then the errors."""
+    about = parsed(inspect.getdoc(function))
+    known = parameters_of(name, function, shared)
+    if own := {each: meaning for each, meaning in known.items() if meaning}:
+        yield from ("Parameters:", "", *_entries(own), "")
+    if others := [f"`{each}`" for each, meaning in known.items() if meaning is None]:
+        place = "Options of every node" if name in _OF_NODES else f"Parameters of many methods of {name.partition('.')[0]}"
+        anchor = place.lower().replace(" ", "-")
+        yield from (f"{'Also' if own else 'Parameters:'} {', '.join(others)} ([meaning](#{anchor})).", "")
+    if about.errors:
+        yield from ("Raises:", "", *_entries(about.errors), "")
+
+
+def parameters_of(name: str, function: Any, shared: Mapping[str, str]) -> dict[str, str | None]:
+    """Return each parameter of a function with its meaning, "" where nothing gives it one, None where it is a shared one."""
+    own = parsed(inspect.getdoc(function)).args
+    sources = [meanings(each) for each in _sources(name)]
+    if name in _OF_NODES:
+        shared = _COMMON
+    found: dict[str, str | None] = {}
+    for each in parameters(function):
+        for known in (own, {} if each.name not in shared else None, *sources):
+            if known is None:
+                found[each.name] = None
+                break
+            if meaning := known.get(each.name) or known.get(_SHORTER.get(each.name, "")):
+                found[each.name] = meaning
+                break
+        else:
+            found[each.name] = ""
+    if name in (*_OF_NODES, "flow", "step", "tool"):  # the function itself is given by being decorated
+        found.pop("function", None)
+    return found
+
+
+def _sources(name: str) -> Iterator[Any]:
+    yield from _OPTIONS.get(name, ())
+    kind, _, member = name.rpartition(".")
+    if kind in ("Engine", "Client"):
+        words = "".join(each.capitalize() for each in member.split("_"))
+        yield from (vars(module)[words] for module in (command, query) if words in vars(module))
+
+
+def _entries(meanings: Mapping[str, str | None]) -> Iterator[str]:
+    yield from (f"- `{name}`: {meaning}" for name, meaning in meanings.items())
 
 
 def _block(head: str, signature: tuple[list[str], str], *, above: str = "") -> list[str]:
@@ -177,7 +265,7 @@ def _signature(function: Any) -> tuple[list[str], str]:
     found = inspect.signature(function)
     shown: list[str] = []
     seen_star = False
-    every = [each for each in found.parameters.values() if each.name != "self"]
+    every = parameters(function)
     for each, after in itertools.zip_longest(every, every[1:]):
         if each.kind is each.KEYWORD_ONLY and not seen_star:
             shown.append("*")
@@ -190,12 +278,28 @@ def _signature(function: Any) -> tuple[list[str], str]:
     return shown, f" -> {result}" if is_said else ""
 
 
+def parameters(function: Any) -> list[inspect.Parameter]:
+    """Return the parameters of a function, those that an unpacked TypedDict gives it by their names."""
+    found = []
+    for each in inspect.signature(function).parameters.values():
+        unpacked = re.fullmatch(r"Unpack\[(\w+)\]", str(each.annotation))
+        if unpacked:
+            kind = inspect.unwrap(function).__globals__[unpacked[1]]
+            found += [
+                inspect.Parameter(name, each.KEYWORD_ONLY, default=Ellipsis, annotation=hint.__forward_arg__)
+                for name, hint in kind.__annotations__.items()
+            ]
+        elif each.name != "self":
+            found.append(each)
+    return found
+
+
 def _parameter(each: inspect.Parameter) -> str:
     star = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
     said = f"{star}{each.name}" + ("" if each.annotation is each.empty else f": {_annotation(each.annotation)}")
     if each.default is each.empty:
         return said
-    default = repr(each.default)
+    default = "..." if each.default is Ellipsis else repr(each.default)
     if len(default) > _LONGEST_DEFAULT or default.startswith("<"):
         default = "..."
     return f"{said} = {default}" if ":" in said else f"{said}={default}"
@@ -209,7 +313,7 @@ def _annotation(annotation: Any) -> str:
 
 def _first(thing: Any) -> str:
     """Return the first sentence of a docstring."""
-    (paragraph, *_) = sentence(thing.__doc__).split("\n\n")
+    (paragraph, *_) = parsed(thing.__doc__).prose.split("\n\n")
     return re.split(r"(?<=[.!?])\s+(?=[A-Z`(])", " ".join(paragraph.split()))[0]
 
 
@@ -219,14 +323,3 @@ def _link(name: str) -> str:
 
 def _is(thing: Any, kind: type[Any]) -> bool:
     return inspect.isclass(thing) and issubclass(thing, kind)
-
-
-@cache
-def _module(name: str) -> ast.Module:
-    return ast.parse(inspect.getsource(sys.modules[name]))
-
-
-def _node(kind: type[Any]) -> ast.ClassDef:
-    return next(
-        each for each in ast.walk(_module(kind.__module__)) if isinstance(each, ast.ClassDef) and each.name == kind.__name__
-    )

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
+import docstrings
 import lists
 import pytest
 import python_names
@@ -58,7 +59,7 @@ def test_every_public_name_says_what_it_means(name: str) -> None:
     assert meaning, name
     assert f"`{name}`" in PYTHON
     if not isinstance(getattr(holdfast, name), type) or not issubclass(getattr(holdfast, name), errors.HoldfastError):
-        assert meaning in PYTHON.partition(f"## {name}\n")[2], name
+        assert docstrings.parsed(meaning).prose in PYTHON.partition(f"## {name}\n")[2], name
 
 
 def test_the_python_reference_has_each_operation_with_its_options() -> None:
@@ -67,6 +68,15 @@ def test_the_python_reference_has_each_operation_with_its_options() -> None:
         assert f"    {option} = ...,\n" in section
     assert "#### Engine.start\n\n```python illustrative\nasync def start(\n" in PYTHON
     assert "| `MakeKey` | `name`, " in PYTHON
+
+
+def test_a_docstring_describes_only_what_there_is() -> None:
+    known = {name for name, value in vars(errors).items() if isinstance(value, type)} | {"ValueError", "OSError"}
+    for name, thing in python_names.documented():
+        about = docstrings.parsed(inspect.getdoc(thing))
+        if about.args:
+            assert about.args.keys() <= {each.name for each in python_names.parameters(thing)}, name
+        assert {each for listed in about.errors for each in listed.split(", ")} <= known, name
 
 
 def test_every_setting_says_what_it_means() -> None:

@@ -20,20 +20,23 @@ Output_co = TypeVar("Output_co", covariant=True, default=Any)
 
 
 class ChildOutcome(NamedTuple, Generic[Output_co]):
-    """The end of a child, where its failure is not to raise."""
+    """The end of a child, as `on_failure="return"` returns it."""
 
     run_id: str
+    """Id of the child's run."""
     status: Literal["completed", "failed", "cancelled"]
+    """How the child ended."""
     output: Output_co | None
-    """Its result; None where it did not complete."""
+    """Result of the child; None if it did not complete."""
     error: str | None
-    """Why it did not."""
+    """Reason why the child did not complete."""
 
 
 class ChildHandle(Protocol[Output_co]):
-    """A child that goes on in the background."""
+    """A child that runs in the background."""
 
     run_id: str
+    """Id of the child's run."""
 
     @overload
     async def result(self, *, on_failure: Literal["raise"] = "raise") -> Output_co: ...
@@ -42,8 +45,15 @@ class ChildHandle(Protocol[Output_co]):
     async def result(self, *, on_failure: Literal["return"]) -> ChildOutcome[Output_co]: ...
 
     async def result(self, *, on_failure: Literal["raise", "return"] = "raise") -> Any:
-        """Return the child's result, once it has ended. Raises OperationFailed (class `child_failed` or `cancelled`) where it
-        did not complete; with `on_failure="return"` it is a ChildOutcome either way."""
+        """Wait for the child's end and return its result.
+
+        Args:
+            on_failure: `raise` raises OperationFailed if the child does not complete; `return` returns a ChildOutcome in any
+                case.
+
+        Raises:
+            OperationFailed: Class `child_failed` or `cancelled`: the child did not complete.
+        """
         ...
 
 

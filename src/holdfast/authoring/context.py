@@ -52,26 +52,32 @@ Mapped: TypeAlias = "Callable[[Item], Awaitable[Output]] | Callable[[Context, It
 
 
 class Answer(Protocol):
-    """The answer of a person to `ctx.ask`."""
+    """A person's answer to `ctx.ask`."""
 
     decision: str
-    """`answer`, `approve`, `edit` or `reject`."""
+    """Decision: `answer`, `approve`, `edit`, `reject`, or one of the question's own."""
     data: Any
-    """The data that fit the form; plain data, objects with their fields as attributes."""
+    """Data that fit the form, as plain data; fields of objects are attributes too."""
     by: str | None
-    """The person who decided; of several the last."""
+    """Name of the person who decided; with a quorum, of the last one."""
     reason: str | None
+    """Reason that the person gave."""
     approvers: list[str]
-    """All who approved it or approved it with changes, in their order; of a question with `quorum=2` two."""
+    """Names of all who approved, in order: two for a question with `quorum=2`."""
 
 
 class Stream(Protocol):
-    """Values for those who watch a run, in one sequence for all its steps."""
+    """A stream of a run: values for those who watch it, in one sequence for all its steps."""
 
     async def write(self, value: Any) -> None:
-        """Have a value (JSON data, 64 KiB at most) stand next in the stream. It is there soon, for certain before the step has
-        ended, and once: code that runs again, after a wait, a failure or a crash, writes nothing again that it wrote at the
-        same place. Secrets are replaced. Raises InvalidInput.
+        """Append a value to the stream. It is stored before the step ends, and once: a repeated attempt does not write it
+        again. Secrets in it are replaced.
+
+        Args:
+            value: JSON data, at most 64 KiB.
+
+        Raises:
+            InvalidInput: The value is no JSON data, or too large.
         """
         ...
 
@@ -85,12 +91,20 @@ class Stream(Protocol):
 
 
 class SharedSpace(Protocol):
-    """Values that the runs and agents of a tenant share, by key, each write a version of its own. What is read and written
-    stands in the journal: a replay sees what the step saw, and writes nothing again."""
+    """A space of values that the runs and agents of a tenant share, by key. Each write makes a new version. Reads and writes
+    are recorded: a replay sees what the step saw, and writes nothing again."""
 
     async def read(self, key: str, *, type: Any = None) -> SharedValue | None:  # noqa: A002
-        """The latest version (`value`, `version`, `by`, `run`, `at_ms`), as this step saw it at this place; None where there is
-        none. With a `type` its value is one; raises SchemaMismatch where it does not fit."""
+        """Return the latest version of a value as this step saw it here, or None. It has `value`, `version`, `by`, `run` and
+        `at_ms`.
+
+        Args:
+            key: Key of the value.
+            type: Type to make of the value; by default it stays plain data.
+
+        Raises:
+            SchemaMismatch: The value does not fit `type`.
+        """
         ...
 
     async def write(
@@ -102,88 +116,126 @@ class SharedSpace(Protocol):
         strategy: Strategy = "reject",
         type: Any = None,  # noqa: A002
     ) -> SharedValue | None:
-        """Write a version (JSON data, or a value of `type`; 64 KiB at most), in one commit with the event that says so; the new
-        version.
+        """Write a new version and return it. The write and the event that records it are one commit.
 
-        `expected_version` is the one that this code has read, 0 for none. Where another is there, `strategy` says what becomes
-        of the write: `reject` raises OperationFailed (class `conflict`), `first_write` leaves it out and returns None,
-        `last_write` writes, `merge` adds to objects what is not in them, deeply, and keeps what is. Both sides stand in the
-        history. Without `expected_version` the write counts whatever is there.
+        Args:
+            key: Key of the value.
+            value: JSON data, or a value of `type`; at most 64 KiB.
+            expected_version: Version that this code has read, 0 for none; by default the write ignores the current version.
+            strategy: Rule if the current version is another one. `reject` raises OperationFailed, `first_write` skips the write
+                and returns None, `last_write` writes, `merge` adds to objects the keys they lack. Both sides stay in the
+                history.
+            type: Type of `value`; by default it is plain data.
+
+        Raises:
+            OperationFailed: Class `conflict`: `strategy` is `reject` and the version is another one.
         """
         ...
 
     async def delete(
         self, key: str, *, expected_version: int | None = None, strategy: Strategy = "reject"
     ) -> SharedValue | None:
-        """Delete a value and its versions, by the rules of a write. A version without a value (`gone`) stands in their place.
-        So a later version is never taken for an earlier one, and a reader that waits for a later version gets it."""
+        """Delete a value with its versions. A version without a value (`gone`) takes their place, so version numbers go on, and
+        those who wait for a change get it.
+
+        Args:
+            key: Key of the value.
+            expected_version: As in `write`.
+            strategy: As in `write`.
+        """
         ...
 
     async def update(self, key: str, change: Callable[[Any], Any]) -> SharedValue:
-        """Write the result of `change` for the latest value (None if there is none). If the value changes meanwhile, `change`
-        is called again with the new one: so it should do nothing but compute."""
+        """Write what `change` makes of the latest value, and return the new version.
+
+        Args:
+            key: Key of the value.
+            change: Pure function of the latest value (None if none exists). It is called again if the value changes meanwhile.
+        """
         ...
 
     def lock(self, key: str, *, wait_s: float = LOCK_WAIT_S, lease_s: float = LOCK_LEASE_S) -> AbstractAsyncContextManager[Any]:
-        """Lock a value: in the block only this step may write it, among all who take its lock: `async with
-        board.lock("case"):`.
+        """Lock a value for a block: `async with board.lock("case"):`. Of all steps that take the lock, only this one writes
+        meanwhile. Blocks on the same value may be nested.
 
-        The step waits `wait_s` for it (then OperationFailed, class `timeout`). The lock lasts `lease_s` by the store's clock; a
-        write under a lock that is over fails (class `conflict`). Blocks on the same value may be nested. A step that waits
-        gives the lock back, and takes it again when it goes on inside the block. So a write in the block expects the version
-        that it read, and fails (class `conflict`) if another writer came in between.
+        A step that waits inside the block releases the lock and takes it again. So a write in the block expects the version
+        that the block has read.
+
+        Args:
+            key: Key of the value.
+            wait_s: Longest wait for the lock, in seconds.
+            lease_s: Lifetime of the lock in seconds, by the store's clock.
+
+        Raises:
+            OperationFailed: Class `timeout`: the lock was not free in time. Class `conflict`: a write under a lock that has
+                expired, or after another write.
         """
         ...
 
     async def changed(self, key: str, *, after: int = 0, timeout_s: float | None = None) -> SharedValue:
-        """Wait until there is a later version than `after`, and return it; nothing is held meanwhile. Raises OperationFailed
-        (class `timeout`) after `timeout_s` seconds."""
+        """Wait for a version later than `after` and return it. The step holds no slot meanwhile.
+
+        Args:
+            key: Key of the value.
+            after: Version that the code knows; 0 waits for the first one.
+            timeout_s: Longest wait in seconds; by default no limit.
+
+        Raises:
+            OperationFailed: Class `timeout`: no later version came in time.
+        """
         ...
 
     async def versions(self, key: str) -> list[SharedValue]:
-        """The last 20 versions, the latest last, as of now: for people and reports; what decides should be read."""
+        """Return the last 20 versions, the latest last, as of now. It is not recorded: use `read` for what the code decides by.
+
+        Args:
+            key: Key of the value.
+        """
         ...
 
 
 class Context(Protocol):
-    """The operations of a step. Each has its place in the step's journal: a handler that runs again, after a wait, a
-    failure or a crash, gets the recorded outcome of every operation that it has come through, and carries on at the first
-    that has none.
+    """The operations of a step. Each operation is recorded in the step's journal.
 
-    An operation that has failed raises OperationFailed with the recorded error. Operations run one after the other;
-    `gather` is for those that are to run at the same time.
+    A handler runs again after a wait, a failure or a crash. It then gets the recorded outcome of each operation it has
+    completed, and continues at the first one without an outcome.
+
+    A failed operation raises OperationFailed with the recorded error. Operations run one after the other; use `gather` to run
+    them at the same time.
     """
 
     @property
     def run_id(self) -> str:
-        """The run that this step is of."""
+        """Id of the run."""
         ...
 
     @property
     def step_id(self) -> str:
-        """The step itself: a visit of its node, `draft#2`. A flow is one step, `flow#1`."""
+        """Id of the step: a visit of its node, `draft#2`. A flow is one step, `flow#1`."""
         ...
 
     @property
     def tenant(self) -> str:
-        """The tenant of the run."""
+        """Tenant of the run."""
         ...
 
     @property
     def started_by(self) -> StartedBy:
-        """The caller who started the run: `name`, `roles`, `verified`, `tenant`. For a child it is the caller of its root."""
+        """Caller who started the run: `name`, `roles`, `verified`, `tenant`. For a child, the caller of its root."""
         ...
 
     async def left(self) -> LimitsLeft:
-        """Return the rest of the run's own limits: `cost_usd`, `tokens`, `model_calls`, `tool_calls`, `steps`, `active_s` and
-        `wall_s`, each None if it has no limit. Amounts held by calls in flight are not left. `percent_used` is that of the
-        limit of which most is used; `wraps_up` is true if that is 80 or more. `above` has the rest of each limited budget above
-        the run. `spendable_usd` and `spendable_tokens` are the least of all. A replay gets the same values."""
+        """Return what is left of the run's limits. A replay gets the same values.
+
+        `cost_usd`, `tokens`, `model_calls`, `tool_calls`, `steps`, `active_s` and `wall_s` are None without a limit. Amounts
+        reserved by calls in flight are not left. `percent_used` is of the most used limit; `wraps_up` is true from 80 on.
+        `above` has the budgets above the run. `spendable_usd` and `spendable_tokens` are the least of all of them.
+        """
         ...
 
     @property
     def failures(self) -> int:
-        """The number of attempts of this step that have failed so far; lost and suspended ones do not count."""
+        """Number of failed attempts of this step so far. Lost and suspended attempts do not count."""
         ...
 
     @overload
@@ -200,10 +252,17 @@ class Context(Protocol):
     async def model(
         self, model: str | Router, user: Any = None, *, output: type[Model] | None = None, **options: Unpack[ModelOptions]
     ) -> Model | str:
-        """Call a model once and return its reply: as text, or as an instance of `output`, with one chance to correct it.
+        """Call a model once and return its reply. A reply that does not fit `output` gets one chance of correction.
 
-        `user` may be a list of texts and content parts (`Image`, `Audio`, `Document`), or a `Chat`: then the model gets all
-        of its messages."""
+        Args:
+            model: Name of the model, `provider:name`, or a Router that chooses one.
+            user: Prompt: a text, a list of texts and content parts (`Image`, `Audio`, `Document`), or a `Chat`, all of whose
+                messages the model gets.
+            output: Pydantic model of the reply; by default the reply is text.
+
+        Raises:
+            OperationFailed: The model did not answer, the reply did not fit, or a limit was reached.
+        """
         ...
 
     @overload
@@ -216,14 +275,22 @@ class Context(Protocol):
     async def agent(
         self, model: str | Router, user: Any, *, output: type[Model] | None = None, **options: Unpack[AgentOptions]
     ) -> Model | str:
-        """Run the agent loop: the model, the tools that it asks for, the model again, until it answers in words; each of these
-        is an operation. Return the answer: as text, or as an instance of `output`, with one chance to correct it. `user` may be
-        a `Chat`. All else is as of `llm_node`.
+        """Run an agent loop and return the final answer. The model is called, then the tools that it asks for, then the model
+        again, until it answers. Each call is an operation.
 
-        `tools` are tools, workflows and handoffs: what is asked of a workflow is done by a child, and with a `Handoff` the
-        model may hand the conversation over, whereupon the other agent's answer is this one's. A flow may offer any that it
-        gives as itself, and by their names the tools that it lists; a node those that it lists. Where two have one name,
-        nothing is called (class `validation`). What the model does not finish within `max_turns` fails (class `limit`).
+        A flow may offer every tool it passes as an object, and by name those that it lists. A node may offer those that it
+        lists. A workflow among the tools runs as a child. With a `Handoff` another agent takes the conversation over, and its
+        answer is returned.
+
+        Args:
+            model: Name of the model, `provider:name`, or a Router that chooses one.
+            user: Prompt: a text, a list of texts and content parts, or a `Chat`.
+            output: Pydantic model of the answer; by default the answer is text. An answer that does not fit gets one chance of
+                correction.
+
+        Raises:
+            OperationFailed: Class `limit`: no answer within `max_turns`. Class `validation`: two tools have one name. Otherwise
+                as of `ctx.model`.
         """
         ...
 
@@ -236,10 +303,17 @@ class Context(Protocol):
     async def step(self, name: str, function: Callable[P, T], /, *args: P.args, **given: P.kwargs) -> T: ...
 
     async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **given: Any) -> Any:
-        """Call a function and record what it returns, as `@step` does: it runs at least once, and what it returned is recorded
-        once. `name` says what it is; `step(retry=3)(function)` is tried again.
+        """Call a function and record its result, as `@step` does. It runs at least once; once recorded, it does not run again
+        at this place.
 
-        Raises OperationFailed with the recorded error where it failed.
+        Args:
+            name: Name of the operation.
+            function: Function to call; `step(retry=3)(function)` sets its options.
+            args: Positional arguments of the function.
+            given: Named arguments of the function.
+
+        Raises:
+            OperationFailed: The function failed; it has the recorded error.
         """
         ...
 
@@ -253,11 +327,18 @@ class Context(Protocol):
         unique: Unique = "run",
         **named: Any,
     ) -> Any:
-        """Call a tool that this node lists, its arguments as an object or by name; what it returned. A flow may call any tool
-        that it gives as itself.
+        """Call a tool and return its response. A node calls tools that it lists; a flow also any tool it passes as an object.
 
-        `key` names the effect by what it is, `unique` in the run or in the tenant: two calls that mean the same thing get the
-        same outcome, and waits for it while another has it in flight.
+        Args:
+            name: The tool, or its name.
+            arguments: Arguments of the tool, as an object.
+            key: Name of the effect by its meaning. Two calls with one key share one outcome, and the second waits for the
+                first.
+            unique: Where the key is unique: in the `run` or in the `tenant`.
+            named: Arguments of the tool, by name, instead of `arguments`.
+
+        Raises:
+            OperationFailed: The call failed, was rejected, or the tool is not allowed here.
         """
         ...
 
@@ -291,21 +372,32 @@ class Context(Protocol):
         collect: Join | str = "all",
         **options: Unpack[MapOptions],
     ) -> list[Any]:
-        """Have a list done item by item, each as a step of its own, with its own attempts; the results in the order of the
-        items. Meanwhile this step holds nothing.
+        """Process a list and return the results in the order of the items. Each item is a step of its own, with its own
+        attempts. This step holds no slot meanwhile.
 
-        `function` is a step (@step), a tool, which is called with the item as its arguments, or `async def f(ctx, item)`, which
-        has operations of its own; whichever process does an item finds it by its name. `demand` is what each item asks for
-        besides a slot, or a function of the item that says it; `retry` is how often an item is tried, if not as its step
-        says. All else is as of `map_node`: in the place of an item that failed, and might, or that was not needed any
-        more, the list has None.
+        The list has None for an item that failed and was tolerated, or was not needed any more.
 
-        Raises OperationFailed (class `join`) where more failed than may, or not enough were done in time.
+        Args:
+            function: Step (`@step`), tool (the item is its arguments), or `async def f(ctx, item)` with operations of its own.
+                Any process finds it by its name.
+            items: Items, as JSON data or typed values.
+            retry: Attempts per item, as a number or a RetryPolicy; by default those of the step.
+            demand: Resources of each item besides a slot, or a function of the item that returns them.
+
+        Raises:
+            OperationFailed: Class `join`: more items failed than tolerated, or too few finished in time.
         """
         ...
 
     async def sleep(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0) -> None:
-        """Wait, for seconds or months; nothing is held meanwhile."""
+        """Wait. The step holds no slot meanwhile; a wait may last months.
+
+        Args:
+            seconds: Seconds to wait.
+            minutes: Minutes to add.
+            hours: Hours to add.
+            days: Days to add.
+        """
         ...
 
     async def ask(
@@ -327,15 +419,21 @@ class Context(Protocol):
         evidence_ids: Sequence[str] = (),
         risk_level: RiskLevel | None = None,
     ) -> Answer:
-        """Ask a person, as `human_gate` does: `form` is the shape of the answer, whose fields are filled in from those of
-        `question` with the same name. Nothing is held while nobody answers. `decisions` may be words of your own. Nobody whom
-        `not_by` names can decide: `not_by=[first.by]` asks another person than the one who gave the answer `first`. With
-        `quorum=2` two different persons approve, who are the answer's `approvers`; one is enough to reject. With
-        `hash_optional` a decision that comes to a server may leave out the hash of what was shown.
-        People find and filter their questions by `proposed_action`, `evidence_ids` and `risk_level`; what is left out of these
-        is taken from fields of `question` of the same name.
+        """Ask a person and return the answer. The step holds no slot meanwhile.
 
-        Raises OperationFailed (class `expired`) after `expires_after_s` without an answer: none counts any more."""
+        Args:
+            question: What the person is shown: any JSON data or typed object. Fields named like `proposed_action`,
+                `evidence_ids` and `risk_level` fill these parameters.
+            form: Pydantic model of the answer. Its fields begin with those of `question` that have the same name.
+            timeout_s: Deadline in seconds; it escalates the question and decides nothing.
+            decisions: Allowed decisions; words of your own are possible.
+            not_by: Persons who may not decide: `not_by=[first.by]` asks another person than the one who gave the answer
+                `first`.
+            evidence_ids: Ids of the evidence, shown in lists of questions.
+
+        Raises:
+            OperationFailed: Class `expired`: no answer within `expires_after_s`.
+        """
         ...
 
     @overload
@@ -348,9 +446,17 @@ class Context(Protocol):
     async def wait_signal(self, name: str, *, timeout_s: float | None = None, type: Any = None) -> Any: ...
 
     async def wait_signal(self, name: str | Signal[Any], *, timeout_s: float | None = None, type: Any = None) -> Any:  # noqa: A002
-        """Return the data of the next signal `name`, as a `type` if one is given, or as a Signal declares. Other data sent
-        meanwhile are refused. Raises OperationFailed (class `timeout`) after `timeout_s` seconds, SchemaMismatch for data that
-        came earlier and does not fit."""
+        """Wait for the next signal of a name and return its data. Data that does not fit is refused when it is sent.
+
+        Args:
+            name: Name of the signal, or a Signal, which declares the type.
+            timeout_s: Longest wait in seconds; by default no limit.
+            type: Type of the data; by default plain data.
+
+        Raises:
+            OperationFailed: Class `timeout`: no signal came in time.
+            SchemaMismatch: Data that was sent before the wait does not fit.
+        """
         ...
 
     @overload
@@ -360,32 +466,68 @@ class Context(Protocol):
     async def signal(self, run_id: str, name: str, data: Any = None) -> None: ...
 
     async def signal(self, run_id: str, name: str | Signal[Any], data: Any = None) -> None:
-        """Send another run of this tenant a signal. It arrives once, whatever happens to this step: it is an effect of the
-        policy `idempotent`, called `send_signal`, and counts as a tool call. Raises OperationFailed where there is no such
-        run, or it has ended, or waits for other data (class `validation`)."""
+        """Send a signal to another run of this tenant. It arrives once, whatever happens to this step. It is an idempotent
+        effect, `send_signal`, and counts as a tool call.
+
+        Args:
+            run_id: Id of the run.
+            name: Name of the signal, or a Signal.
+            data: Data of the signal.
+
+        Raises:
+            OperationFailed: Class `validation`: the run does not exist, has ended, or expects other data.
+        """
         ...
 
     def stream(self, name: str) -> Stream:
-        """A stream of this run: what is written to it can be watched from any process while the run goes on, and read for as
-        long as the run is kept. `await ctx.stream("progress").write(50)`. Raises ValueError for a name that is none."""
+        """Return a stream of this run: `await ctx.stream("progress").write(50)`. Any process can watch it while the run goes
+        on, and read it as long as the run is kept.
+
+        Args:
+            name: Name of the stream.
+
+        Raises:
+            ValueError: The name cannot be used.
+        """
         ...
 
     def shared(self, space: str, *, agent: str | None = None) -> SharedSpace:
-        """A space of values that the runs and agents of this tenant share. `agent` is the name by which writes are known, the
-        node's unless it is given. Raises InvalidInput for what is no name."""
+        """Return a space of values that the runs and agents of this tenant share.
+
+        Args:
+            space: Name of the space.
+            agent: Name to record as the author of writes; by default the node's.
+
+        Raises:
+            InvalidInput: A name cannot be used.
+        """
         ...
 
     async def embed(self, texts: Sequence[str], *, model: str, dimensions: int | None = None) -> list[list[float]]:
-        """A vector of length one of each of 1 to 256 texts, by a provider's model like `openai:text-embedding-3-small`, with
-        `dimensions` numbers where it can make others than its own. One call, held and paid for as any other, whose outcome is
-        recorded. Raises InvalidInput, and OperationFailed where the model does not answer."""
+        """Return a vector of length one for each text. It is one recorded model call, reserved and paid like any other.
+
+        Args:
+            texts: Texts, 1 to 256.
+            model: Name of the embedding model, like `openai:text-embedding-3-small`.
+            dimensions: Numbers per vector, for models that offer a choice; by default the model's.
+
+        Raises:
+            InvalidInput: The texts, the model or the dimensions cannot be used.
+            OperationFailed: The model did not answer.
+        """
         ...
 
     def memory(
         self, agent: str, *, user: str | None = None, embedder: Embedder | None = None, most: int = MOST_ENTRIES
     ) -> AgentMemory:
-        """Return the memory of an agent of this tenant, or of it and one `user`, and of no other. With an `embedder` it is
-        recalled by meaning. It holds `most` entries, 10,000 at most."""
+        """Return the memory of an agent of this tenant.
+
+        Args:
+            agent: Name of the agent.
+            user: User whose memories are kept apart; by default the agent's own memory.
+            embedder: Embedder with which memories are recalled by meaning; by default by words.
+            most: Maximum number of entries, at most 10,000.
+        """
         ...
 
     @overload
@@ -464,17 +606,20 @@ class Context(Protocol):
         background: bool = False,
         **options: Unpack[ChildOptions],
     ) -> Output | ChildOutcome[Output] | ChildHandle[Output]:
-        """Have another workflow do something, in a run of its own: what it returned. Nothing is held meanwhile.
+        """Run another workflow as a child and return its result. This step holds no slot meanwhile.
 
-        `workflow` is one, or the name of one that some process has loaded (in `version`, or the highest). `input` has to fit
-        its model. `key` names the child by what it is, in this run: who asks again for the same gets the same child.
-        The money of a run and of everything below it counts in one scope, and its tokens in another, whose limits are the
-        run's; `cost_limit_usd` and `max_tokens` bound the child by itself, below that.
+        The limits on money and tokens of this run hold for all runs below it together. Pausing or cancelling this run does the
+        same to its children.
 
-        Where the child fails or is cancelled, OperationFailed is raised (class `child_failed` or `cancelled`); with
-        `on_failure="return"` the result is a ChildOutcome, whatever becomes of it. With `background` the result is a handle
-        at once, and the child goes on; the run does not complete before it has ended. Pausing and cancelling the run go
-        down to its children.
+        Args:
+            workflow: The workflow, or the name of one that some process has loaded.
+            input: Input of the child, which must fit its input model.
+            on_failure: `raise` raises OperationFailed if the child does not complete; `return` returns a ChildOutcome in any
+                case.
+            background: True to return a ChildHandle at once. The run still completes only after the child has ended.
+
+        Raises:
+            OperationFailed: Class `child_failed` or `cancelled`: the child did not complete.
         """
         ...
 
@@ -513,51 +658,91 @@ class Context(Protocol):
     async def gather(self, *branches: Awaitable[T]) -> list[T]: ...
 
     async def gather(self, *branches: Awaitable[Any]) -> Any:
-        """Run operations at the same time; their results in order. The first branch that failed, by position, raises."""
+        """Run operations at the same time and return their results in order. If several fail, the first one by position raises.
+
+        Args:
+            branches: Operations, as awaitables.
+        """
         ...
 
     async def apart(self, name: str, branch: Awaitable[T]) -> T:
-        """Run operations at a place that has a name instead of a position: what comes before it may differ from attempt to
-        attempt."""
+        """Run operations at a place with a name instead of a position. The operations before it may then differ from attempt to
+        attempt.
+
+        Args:
+            name: Name of the place.
+            branch: Operations, as an awaitable.
+        """
         ...
 
     async def record(self, name: str, result: Any) -> None:
-        """Keep a result (JSON data, not null) under a name, for later attempts of this step."""
+        """Keep a result under a name, for later attempts of this step.
+
+        Args:
+            name: Name of the result.
+            result: JSON data, not null.
+        """
         ...
 
     async def recorded(self, name: str) -> Any:
-        """Return what an earlier attempt of this step has recorded under a name; None if none has."""
+        """Return what an earlier attempt of this step recorded under a name, or None.
+
+        Args:
+            name: Name of the result.
+        """
         ...
 
     async def label(self, labels: Mapping[str, str | None] = {}, /, **named: str | None) -> None:
-        """Set labels of this run, by which people find and count it: `await ctx.label(stage="review")`. None removes one. It is
-        done once: a replay does not repeat it. Raises InvalidInput for what cannot be a label."""
+        """Set labels of this run, by which it is found and counted: `await ctx.label(stage="review")`. A replay does not repeat
+        it.
+
+        Args:
+            labels: Labels by key; None removes one.
+            named: Labels by name, instead of `labels`.
+
+        Raises:
+            InvalidInput: A label cannot be used, or the run has too many.
+        """
         ...
 
     def now(self) -> datetime.datetime:
-        """The time, in UTC; a replay sees the same."""
+        """Return the current time, in UTC. A replay gets the same."""
         ...
 
     def uuid(self) -> uuid.UUID:
-        """A UUID that belongs to this place in this step: a replay gets the same."""
+        """Return a UUID. A replay gets the same at this place."""
         ...
 
     def version(self, name: str, latest: int) -> int:
-        """Return the version of the code to go on with: `latest`. A run that passed this place with code that did not ask gets
-        1, for ever. So new code stands beside runs begun with the old:
+        """Return the version of the code that this run continues with. New runs get `latest`; runs that passed this place
+        before the question existed get 1, always.
 
             if ctx.version("tax", 2) >= 2:
                 total = await with_tax(total)
 
-        A name stands for one place in its flow, or in its branch of a gather, also if that is a loop; it has no '.' and no ':'.
-        A later change there asks for 3: a run that went on with 2 stays with 2.
+        A later change at this place asks for 3; a run that got 2 keeps 2.
+
+        Args:
+            name: Name of one place in the flow, or in one branch of `gather`, without '.' and ':'. A loop counts as one place.
+            latest: Highest version that the code knows.
         """
         ...
 
     def secret(self, name: str) -> str:
-        """A secret's value, which is replaced wherever it would be stored. Raises MissingSecret."""
+        """Return the value of a secret. It is replaced wherever it would be stored.
+
+        Args:
+            name: Name of the secret.
+
+        Raises:
+            MissingSecret: The secret is not set.
+        """
         ...
 
     def redact(self, text: str) -> str:
-        """`text` without the value of any known secret, for what leaves by another way than the history."""
+        """Return a text without the values of known secrets. Use it for text that leaves the process outside the history.
+
+        Args:
+            text: Text to redact.
+        """
         ...

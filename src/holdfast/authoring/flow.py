@@ -86,7 +86,7 @@ class FlowDefinition(NodeDefinition):
 
 
 class Flow(Workflow[Input, Output_co]):
-    """A workflow of one function. Calling it calls the function, for tests of it.
+    """A workflow of one function, made by `@flow`. Calling it calls the function, for tests of it.
 
     `Flow[[Order], Ticket]` takes an Order besides `ctx`, and its runs return a Ticket.
     """
@@ -157,6 +157,14 @@ class Flow(Workflow[Input, Output_co]):
         return self._input.schema
 
     def validated_input(self, raw: Any) -> Any:
+        """Return an input as the plain JSON data with which a run starts.
+
+        Args:
+            raw: Input: JSON data or a typed value.
+
+        Raises:
+            InvalidInput: The input does not fit.
+        """
         if (missing := self._input.missing(raw)) is not None:
             raise requires_input(self.name, missing)
         try:
@@ -246,22 +254,28 @@ def flow(
     demand: Demand = NOTHING,
     cleanup_s: float = CLEANUP_S,
 ) -> Any:
-    """Make `async def handle(ctx, input)` a workflow: what it awaits of `ctx` and of steps is recorded, operation by operation,
-    and what it returns is the run's output.
+    """Make `async def handle(ctx, input)` a workflow. Operations of `ctx` and calls of steps are recorded, and the function's
+    result is the run's output.
 
-    After a wait, a failure or a crash the function runs again from its top and gets what is recorded; so what it does
-    between its steps must not depend on chance, nor change the world. `input` is a Pydantic model where the parameter's
-    hint is one, which a start must fit, else plain data with objects as Fields; a flow without input takes `ctx` alone.
+    After a wait, a failure or a crash the function runs again from its top and gets what is recorded. So its code between steps
+    must not depend on chance, nor change the world.
 
-    `name` is the function's, unless given. `tools` are those that `ctx.tool` may call by name; they count for what the
-    workflow is, a step that is called as itself does not. `children` are workflows that the flow asks for and no module has,
-    such as one that a function makes: a process that takes one up later knows it by this. `retry` is for what goes wrong
-    between steps and, where it is given, for a step that has used up its own. `timeout_s` bounds one attempt, without the
-    waits. `demand` says what the flow asks for besides a slot. When a run is cancelled, its flow is as an asyncio task is: what
-    its `except` and `finally` do is recorded, for at most `cleanup_s` seconds; with 0 nothing is done. All else is as of
-    `Workflow`.
+    The input is a Pydantic model if the parameter's hint is one; then a start must fit it. Otherwise it is plain data with
+    objects as Fields. A flow without input takes `ctx` alone.
 
-    Raises UsageError for a function that cannot be one.
+    A cancelled flow behaves like an asyncio task: the operations of its `except` and `finally` blocks are recorded.
+
+    Args:
+        name: Name of the workflow; by default the function's.
+        tools: Tools that `ctx.tool` may call by name. They are part of the workflow's identity; a step that the flow calls
+            directly is not.
+        retry: Attempts for failures between steps, and, if you pass it, for a step that has used up its own attempts.
+        timeout_s: Time limit of one attempt in seconds, without waits.
+        demand: Resources of the flow besides a slot.
+        cleanup_s: Time limit in seconds for the clean-up of a cancelled flow; 0 for none.
+
+    Raises:
+        UsageError: The function cannot be a flow, or an option cannot be used.
     """
     # Hints may name what is defined beside the function, inside another one.
     names = dict(sys._getframe(1).f_locals)

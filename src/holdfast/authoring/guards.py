@@ -15,9 +15,14 @@ _HARMLESS: Final = ("low", "medium")
 
 
 def require_evidence(state: StateView) -> None:
-    """Nothing is drafted without evidence: the field `evidence` of the workflow's state is not empty.
+    """Allow a transition only with evidence: the field `evidence` of the workflow's state is not empty.
 
-    Raises TransitionDenied; UsageError where the state has no such field.
+    Args:
+        state: State of the run, as a guard gets it.
+
+    Raises:
+        TransitionDenied: The field is empty.
+        UsageError: The state has no such field.
     """
     if not _field(state, "evidence"):
         raise TransitionDenied("There is no evidence, and nothing is drafted without it.")
@@ -25,9 +30,14 @@ def require_evidence(state: StateView) -> None:
 
 def require_approval_for_high_risk(state: StateView) -> None:
     """Allow work of high or critical risk only when it is approved: `risk_level` of the workflow's state is `low` or `medium`,
-    or `approval.status` is `approved`. A risk that is not set counts as high.
+    or `approval.status` is `approved`. A missing risk counts as high.
 
-    Raises TransitionDenied; UsageError if the state has no such fields.
+    Args:
+        state: State of the run, as a guard gets it.
+
+    Raises:
+        TransitionDenied: The risk is high and nothing is approved.
+        UsageError: The state has no such fields.
     """
     risk, approval = _field(state, "risk_level"), _field(state, "approval")
     risk = getattr(risk, "value", risk)

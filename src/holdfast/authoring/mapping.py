@@ -199,20 +199,22 @@ def map_node(
     tolerated_failures: int | float | None = None,
     collect: Join | str = "all",
 ) -> Callable[[Any], MapDefinition]:
-    """A list that is known only when it is time for it, each of whose items is done as a step of its own: with attempts, a
-    journal, money and a place of its own. It stands above the node that does an item, whose function takes `item` beside
-    `state` and `ctx`; a bare function is a task.
+    """Define a map: each item of a list is processed as a step of its own, with its own attempts and journal. Put it above the
+    node that processes an item, whose function takes `item` beside `state` and `ctx`. A bare function is a task.
 
-    `items` is a function of the state that returns the list. An item is called by its number, `review[3]`, or by `key`: a field
-    of it, or a function of it. At most `max_parallel` are under way. The output is the list of their results, in the order of
-    the items.
+    The output is the list of results in the order of the items; it has null for an item that was tolerated or not needed.
+    `retry`, `timeout_s` and the demand of the node are those of each item. `join`, `guard` and `continue_on_error` are the
+    map's.
 
-    All must succeed, unless `tolerated_failures` (a number, or a share like 0.1) may fail, `min_successful` are enough (the
-    rest is called off then), or `collect` says otherwise: "any", Join("quorum", 3), "best_effort", each also with a
-    `timeout_s`. In the place of an item that failed, or was not needed any more, the list has null.
+    Args:
+        items: Function of the state that returns the list.
+        min_successful: Number of items after which the rest is cancelled; by default all must succeed.
+        tolerated_failures: Items that may fail, as a number or a share like 0.1.
+        collect: Condition for the end: "all", "any", "best_effort" or `Join("quorum", 3)`, each also as a Join with a
+            `timeout_s`.
 
-    `retry`, `timeout_s` and the demand of the node are those of each item; `join`, `guard` and `continue_on_error` are the
-    map's. Raises UsageError for what cannot be mapped.
+    Raises:
+        UsageError: The node cannot be mapped, or an option cannot be used.
     """
     if isinstance(items, NodeDefinition | list | tuple):
         raise UsageError(

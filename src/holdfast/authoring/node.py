@@ -56,7 +56,16 @@ _JOINS: Final[tuple[JoinMode, ...]] = ("all", "all_required", "any", "best_effor
 
 
 class NodeDefinition:
-    """A node's function and everything declared about it; `@wf.node(name)` gives it its place in a workflow."""
+    """A node's function with its options; `@wf.node(name)` gives it a place in a workflow.
+
+    Shared args:
+        retry: Attempts, as a number or a RetryPolicy. By default only transient errors (time-outs, rate limits) are retried, up
+            to three attempts.
+        timeout_s: Time limit of one attempt, in seconds.
+        join: Condition under which the node starts if several edges lead to it: a mode, or a Join.
+        guard: Guard that must allow the node to start: its name, or the function.
+        continue_on_error: True to go on with the edges of success after the node has failed.
+    """
 
     is_flow = False
     """True if its function calls steps, whose results are recorded."""
@@ -275,11 +284,13 @@ def task(
     continue_on_error: bool = False,
     tools: Sequence[ToolRef] = (),
 ) -> NodeDefinition:
-    """Plain Python: `async def f(state)` or `def f(state)` (run in a thread), optionally with `ctx` for operations.
+    """Define a node in plain Python: `async def f(state)`, or `def f(state)`, which runs in a thread. A parameter `ctx`
+    receives the operations.
 
-    What it returns is the node's output: JSON data, a Pydantic model, a dataclass or a msgspec Struct. `tools` are
-    those that `ctx.tool` may call. `retry` is a number of attempts or a RetryPolicy; undeclared, only what passes by
-    itself (time-outs, rate limits) is tried again. `timeout_s` bounds one attempt.
+    The function returns the node's output: JSON data, a Pydantic model, a dataclass or a msgspec Struct.
+
+    Args:
+        tools: Tools that `ctx.tool` may call in it.
     """
     return _define("task", function, _common(locals()), tools=tuple(tools))
 
@@ -310,35 +321,28 @@ def llm_node(
     guard: str | Guard | None = None,
     continue_on_error: bool = False,
 ) -> Callable[[Handler], NodeDefinition]:
-    """A model call, or with `tools` a loop of them until the model stops or `max_turns` is reached.
+    """Define a node that calls a model, or with `tools` runs an agent loop.
 
-    The function returns the prompt: `{"system": ..., "user": ...}`. The output is the model's text, or with `output`
-    an object that fits that Pydantic model (a reply that does not gets one chance to be mended). `max_tokens` bounds
-    each reply, and with it what a call can cost; where the worst case does not fit the money that is left, a reply
-    of `min_tokens` or one of `cheaper_models` may do instead.
+    The function returns the prompt: `{"system": ..., "user": ...}`. The node's output is the model's text, or an object that
+    fits `output`.
 
-    With `continue_conversation` a later visit, in a loop, goes on with the conversation of the visit before: what the
-    function returns then is said after all that was said, instead of beginning anew.
+    A workflow among the tools runs as a child; the model gets its output, or the reason why none exists. With a `Handoff` the
+    node's output is what the other agent returns.
 
-    A workflow among the `tools` is offered under its name, with its input as arguments: what the model asks of it is done by a
-    child, whose output, or why there is none, is what the model hears. With a `Handoff` it may hand the conversation over: then
-    the node's output is what the other agent returns.
+    With a Router each call goes to its cheapest model that can answer. If that model is unavailable, another one of the router
+    is called, or one of `fallback_models`.
 
-    With `stream` whoever watches the run hears each reply as it comes (`Engine.watch_stream`); what comes of it is the same.
+    Args:
+        model: Name of the model, `provider:name`, or a Router that chooses one.
+        output: Pydantic model of the output; by default the output is text. A reply that does not fit gets one chance of
+            correction.
+        temperature: Sampling temperature; by default the provider's.
+        continue_conversation: True to let a later visit in a loop continue the conversation of the visit before. The function
+            then returns the next message.
+        complexity: Difficulty of the task for a Router, 1 to 5, or a function of the state that returns it.
 
-    With `tell_budget` each request ends with what is left of the run's limits and, once 80 % of one is used, with the wish to
-    come to an end.
-
-    Before a call whose input is bounded above `compact_above_tokens` the older turns are summed up, by a call of `compact_with`
-    or of the model itself; the newest stay word for word.
-
-    `skills` are folders with a `SKILL.md`, read now: the model is told what each is for, and asks for those that it needs.
-
-    With a `Router` in the place of the model each call goes to the cheapest of its models that can answer: `complexity` says
-    how hard the task is, by itself or as a function of the state, `max_latency_s` how long a reply may be expected to take.
-    Where a model cannot answer for now, another of the router is asked, or of `fallback_models`.
-
-    With a `cache` a question that means the same as one that the model has answered gets that answer, without a call.
+    Raises:
+        UsageError: The options contradict each other.
     """
     if not callable(complexity):
         expect_complexity(complexity)
@@ -391,10 +395,16 @@ def tool_node(
     guard: str | Guard | None = None,
     continue_on_error: bool = False,
 ) -> Callable[[Handler], NodeDefinition]:
-    """One call of the tool `name`; the function returns its arguments.
+    """Define a node that calls one tool. The function returns the tool's arguments; the response is the node's output.
 
-    `key` names the effect by what it is, filled from the arguments: `key="invite:{supplier}:{round}"`; then a loop that
-    means the same thing gets the recorded outcome. With `unique="tenant"` another run of the tenant does, too.
+    Args:
+        name: The tool, or its name.
+        key: Name of the effect by its meaning, filled from the arguments: `key="invite:{supplier}:{round}"`. A call with a
+            known key gets the recorded outcome.
+        unique: Where the key is unique: in the `run`, or in the `tenant`, so that another run gets the outcome too.
+
+    Raises:
+        UsageError: `unique="tenant"` without a key.
     """
     if unique not in ("run", "tenant") or (unique == "tenant" and key is None):
         raise UsageError(f"unique={unique!r}: a key is unique in the 'run' or, where one is given, in the 'tenant'.")
@@ -411,10 +421,15 @@ def remote_task(
     guard: str | Guard | None = None,
     continue_on_error: bool = False,
 ) -> Callable[[Handler], NodeDefinition]:
-    """The task `task`, done by a worker that is connected to a serving process and offers it; in whatever language.
+    """Define a node whose task a connected worker performs, in any language. The function returns the task's arguments as JSON
+    data; the worker's result is the node's output.
 
-    The function returns the task's arguments, as JSON data; the output is what the worker returns. `tools` are those that
-    the worker may have called: they run in the serving process, under the ledger.
+    Args:
+        task: Name under which workers offer the task.
+        tools: Tools that the worker may call. They run in the serving process and are recorded there.
+
+    Raises:
+        UsageError: The name of the task cannot be used.
     """
     if not LABEL.fullmatch(task):
         raise UsageError(f"task={task!r:.130}: a task's name is 1 to 100 characters without blanks and commas.")
@@ -436,12 +451,18 @@ def child(
     guard: str | Guard | None = None,
     continue_on_error: bool = False,
 ) -> Callable[[Handler], NodeDefinition]:
-    """A run of another workflow, which may be given by its name; the function returns its input. The node's output is what the
-    child returns, or with `on_failure="return"` an object that says how it ended: `run_id`, `status`, `output`, `error`.
+    """Define a node that runs another workflow. The function returns the child's input, and the node's output is what the child
+    returns.
 
-    `key` names the child by what it is, filled from the input: `key="invoice:{number}"`; then a loop that means the same
-    gets the same child. `cost_limit_usd` and `max_tokens` bound it by itself, below what is left to the run. All else is as of
-    `ctx.child`.
+    Args:
+        workflow: The workflow, or its name.
+        key: Name of the child by its meaning, filled from the input: `key="invoice:{number}"`. A loop with the same key gets
+            the same child.
+        on_failure: `raise` fails the node if the child does not complete. `return` makes the output an object with `run_id`,
+            `status`, `output` and `error`.
+
+    Raises:
+        UsageError: `on_failure` is another word.
     """
     if on_failure not in ("raise", "return"):
         raise UsageError(f"on_failure={on_failure!r}: a child's failure is to 'raise', or to be 'return'ed.")
@@ -483,21 +504,34 @@ def human_gate(
     join: Join | str | None = None,
     guard: str | Guard | None = None,
 ) -> NodeDefinition:
-    """A person decides. The function returns what is shown: any object; `reviewers` in it are whom it asks, persons or roles:
-    nobody else's decision is taken.
+    """Define a node at which a person decides. The function returns what the person is shown: any object.
 
-    `form` is the shape of the decision's data, filled from fields of the same name in what is shown; without one there
-    is a single field, `edited_body`, filled with the `diff` that is shown, else with everything. The deadline
-    (`timeout_days`, `timeout_hours`, `timeout_s` add up) never decides: it summons attention, and `cancel_after_s`
-    later cancels the run. After `expires_after_s` no answer counts any more: the run takes the edge `when="expired"`, or fails.
-    With `four_eyes` nobody decides who started the run or contributed to it, and it must be known who started it. With
-    `quorum=2` two different persons approve, and one is enough to reject. `not_by` names gates before this one: who decided one
-    of them cannot decide this one. With `hash_optional` a decision that comes to a server may leave out `shown_hash`.
-    `proposed_action` and `risk_level` are what people find and filter their questions by; those that are not declared, and
-    `evidence_ids`, are taken from fields of what is shown.
+    If the object has a field `reviewers`, it names persons or roles; no others may decide. Fields named like `proposed_action`,
+    `risk_level` and `evidence_ids` fill these parameters.
 
-    `decisions` are those that it takes; besides the usual ones any of your own, in letters, digits and `_`, each with an edge
-    that names it.
+    The deadline is the sum of the three time-outs. It decides nothing: it escalates the question.
+
+    Args:
+        form: Pydantic model of the decision's data. Its fields begin with those shown that have the same name. By default the
+            form has one field, `edited_body`, filled with the `diff` shown, or with everything.
+        reviewers: Persons or roles who may decide; by default anyone.
+        timeout_days: Days until the deadline.
+        timeout_hours: Hours until the deadline.
+        timeout_s: Seconds until the deadline.
+        remind_every_s: Seconds between reminders before the deadline.
+        cancel_after_s: Seconds after the deadline at which the run is cancelled; by default never.
+        expires_after_s: Seconds after which no answer counts: the run takes the edge `when="expired"`, or fails. By default
+            never.
+        four_eyes: True to bar the person who started the run, and all who contributed to it. The run must have a known starter.
+        quorum: Number of different persons who must approve; one is enough to reject.
+        hash_optional: True to let decisions sent to a server leave out `shown_hash`.
+        proposed_action: Action that the person decides about, shown in lists of questions.
+        risk_level: Risk of the action, shown in lists of questions.
+        not_by: Names of earlier gates: a person who decided one of them cannot decide this one.
+        decisions: Allowed decisions. Your own words are of letters, digits and `_`, and each needs an edge that names it.
+
+    Raises:
+        UsageError: An option cannot be used.
     """
     if isinstance(decisions, str) or not decisions or len({*decisions}) < len(decisions):
         raise UsageError(f'Name each answer once, in a list, as in decisions=["approve", "reject"]; not {decisions!r:.200}.')
@@ -545,10 +579,14 @@ def branch(
     guard: str | Guard | None = None,
     continue_on_error: bool = False,
 ) -> NodeDefinition:
-    """Define a node that chooses where to go: the function returns the name of an edge (its `when`, or its target), or several.
+    """Define a node that chooses the next edge. The function returns the name of an edge (its `when`, or its target), or
+    several.
 
-    With `model` the function returns a prompt, and the model chooses among exactly these names; guards are asked about its
-    choice as about any other.
+    With `model` the function returns a prompt, and the model chooses among these names. Guards apply to its choice as to any
+    other.
+
+    Args:
+        model: Name of the model that chooses, `provider:name`; by default the function chooses.
     """
     return _define("branch", function, _common(locals()), model=model, max_tokens=max_tokens, temperature=temperature)
 
@@ -565,10 +603,14 @@ def check(
     continue_on_error: bool = False,
     tools: Sequence[ToolRef] = (),
 ) -> NodeDefinition:
-    """Validation. The function returns True or "pass", False or "fail", or "retry" to go back along a declared loop.
+    """Define a validation. The function returns True or "pass", False or "fail", or "retry" to go back along a declared loop;
+    `(result, reason)` adds the reason.
 
-    `(result, reason)` adds why. False goes back too, where a loop leads back and no edge is for failure; a check that
-    fails without an edge for it fails its step.
+    False goes back too if a loop leads back and no edge is for failure. A check that fails without an edge for it fails its
+    step.
+
+    Args:
+        tools: Tools that `ctx.tool` may call in it.
     """
     return _define("check", function, _common(locals()), tools=tuple(tools))
 

@@ -23,63 +23,74 @@ if TYPE_CHECKING:
 
 
 class ModelOptions(TypedDict, total=False):
-    """Of one model call, with one chance to mend an answer that does not fit."""
+    """Options of one model call."""
 
     system: str
-    """The system's words."""
+    """System prompt."""
     max_tokens: int | None
-    """That a reply may have: 4096, unless it is said. It bounds what the call can cost."""
+    """Maximum number of tokens of a reply, by default 4096. It bounds the cost of the call."""
     temperature: float | None
+    """Sampling temperature; by default the provider's."""
     stream: bool
-    """Whoever watches the run hears the reply as it comes; what is returned is the same, and a replay says nothing again."""
+    """True to publish the reply while it is generated (`Engine.watch_stream`). The result is the same; a replay publishes
+    nothing again."""
     compact_above_tokens: int | None
-    """Before a call whose input is bounded above this, the older turns are summed up."""
+    """Number of input tokens above which older turns are summarized before the call. The newest turns stay unchanged."""
     compact_with: str | None
-    """The model that sums up, where it is another."""
+    """Model that writes the summary; by default the model itself."""
     fallback_models: Sequence[str]
-    """Those that are asked where the model cannot answer for now: its trouble passes, or it takes too long."""
+    """Models to call, in order, while the model is temporarily unavailable or too slow."""
     complexity: Complexity | int
-    """Of what is asked, for a Router: 1 to 5."""
+    """Difficulty of the task for a Router, 1 to 5."""
     cache: SemanticCache | None
-    """Answers of this model to questions that mean the same are given again; there is none unless it is said."""
+    """Semantic cache: a question with the meaning of an answered one gets that answer, without a call. By default no cache."""
     max_latency_s: float
-    """The expected time to the reply, for a Router."""
+    """Longest expected time to the reply in seconds, for a Router."""
 
 
 class AgentOptions(ModelOptions, total=False):
-    """Of the agent loop: the model, the tools that it asks for, the model again."""
+    """Options of an agent loop, besides those of one model call."""
 
     tools: Sequence[Offer]
-    """The offers to the model: tools, workflows, handoffs."""
+    """Tools that the model may call: tools, workflows (run as children) and handoffs."""
     max_turns: int
-    """Replies until the loop fails (class `limit`): 10, unless it is said."""
+    """Maximum number of replies before the loop fails (class `limit`), by default 10."""
     cheaper_models: Sequence[str]
-    """Those that may be asked instead where money is short."""
+    """Models to use instead when too little money is left."""
     min_tokens: int | None
-    """A shorter reply that will do where money is short."""
+    """Shorter reply, in tokens, to accept when too little money is left."""
     tell_budget: bool
-    """Each request ends with what is left of the run's limits and, from 80 % of one on, with the wish to come to an end."""
+    """True to end each request with what is left of the run's limits, and from 80 % of one on with a request to finish."""
     skills: Sequence[Given]
-    """Folders with a `SKILL.md`, or what was read of them: the model asks for those that it needs."""
+    """Skills: folders with a `SKILL.md`, or what was read of them. The model loads those that it needs."""
 
 
 class ChildOptions(TypedDict, total=False):
-    """Of `ctx.child`, besides those that say what comes of it."""
+    """Options of a child."""
 
     key: str | None
+    """Name of the child by its meaning, in this run. Repeated, it returns the same child."""
     version: int | None
+    """Version of a workflow that is passed by name; by default the highest."""
     cost_limit_usd: float | str | Decimal | None
+    """Cost limit of the child in dollars, below that of the run."""
     max_tokens: int | None
+    """Limit of the child in tokens, input and output together, below that of the run."""
     tenant: str | None
+    """Tenant of the child, if it is the run's own; another one is refused."""
 
 
 class MapOptions(TypedDict, total=False):
-    """Of `ctx.map`, besides those with which an item may have no result."""
+    """Options of a map."""
 
     key: str | Callable[[Any], Any] | None
+    """Key of an item: a field of it, or a function of it. By default its number, `review[3]`."""
     max_parallel: int
+    """Maximum number of items in progress."""
     demand: Demanded
+    """Resources of each item besides a slot, or a function of the item that returns them."""
     retry: RetryPolicy | int | None
+    """Attempts per item, as a number or a RetryPolicy."""
 
 
 Operation = TypeVar("Operation", bound=Callable[..., Any])

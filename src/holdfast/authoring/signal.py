@@ -22,11 +22,18 @@ _MAX_REMEMBERED: Final = 256
 
 
 class Signal(Generic[T]):
-    """A signal with its data's type: `paid = Signal("paid", Payment)`. `ctx.wait_signal(paid)` returns a Payment, and
+    """A signal with the type of its data: `paid = Signal("paid", Payment)`. `ctx.wait_signal(paid)` returns a Payment;
     `engine.signal(run_id, paid, Payment(...))` and `ctx.signal` send one.
 
-    A flow that names it as a variable of its module declares it: a process that has the code refuses other data for it at
-    any time, any other process while the run waits.
+    A flow declares it by naming it as a variable of its module. A process with that code always refuses other data for it; any
+    other process does while the run waits.
+
+    Args:
+        name: Name of the signal.
+        type: Type of its data.
+
+    Raises:
+        UsageError: The type cannot be stored.
     """
 
     @overload
@@ -43,12 +50,26 @@ class Signal(Generic[T]):
         return f"<signal {self.name!r} of {label(self.type)}>"
 
     def read(self, plain: Any) -> T:
-        """Return the value that data stands for. Raises SchemaMismatch."""
+        """Return the value that plain data stands for.
+
+        Args:
+            plain: JSON data.
+
+        Raises:
+            SchemaMismatch: The data does not fit.
+        """
         found: T = reader(self.type)(plain)
         return found
 
     def dumped(self, value: Any) -> Any:
-        """Return a value, or the data that stands for one, as data. Raises InvalidInput."""
+        """Return a value as plain data.
+
+        Args:
+            value: Value of the signal's type, or data that fits it.
+
+        Raises:
+            InvalidInput: The value does not fit.
+        """
         try:
             plain = adapter_of(self.type).dump(value)
             self.read(plain)

@@ -341,24 +341,30 @@ def step(
     key: str | None = None,
     unique: Unique = "run",
 ) -> Any:
-    """Make a function, async or plain, a step of the flows that call it: `await f(...)`. A plain one runs in a thread.
+    """Make a function a step of the flows that call it: `await f(...)`. A plain function runs in a thread.
 
-    A bare step is durable. It runs at least once: what it returns is recorded when it has returned, and a process that dies
-    before leaves it to be run again; from then on it is not called again at that place, and the flow gets what was recorded. So
-    it should compute or look something up. What must not happen twice is a step with an `effect`: "read", "idempotent",
-    "verify" or "once", which say what a lost outcome means, as of a `tool`; `approval`, `verify`, `settles_within_s`,
-    `compensation`, `secrets`, `price_usd` and `description` are those of `tool`, `key` and `unique` those of `tool_node`.
+    A step runs at least once. If the process dies before the result is recorded, the step runs again; afterwards the flow gets
+    the recorded result. So a bare step should compute or look something up. What must not happen twice is a step with an
+    `effect`, which has the options of a `tool`.
 
-    What it returns is JSON data, or what has declared fields: a Pydantic model, a dataclass or a msgspec Struct, which the
-    flow gets as what the function says that it returns. `retry` is a number of attempts or a RetryPolicy; undeclared, only what
-    passes by itself (time-outs, rate limits) is tried again, three times. Between two attempts the flow holds nothing.
-    `timeout_s` bounds one attempt. When none is left, the flow sees OperationFailed, with the recorded error.
+    The result is JSON data, or has declared fields: a Pydantic model, a dataclass or a msgspec Struct. The flow holds no slot
+    between two attempts. After the last attempt the flow sees OperationFailed with the recorded error.
 
-    With a `demand` it is done as a step of the run, in a place of its own where all of that is free. Another process may do it,
-    which finds it by its name; its arguments are JSON data then.
+    Outside of a flow, inside another step and in a tool, a call is a plain call of the function.
 
-    Outside of a flow, inside another step and in a tool, calling it is calling the function. Raises UsageError for what cannot
-    be a step.
+    Args:
+        effect: Effect policy of a function that changes the world: "read", "idempotent", "verify" or "once". By default a bare
+            step.
+        name: Name of the step; by default the function's.
+        retry: Attempts, as a number or a RetryPolicy. By default only transient errors are retried, up to three attempts.
+        timeout_s: Time limit of one attempt, in seconds.
+        demand: Resources besides a slot. The step then runs as a step of the run where they are free, maybe in another process;
+            its arguments are JSON data.
+        approval: True to have a person approve each call, or a function of the arguments that picks the calls.
+        key: Name of the effect by its meaning, filled from the arguments, as of `tool_node`.
+
+    Raises:
+        UsageError: The function cannot be a step, or an option cannot be used.
     """
     of_tool: dict[str, Any] = {
         "description": description,

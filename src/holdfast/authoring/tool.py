@@ -42,11 +42,8 @@ _defined: weakref.WeakSet[Tool] = weakref.WeakSet()
 
 
 class Tool:
-    """A named function with its effect policy and the schema of its arguments. Calling it calls the function.
-
-    `policy` says what a lost outcome means: `read` and `idempotent` are called again under the same key, `verify` asks
-    the tool's own lookup, `once` asks a person.
-    """
+    """A named function with its effect policy and the schema of its arguments, made by `@tool`. Calling it calls the
+    function."""
 
     def __init__(
         self,
@@ -97,21 +94,28 @@ class Tool:
 
     @property
     def scope(self) -> tuple[str, ...]:
-        """The place where the function was defined: its module, then the functions around it."""
+        """Place where the function was defined: its module, then the functions around it."""
         return scope_of(self.function)
 
     @property
     def compensation_name(self) -> str | None:
-        """The name of the tool that undoes it."""
+        """Name of the tool that undoes it."""
         return self.compensation.name if isinstance(self.compensation, Tool) else self.compensation
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The JSON Schema of its arguments, as a model sees it."""
+        """JSON Schema of its arguments, as a model sees it."""
         return self._arguments.schema
 
     def arguments(self, raw: Any) -> dict[str, Any]:
-        """`raw` as validated plain JSON data. Raises SchemaMismatch with everything that does not fit."""
+        """Return validated arguments as plain JSON data.
+
+        Args:
+            raw: Arguments by name.
+
+        Raises:
+            SchemaMismatch: The arguments do not fit; the message names each problem.
+        """
         try:
             return self._arguments.plain(raw)
         except SchemaMismatch as problem:
@@ -120,7 +124,11 @@ class Tool:
             ) from None
 
     def typed(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Validated arguments as what the function takes: the Python objects that its hints ask for."""
+        """Return validated arguments as the objects that the function's hints ask for.
+
+        Args:
+            arguments: Plain data, as `arguments` returns it.
+        """
         return self._arguments.typed(arguments)
 
 
@@ -186,20 +194,30 @@ def tool(
     price_usd: float | str | Decimal = 0,
     irreversible: bool = False,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """Make a function, async or plain, a tool. Its argument schema comes from its type hints.
+    """Make a function a tool, async or plain. Its argument schema comes from its type hints.
 
-    A parameter named `key` receives the effect's key (send it as an idempotency key), one named `ctx` a ToolContext.
-    `effect` is what a lost outcome means; undeclared means `once`. `verify(key, **arguments)` is the lookup of the
-    `verify` policy: it returns the response, or None for not found, which counts only `settles_within_s` after the
-    call; its parameter `ctx`, if it has one, receives a ToolContext too. `compensation` undoes the effect: a tool that
-    is called with those of the original arguments that it names, and `response`. `approval` suspends each call, or
-    those that the function picks, for a person. `secrets` names what `ctx.secret` may be asked for; undeclared means
-    any. `price_usd` is what each call costs: it is held with the intent, under the same limits as model calls.
-    `irreversible` is what nothing can undo: each call waits for a person ("If compensation is impossible, require approval
-    before action": "Agent Workflow Orchestration", section 20), and it undoes nothing itself.
+    A parameter named `key` receives the effect's key; send it as an idempotency key. A parameter named `ctx` receives a
+    ToolContext.
 
-    Raises UsageError for a policy without what it needs, for a price that is none, and for what is irreversible and has a
-    compensation, only reads, or is to be approved now and then.
+    Args:
+        effect: Effect policy: what a lost outcome means. `read` and `idempotent` are called again, `verify` is looked up,
+            `once` asks a person.
+        name: Name of the tool; by default the function's.
+        description: Description for the model; by default the function's docstring.
+        approval: True to have a person approve each call, or a function of the arguments that picks the calls.
+        verify: Lookup of the policy `verify`: `verify(key, **arguments)` returns the response, or None for not found. A
+            parameter `ctx` receives a ToolContext.
+        settles_within_s: Seconds after the call before which a lookup that finds nothing does not count.
+        compensation: Tool that undoes the effect, or its name. It gets those original arguments that it names, and `response`.
+        timeout_s: Time limit of a call, in seconds.
+        secrets: Names that `ctx.secret` may ask for; by default any.
+        price_usd: Price of each call in dollars, reserved before the call under the same limits as model calls.
+        irreversible: True for an effect that nothing can undo: each call needs a person's approval (rule: "If compensation is
+            impossible, require approval before action", "Agent Workflow Orchestration", section 20).
+
+    Raises:
+        UsageError: The policy lacks what it needs, the price is no price, or an irreversible tool has a compensation, only
+            reads, or picks its approvals.
     """
 
     # Hints may name what is defined beside the function, inside another one.

@@ -52,22 +52,35 @@ Output_co = TypeVar("Output_co", covariant=True, default=Any)
 
 
 class Workflow(Generic[Input, Output_co]):
-    """A named, versioned graph of nodes. It can be added to until it is first run; from then on it is what it is.
+    """A named, versioned graph of nodes. You can add to it until its first run.
 
-    `cost_limit_usd` bounds what each run may spend on models. `max_steps`, `max_tokens`, `max_model_calls`, `max_tool_calls`,
-    `max_active_s` (while it works) and `max_wall_s` (from its start, waiting included) bound a run too. At a limit it stops and
-    asks; with `on_limit="fail"` it fails, with `"record"` it goes on, and its history says where it would have stopped. A run
-    that is older than `max_lifespan_s` only summons attention. `on_exhausted` says what becomes of a step that has failed
-    for good: the run fails, or it parks as a dead letter until somebody decides. `state` is the Pydantic model of what the run
-    knows (`state.data`), `state_strategies` what becomes of patches of a field that meet: `{"evidence": "append"}`
-    (graph.FieldStrategy). `tool_rules` say which calls of tools are made, asked about or denied. `input` is the Pydantic
-    model that a start must fit. `runs_on` are labels, all of which a process must have to work on its runs
-    (`holdfast worker --label gpu`). `children` are workflows that its code asks for, where no module has them: a later process
-    knows them by this.
+    Args:
+        name: Name of the workflow.
+        version: Version of the workflow, 1 or higher.
+        cost_limit_usd: Cost limit of each run in dollars, with all its children.
+        input: Pydantic model that the input of a start must fit; by default any JSON data.
+        state: Pydantic model of the run's typed state (`state.data`).
+        state_strategies: Rules for patches of one field that meet, by field: `{"evidence": "append"}`.
+        max_steps: Maximum number of steps of a run.
+        max_tokens: Maximum number of tokens of a run, input and output together, with all its children.
+        max_active_s: Maximum working time of a run in seconds, without waits.
+        max_lifespan_s: Age in seconds at which a run is escalated; it goes on.
+        max_model_calls: Maximum number of model calls of a run.
+        max_tool_calls: Maximum number of tool calls of a run.
+        max_wall_s: Maximum time since the start of a run in seconds, with waits.
+        on_limit: Action at a limit: `ask` a person, `fail` the run, or `record` (dry run: go on and record where it would have
+            stopped).
+        on_exhausted: Action after a step has failed for good: `fail` the run, or keep the step as a `dead_letter` until a
+            person decides.
+        snapshot_every: Number of events between two snapshots of a run's state.
+        tools: Tools that nodes may call by name.
+        tool_rules: Rules by which calls of tools are made, asked about or denied.
+        runs_on: Labels that a process must have to work on the runs (`holdfast worker --label gpu`).
+        children: Workflows that the code calls and no module holds, so that another process finds them.
     """
 
     returns: Adapter = PLAIN
-    """The adapter of what its runs return."""
+    """Adapter of the result of its runs."""
 
     def __init__(
         self,
@@ -131,8 +144,11 @@ class Workflow(Generic[Input, Output_co]):
     def node(self, name: str, *, demand: Demand = NOTHING, agent: str | None = None) -> Callable[[Any], NodeDefinition]:
         """Give the node below a name and a place in this workflow. A bare function is a `task`.
 
-        `demand` says what it asks for besides a slot: labels, CPU, memory, GPUs, parts of pools. What it and its
-        children spend counts as `agent`'s in the team budget of a run that has one; else as of whom the run was started as.
+        Args:
+            name: Name of the node.
+            demand: Resources besides a slot: labels, CPU, memory, GPUs, parts of pools.
+            agent: Agent in the run's team budget to charge for the node and its children; by default the one the run was
+                started with.
         """
 
         def place(definition: Any) -> NodeDefinition:
@@ -159,8 +175,12 @@ class Workflow(Generic[Input, Output_co]):
     def guard(self, name: G) -> G: ...
 
     def guard(self, name: str | Guard) -> Any:
-        """Register a pure function of the state under a name: it returns whether a transition is allowed, or raises
-        TransitionDenied with the reason."""
+        """Register a pure function of the state as a guard. It returns True if a transition is allowed, or raises
+        TransitionDenied with the reason.
+
+        Args:
+            name: Name of the guard; by default the function's.
+        """
         if callable(name):
             return self._register_guard(name.__name__, name)
         return lambda function: self._register_guard(name, function)
@@ -184,18 +204,29 @@ class Workflow(Generic[Input, Output_co]):
         on: Literal["success", "error"] = "success",
         optional: bool = False,
     ) -> None:
-        """A way from `source` to `target`. `when` is a decision of the source, or a guard (by name or itself).
+        """Add an edge.
 
-        `on="error"` is taken when the source has failed for good; `optional` edges are not waited for by a join.
+        Args:
+            source: Node at which it begins.
+            target: Node to which it leads.
+            when: Decision of the source for which it is taken, or a guard, by name or as the function.
+            guard: Guard that must allow it, by name or as the function.
+            on: `success`, or `error` for an edge that is taken after the source has failed for good.
+            optional: True if a join does not wait for it.
         """
         self._add(source, target, when, guard, on=on, optional=optional)
 
     def loop(
         self, source: str, target: str, *, max_visits: int, when: str | Guard | None = None, guard: str | Guard | None = None
     ) -> None:
-        """A way back: `target` starts at most `max_visits` times in a run, its first time included.
+        """Add an edge that leads back. Taking it supersedes the steps after `target`; later nodes see only the new ones.
 
-        Taking it supersedes what came after `target`; later nodes see only what is new.
+        Args:
+            source: Node at which it begins.
+            target: Node to which it leads back.
+            max_visits: Maximum number of starts of `target` in a run, the first included.
+            when: Decision of the source for which it is taken, or a guard, by name or as the function.
+            guard: Guard that must allow it, by name or as the function.
         """
         self._add(source, target, when, guard, max_visits=max_visits)
 
@@ -220,20 +251,20 @@ class Workflow(Generic[Input, Output_co]):
 
     @property
     def graph(self) -> Graph:
-        """The compiled graph; from now on the workflow cannot change. Raises InvalidWorkflow with every problem."""
+        """Compiled graph; reading it ends all changes of the workflow. Raises InvalidWorkflow with every problem."""
         if self._graph is None:
             self._graph = self._compile()
         return self._graph
 
     @property
     def hash(self) -> str:
-        """The hash of its graph, by which runs know it."""
+        """Hash of its graph, by which runs know it."""
         return self.graph.hash
 
     @property
     def input_schema(self) -> dict[str, Any] | None:
-        """The JSON Schema of what a start must fit, as far as one can say it; None where there is no `input` model. A process
-        without this code holds an input against it, and fills in its defaults."""
+        """JSON Schema of the input, as far as a schema can express it; None without an `input` model. A process without this
+        code checks inputs against it."""
         return None if self.input_model is None else schema_of(self.input_model)
 
     def _compile(self) -> Graph:
@@ -306,8 +337,15 @@ class Workflow(Generic[Input, Output_co]):
         )
 
     def definition_of(self, name: NodeName, maps: Mapping[str, Map]) -> NodeDefinition:
-        """Return the work of a step of that name: of a node, or of an item of one of `maps`. Raises UsageError where the code
-        does not have it any more."""
+        """Return the node definition of a step, or of an item of a map.
+
+        Args:
+            name: Name of the node.
+            maps: Maps of the run.
+
+        Raises:
+            UsageError: The code no longer has it.
+        """
         if not is_item(name):
             return self.nodes[name]
         opened = maps[map_of(name)].opened
@@ -327,13 +365,13 @@ class Workflow(Generic[Input, Output_co]):
 
     @property
     def definitions(self) -> dict[str, NodeDefinition]:
-        """By node, what is done in a step of it; of a map node, for an item."""
+        """Definition of each node's step by node name; of a map node, of its item."""
         return {name: made.each if isinstance(made, MapDefinition) else made for name, made in self.nodes.items()}
 
     @property
     def children(self) -> list[Workflow]:
-        """The workflows that it asks for as itself, not by their names: those of its `child` nodes, what functions mention
-        that call `ctx.child`, and those that it was given."""
+        """Workflows that it calls as objects: those of `child` nodes, those that functions mention which call `ctx.child`, and
+        those passed as `children`."""
         made = [*self.definitions.values()]
         found: list[Any] = [*self.extra_children]
         found += [each.settings.get(CODE) for each in made]
@@ -344,7 +382,7 @@ class Workflow(Generic[Input, Output_co]):
 
     @property
     def signals(self) -> dict[str, Signal[Any]]:
-        """The signals that its functions name which wait for some, by name; none of several that have one name."""
+        """Signals that its functions wait for, by name. A name with several signals is left out."""
         found: dict[str, Signal[Any] | None] = {}
         for made in self.definitions.values():
             for each in mentioned(made.handler, _WAITING):
@@ -353,8 +391,8 @@ class Workflow(Generic[Input, Output_co]):
         return {name: each for name, each in found.items() if each is not None}
 
     def warnings(self) -> list[str]:
-        """Return warnings about what can be run: tools that can neither be undone nor are approved first, and tools that
-        a skill counts on and its node has not."""
+        """Return warnings: tools that can neither be undone nor are approved first, and tools that a skill needs and its node
+        lacks."""
         graph = self.graph
         gated: set[str] = set()
         for name in graph.order:
@@ -378,7 +416,14 @@ class Workflow(Generic[Input, Output_co]):
         ]
 
     def validated_input(self, raw: Any) -> Any:
-        """`raw` as the plain JSON data that a run starts with. Raises InvalidInput if it does not fit."""
+        """Return an input as the plain JSON data with which a run starts.
+
+        Args:
+            raw: Input: JSON data or a Pydantic model.
+
+        Raises:
+            InvalidInput: The input does not fit.
+        """
         if isinstance(raw, BaseModel):
             raw = raw.model_dump(mode="json")
         if self.input_model is None:

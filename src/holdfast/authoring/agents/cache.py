@@ -16,21 +16,23 @@ _MOST_ALLOWED: Final = 10_000
 
 
 class SemanticCache(NamedTuple):
-    """Answers of one tenant, to one prompt in one `version`, by one model. A question whose meaning is at least as near as
-    `threshold` to one that was answered (the cosine of their vectors, by the `embedder`) gets that answer; without an embedder
-    only the same question does. An answer older than `max_age_s` is none; of more than `most` of them the least recently used
-    goes.
-    """
+    """A cache of a model's answers, for one tenant, one prompt and one model. A question with nearly the meaning of an answered
+    one gets that answer."""
 
     embedder: Embedder | None = None
+    """Embedder that compares meanings; without one only the same question matches."""
     threshold: float = THRESHOLD
+    """Least similarity of a match: the cosine of the two vectors."""
     version: str = "1"
+    """Version of the prompt; another version has other answers."""
     max_age_s: float | None = None
+    """Age in seconds from which an answer no longer counts; by default never."""
     most: int = MOST_CACHED
+    """Maximum number of answers; the least recently used ones go first."""
 
     @property
     def identity(self) -> list[Any]:
-        """The part of it that belongs to the identity of a workflow."""
+        """Part of it that belongs to a workflow's identity."""
         embedder = self.embedder
         return [None if embedder is None else [embedder.name, embedder.dimension], self.threshold, self.version, self.max_age_s]
 

@@ -31,19 +31,23 @@ class FunctionEmbedder(Embedder, Protocol):
 
 
 class LocalEmbedder(NamedTuple):
-    """A function, async or plain, that makes a vector of each text, in this process and for no money."""
+    """A function in this process, async or plain, that makes a vector of each text, at no cost."""
 
     name: str
+    """Name of the embedder; vectors of another name are not compared."""
     embed: Callable[[list[str]], Vectors | Awaitable[Vectors]]
+    """The function: it takes texts and returns a vector for each."""
     dimension: int
+    """Numbers per vector."""
 
 
 class ModelEmbedder(NamedTuple):
-    """A provider's model that makes vectors of `dimension` numbers, like `openai:text-embedding-3-small`: each by a call that
-    is held and paid for as any other."""
+    """A provider's embedding model. Each call is reserved and paid like any other model call."""
 
     name: str
+    """Name of the model, like `openai:text-embedding-3-small`."""
     dimension: int
+    """Numbers per vector."""
 
 
 def expected(embedder: Embedder, texts: Sequence[str], made: Vectors) -> list[bytes]:

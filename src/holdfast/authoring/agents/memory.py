@@ -34,8 +34,8 @@ _TOLD: Final[dict[Verb, str]] = {
 
 
 class AgentMemory(Protocol):
-    """The memory of an agent, of one tenant, and of one user where one is named. What is kept and recalled stands in the
-    journal: a replay sees what the step saw, and keeps nothing again."""
+    """The memory of an agent of one tenant, and of one user if you name one. What is kept and recalled is recorded: a replay
+    sees what the step saw, and keeps nothing again."""
 
     async def remember(
         self,
@@ -118,7 +118,18 @@ class MemoryTool(NamedTuple):
 def memory_tools(
     agent: str, *, user: str | None = None, trusted: bool = False, embedder: Embedder | None = None, most: int = MOST_ENTRIES
 ) -> tuple[MemoryTool, ...]:
-    """`remember`, `recall` and `forget` of an agent's memory, for the `tools` of a model. Raises InvalidInput."""
+    """Return the tools `remember`, `recall` and `forget` of an agent's memory, for the `tools` of a model.
+
+    Args:
+        agent: Name of the agent.
+        user: User whose memories are kept apart; by default the agent's own memory.
+        trusted: True to let the model keep instructions. By default what it keeps is quoted as data.
+        embedder: Embedder with which memories are recalled by meaning; by default by words.
+        most: Maximum number of entries, at most 10,000.
+
+    Raises:
+        InvalidInput: A name cannot be used.
+    """
     namespace(agent, user)
     return tuple(MemoryTool(verb, agent, user, trusted, embedder, most) for verb in VERBS)
 

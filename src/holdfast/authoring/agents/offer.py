@@ -33,13 +33,17 @@ class Named(Protocol):
 
 
 class Handoff:
-    """Another agent, to which a model may hand the conversation over: that one answers, as a child, and the messages after it.
+    """Another agent to which a model may hand the conversation over. It answers as a child, and gets the messages after that.
 
-    `workflow` is one whose input is a `Chat`, or its name. It is given what was said up to the message to answer: the texts of
-    people and agents, nothing of tools. `filter` is a pure function that makes another Chat of this one, such as
-    `lambda chat: chat.last(4)`. `description` says to the model what the other agent is for; undeclared, its docstring does.
+    It gets the texts of people and agents up to the message to answer, without tool calls.
 
-    Raises UsageError for a workflow that takes no Chat.
+    Args:
+        workflow: Workflow whose input is a `Chat`, or its name.
+        filter: Pure function that shortens the Chat, such as `lambda chat: chat.last(4)`.
+        description: Description of the other agent for the model; by default its docstring.
+
+    Raises:
+        UsageError: The workflow takes no Chat.
     """
 
     def __init__(
@@ -66,8 +70,14 @@ class Handoff:
         return f"<handoff to {self.to!r}>"
 
     def given(self, chat: Chat) -> dict[str, Any]:
-        """Return the part of a conversation that the other agent is given. Raises StepError where the filter leaves nothing to
-        answer."""
+        """Return the part of a conversation that the other agent gets.
+
+        Args:
+            chat: The conversation.
+
+        Raises:
+            StepError: The filter leaves nothing to answer.
+        """
         left: Any = chat if self.filter is None else self.filter(chat)
         if not isinstance(left, Chat) or not left.messages or left.messages[-1].role != "user":
             raise StepError(

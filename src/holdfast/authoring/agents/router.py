@@ -14,10 +14,14 @@ from holdfast.errors import UsageError
 
 
 class Router:
-    """Stands where a model's name may stand: `llm_node(model=router, complexity=Complexity.SIMPLE)`.
+    """A choice of models, in the place of a model's name: `llm_node(model=router, complexity=Complexity.SIMPLE)`.
 
-    `models` are names, or RoutedModels that say what each can do. `name` is what the history calls it: what stands behind it
-    may change without a flow having to ask. Raises UsageError.
+    Args:
+        models: Names of models, or RoutedModels with their abilities.
+        name: Name in the history. The models behind it may change without a new version of the code.
+
+    Raises:
+        UsageError: The models or the name cannot be used.
     """
 
     def __init__(self, models: Sequence[str | RoutedModel], *, name: str = "router") -> None:

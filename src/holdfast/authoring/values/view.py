@@ -49,7 +49,7 @@ def fields(value: Any) -> Any:
 
 
 class NodeView:
-    """A visit of a node: `state.events` has the current ones, `state.previous` those before."""
+    """A visit of a node. `state.events` has the current visits, `state.previous` the earlier ones."""
 
     __slots__ = ("_load", "_read", "_step", "_value")
 
@@ -62,7 +62,7 @@ class NodeView:
 
     @property
     def output(self) -> Any:
-        """Its output as plain data, with objects as Fields; of an `llm_node` with an `output`, an instance of that model."""
+        """Output as plain data, with objects as Fields. With `output=` on an `llm_node`, an instance of that model."""
         if self._value is _UNREAD:
             plain = self._read(self._step.output)
             self._value = fields(plain) if self._load is None or plain is None else self._load(plain)
@@ -70,8 +70,7 @@ class NodeView:
 
     @property
     def payload(self) -> Any:
-        """For a human gate: the data of the decision, and, where that is `reject` or `retry`, the `reason` that was given
-        (None if there was none)."""
+        """For a human gate: data of the decision. For `reject` and `retry` also the `reason`, which may be None."""
         output = self.output
         if self.decision in _SAYING_NO and (output is None or isinstance(output, dict)):
             return Fields({"reason": self._step.reason, **(output or {})})
@@ -79,32 +78,32 @@ class NodeView:
 
     @property
     def status(self) -> str:
-        """The status of the step."""
+        """Status of the step."""
         return self._step.status
 
     @property
     def decision(self) -> str | None:
-        """The decision of a gate, a branch or a check."""
+        """Decision of a gate, a branch or a check."""
         return self._step.decisions[0] if self._step.decisions else None
 
     @property
     def error(self) -> ErrorRecord | None:
-        """The error with which it failed, if it did."""
+        """Error with which the step failed, if it did."""
         return self._step.error
 
     @property
     def reason(self) -> str | None:
-        """The reason that a person gave at a gate, or that of a node that was skipped."""
+        """Reason that a person gave at a gate, or why the node was skipped."""
         return self._step.reason
 
     @property
     def ended_seq(self) -> int:
-        """The position in the history at which the step completed."""
+        """Position in the history at which the step completed."""
         return self._step.ended_seq
 
     @property
     def patch(self) -> Any:
-        """Its output as it counts for the typed state: where it met another, as that was resolved."""
+        """Output as it counts for the typed state, after conflicts were resolved."""
         output = self.output if self._load is None else fields(self._read(self._step.output))
         if not self._step.fields or not isinstance(output, dict):
             return output
@@ -112,7 +111,7 @@ class NodeView:
 
     @property
     def visit(self) -> int:
-        """The number of the visit, from 1."""
+        """Number of the visit, from 1."""
         return int(self._step.id.rpartition("#")[2])
 
 

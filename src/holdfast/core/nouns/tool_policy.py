@@ -51,7 +51,7 @@ class When(msgspec.Struct, frozen=True):
 
     @property
     def problem(self) -> str | None:
-        """Return the problem of the condition, in words."""
+        """Problem of the condition, as text; None if it has none."""
         if self.compared not in COMPARISONS:
             return f"{self.compared!r} compares nothing; use one of {', '.join(COMPARISONS)}"
         wanted = None
@@ -65,30 +65,35 @@ class When(msgspec.Struct, frozen=True):
 
 
 class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A tenant's rule for calls of the tools that `tool` names (`refund`, `mail_*`) with matching arguments.
-
-    `reason` is the message of a denied call. `reviewers` are the persons or roles that a call asks: no others decide; with
-    `four_eyes` no person who asked for the run or contributed to it. `quorum` different persons approve it; one rejects it.
-    After `expires_after_s` without an answer the call is not made (class `expired`). With `hash_optional` a decision may leave
-    out the hash of what it is about. People find it by `risk_level`, and `evidence` is the argument that lists the ids of its
-    evidence (`case.evidence_ids`).
-    """
+    """A rule for calls of tools, by tool, arguments and tenant. The first rule that matches decides."""
 
     tool: str
+    """Name of the tool, or a pattern like `mail_*`."""
     then: Ruling
+    """Ruling: `allow` the call, `ask` a person, or `deny` it (class `denied`)."""
     when: tuple[When, ...] = ()
+    """Conditions on the arguments, all of which must hold."""
     tenant: str = "*"
+    """Tenant for which the rule holds; `*` for all."""
     reason: str = ""
+    """Message of a denied call."""
     reviewers: tuple[str, ...] = ()
+    """Persons or roles who may decide; by default anyone."""
     four_eyes: bool = False
+    """True to bar the person who started the run, and all who contributed to it."""
     expires_after_s: float | None = None
+    """Seconds after which the call fails without an answer (class `expired`); by default never."""
     quorum: int = 1
+    """Number of different persons who must approve; one is enough to reject."""
     hash_optional: bool = False
+    """True to let decisions sent to a server leave out `shown_hash`."""
     risk_level: RiskLevel | None = None
+    """Risk of the call, shown in lists of questions."""
     evidence: str | None = None
+    """Argument that lists the ids of the evidence, like `case.evidence_ids`."""
 
     def problems(self) -> Iterator[str]:
-        """Yield each problem, in words."""
+        """Yield each problem of the rule, as text."""
         if self.then not in RULINGS:
             yield f"then={self.then!r} is none of {', '.join(RULINGS)}"
         yield from (problem for each in self.when if (problem := each.problem) is not None)

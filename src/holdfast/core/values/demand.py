@@ -30,22 +30,24 @@ def variable_of(pool: str) -> str:
 
 
 class Demand(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The demand of a step, in addition to one slot. All of it must be available at once.
-
-    `labels` and `tags` are what a worker must have, all of them; `cpu_m` (thousandths of a core), `memory_mb` (MiB) and `gpus`
-    are taken of its capacity until the step ends. `pools` are amounts of pools by their names; None stands for what earlier
-    steps of the same node have used. A higher `priority` (0 by default) goes first. `task` is the name under which a connected
-    worker offers to do the step; it is set for remote tasks, and is SHELL where scripts are run.
-    """
+    """The resources of a step, besides one slot. All of them must be free at once."""
 
     labels: tuple[str, ...] = ()
+    """Labels that a worker must have, all of them."""
     tags: tuple[str, ...] = ()
+    """Tags that a worker must have, all of them."""
     cpu_m: int = 0
+    """CPU, in thousandths of a core."""
     memory_mb: int = 0
+    """Memory in MiB."""
     gpus: int = 0
+    """Number of GPUs."""
     pools: dict[str, int | None] = {}
+    """Amounts of pools by name; None for the amount that earlier steps of the node have used."""
     priority: int = 0
+    """Priority; a higher one goes first."""
     task: str | None = None
+    """Name under which a connected worker offers the step. Remote tasks set it themselves."""
 
     @property
     def is_remote(self) -> bool:
@@ -58,7 +60,7 @@ class Demand(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.task == SHELL
 
     def problems(self) -> Iterator[str]:
-        """Yield each problem, in words."""
+        """Yield each problem of the demand, as text."""
         for what, names in (("labels", self.labels), ("tags", self.tags), ("pools", tuple(self.pools))):
             if len(names) > MOST_NAMES:
                 yield f"{what} has {len(names)} entries; at most {MOST_NAMES} are possible"
