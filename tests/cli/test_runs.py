@@ -149,13 +149,19 @@ def test_an_unknown_effect_is_resolved_by_a_person(shell: Shell, home: Path, ans
     said = shell("run", "flow:payment")
     assert said.code == 8
     (effect,) = shell("effects", "list", "--state", "in_doubt", "--json").data
-    call = effect["call"]
+    call, run = effect["call"], effect["run_id"]
     assert effect["request"] == {"amount": 5}
     assert f"holdfast effects resolve '{call}' --did-not" in said.err
     assert shell("effects", "resolve", call).code == 2
     assert "shows something else" in shell("effects", "resolve", call, *answer, "--shown", "0" * 64).err
     told = shell("effects", "resolve", call, *answer)
-    assert (told.code, 'request: {"amount": 5}' in told.err) == (0, True), "what it is bound to was shown"
+    assert (told.code, ' with {"amount": 5}: it ' in told.err) == (0, True), "what it is bound to was shown"
+    lines = told.err.splitlines()
+    assert (lines[-3:-1], len(lines)) == (
+        [f"Run {run}: running.", "No worker has its workflow now. Start one:"],
+        4 + ("--happened" in answer),
+    )
+    assert lines[-1] == "  holdfast worker FILE.py:payment"
     assert ("recorded unchecked" in told.err) == ("--happened" in answer), "the code of the tool is not loaded there"
     found = finished(shell, "payment", effect["run_id"])
     assert found["status"] == status
@@ -185,10 +191,21 @@ def test_a_limit_is_raised_to_an_amount_or_by_one(shell: Shell) -> None:
     assert shell("budget", "show", run, "--json").data["limit_usd"] == "2.00"
 
 
+@pytest.mark.parametrize(
+    "words", [("runs", "pause"), ("runs", "cancel"), ("runs", "extend", "--steps", "2000"), ("budget", "raise", "--by", "1")]
+)
+def test_a_command_about_a_run_ends_with_the_next_one(shell: Shell, words: tuple[str, ...]) -> None:
+    run = started(shell, "patient", "--cost-limit", "0.50")
+    lines = shell(words[0], words[1], run, *words[2:]).err.splitlines()
+    assert lines[0].startswith(f"Run {run}: ")
+    assert lines[-1].startswith(("  holdfast runs ", "  holdfast worker ")), lines
+
+
 def test_a_failed_run_is_taken_up_and_one_that_did_not_fail_is_refused(shell: Shell) -> None:
     run = started(shell, "broken")
     said = shell("runs", "retry", run, "--as", "ann")
-    assert (said.code, said.err) == (0, f"Run {run}: running.\n")
+    worker = "No worker has its workflow now. Start one:\n  holdfast worker FILE.py:broken\n"
+    assert (said.code, said.err) == (0, f"Run {run}: running.\n{worker}")
     (reopened,) = [line for line in shell("runs", "events", run, "--json").out.splitlines() if "RunReopened" in line]
     assert json.loads(reopened)["by"] == "ann"
     again = shell("runs", "retry", run)

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from msgspec import convert
 
 from holdfast import settings
-from holdfast.cli.opening import typed
+from holdfast.cli.opening import server, typed
 from holdfast.cli.page import sample
 from holdfast.cli.page.given import who
 from holdfast.cli.page.moment import around, clock
@@ -79,6 +79,25 @@ async def of_run(asking: Asking, run: View, store: str | None) -> list[str]:
         if wait.kind == "child" and wait.about is not None:
             lines += [f"  {line}" for line in await _of_child(asking, wait.about, store)]
     return lines
+
+
+async def with_next(asking: Asking, found: View, as_json: bool, store: str | None) -> View:
+    """Return a run after a command, for people with the lines that say how it goes on (`next`)."""
+    return found if as_json else {**found, "next": await onward(asking, found["run_id"], store)}
+
+
+async def onward(asking: Asking, run_id: str, store: str | None) -> list[str]:
+    """A line for how a run goes on, followed by the command to look at it or to have it continued, indented."""
+    run = await asking.row(query.Run(run_id))
+    look = f"  {typed('runs', 'show', run_id, store=store)}"
+    if run["status"] == "running" and run["workflow_missing_since"] is not None:
+        if server(store) is not None:
+            return ["No worker has its workflow now:", look]
+        worker = typed("worker", f"FILE.py:{run['workflow']}", store=store)
+        return ["No worker has its workflow now. Start one:", f"  {worker}"]
+    if run["status"] == "running":
+        return ["A worker continues it:", look]
+    return await of_run(asking, run, store) or [look]
 
 
 async def _of_pools(asking: Asking, run: str, wait: Wait, store: str | None) -> list[str]:

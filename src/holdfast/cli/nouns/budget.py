@@ -216,17 +216,20 @@ def raise_(
     """Raise the cost limit of a run. A blocked run continues where it stopped."""
     if (limit is None) == (more is None):
         raise UsageError("Pass either a new limit (holdfast budget raise RUN 2.00) or an amount to add (--by 0.50).")
-    tell_run(asyncio.run(_raise(run, limit, more, who(by), store)), as_json)
+    tell_run(asyncio.run(_raise(run, limit, more, who(by), as_json, store)), as_json)
 
 
-async def _raise(run: str, limit: str | None, more: str | None, by: Principal, store: str | None) -> dict[str, Any]:
+async def _raise(
+    run: str, limit: str | None, more: str | None, by: Principal, as_json: bool, store: str | None
+) -> dict[str, Any]:
+    from holdfast.cli.advice import with_next
     from holdfast.service.declarations.command import RaiseBudget
 
     async with backend(store, by) as service:
         row = await reference.run(service, run)
         found = await service.tell(RaiseBudget(row["run_id"], str(limit if limit is not None else _sum(row, more or ""))))
         assert found is not None
-        return found
+        return await with_next(service, found, as_json, store)
 
 
 def _sum(run: View, more: str) -> Decimal:

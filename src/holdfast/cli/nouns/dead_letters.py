@@ -16,7 +16,7 @@ from holdfast.cli import bulk, reference
 from holdfast.cli.bulk import MOST, DryRun, Limit, Yes
 from holdfast.cli.filter import Workflow
 from holdfast.cli.noun import MANY, Caller, Noun, Word
-from holdfast.cli.opening import backend
+from holdfast.cli.opening import backend, typed
 from holdfast.cli.option import AsJson, OfTenant, Reason, Store, Who
 from holdfast.cli.page import moment, terminal
 from holdfast.cli.page.count import counted
@@ -72,7 +72,9 @@ async def _edit(told: EditDeadLetter, caller: Caller) -> View:
         raise UsageError("Pass --input JSON or --arguments JSON. Nothing was changed.")
     async with backend(caller.store, caller.by) as service:
         letter = await reference.letter(service, told.letter)
-        return await service.tell(msgspec.structs.replace(told, letter=letter))
+        found = await service.tell(msgspec.structs.replace(told, letter=letter))
+        assert found is not None
+        return {**found, "next": [f"  {typed('dead-letters', 'replay', letter, store=caller.store)}"]}
 
 
 LETTERS: Final = Noun("dead-letters", query.DeadLetter, _sheet)
@@ -106,9 +108,7 @@ LETTERS.list(
     name="summary",
     every=True,
 )
-LETTERS.verb(
-    "edit", command.EditDeadLetter, words={"input": "--input/-i JSON"}, says="Run {run_id}: {status}.", signed=True, deed=_edit
-)
+LETTERS.verb("edit", command.EditDeadLetter, words={"input": "--input/-i JSON"}, says=tell_run, signed=True, deed=_edit)
 
 
 # --- One letter, or all of some ---------------------------------------------------------------------------------------
@@ -211,11 +211,13 @@ def resolve(
 
 
 def _tell(deed: Callable[[str], Command], letter: str, by: str | None, as_json: bool, store: str | None) -> None:
+    from holdfast.cli.advice import with_next
+
     async def work() -> dict[str, Any]:
         async with backend(store, who(by)) as service:
             run = await service.tell(deed(await reference.letter(service, letter)))
             assert run is not None
-            return run
+            return await with_next(service, run, as_json, store)
 
     tell_run(asyncio.run(work()), as_json)
 

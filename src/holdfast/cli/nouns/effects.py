@@ -101,22 +101,37 @@ async def _resolve(
     as_json: bool,
     store: str | None,
 ) -> dict[str, Any]:
+    from holdfast.cli.advice import with_next
     from holdfast.cli.backend import Here
     from holdfast.service.declarations.command import Resolve
 
     async with backend(store, by) as service:
         call = await reference.call(service, call)
         gate = None if shown is not None else await _asking(service, call)
+        made = ""
         if gate is not None:
-            shown = await show_first(service, gate, as_json, store)
+            shown = await show_first(service, gate, True, store)
+            made = _made((await service.row(query.Gate(gate)))["shown"])
         run = await service.tell(Resolve(call, decision, **given, reason=reason, shown_hash=shown))
         assert run is not None
+        if not as_json:
+            terminal.say(f"Call {call}{made}: {_OUTCOMES[decision]}.")
         if given and isinstance(service, Here):
             terminal.say(
                 "Check the response yourself: it was recorded unchecked, because the tool's code is not loaded here. A step"
                 " that reads a response which does not fit its tool fails."
             )
-        return run
+        return await with_next(service, run, as_json, store)
+
+
+def _made(shown: Any) -> str:
+    """Return the tool of a call and what it was called with, as its gate shows them."""
+    request = terminal.as_json(shown["request"])
+    return f" of {shown['tool']} with {request if len(request) <= _MOST_SHOWN else f'{request[:_MOST_SHOWN]}…'}"
+
+
+_MOST_SHOWN: Final = 200
+_OUTCOMES: Final = {"answer": "it happened", "reject": "it did not happen", "retry": "it is made again"}
 
 
 async def _asking(asking: Asking, call: str) -> str | None:

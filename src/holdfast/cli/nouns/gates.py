@@ -224,6 +224,8 @@ def _state(gate: View, now_ms: int) -> str:
 
 
 async def _decided(told: Decide, caller: Caller) -> View:
+    from holdfast.cli import advice
+
     async with backend(caller.store, caller.by) as service:
         gate = await _meant(service, told.gate, told.decision, told.shown_hash, caller.store)
         shown = told.shown_hash
@@ -234,11 +236,14 @@ async def _decided(told: Decide, caller: Caller) -> View:
         if _is_open(row):  # another person is needed
             whole = await service.row(query.Gate(gate))
             row = {**row, "approvals": whole["approvals"], "edited_by": whole["edited_by"]}
+        onward = [] if caller.as_json or _is_open(row) else await advice.onward(service, row["run_id"], caller.store)
     if not caller.as_json:
-        rest = "A worker continues its run"
+        rest = ""
         if _is_open(row):
-            rest = f"It is still open. {'Another person decides' if told.decision != 'approve' else _approvals(row)}"
-        terminal.say(f"Gate {gate}: {told.decision} by {caller.by.claim}. {rest}.")
+            rest = f" It is still open. {'Another person decides' if told.decision != 'approve' else _approvals(row)}."
+        terminal.say(f"Gate {gate}: {told.decision} by {caller.by.claim}.{rest}")
+        for line in onward:
+            terminal.say(line)
     return row
 
 

@@ -9,13 +9,14 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import msgspec
 import typer
 
 from holdfast.cli import bulk, reference
 from holdfast.cli.backend import Lists
 from holdfast.cli.bulk import MOST, All, Deed, DryRun, Limit, Many, Yes
 from holdfast.cli.filter import Asked, Key, MaxCost, MinCost, RunLabels, RunTags, Since, Statuses, Text, Until, Workflow
-from holdfast.cli.noun import Noun, Word
+from holdfast.cli.noun import Caller, Noun, Word
 from holdfast.cli.nouns.score import score
 from holdfast.cli.opening import acting, backend
 from holdfast.cli.option import AsJson, MaybeRun, OfTenant, Reason, RunArgument, Store, Who
@@ -36,6 +37,7 @@ from holdfast.service.declarations import command, query
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow as Definition
     from holdfast.service.declarations.declaration import Command
+    from holdfast.service.declarations.query import View
     from holdfast.service.principal import Principal
 
 RUNS: Final = Noun("runs")
@@ -258,9 +260,17 @@ def extend(
     _act(run, *(_telling("Extend", *each) for each in limits.items()), by=by, as_json=as_json, store=store)
 
 
-RUNS.verb(
-    "signal", command.Signal, words={"data": "--data JSON", "key": "--key KEY"}, says="Run {run_id}: {status}.", signed=True
-)
+async def _signal(told: command.Signal, caller: Caller) -> View:
+    from holdfast.cli.advice import with_next
+
+    async with backend(caller.store, caller.by) as service:
+        named = msgspec.structs.replace(told, run=await reference.run_id(service, told.run))
+        found = await service.tell(named)
+        assert found is not None
+        return await with_next(service, found, caller.as_json, caller.store)
+
+
+RUNS.verb("signal", command.Signal, words={"data": "--data JSON", "key": "--key KEY"}, says=tell_run, signed=True, deed=_signal)
 RUNS.verb(
     "label",
     command.LabelRun,
@@ -296,15 +306,18 @@ def migrate(
     from holdfast.cli.target import is_name, load
 
     if is_name(target):
-        tell_run(asyncio.run(_migrate_to_known(run, target, version or 0, who(by), store)), as_json)
+        tell_run(asyncio.run(_migrate_to_known(run, target, version or 0, who(by), as_json, store)), as_json)
         return
     if version is not None:
         raise UsageError("--version goes with a workflow's name; a file has one. Nothing was changed.")
     workflow = load(target)
-    tell_run(asyncio.run(_migrate(run, workflow, who(by), store)), as_json)
+    tell_run(asyncio.run(_migrate(run, workflow, who(by), as_json, store)), as_json)
 
 
-async def _migrate_to_known(run: str, name: str, version: int, by: Principal, store: str | None) -> dict[str, Any]:
+async def _migrate_to_known(
+    run: str, name: str, version: int, by: Principal, as_json: bool, store: str | None
+) -> dict[str, Any]:
+    from holdfast.cli.advice import with_next
     from holdfast.service.declarations.command import Migrate
 
     async with backend(store, by) as service:
@@ -315,25 +328,30 @@ async def _migrate_to_known(run: str, name: str, version: int, by: Principal, st
             )
         found = await service.tell(Migrate(row["run_id"], version))
         assert found is not None
-        return found
+        return await with_next(service, found, as_json, store)
 
 
-async def _migrate(run: str, workflow: Definition, by: Principal, store: str | None) -> dict[str, Any]:
+async def _migrate(run: str, workflow: Definition, by: Principal, as_json: bool, store: str | None) -> dict[str, Any]:
+    from holdfast.cli.advice import with_next
+    from holdfast.cli.backend import Here
+
     async with acting(store) as service:
         named = await reference.run_id(Lists(service.control), run)
         await service.control.migrate(named, workflow, by=by.claim)
-        return await service.run(by, named)
+        return await with_next(Here(service, by), await service.run(by, named), as_json, store)
 
 
 def _act(run: str, *deeds: Deed, by: str | None, as_json: bool, store: str | None) -> None:
     """Tell a run something, and how it stands afterwards."""
+
+    from holdfast.cli.advice import with_next
 
     async def work() -> dict[str, Any]:
         async with backend(store, who(by)) as service:
             named = await reference.run_id(service, run)
             *_, found = [await service.tell(deed(named)) for deed in deeds]
             assert found is not None
-            return found
+            return await with_next(service, found, as_json, store)
 
     tell_run(asyncio.run(work()), as_json)
 
