@@ -32,7 +32,7 @@ from holdfast import Workflow, remote_task
 from holdfast.platform.machine import collect_rarely
 from holdfast.testing.postgres_server import PostgresServer
 from holdfast.wire import Client, Job, Tasks, Worker
-from holdfast.wire.offer import Offer
+from holdfast.wire.capabilities import WorkerCapabilities
 
 LENGTH = 10
 TASK = "pass"
@@ -72,7 +72,7 @@ async def work(address: str) -> None:
         ended[run] = time.perf_counter()
         return arguments
 
-    worker = Worker(tasks, [address], Offer("bench", slots=500), tell=lambda words: print(words, flush=True))  # noqa: T201
+    worker = Worker(tasks, [address], WorkerCapabilities("bench", slots=500), tell=lambda words: print(words, flush=True))  # noqa: T201
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.drain)
     collect_rarely()
     await worker.run()

@@ -110,7 +110,7 @@ class Schemas:
         connections = await Connections.open(address)
         await expect_ready(connections)
         now = Month.at(int(time.time() * 1000))
-        async with connections.taken() as db, db.transaction():
+        async with connections.acquire() as db, db.transaction():
             await partition.make(db, address, {Month.at(BORN_MS), now, now.next, now.next.next})
         await connections.close()
         emptying = []

@@ -164,11 +164,11 @@ class FetchRules(BaseModel):
 
     @field_validator("allow_private")
     @classmethod
-    def _are_networks(cls, said: bool | tuple[str, ...]) -> bool | tuple[str, ...]:
-        if not isinstance(said, bool):
-            for each in said:
+    def _are_networks(cls, value: bool | tuple[str, ...]) -> bool | tuple[str, ...]:
+        if not isinstance(value, bool):
+            for each in value:
                 ip_network(each)  # ValueError says which is none
-        return said
+        return value
 
 
 _ASYMMETRIC: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -336,11 +336,11 @@ class Settings(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_environment(cls, given: Any) -> Any:
+    def _of_environment(cls, values: Any) -> Any:
         """Fill in values that were not given from the environment: tables as JSON, anything else as it is."""
-        if not isinstance(given, dict):
-            return given
-        found = dict(given)
+        if not isinstance(values, dict):
+            return values
+        found = dict(values)
         for name, field in cls.model_fields.items():
             variable = f"HOLDFAST_{name.upper()}"
             said = os.environ.get(variable)

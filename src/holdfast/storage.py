@@ -28,13 +28,13 @@ _FOLDER: Final = re.compile(r"file://(?P<path>/.+)\Z")
 _BUCKET: Final = re.compile(r"s3://(?P<bucket>[^/?#]+)(/(?P<prefix>[^?#]*))?\Z")
 
 
-def is_postgres(where: str) -> bool:
+def is_postgres(location: str) -> bool:
     """Return True if that names something on PostgreSQL: a store that a fleet shares."""
-    return where.startswith(_POSTGRES)
+    return location.startswith(_POSTGRES)
 
 
 async def open_store(
-    where: str | Path,
+    location: str | Path,
     elsewhere: BlobPlace | None = None,
     *,
     lease_s: float = settings_.LEASE_S,
@@ -47,7 +47,7 @@ async def open_store(
     session of this process lives without renewal. `audit_keys` sign the entries that it adds to the audit log. `sealing` is
     how it keeps what users have stored, as `sealing_of` says.
     """
-    text = str(where)
+    text = str(location)
     if is_postgres(text):
         opened: Store = await postgres().PostgresStore.connect(
             text, lease_s=lease_s, elsewhere=elsewhere, audit_keys=audit_keys, sealing=sealing
@@ -61,10 +61,10 @@ async def open_store(
 
 
 async def open_administration(
-    where: str | Path, elsewhere: BlobPlace | None = None, sealing: Sealing = PLAIN
+    location: str | Path, elsewhere: BlobPlace | None = None, sealing: Sealing = PLAIN
 ) -> Administration:
-    """The administration of the store that `where` names as for `open_store`; its tables may be of another version."""
-    text = str(where)
+    """The administration of the store that `location` names as for `open_store`; its tables may be of another version."""
+    text = str(location)
     if is_postgres(text):
         opened: Administration = await postgres().PostgresAdministration.connect(text, elsewhere, sealing)
         return opened
@@ -73,34 +73,35 @@ async def open_administration(
     return await SqliteAdministration.connect(_path_of(text), elsewhere, sealing)
 
 
-def sealing_of(known: settings_.Settings) -> Sealing:
+def sealing_of(settings: settings_.Settings) -> Sealing:
     """Return the encryption of stored payloads that the settings ask for. Raises UsageError for a key file that cannot be
     used."""
-    if known.key_file is None:
+    if settings.key_file is None:
         return PLAIN
     with needs("encryption", "Encrypting what is stored"):
         from holdfast.stores.encryption import AesCodec, KeyFile
 
-    return Sealing(AesCodec(KeyFile(known.key_file)), seals=None if known.encrypt is None else known.encrypt == "payloads")
+    seals = None if settings.encrypt is None else settings.encrypt == "payloads"
+    return Sealing(AesCodec(KeyFile(settings.key_file)), seals=seals)
 
 
-def accept_store(where: str) -> None:
+def accept_store(location: str) -> None:
     """Believe that a SQLite file is whole whose log is missing. Raises StoreError, UsageError for another kind of store."""
-    if is_postgres(where):
+    if is_postgres(location):
         raise UsageError("Only a SQLite file can have lost its log. Nothing was done.")
     from holdfast.stores.sqlite.database import accept, resolve
     from holdfast.stores.sqlite.store import WAIT_S
 
-    accept(resolve(_path_of(where)), WAIT_S)
+    accept(resolve(_path_of(location)), WAIT_S)
 
 
-def _path_of(where: str) -> Path:
-    matched = _SQLITE.match(where)
-    if matched is None and "://" in where:
+def _path_of(location: str) -> Path:
+    matched = _SQLITE.match(location)
+    if matched is None and "://" in location:
         raise UsageError(
-            f"{without_passwords(where)!r} is no store that this Holdfast knows; use sqlite:///PATH or postgresql://USER@HOST/DATABASE."
+            f"{without_passwords(location)!r} is no store that this Holdfast knows; use sqlite:///PATH or postgresql://USER@HOST/DATABASE."
         )
-    return Path(matched["path"] if matched is not None else where)
+    return Path(matched["path"] if matched is not None else location)
 
 
 def postgres() -> Any:
@@ -110,22 +111,22 @@ def postgres() -> Any:
     return postgres
 
 
-def open_blobs(where: str, secrets: Secrets) -> BlobPlace | None:
+def open_blobs(location: str, secrets: Secrets) -> BlobPlace | None:
     """Return the place of payloads over 64 KiB, as the settings name it; None for the store's own table.
 
     Raises UsageError for a place that cannot be named so, StoreError for one that cannot be used.
     """
-    if where == "store":
+    if location == "store":
         return None
-    if (folder := _FOLDER.match(where)) is not None:
+    if (folder := _FOLDER.match(location)) is not None:
         from holdfast.stores.blobs.folder import Folder
 
         return Folder.open(Path(unquote(folder["path"])))
-    bucket = _BUCKET.match(where)
+    bucket = _BUCKET.match(location)
     parts = [part for part in (bucket["prefix"] or "").split("/") if part] if bucket is not None else []
     if bucket is None or not {".", ".."}.isdisjoint(parts):
         raise UsageError(
-            f"{without_passwords(where)!r} is no place for large payloads; HOLDFAST_BLOBS is store, file:///FOLDER or s3://BUCKET/PREFIX."
+            f"{without_passwords(location)!r} is no place for large payloads; HOLDFAST_BLOBS is store, file:///FOLDER or s3://BUCKET/PREFIX."
             " Nothing was started."
         )
     from holdfast.stores.blobs.bucket import CREDENTIALS, Bucket

@@ -178,12 +178,12 @@ def _ids(mark: str) -> list[str]:
     return re.split(r"\s*[,;]\s*", mark)
 
 
-def _evidence(given: Any) -> dict[str, str]:
+def _evidence(value: Any) -> dict[str, str]:
     """Return the known evidence by its id. An object is taken as it is; each item of a list has an `evidence_id` and a
     `summary`."""
-    if isinstance(given, Mapping):
-        return {str(id_): str(text) for id_, text in given.items()}
-    return {str(_of(each, "evidence_id")): str(_of(each, "summary") or "") for each in given or ()}
+    if isinstance(value, Mapping):
+        return {str(id_): str(text) for id_, text in value.items()}
+    return {str(_of(each, "evidence_id")): str(_of(each, "summary") or "") for each in value or ()}
 
 
 def _quoted(claim: Claim) -> str:
@@ -203,19 +203,19 @@ def _rank(level: Any) -> int | None:
     return RISKS.index(level) if level in RISKS else None
 
 
-def _phrases(given: Sequence[str]) -> dict[str, str]:
+def _phrases(phrases: Sequence[str]) -> dict[str, str]:
     """Each phrase as it is looked for, and as it was given. Raises UsageError for one of no letters."""
-    if isinstance(given, str) or not all(map(_normal, given)):
-        raise UsageError(f"{given!r:.200}: give a list of phrases, each with letters in it.")
-    return {_normal(each): each for each in given}
+    if isinstance(phrases, str) or not all(map(_normal, phrases)):
+        raise UsageError(f"{phrases!r:.200}: give a list of phrases, each with letters in it.")
+    return {_normal(each): each for each in phrases}
 
 
 def _named_in(plain: str, phrases: Mapping[str, str]) -> Iterator[str]:
     return (given for phrase, given in phrases.items() if f" {phrase} " in f" {plain} ")
 
 
-def _normal(given: Any) -> str:
+def _normal(value: Any) -> str:
     """A text as one line of plain Latin letters and figures, a blank between two words."""
-    text = given if isinstance(given, str) else str(given)
+    text = value if isinstance(value, str) else str(value)
     text = "".join(sign for sign in unicodedata.normalize("NFKD", text) if unicodedata.category(sign) not in ("Mn", "Cf"))
     return " ".join(re.findall(r"[^\W_]+", text.casefold().translate(_LOOK_ALIKES)))

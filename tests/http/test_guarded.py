@@ -305,7 +305,7 @@ async def test_what_is_called_off_as_it_begins_is_not_gone_on_with_by_others(
         if of is not None:
             monkeypatch.setattr(connection, "BEGIN", words)
             await whole.of_tenant(of).fetch("select 1")
-        async with whole.taken() as db, connection.transaction(db, words):
+        async with whole.acquire() as db, connection.transaction(db, words):
             pass
 
     reading = asyncio.ensure_future(read())

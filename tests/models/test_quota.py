@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from holdfast.core.capacity.lending import DeclaredPool
-from holdfast.models.quota import Lent, Quotas
+from holdfast.models.quota import QuotaLease, Quotas
 from holdfast.ports import ModelRequest, Usage, UserTurn
 
 HAIKU = "claude-haiku-4-5"
@@ -36,9 +36,9 @@ def request(model: str = HAIKU, max_tokens: int = 100) -> ModelRequest:
     return ModelRequest(model, "", (UserTurn("?"),), max_tokens)
 
 
-def lent(quotas: Quotas, *pools: DeclaredPool, input_bound: int = 1_000) -> tuple[Lent, Reserved]:
+def lent(quotas: Quotas, *pools: DeclaredPool, input_bound: int = 1_000) -> tuple[QuotaLease, Reserved]:
     reserved = Reserved(quotas.amounts(pools, request(), input_bound))
-    return Lent(reserved, pools, input_bound), reserved
+    return QuotaLease(reserved, pools, input_bound), reserved
 
 
 @pytest.mark.parametrize(

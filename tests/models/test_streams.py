@@ -18,9 +18,9 @@ import pytest
 
 from holdfast.errors import ModelError, ModelRateLimited, ModelRefused, ModelUncertain
 from holdfast.models import openai
-from holdfast.models.openai_stream import Spoken
+from holdfast.models.openai_stream import ThinkingFilter
 from holdfast.models.providers import Providers
-from holdfast.models.stream import REPLY_BYTES, Events, Excess
+from holdfast.models.stream import REPLY_BYTES, Events, ReplyTooLarge
 from holdfast.ports import ModelDelta, ModelReply, ModelRequest, TextDelta, ThinkingDelta, ToolDelta, Usage, UsageDelta
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
 from holdfast.testing.model_server import Usage as Used
@@ -294,7 +294,7 @@ def test_events_are_found_however_the_bytes_are_cut() -> None:
 @pytest.mark.parametrize("line", [b"data: x", b"\ndata: x" * 10, b"x"])
 def test_an_event_without_end_is_not_kept(line: bytes) -> None:
     events, pieces = Events(), [line + b"x" * 1000] * (2 * REPLY_BYTES // 1000)
-    with pytest.raises(Excess):
+    with pytest.raises(ReplyTooLarge):
         deque(data for piece in pieces for data in events.feed(piece))
 
 
@@ -303,11 +303,11 @@ def test_a_thought_among_what_is_said_is_left_out_however_it_is_cut() -> None:
     words = ["<think>", "</think>", "<", "think>", "</thin", "a", "b ", ">"]
     for _ in range(3_000):
         text = "".join(chance.choices(words, k=chance.randrange(12)))
-        spoken, told, left = Spoken(), "", text
+        spoken, told, left = ThinkingFilter(), "", text
         while left:
             size = chance.randrange(1, 6)
             told, left = told + spoken.feed(left[:size]), left[size:]
-        assert told + spoken.rest() == openai.spoken(text), text
+        assert told + spoken.rest() == openai.without_thinking(text), text
 
 
 async def test_a_double_s_reply_comes_in_pieces_too() -> None:

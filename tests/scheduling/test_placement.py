@@ -94,7 +94,7 @@ def test_a_job_takes_of_all_its_pools_or_of_none() -> None:
     submit(scheduler, job("too-large", calls=1, tokens=10), job("later", calls=1, tokens=1))
     scheduler.set_pool("tokens", "slots", 9, 0)
     assert names(scheduler.place(0)) == ["later"]
-    assert {name: each.taken for name, each in scheduler.pools().items()} == {"calls": 1, "tokens": 1}
+    assert {name: each.in_use for name, each in scheduler.pools().items()} == {"calls": 1, "tokens": 1}
     assert why(scheduler, "too-large").pool == "tokens"
     assert not why(scheduler, "too-large").possible
 
@@ -103,7 +103,7 @@ def test_without_a_worker_nothing_is_taken_of_the_pools() -> None:
     scheduler = fleet(worker(slots=1), calls=1)
     submit(scheduler, job("runs"), job("waits", calls=1))
     assert names(scheduler.place(0)) == ["runs"]
-    assert scheduler.pools()["calls"].taken == 0
+    assert scheduler.pools()["calls"].in_use == 0
     assert scheduler.waiting() == {"ready": 0, "quota": 0, "worker": 1}
 
 
@@ -383,7 +383,7 @@ def test_what_runs_on_a_worker_that_leaves_is_returned_and_gives_its_pools_back(
     assert set(placed.values()) == {"a", "b"}
     lost = scheduler.leave(placed["1"])
     assert [each.key for each in lost] == [("1",)]
-    assert scheduler.pools()["calls"].taken == 1
+    assert scheduler.pools()["calls"].in_use == 1
     assert scheduler.leave(placed["1"]) == []
     submit(scheduler, *lost, now_s=1)
     assert names(scheduler.place(1)) == [], "nobody has room"
@@ -409,7 +409,7 @@ def test_what_was_placed_before_a_leader_took_over_counts() -> None:
     scheduler.join(worker("a", 2), 0)
     submit(scheduler, job("old", calls=2), job("new", calls=1), job("free"), job("late"))
     assert names(scheduler.place(0)) == ["free"]
-    assert scheduler.pools()["calls"].taken == 2
+    assert scheduler.pools()["calls"].in_use == 2
     assert why(scheduler, "new").holders == (("old",),)
     assert scheduler.finish(("old",), 0)
     assert sorted(names(scheduler.place(0))) == ["new"]

@@ -181,7 +181,7 @@ class Books(RuleBasedStateMachine):
     @rule()
     def place(self) -> None:
         used = {name: self.taken_of_worker(name) for name in self.capacities}
-        before = {pool: self.taken(pool) for pool in self.slots}
+        before = {pool: self.in_use(pool) for pool in self.slots}
         for placement in self.scheduler.place(self.now_s):
             job, _ = self.waiting.pop(placement.job.key)
             assert job == placement.job
@@ -197,7 +197,7 @@ class Books(RuleBasedStateMachine):
             for what, total in enumerate((capacity.slots, capacity.cpu_m, capacity.gpus)):
                 assert taken[what] <= max(total, used[name][what]), "more than the worker has"
         for pool, limit in self.slots.items():
-            assert self.taken(pool) <= max(limit, before[pool]), "more than the pool has"
+            assert self.in_use(pool) <= max(limit, before[pool]), "more than the pool has"
         for rate in self.rates.values():
             rate.check()
         self.moved = False
@@ -231,9 +231,9 @@ class Books(RuleBasedStateMachine):
         usage = self.scheduler.pools()
         assert set(usage) == set(self.slots) | set(self.rates)
         for pool, limit in self.slots.items():
-            assert (usage[pool].taken, usage[pool].limit) == (self.taken(pool), limit)
+            assert (usage[pool].in_use, usage[pool].limit) == (self.in_use(pool), limit)
         workers = self.scheduler.workers()
-        assert {name for name, each in workers.items() if each.taken} == {each.worker for each in self.placed.values()}
+        assert {name for name, each in workers.items() if each.in_use} == {each.worker for each in self.placed.values()}
 
     @invariant()
     def what_nobody_is_short_of_is_not_held_back(self) -> None:
@@ -261,7 +261,7 @@ class Books(RuleBasedStateMachine):
     def fits(self, job: Job) -> bool:
         """Whether it could go now if it were alone. Of rates the books do not know the level."""
         for pool, amount in job.demand.pools.items():
-            if pool not in self.rates and self.taken(pool) + amount > self.slots.get(pool, 0):
+            if pool not in self.rates and self.in_use(pool) + amount > self.slots.get(pool, 0):
                 return False
         return any(
             self.could_take(capacity, job) and all(part >= 0 for part in self.left(capacity, job))
@@ -283,7 +283,7 @@ class Books(RuleBasedStateMachine):
         yield capacity.cpu_m - cpu_m - job.demand.cpu_m
         yield capacity.gpus - gpus - job.demand.gpus
 
-    def taken(self, pool: str) -> int:
+    def in_use(self, pool: str) -> int:
         return sum(each.pools.get(pool, 0) for each in self.placed.values())
 
     def taken_of_worker(self, name: str) -> tuple[int, int, int]:
@@ -317,8 +317,8 @@ class Books(RuleBasedStateMachine):
             reason = self.scheduler.why(job.key, self.now_s)
             assert reason is not None
             assert not reason.possible
-        assert all(usage.taken == 0 for name, usage in self.scheduler.pools().items() if name in self.slots)
-        assert all(usage.taken == 0 for usage in self.scheduler.workers().values())
+        assert all(usage.in_use == 0 for name, usage in self.scheduler.pools().items() if name in self.slots)
+        assert all(usage.in_use == 0 for usage in self.scheduler.workers().values())
 
 
 TestBooks = Books.TestCase

@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from holdfast.actions.expressions import Condition
-from holdfast.actions.jobs import decision, job, once, spread_job
-from holdfast.actions.jobs.once import tool_of
+from holdfast.actions.jobs import decision, idempotency, job, spread_job
+from holdfast.actions.jobs.idempotency import tool_of
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
 from holdfast.compose import Engine
@@ -298,7 +298,7 @@ def test_a_step_that_runs_once_and_is_repeated_is_found(found: Found) -> None:
         return tool
 
     scenario = Scenario(program_of_jobs(Job("a", (Step("s0", once=True),))), {"crash_while_sending": 1.0})
-    broken = found(scenario, (once, "tool_of", careless))
+    broken = found(scenario, (idempotency, "tool_of", careless))
     assert broken == {"a `once` effect is not called again unasked"}
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.actions.jobs.remote import Done, Order
+from holdfast.actions.jobs.remote import Order, ScriptOutcome
 from holdfast.actions.jobs.runner import Shell
 from holdfast.core.values.demand import SHELL
 from holdfast.errors import OutcomeUnknown, PlaceLost, ToolFailed
@@ -43,7 +43,7 @@ class SimulatedWorkers:
     def __init__(self, stream: Random, shell: Shell | None) -> None:
         self._stream = stream
         self._shell = shell
-        self._pieces: dict[str, tuple[int, asyncio.Task[Done]]] = {}
+        self._pieces: dict[str, tuple[int, asyncio.Task[ScriptOutcome]]] = {}
         """What is at work by its job, and in the answer to which question it was told."""
 
     def open(self, placing: Placing) -> None:
@@ -83,7 +83,7 @@ class SimulatedWorkers:
             done = await self._done(place, piece)
             number += 1
 
-    async def _done(self, place: str, piece: asyncio.Task[Done]) -> Done:
+    async def _done(self, place: str, piece: asyncio.Task[ScriptOutcome]) -> ScriptOutcome:
         """What came of it. Raises PlaceLost: the worker was killed, and its script with it, or could not say how it ended."""
         try:
             if self._stream.random() < _LOST / 2:
@@ -93,12 +93,12 @@ class SimulatedWorkers:
             await self._work(place)
         finally:
             piece.cancel()
-        return Done(lines=1) if piece.cancelled() else piece.result()
+        return ScriptOutcome(lines=1) if piece.cancelled() else piece.result()
 
-    async def _run(self, order: Order, calls: Calls) -> Done:
+    async def _run(self, order: Order, calls: Calls) -> ScriptOutcome:
         assert self._shell is not None
         try:
             ending = await self._shell(order.script, order.limits, clock=MachineClock(), on_line=calls.line, redact=str)
         except (ToolFailed, OutcomeUnknown) as problem:
-            return Done.failed(problem, lines=1)
-        return Done(ending=ending, lines=1)
+            return ScriptOutcome.failed(problem, lines=1)
+        return ScriptOutcome(ending=ending, lines=1)

@@ -20,8 +20,8 @@ from holdfast.settings import PortBounds
 from holdfast.wire import CallFailed, Job, Tasks, worker
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, SERVICES, Stub, handlers
+from holdfast.wire.capabilities import WorkerCapabilities
 from holdfast.wire.connection import MOST_INBOX, MOST_SLOTS, MOST_TASKS, WorkerConnection
-from holdfast.wire.offer import Offer
 from holdfast.wire.outbox import Outbox
 from holdfast.wire.registry import Bounds, WorkerRegistry
 from holdfast.wire.server import Server
@@ -309,7 +309,7 @@ async def connected(registry: WorkerRegistry, tasks: Tasks) -> AsyncIterator[lis
     """A worker over a real stream; what it tells of itself."""
     said: list[str] = []
     async with listening(registry) as address:
-        hand = Worker(tasks, [address], Offer("hand"), tell=said.append)
+        hand = Worker(tasks, [address], WorkerCapabilities("hand"), tell=said.append)
         running = asyncio.create_task(hand.run())
         while not registry.connections:
             await asyncio.sleep(0.005)
@@ -377,7 +377,7 @@ async def test_a_worker_whose_server_does_not_read_connects_to_another(monkeypat
     registry, said = WorkerRegistry(PATIENT), list[str]()
     try:
         async with listening(registry) as second:
-            hand = Worker(tasks, [f"127.0.0.1:{port}", second], Offer("hand"), tell=said.append)
+            hand = Worker(tasks, [f"127.0.0.1:{port}", second], WorkerCapabilities("hand"), tell=said.append)
             running = asyncio.create_task(hand.run())
             while not registry.connections:
                 await asyncio.sleep(0.005)

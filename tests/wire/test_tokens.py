@@ -26,8 +26,8 @@ from holdfast.settings import PortBounds
 from holdfast.wire import Client, Job, Tasks, Trust, Worker, credential
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import Stub
+from holdfast.wire.capabilities import WorkerCapabilities
 from holdfast.wire.connection import WorkerConnection
-from holdfast.wire.offer import Offer
 from holdfast.wire.outbox import Outbox
 from holdfast.wire.registry import Bounds, WorkerRegistry
 from holdfast.wire.server import Server
@@ -84,7 +84,7 @@ class Port:
 
     @asynccontextmanager
     async def worker(self, name: str, trust: Trust, tasks: Tasks = tasks, **offer: Any) -> AsyncIterator[Worker]:
-        hand = Worker(tasks, [self.address], Offer(name, **offer), trust)
+        hand = Worker(tasks, [self.address], WorkerCapabilities(name, **offer), trust)
         running = asyncio.create_task(hand.run())
         try:
             while not any(each.offer.name == name for each in self.registry.connections):
@@ -300,7 +300,7 @@ async def test_the_record_says_whose_token_a_name_came_with(port: Port) -> None:
 
 async def test_a_clients_token_is_given_no_work(port: Port) -> None:
     with pytest.raises(UsageError, match=r"The token 'clients.ops' is a client's: it is given no work"):
-        await Worker(tasks, [port.address], Offer("hand"), CLIENT).run()
+        await Worker(tasks, [port.address], WorkerCapabilities("hand"), CLIENT).run()
 
 
 @bounded
@@ -329,7 +329,7 @@ async def test_a_worker_says_nothing_of_itself_that_its_token_does_not_allow(
     other = Tasks()
     other.task(task)(do)
     with pytest.raises(UsageError, match="does not take this worker") as refused:
-        await Worker(other, [port.address], Offer("hand", **offer), ACME).run()
+        await Worker(other, [port.address], WorkerCapabilities("hand", **offer), ACME).run()
     assert said in refused.value.message
 
 

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.actions.places import ASSIGNMENT, COMPUTED, DEFAULTED, HOLE, OPENS, Care, Command, Why
+from holdfast.actions.places import ASSIGNMENT, COMPUTED, DEFAULTED, HOLE, OPENS, Care, Command, Objection
 
 PREFIX: Final = "HOLDFAST_EXPR_"
 _DEEPEST: Final = 40
@@ -109,7 +109,7 @@ class _Reader:
         self._at += len(found[0]) if found else 0
         return found[0] if found else ""
 
-    def _hole(self, reason: Why | None, reference: str = "", instead: str | None = None, care: Care = "none") -> None:
+    def _hole(self, reason: Objection | None, reference: str = "", instead: str | None = None, care: Care = "none") -> None:
         """A reference to the next expression, or why there can be none, and what may stand there instead if that is mended."""
         number = len(self.references)
         self.instead.append((instead, care))
@@ -118,7 +118,7 @@ class _Reader:
             self._refuse(number, reason)
         self._at += 1
 
-    def _refuse(self, number: int, reason: Why) -> None:
+    def _refuse(self, number: int, reason: Objection) -> None:
         instead, care = self.instead[number]
         mendable = reason.is_mendable or reason.computes or reason.is_command
         self.refused.setdefault(
@@ -143,7 +143,7 @@ class _Reader:
 
     # --- Commands -------------------------------------------------------------------------------------------------
 
-    def commands(self, closer: str, reason: Why | None) -> None:
+    def commands(self, closer: str, reason: Objection | None) -> None:
         """Up to the closing sign, or to the end of the text where there is none."""
         begun = self._enter()
         command = Command(begun, reason)
@@ -188,7 +188,7 @@ class _Reader:
     def _parenthesis(self, command: Command, closer: str) -> Command:
         if self._ahead("(("):
             self._at += 1
-            self._region(")", Why("between (( and )), where the shell computes", computes=True))
+            self._region(")", Objection("between (( and )), where the shell computes", computes=True))
             command.words.append("((")
             return command
         if self._ahead("("):
@@ -203,13 +203,13 @@ class _Reader:
         """The one behind it."""
         self._end_word(command, closer)
         if command.misleads_test():
-            why = Why(f"where {command.words[0]!r} may take it for an operator or a variable; compare it with '='")
+            why = Objection(f"where {command.words[0]!r} may take it for an operator or a variable; compare it with '='")
             self._refuse_all(command, why)
         if command.in_test:
             self._refuse_all(command, command.objection_in_test(is_closed=False, is_bash=self._is_bash))
         return Command(len(self.references), command.why)
 
-    def _refuse_all(self, command: Command, reason: Why | None) -> None:
+    def _refuse_all(self, command: Command, reason: Objection | None) -> None:
         """Refuse what stands in a command, as far as it has been read."""
         if reason is not None:
             for number in range(command.first, len(self.references)):
@@ -278,37 +278,39 @@ class _Reader:
             self.commands(")", why)
         elif self._ahead("("):
             self._at += 1
-            self._region(")", Why("in the brackets of an array or a pattern", is_mendable=is_assigned and not command.words))
+            self._region(
+                ")", Objection("in the brackets of an array or a pattern", is_mendable=is_assigned and not command.words)
+            )
         elif not self._substitution(why, is_text=is_text):
             self._take(_PLAIN)
 
-    def _substitution(self, reason: Why | None, *, in_quotes: bool = False, is_text: bool = False) -> bool:
+    def _substitution(self, reason: Objection | None, *, in_quotes: bool = False, is_text: bool = False) -> bool:
         """Read what begins with a backslash, a backquote or a dollar. False where there is none of them."""
         if self._ahead("\\"):
             self._at += 1
-            self._hole(Why("right behind a backslash")) if self._ahead(HOLE) else self._skip()
+            self._hole(Objection("right behind a backslash")) if self._ahead(HOLE) else self._skip()
         elif self._ahead("`"):
             self._at += 1
-            self._region("`", Why("inside backquotes; use $( )"))
+            self._region("`", Objection("inside backquotes; use $( )"))
         elif self._ahead("$(("):
             self._at += 2
-            self._region(")", Why("inside $(( )), where the shell computes", computes=True))
+            self._region(")", Objection("inside $(( )), where the shell computes", computes=True))
         elif self._ahead("$("):
             self._at += 2
             self.commands(")", reason)
         elif self._ahead("${"):
             self._at += 2
-            self._region("}", Why("inside ${ }", is_mendable=reason is None), in_quotes=in_quotes)
+            self._region("}", Objection("inside ${ }", is_mendable=reason is None), in_quotes=in_quotes)
         elif self._ahead("$["):
             self._at += 2
-            self._region("]", Why("inside $[ ], where the shell computes", computes=True))
+            self._region("]", Objection("inside $[ ], where the shell computes", computes=True))
         elif self._ahead("$'") and not in_quotes:
             self._at += 1
             self._single_quoted(escapes=True, is_text=is_text)
         elif self._ahead("$"):
             self._at += 1
             if self._ahead(HOLE):
-                self._hole(Why("right behind a '$'"))
+                self._hole(Objection("right behind a '$'"))
         else:
             return False
         return True
@@ -323,12 +325,12 @@ class _Reader:
         self._at += 1
         while self._at < self._end and not self._ahead("'"):
             if self._ahead(HOLE):
-                self._hole(Why("inside single quotes", is_mendable=is_text), instead=f'\'"${{{{{{}}}}}}"{opener}')
+                self._hole(Objection("inside single quotes", is_mendable=is_text), instead=f'\'"${{{{{{}}}}}}"{opener}')
             else:
                 self._at += 2 if escapes and self._ahead("\\") and not self._ahead("\\" + HOLE) else 1
         self._leave("'", begun)
 
-    def _quoted(self, closer: str, reason: Why | None) -> None:
+    def _quoted(self, closer: str, reason: Objection | None) -> None:
         """Read text that the shell takes as in double quotes, up to the closing quote or the end of a heredoc."""
         begun = self._enter()
         while self._at < self._end and not (closer and self._ahead(closer)):
@@ -338,7 +340,7 @@ class _Reader:
                 self._at += 1
         self._leave(closer, begun)
 
-    def _region(self, closer: str, reason: Why, *, in_quotes: bool = False) -> None:
+    def _region(self, closer: str, reason: Objection, *, in_quotes: bool = False) -> None:
         """Up to the closing bracket or backquote, with nothing in it where a value may stand."""
         begun, start = self._enter(), self._at
         while self._at < self._end and not self._ahead(closer):
@@ -356,7 +358,7 @@ class _Reader:
                 self._at += 1
         self._leave(closer, begun)
 
-    def _in_region(self, closer: str, reason: Why, start: int) -> Why:
+    def _in_region(self, closer: str, reason: Objection, start: int) -> Objection:
         """Why no value may stand here, between brackets that open at `start`; in those of a name it would be computed."""
         before = self._text[start : self._at]
         is_text = "[" not in before and (closer == ")" or DEFAULTED.fullmatch(before) is not None)
@@ -385,7 +387,7 @@ class _Reader:
         outer, self._end = self._end, found.start()
         if heredoc.is_quoted:
             for _ in range(self._text.count(HOLE, self._at, self._end)):
-                self._hole(Why("in a heredoc whose end mark is quoted"))
+                self._hole(Objection("in a heredoc whose end mark is quoted"))
         else:
             self._quoted("", heredoc.command.objection("", computes=False))
         self._at, self._end = found.end(), outer

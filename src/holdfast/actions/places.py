@@ -136,7 +136,7 @@ Care = Literal["none", "number", "split"]
 """A caution for a variable that replaces an expression: it must be a number, or it is split at blanks."""
 
 
-class Why(msgspec.Struct, frozen=True):
+class Objection(msgspec.Struct, frozen=True):
     """Why no value may stand at a place, and what the script may say there instead."""
 
     where: str
@@ -152,7 +152,7 @@ class Why(msgspec.Struct, frozen=True):
 class Command:
     """A simple command in the making, in a place where values may not be (`why`), or may."""
 
-    def __init__(self, first: int, reason: Why | None) -> None:
+    def __init__(self, first: int, reason: Objection | None) -> None:
         self.first = first
         """The number of the expression that comes first in it or behind."""
         self.why = reason
@@ -189,7 +189,7 @@ class Command:
             self.words.append(sign)
         return self.in_test
 
-    def objection(self, word: str, *, computes: bool) -> Why | None:
+    def objection(self, word: str, *, computes: bool) -> Objection | None:
         """Why no value may stand next in `word`, of which this much is read; None where it may, for all that is known yet."""
         if self.why is not None:
             return self.why
@@ -197,31 +197,33 @@ class Command:
             return self._objection_first(word, computes=computes)
         name = self.words[0]
         if self.redirect.endswith("&"):
-            return Why(f"behind {self.redirect!r}, where it would choose a descriptor")
+            return Objection(f"behind {self.redirect!r}, where it would choose a descriptor")
         if not _LITERAL.fullmatch(name):
             named = name.strip('"').startswith(("$", HOLE)) and "(" not in name and not self._runs_others
-            return Why(f"behind {name.replace(HOLE, '…')!r}, which is not the plain name of a command", is_mendable=named)
+            return Objection(f"behind {name.replace(HOLE, '…')!r}, which is not the plain name of a command", is_mendable=named)
         if self.in_test or (name == "case" and len(self.words) == 1):
             return None
         if name in _SHELLS_OWN:
-            return Why(
+            return Objection(
                 f"behind {name!r}, which the shell carries out itself; of these only echo, printf, test, cd, exit and return"
                 " take values",
                 is_mendable=name in _TAKES_WORDS,
                 computes=name in ("let", "(("),
             )
         if name == "printf" and not self._has_format():
-            return Why("as the format of 'printf'; write printf '%s' first, and the value behind it")
+            return Objection("as the format of 'printf'; write printf '%s' first, and the value behind it")
         return None
 
-    def _objection_first(self, word: str, *, computes: bool) -> Why | None:
+    def _objection_first(self, word: str, *, computes: bool) -> Objection | None:
         assigned = None if self.redirect else ASSIGNMENT.match(word)
         if assigned is None:
             is_whole = word in ("", '"')
-            return Why("as the command itself, or before it; a value from outside must not choose it", is_command=is_whole)
+            return Objection(
+                "as the command itself, or before it; a value from outside must not choose it", is_command=is_whole
+            )
         if (who := obeyed_by(assigned[1])) is not None:
-            return Why(f"in an assignment to {assigned[1]}, which steers what is run: {who}")
-        return Why("in an assignment of a script that declares integers or references") if computes else None
+            return Objection(f"in an assignment to {assigned[1]}, which steers what is run: {who}")
+        return Objection("in an assignment of a script that declares integers or references") if computes else None
 
     def _has_format(self) -> bool:
         return len(self.words) > 1 and _FORMAT.match(self.words[1]) is not None and HOLE not in self.words[1]
@@ -234,27 +236,27 @@ class Command:
             HOLE in word and not (before in _BEFORE_A_VALUE and behind in _BEHIND_A_VALUE) for before, word, behind in beside
         )
 
-    def objection_in_test(self, *, is_closed: bool, is_bash: bool) -> Why | None:
+    def objection_in_test(self, *, is_closed: bool, is_bash: bool) -> Objection | None:
         """Why a value may not stand where one does between `[[` and `]]`: bash computes there, or sh begins a command."""
         words = self.words[1:]
         if not any(HOLE in word for word in words):
             return None
         depths = itertools.accumulate((word == "(") - (word == ")") for word in words)
         if not is_closed or min(depths) < 0:
-            return Why("behind '[[', which is not closed with ']]'")
+            return Objection("behind '[[', which is not closed with ']]'")
         for at, word in enumerate(words):
             if HOLE not in word:
                 continue
             if not is_bash and any(before in _PARTS_OF_TESTS for before in words[:at]):
                 sign = next(each for each in words[:at] if each in _PARTS_OF_TESTS)
-                return Why(
+                return Objection(
                     f"behind '[[' and {sign!r}, where sh would begin another command; write '[[ … ]] && [[ … ]]', or"
                     " 'shell: bash' for the step"
                 )
             term = _term_around(words, at)
             if not _compares_text(term):
                 computes = any(each in _NUMBER_TESTS for each in term)
-                return Why(
+                return Objection(
                     "behind '[[', where it may be computed or taken for a name; there a value may be compared with '==' or"
                     " '!=', or tested with '-n' or '-z'",
                     is_mendable=computes,

@@ -16,7 +16,7 @@ from holdfast.core.views.trajectory import Trajectory
 from holdfast.errors import InvalidInput
 from holdfast.evaluation import checks
 from holdfast.evaluation.expectation import Expectation, evaluate
-from holdfast.evaluation.suite import Suite, given
+from holdfast.evaluation.suite import Suite, parse_part
 from holdfast.platform.extra import needs
 
 with needs("evals", "Judging paths with Pydantic Evals"):
@@ -45,7 +45,7 @@ class TrajectoryEvaluator(Evaluator[object, Trajectory, object]):
     expected: Expectation = field(default_factory=Expectation)
 
     def __post_init__(self) -> None:
-        self.expected = given(self.expected, Expectation)
+        self.expected = parse_part(self.expected, Expectation)
 
     def evaluate(self, ctx: EvaluatorContext[object, Trajectory, object]) -> EvaluatorOutput:
         path = ctx.output

@@ -22,7 +22,7 @@ from holdfast.core.values.ids import GateId, node_of
 from holdfast.core.views.status import waiting_for
 from holdfast.core.views.trajectory import Trajectory
 from holdfast.errors import InvalidInput
-from holdfast.evaluation.suite import Answer, Scenario, given
+from holdfast.evaluation.suite import Answer, Scenario, parse_part
 from holdfast.settings import Settings
 
 _ASKS: Final = "the scenario"
@@ -35,7 +35,7 @@ async def play(workflow: Workflow, scenario: Scenario | Mapping[str, Any], setti
     The scenario may be as a file has it. Raises InvalidInput where it is none or of recorded runs, and what `engine.start` and
     `engine.decide` raise.
     """
-    scenario = given(scenario, Scenario)
+    scenario = parse_part(scenario, Scenario)
     if scenario.records is not None:
         raise InvalidInput(
             f"Scenario {scenario.id!r} is of recorded runs, which are not played; `holdfast eval` and"

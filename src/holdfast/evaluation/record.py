@@ -28,7 +28,7 @@ _UNTOLD: Final = NOTED | {"uuid"}
 """Kinds of what plain code may look at, which makes no operation of it."""
 
 
-class Answered(NamedTuple):
+class CallOutcome(NamedTuple):
     """The outcome of one call, a value or an error, with the facts that identify the call."""
 
     step: StepId
@@ -44,14 +44,14 @@ class Answered(NamedTuple):
     """Of a tool."""
 
 
-class Tried(NamedTuple):
+class AttemptOutcome(NamedTuple):
     """The outcome of an attempt at a step of plain code or of scripts, after its calls."""
 
     output: Payload = NULL
     decisions: tuple[str, ...] | None = None
     trace: Payload | None = None
     error: ErrorRecord | None = None
-    calls: tuple[Answered, ...] = ()
+    calls: tuple[CallOutcome, ...] = ()
 
 
 class Decided(NamedTuple):
@@ -91,15 +91,15 @@ class RunRecord(msgspec.Struct, frozen=True):
         return trajectory(self.events, Graph(self.definition, is_accepted=True))
 
 
-class Told:
+class RecordedAnswers:
     """A record, as it is answered from: what is left of it."""
 
     def __init__(self, record: RunRecord) -> None:
         self.record = record
-        self.calls: dict[StepId, list[Answered]] = {}
+        self.calls: dict[StepId, list[CallOutcome]] = {}
         """By step, in the order in which they came."""
         self.operations: dict[tuple[StepId, Path], Operation] = {}
-        self.tries: dict[StepId, deque[Tried]] = {}
+        self.tries: dict[StepId, deque[AttemptOutcome]] = {}
         self.jobs = jobs(record.definition)
         self.decisions: dict[str, deque[Decided]] = {}
         """What people said, by the node that asked."""
@@ -107,8 +107,8 @@ class Told:
         """What guards were shown of the budgets above the run, in their order."""
         self.signals: list[tuple[str, Payload]] = []
         self.state = State()
-        self._open: dict[CallId, Answered] = {}
-        self._made: dict[StepId, list[Answered]] = {}
+        self._open: dict[CallId, CallOutcome] = {}
+        self._made: dict[StepId, list[CallOutcome]] = {}
         """The calls of tools of an attempt that is not over."""
         for recorded in record.events:
             self._before(recorded.event, recorded.at_ms)
@@ -124,11 +124,11 @@ class Told:
         """Take an event in that is about to be folded."""
         match event:
             case ev.ModelCallHeld():
-                self._open[event.call] = Answered(event.step, event.path, "model", event.model, event.args_hash)
+                self._open[event.call] = CallOutcome(event.step, event.path, "model", event.model, event.args_hash)
             case ev.GuardJudged():
                 self.above.setdefault((event.step, event.target, event.guard), deque()).append(event.above)
             case ev.EffectIntended():
-                self._open[event.call] = Answered(
+                self._open[event.call] = CallOutcome(
                     event.step, event.path, "tool", event.tool, event.args_hash, request=event.request, policy=event.policy
                 )
             case ev.ModelCallSettled() | ev.ModelCallFailed() | ev.ModelCallInDoubt():
@@ -171,7 +171,7 @@ class Told:
     def _tool(self, event: ev.EffectCompleted | ev.EffectFailed | ev.EffectReused) -> None:
         if isinstance(event, ev.EffectReused):
             if event.response is not None:
-                self._add(Answered(event.step, event.path, "tool", event.tool, event.args_hash, event.response))
+                self._add(CallOutcome(event.step, event.path, "tool", event.tool, event.args_hash, event.response))
             return
         asked = self._open.pop(event.call, None)
         if asked is None:
@@ -184,13 +184,13 @@ class Told:
         self._made.setdefault(asked.step, []).append(asked)
 
     def _function(self, event: ev.ValueRecorded | ev.FunctionFailed) -> None:
-        asked = Answered(event.step, event.path, FUNCTION, event.name, event.args_hash)
+        asked = CallOutcome(event.step, event.path, FUNCTION, event.name, event.args_hash)
         if isinstance(event, ev.FunctionFailed):
             self._add(asked._replace(error=event.error))
         else:
             self._add(asked._replace(value=event.payload or NULL))
 
-    def _add(self, answered: Answered) -> None:
+    def _add(self, answered: CallOutcome) -> None:
         self.calls.setdefault(answered.step, []).append(answered)
 
     def _step(self, event: ev.StepCompleted | ev.AttemptFailed | ev.StepFailed) -> None:
@@ -198,9 +198,9 @@ class Told:
         calls = tuple(self._made.pop(event.step, ()))
         tries = self.tries.setdefault(event.step, deque())
         if isinstance(event, ev.StepCompleted):
-            tries.append(Tried(event.output, event.decisions, event.trace, calls=calls))
+            tries.append(AttemptOutcome(event.output, event.decisions, event.trace, calls=calls))
         else:
-            tries.append(Tried(error=event.error, calls=calls))
+            tries.append(AttemptOutcome(error=event.error, calls=calls))
 
     def _keep(self, id_: StepId) -> None:
         """Remember what stands in the journal of a step, which leaves the state with it."""
@@ -209,7 +209,7 @@ class Told:
             if op.kind not in _CALLS and op.status in ("done", "failed"):
                 self.operations[id_, path] = msgspec.structs.replace(op)
 
-    def find(self, step: StepId, path: Path, kind: str, name: str, args_hash: str) -> Answered | None:
+    def find(self, step: StepId, path: Path, kind: str, name: str, args_hash: str) -> CallOutcome | None:
         """Return the outcome of the next call at that place, and remove it from the calls that are left. A call at the same
         path goes first, then any other of the step."""
         left = self.calls.get(step, [])

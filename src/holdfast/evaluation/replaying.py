@@ -31,7 +31,7 @@ from holdfast.core.views.trajectory import Trajectory
 from holdfast.errors import HoldfastError, InvalidInput, NotRecorded, UsageError
 from holdfast.evaluation.comparison import Comparison, compare
 from holdfast.evaluation.offline import offline
-from holdfast.evaluation.record import Decided, RunRecord, Told, costs, jobs
+from holdfast.evaluation.record import Decided, RecordedAnswers, RunRecord, costs, jobs
 from holdfast.platform.machine import LeapingTime, RandomIds
 from holdfast.ports import Asked, Ended, Made, Model, Recall
 from holdfast.service.control.handle import Run
@@ -96,17 +96,17 @@ class _Answers:
     """Keeps ports.StandIn for all records that are replayed."""
 
     def __init__(self, records: Sequence[RunRecord], workflows: Sequence[Workflow], live: Live | None) -> None:
-        self.told = {record.run: Told(record) for record in records}
+        self.recorded = {record.run: RecordedAnswers(record) for record in records}
         self._jobs = {workflow.name: jobs(workflow.graph.definition) for workflow in workflows}
-        self.missing: dict[RunId, list[str]] = {run: [] for run in self.told}
-        self.live: dict[RunId, dict[tuple[StepId, Path], int]] = {run: {} for run in self.told}
+        self.missing: dict[RunId, list[str]] = {run: [] for run in self.recorded}
+        self.live: dict[RunId, dict[tuple[StepId, Path], int]] = {run: {} for run in self.recorded}
         """The calls that were really made, and what was set aside for each."""
         self.first: dict[RunId, tuple[StepId, int]] = {}
         """The first model call of a run for which there was no answer, and the most that it could cost."""
         self.left_nanousd = None if live is None else nanousd(live.max_cost_usd)
 
     def call(self, request: Asked, hold_nanousd: int = 0) -> Recall | None:
-        found = self.told[request.run].find(request.step, request.path, request.kind, request.name, request.args_hash)
+        found = self.recorded[request.run].find(request.step, request.path, request.kind, request.name, request.args_hash)
         if found is not None:
             return Recall(found.value.value() if found.error is None else None, found.error)
         if request.kind == "model":
@@ -124,7 +124,7 @@ class _Answers:
         self.live[request.run][request.step, request.path] = hold_nanousd
 
     def operation(self, request: Asked) -> Operation | None:
-        op = self.told[request.run].operations.get((request.step, request.path))
+        op = self.recorded[request.run].operations.get((request.step, request.path))
         if op is not None and (op.kind, op.name) == (request.kind, request.name) and self._is_same(op, request):
             return msgspec.structs.replace(op, args_hash=request.args_hash)
         if request.kind in _LOOKED_AT:
@@ -132,7 +132,7 @@ class _Answers:
         raise self.not_recorded(request.run, f"{request.step} asks for {request.kind} {request.name!r} at {request.path}")
 
     def approval(self, request: Asked) -> Operation | None:
-        op = self.told[request.run].operations.get((request.step, request.path))
+        op = self.recorded[request.run].operations.get((request.step, request.path))
         if op is not None and not self._is_same(op, request):
             what = f"{request.step} asks for another call of {request.name!r} than a standing approval was used for"
             raise self.not_recorded(request.run, what)
@@ -140,14 +140,14 @@ class _Answers:
 
     def _is_same(self, op: Operation, request: Asked) -> bool:
         """Return True if the same was asked for, as far as a redacted record shows."""
-        return self.told[request.run].record.redacted or op.args_hash in ("", request.args_hash)
+        return self.recorded[request.run].record.redacted or op.args_hash in ("", request.args_hash)
 
     def above(self, run: RunId, question: Question) -> tuple[ScopeLeft, ...]:
-        shown = self.told[run].above.get((question.step, question.target, question.guard))
+        shown = self.recorded[run].above.get((question.step, question.target, question.guard))
         return shown.popleft() if shown else ()
 
     def step(self, run: RunId, step: StepId) -> Ended | None:
-        told = self.told[run]
+        told = self.recorded[run]
         if step in told.composed:
             return None
         if not (tries := told.tries.get(step)):
@@ -217,7 +217,7 @@ async def quote(records: Sequence[RunRecord], workflows: Sequence[Workflow], set
         len(records),
         len(answers.first),
         sum(hold_nanousd for _, hold_nanousd in answers.first.values()),
-        sum(answers.told[run].paid_from(step) for run, (step, _) in answers.first.items()),
+        sum(answers.recorded[run].paid_from(step) for run, (step, _) in answers.first.items()),
     )
 
 
@@ -329,7 +329,7 @@ class _Stage:
 
     async def _to_their_ends(self, runs: Sequence[Run]) -> None:
         for run in runs:
-            for name, data in self._answers.told[RunId(run.id)].signals:
+            for name, data in self._answers.recorded[RunId(run.id)].signals:
                 await self._engine.runtime.runs.send(RunId(run.id), cmd.SendSignal(name, data))
         waiting = list(runs)
         for _ in range(_MOST_LEAPS):
@@ -355,7 +355,7 @@ class _Stage:
 
     async def _decide(self, state: State) -> bool:
         """Decide the open gates as people did, and return True if there were any to decide."""
-        decisions, any_said = self._answers.told[state.run].decisions, False
+        decisions, any_said = self._answers.recorded[state.run].decisions, False
         for wait in waiting_for(state):
             left = decisions.get(node_of(StepId(wait.step)) if wait.step is not None else "")
             if wait.kind != "gate" or not left or wait.id in self._unanswered:

@@ -96,7 +96,7 @@ def _expect_one_kind(scenario: Scenario) -> None:
 _OF_LIVE: Final = ("input", "answers", "cost_limit_usd", "timeout_s")
 
 
-def given(value: T | Mapping[str, Any], kind: type[T]) -> T:
+def parse_part(value: T | Mapping[str, Any], kind: type[T]) -> T:
     """A part of a suite, as it is or as its file has it. Raises InvalidInput."""
     try:
         return msgspec.convert(value, kind)

@@ -17,8 +17,8 @@ from holdfast.core.values.content import Piece
 from holdfast.models import tool_schema, turn
 from holdfast.models.bounds import ANSWER_HINT
 from holdfast.models.content import PDF
-from holdfast.models.exchange import UnusableReply
-from holdfast.models.turn import Part, Said
+from holdfast.models.provider_call import UnusableReply
+from holdfast.models.turn import ParsedReply, Part
 from holdfast.ports import ModelRequest, ModelTurn, ToolTurn, Turn, UserTurn
 
 HOME: Final = "https://api.anthropic.com"
@@ -148,14 +148,14 @@ def _texts(text: str) -> list[dict[str, Any]]:
     return [{"type": "text", "text": text}] if text else []
 
 
-def said(reply: Mapping[str, Any], max_parts: int) -> Said:
+def parse_reply(reply: Mapping[str, Any], max_parts: int) -> ParsedReply:
     """Return the content of a complete reply, with its first `max_parts` parts. Raises UnusableReply for a reply that is not
     complete."""
     reason = reply.get("stop_reason")
     if reason == "pause_turn":
         raise UnusableReply("the reply is not complete: the model wants to go on")
     parts = [_part(block) for block in reply["content"][:max_parts]]
-    return Said(parts, _FINISHED.get(reason) if isinstance(reason, str) else None, reply.get("id"))
+    return ParsedReply(parts, _FINISHED.get(reason) if isinstance(reason, str) else None, reply.get("id"))
 
 
 def _part(block: Any) -> Part:

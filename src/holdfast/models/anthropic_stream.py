@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from holdfast.models import usage
 from holdfast.models.anthropic import Unparsed
-from holdfast.models.exchange import UnusableReply
+from holdfast.models.provider_call import UnusableReply
 from holdfast.models.stream import Allowance, decoded, parsed_object
 from holdfast.ports import ModelDelta, TextDelta, ThinkingDelta, ToolDelta, UsageDelta
 

@@ -40,10 +40,10 @@ from holdfast.errors import (
 from holdfast.models import turn
 from holdfast.models.bounds import embedded_tokens_at_most, input_tokens_at_most
 from holdfast.models.family import family_of
-from holdfast.models.hearing import Hearing
 from holdfast.models.prices import Price, Prices
-from holdfast.models.quota import Lent, Quotas
+from holdfast.models.quota import QuotaLease, Quotas
 from holdfast.models.routing import quotes, routed
+from holdfast.models.stream_sink import StreamSink
 from holdfast.platform.border import is_cut_off, is_ours, text_of
 from holdfast.ports import EmbeddingReply, EmbeddingRequest, Journal, Model, ModelReply, ModelRequest, Recall, Usage
 
@@ -69,11 +69,11 @@ class _Sending(NamedTuple):
     request: Asked
     price: Price
     offer: Offer
-    lent: Lent | None
+    lent: QuotaLease | None
     refusals: int
     counted: Sequence[DeclaredPool]
-    hearing: Hearing | None
-    """Where its reply is to be heard while it comes."""
+    sink: StreamSink | None
+    """Where its reply is received while it comes."""
     spare: Sequence[Offer]
     """What may be asked in its place where it cannot answer for now."""
     answer: Recall | None
@@ -216,9 +216,9 @@ class Gateway:
                     why = f"The call was not made yet. The quota of {ways[first].model} is waited for first."
                     await journal.withdraw(call, journal.error(CANCELLED, why))
                     continue
-                hearing = Hearing(journal.tells(call)) if asking.stream else None
+                sink = StreamSink(journal.tells(call)) if asking.stream else None
                 rest = [each for each in (*offers, *others) if each.model != ways[first].model]
-                sending = _Sending(ways[first], prices[first], held, lent, refusals, counted, hearing, rest, answer)
+                sending = _Sending(ways[first], prices[first], held, lent, refusals, counted, sink, rest, answer)
                 value = await journal.outside(self._conclude(journal, path, call, sending))
             if value is _ELSEWHERE:
                 return None, ways[first].model
@@ -242,7 +242,7 @@ class Gateway:
 
     async def _reserve(
         self, journal: Journal, path: Path, request: Asked, offer: Offer, counting: Sequence[DeclaredPool]
-    ) -> Lent | None:
+    ) -> QuotaLease | None:
         """Wait for what the request takes of pools; None where nothing limits it."""
         pools = self._pools(journal, request.model, counting)
         if not pools:
@@ -254,13 +254,13 @@ class Gateway:
         except PoolLineFull as problem:
             error = journal.error(RATE_LIMIT, problem.message, retryable=True)
             raise journal.failure(error, None) from None
-        return Lent(reservation, tuple(pools), input_bound)
+        return QuotaLease(reservation, tuple(pools), input_bound)
 
     def _paced(self, journal: Journal, model: str) -> AbstractAsyncContextManager[None]:
         """Inside, one call of the model may be on its way, as far as its step has reserved something for it."""
         return nullcontext() if journal.pace is None else journal.pace.call(self._quotas.names_of(model))
 
-    def _return_unsent(self, journal: Journal, model: str, lease: Lent | None) -> None:
+    def _return_unsent(self, journal: Journal, model: str, lease: QuotaLease | None) -> None:
         """Give back what a call of the model had of pools that is not made now."""
         if lease is not None:
             self._quotas.unsent(lease)
@@ -292,10 +292,10 @@ class Gateway:
                     reply = _stood_in(sending.answer, request)
                 elif isinstance(request, EmbeddingRequest):
                     reply = await self._model.embed(request)
-                elif sending.hearing is None:
+                elif sending.sink is None:
                     reply = await self._model.request(request)
                 else:
-                    reply = await sending.hearing.reply(self._model, request)
+                    reply = await sending.sink.reply(self._model, request)
         except ModelError as problem:
             return await self._refusal(journal, path, call, sending, problem)
         except BaseException as raised:  # noqa: BLE001 - it is raised again, or recorded
@@ -351,14 +351,14 @@ class Gateway:
     ) -> object:
         """A model cannot answer for now: _ELSEWHERE where another is asked in its place. Raises OperationFailed where there is
         none, or none that what is left pays for."""
-        hearing = sending.hearing
+        sink = sending.sink
         if not sending.spare:
             await (_doubt(journal, call, sending, error) if doubted else journal.refuse(call, error))
         else:
-            said: dict[str, Any] = {}
-            if hearing is not None and doubted:
-                said = {"partial": hearing.said, "cost_nanousd": hearing.cost_nanousd(sending.price)}
-            if await journal.pass_on(call, error, sending.spare, doubted=doubted, **said):
+            facts: dict[str, Any] = {}
+            if sink is not None and doubted:
+                facts = {"partial": sink.partial, "cost_nanousd": sink.cost_nanousd(sending.price)}
+            if await journal.pass_on(call, error, sending.spare, doubted=doubted, **facts):
                 return _ELSEWHERE
         raise journal.failure(error, path)
 
@@ -393,10 +393,10 @@ class Gateway:
     async def _settle(
         self, journal: Journal, call: CallId, sending: _Sending, reply: ModelReply | EmbeddingReply, took_s: float
     ) -> Any:
-        price, offer, hearing = sending.price, sending.offer, sending.hearing
+        price, offer, sink = sending.price, sending.offer, sending.sink
         output = msgspec.to_builtins(reply)
-        if hearing is not None and hearing.besides:
-            output["besides"] = hearing.besides  # it is at the same places there as it was while it came
+        if sink is not None and sink.besides:
+            output["besides"] = sink.besides  # it is at the same places there as it was while it came
         try:
             if reply.usage is None:
                 raise ValueError("the reply does not say what it used")
@@ -450,12 +450,12 @@ def _learn(journal: Journal, sending: _Sending, usage: Usage, took_s: float, cos
 async def _doubt(journal: Journal, call: CallId, sending: _Sending, error: ErrorRecord, *, reopens: bool = False) -> None:
     """Record a call without a reply as in doubt. Its cost is unknown unless its provider had counted it; the part that came is
     kept."""
-    hearing = sending.hearing
-    if hearing is None:
+    sink = sending.sink
+    if sink is None:
         await journal.doubt(call, error, reopens=reopens)
         return
-    cost_nanousd = hearing.cost_nanousd(sending.price)
-    await journal.doubt(call, error, reopens=reopens, partial=hearing.said, cost_nanousd=cost_nanousd)
+    cost_nanousd = sink.cost_nanousd(sending.price)
+    await journal.doubt(call, error, reopens=reopens, partial=sink.partial, cost_nanousd=cost_nanousd)
 
 
 def _offer(request: Asked, price: Price) -> Offer:

@@ -21,8 +21,8 @@ from holdfast.errors import InvalidInput
 from holdfast.models import tool_schema, turn
 from holdfast.models.bounds import ANSWER_HINT
 from holdfast.models.content import PDF
-from holdfast.models.exchange import UnusableReply
-from holdfast.models.turn import Part, Said
+from holdfast.models.provider_call import UnusableReply
+from holdfast.models.turn import ParsedReply, Part
 from holdfast.ports import EmbeddingRequest, ModelRequest, ModelTurn, ToolReply, ToolTurn, Turn, UserTurn
 
 HOME: Final = "https://api.openai.com/v1"
@@ -57,8 +57,8 @@ _FINISHED: Final[Mapping[str, str]] = {
 
 def headers(key: str, environment: Mapping[str, str]) -> dict[str, str]:
     """A key may belong to several organizations and projects; the environment says which of them pays."""
-    said = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
-    found = {header: environment[name] for header, name in said.items() if environment.get(name)}
+    variables = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
+    found = {header: environment[name] for header, name in variables.items() if environment.get(name)}
     return found | ({"authorization": f"Bearer {key}"} if key else {})
 
 
@@ -163,16 +163,16 @@ def _call(part: Part) -> dict[str, Any]:
     return {**call, "extra_content": extra} if extra else call
 
 
-def said(reply: Mapping[str, Any], max_parts: int) -> Said:
+def parse_reply(reply: Mapping[str, Any], max_parts: int) -> ParsedReply:
     """Return the content of the first choice of a complete reply, with its first `max_parts` calls. Raises UnusableReply if it
     is not complete."""
     choice = reply["choices"][0]
     message, reason = choice["message"], choice.get("finish_reason")
     if message.get("refusal"):
-        return Said([], "content_filter", reply.get("id"))
+        return ParsedReply([], "content_filter", reply.get("id"))
     calls = (message.get("tool_calls") or [])[:max_parts]
     parts = [*_thoughts(message), *_texts(message.get("content")), *map(_call_part, calls)]
-    return Said(parts, _FINISHED.get(reason) if isinstance(reason, str) else None, reply.get("id"))
+    return ParsedReply(parts, _FINISHED.get(reason) if isinstance(reason, str) else None, reply.get("id"))
 
 
 def _thoughts(message: Mapping[str, Any]) -> list[Part]:
@@ -182,7 +182,7 @@ def _thoughts(message: Mapping[str, Any]) -> list[Part]:
 
 
 def _texts(content: Any) -> list[Part]:
-    text = spoken(content_text(content))
+    text = without_thinking(content_text(content))
     return [turn.text(text)] if text else []
 
 
@@ -193,7 +193,7 @@ def content_text(content: Any) -> str:
     return content or ""
 
 
-def spoken(text: str) -> str:
+def without_thinking(text: str) -> str:
     """Return a model's answer without the thinking that its server left in the text."""
     *thought, rest = text.split(THOUGHT_ENDS)
     return "".join(each.partition(THOUGHT_BEGINS)[0] for each in thought) + rest

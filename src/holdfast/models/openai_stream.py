@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from holdfast.models import usage
-from holdfast.models.exchange import UnusableReply
 from holdfast.models.openai import THOUGHT_BEGINS, THOUGHT_ENDS, content_text
+from holdfast.models.provider_call import UnusableReply
 from holdfast.models.stream import Allowance, decoded
 from holdfast.ports import ModelDelta, TextDelta, ThinkingDelta, ToolDelta, UsageDelta
 
@@ -37,7 +37,7 @@ class CompletionAssembly:
         self._texts: dict[str, list[str]] = {}
         """By field of the message."""
         self._calls: dict[int, _Call] = {}
-        self._spoken = Spoken()
+        self._spoken = ThinkingFilter()
         self._finish_reason: Any = None
         self._used: UsageDelta | None = None
 
@@ -117,9 +117,9 @@ class _Call:
         return {**call, "extra_content": self.extra} if self.extra else call
 
 
-class Spoken:
-    """A streamed answer without the thinking that some servers leave in its content: `openai.spoken`, piece by piece. A thought
-    is dropped when it ends, and buffered until then."""
+class ThinkingFilter:
+    """A streamed answer without the thinking that some servers leave in its content: `openai.without_thinking`,
+    piece by piece. A thought is dropped when it ends, and buffered until then."""
 
     def __init__(self) -> None:
         self._thinks = False
@@ -129,21 +129,21 @@ class Spoken:
 
     def feed(self, piece: str) -> str:
         """Add a piece, and return the text that is certainly part of the answer."""
-        told, text = "", self._end + piece
+        shown, text = "", self._end + piece
         while True:
             found = (_ENDS if self._thinks else _EITHER).search(text)
             if found is None:
                 break
             if not self._thinks:
-                told += text[: found.start()]
+                shown += text[: found.start()]
             self._thought, text = [], text[found.end() :]
             self._thinks = found[0] == THOUGHT_BEGINS
         known = len(text) - max(_prefix_length(text, tag) for tag in (THOUGHT_BEGINS, THOUGHT_ENDS))
         self._end = text[known:]
         if self._thinks:
             self._thought.append(text[:known])
-            return told
-        return told + text[:known]
+            return shown
+        return shown + text[:known]
 
     def rest(self) -> str:
         """Return the buffered text at the end of the stream, which turned out not to be thinking."""

@@ -1,7 +1,7 @@
 """The Model port over two formats: Anthropic's Messages and OpenAI's Chat Completions.
 
 The HTTP client is in `holdfast.models.wire`, loaded by the first call (0.2 s) in a thread, so that nothing else waits for
-it; what a failed call means is `holdfast.models.exchange`.
+it; what a failed call means is `holdfast.models.provider_call`.
 
 Never here: a price, a retry, what stands in a request.
 """
@@ -21,7 +21,7 @@ from holdfast.platform.border import text_of
 from holdfast.ports import EmbeddingReply, EmbeddingRequest, ModelDelta, ModelReply, ModelRequest
 
 if TYPE_CHECKING:
-    from holdfast.models.exchange import Exchange
+    from holdfast.models.provider_call import ProviderCall
     from holdfast.models.wire import Line
 
 A = TypeVar("A", ModelRequest, EmbeddingRequest)
@@ -76,32 +76,32 @@ class Providers:
             )
         return await self._answer(request, lambda line: line.embed)
 
-    async def _answer(self, request: A, ask: Callable[[Line], Callable[[str, A, Exchange], Awaitable[R]]]) -> R:
+    async def _answer(self, request: A, ask: Callable[[Line], Callable[[str, A, ProviderCall], Awaitable[R]]]) -> R:
         provider, name = provider_of(request.model, self._declared)
         line = await self._line(provider)
-        exchange = line.exchange()
+        call = line.call()
         try:
             async with asyncio.timeout(request.timeout_s):
-                return await ask(line)(name, request, exchange)
+                return await ask(line)(name, request, call)
         except Exception as error:  # noqa: BLE001 - whatever is raised, the money held for the call needs an answer
-            exchange.timed_out |= isinstance(error, TimeoutError)
-            failure = exchange.failure(request.model, error)
+            call.timed_out |= isinstance(error, TimeoutError)
+            failure = call.failure(request.model, error)
         raise failure  # out of the handler: the traceback may hold what the provider echoed of a key
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
         """The same with the reply in pieces; see ports.Model."""
         provider, name = provider_of(request.model, self._declared)
         line = await self._line(provider)
-        exchange = line.exchange()
+        call = line.call()
         until_s = asyncio.get_running_loop().time() + request.timeout_s
         try:
-            async with aclosing(line.stream(name, request, exchange, until_s)) as pieces:
+            async with aclosing(line.stream(name, request, call, until_s)) as pieces:
                 async for piece in pieces:
                     yield piece
             return
         except Exception as error:  # noqa: BLE001 - as above
-            exchange.timed_out |= isinstance(error, TimeoutError)
-            failure = exchange.failure(request.model, error)
+            call.timed_out |= isinstance(error, TimeoutError)
+            failure = call.failure(request.model, error)
         raise failure
 
     async def aclose(self) -> None:

@@ -27,11 +27,11 @@ _MARGIN: Final = 1.1
 _FORGETTING: Final = 0.1
 _FIRST_CLOSING_S: Final = 1.0
 _LONGEST_CLOSING_S: Final = 60.0
-_MOST_MODELS: Final = 256
+_MAX_MODELS: Final = 256
 """Whose names are remembered: each call asks for them several times."""
 
 
-class Lent(msgspec.Struct, frozen=True):
+class QuotaLease(msgspec.Struct, frozen=True):
     """A call's reservation, the pools that it is of, and the bound of the call's input."""
 
     reservation: Reservation
@@ -46,7 +46,7 @@ class Quotas:
         """`providers` says who serves models whose names do not tell."""
         self._declared = providers or {}
         self._parts: dict[str, float] = {}
-        self._names = lru_cache(_MOST_MODELS)(self._find_names)
+        self._names = lru_cache(_MAX_MODELS)(self._find_names)
 
     def names_of(self, model: str) -> list[str]:
         """Return the names under which a model may be limited: its own, its provider's and its key's."""
@@ -65,7 +65,7 @@ class Quotas:
         estimate = math.ceil(input_bound * min(1.0, self._parts.get(request.model, 1.0) * _MARGIN))
         return {pool.name: max(1, _amount(pool, estimate, request.max_tokens)) for pool in pools}
 
-    def used(self, lease: Lent, model: str, usage: Usage | None) -> None:
+    def used(self, lease: QuotaLease, model: str, usage: Usage | None) -> None:
         """End the call. `usage` is None if it is unknown: then it counts as all that was lent."""
         if usage is None:
             lease.reservation.settle({})
@@ -74,11 +74,11 @@ class Quotas:
         self._parts[model] = max(part, known + (part - known) * _FORGETTING)
         lease.reservation.settle({pool.name: _amount(pool, usage.input_tokens, usage.output_tokens) for pool in lease.pools})
 
-    def unsent(self, lease: Lent) -> None:
+    def unsent(self, lease: QuotaLease) -> None:
         """The request never left: all of it comes back."""
         lease.reservation.settle(dict.fromkeys(lease.reservation.amounts, 0))
 
-    def refused(self, lease: Lent) -> None:
+    def refused(self, lease: QuotaLease) -> None:
         """The provider refused it: a request, but no tokens."""
         lease.reservation.settle({pool.name: _amount(pool, 0, 0) for pool in lease.pools})
 

@@ -49,6 +49,8 @@ def routed(request: ModelRequest, route: Route, prices: Prices, experience: Expe
     """The request to each model that can answer it, the cheapest first. Raises UnboundableRequest where none can."""
     found = quotes(request, route, prices, experience)
     if not (ranks := ranked(found)):
-        told = "; ".join(f"{each.model}: {each.refusal}" for each in found)
-        raise UnboundableRequest(f"No model of the router {route.router.name!r} can answer this. Nothing was called. {told}.")
+        why_not = "; ".join(f"{each.model}: {each.refusal}" for each in found)
+        raise UnboundableRequest(
+            f"No model of the router {route.router.name!r} can answer this. Nothing was called. {why_not}."
+        )
     return [msgspec.structs.replace(request, model=each.model) for each in ranks]

@@ -22,16 +22,16 @@ STREAM_BYTES: Final = 16 * REPLY_BYTES
 """Of a reply in pieces: an event wraps a word of it in some two hundred bytes."""
 
 
-class Excess(Exception):
+class ReplyTooLarge(Exception):
     """There is too much of something in a reply; its words say of what."""
 
 
 def expect_little(size: int, brackets: int) -> None:
     """Raises Excess."""
     if size > REPLY_BYTES:
-        raise Excess(f"it has more than {REPLY_BYTES // 1024 // 1024} MiB")
+        raise ReplyTooLarge(f"it has more than {REPLY_BYTES // 1024 // 1024} MiB")
     if brackets > COLLECTIONS:
-        raise Excess(f"it has more than {COLLECTIONS:,} lists and objects")
+        raise ReplyTooLarge(f"it has more than {COLLECTIONS:,} lists and objects")
 
 
 class Allowance:

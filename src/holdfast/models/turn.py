@@ -26,7 +26,7 @@ from holdfast.ports import ModelReply, ModelTurn, ToolRequest, Usage
 Part: TypeAlias = Mapping[str, Any]
 
 
-class Said(NamedTuple):
+class ParsedReply(NamedTuple):
     """A reply as its provider's format has been read: its parts, why it ended (None if unknown), its id."""
 
     parts: list[Part]
@@ -62,7 +62,7 @@ def said(output: Any) -> ModelReply:
     )
 
 
-def of(provider: str, reply: Said, usage: Usage | None) -> dict[str, Any]:
+def of(provider: str, reply: ParsedReply, usage: Usage | None) -> dict[str, Any]:
     """The reply as a later request has it. What it took to think is kept: replayed, it may be billed again."""
     return {
         "kind": "response",

@@ -21,10 +21,10 @@ import httpx2
 from holdfast.core.values import policies
 from holdfast.errors import ModelRefused
 from holdfast.models import anthropic, anthropic_stream, openai, openai_stream, turn, usage
-from holdfast.models.exchange import Exchange, UnusableReply
 from holdfast.models.family import ProviderName
-from holdfast.models.stream import REPLY_BYTES, STREAM_BYTES, Assembly, Events, Excess, decoded
-from holdfast.models.turn import Said
+from holdfast.models.provider_call import ProviderCall, UnusableReply
+from holdfast.models.stream import REPLY_BYTES, STREAM_BYTES, Assembly, Events, ReplyTooLarge, decoded
+from holdfast.models.turn import ParsedReply
 from holdfast.ports import EmbeddingReply, EmbeddingRequest, ModelDelta, ModelReply, ModelRequest, ToolRequest
 
 _CONNECTIONS: Final = httpx2.Limits(max_connections=1_000, max_keepalive_connections=100)
@@ -61,7 +61,7 @@ class Format(NamedTuple):
     path: str
     headers: Callable[[str, Mapping[str, str]], dict[str, str]]
     body: Callable[[str, ModelRequest], dict[str, Any]]
-    said: Callable[[Mapping[str, Any], int], Said]
+    parse_reply: Callable[[Mapping[str, Any], int], ParsedReply]
     in_pieces: Mapping[str, Any]
     """What is sent besides where the reply is to come in pieces."""
     assembly: Callable[[], Assembly]
@@ -73,7 +73,7 @@ _FORMATS: Final[Mapping[ProviderName, Format]] = {
         anthropic.PATH,
         anthropic.headers,
         anthropic.body,
-        anthropic.said,
+        anthropic.parse_reply,
         anthropic_stream.ASKED,
         anthropic_stream.MessageAssembly,
     ),
@@ -82,7 +82,7 @@ _FORMATS: Final[Mapping[ProviderName, Format]] = {
         openai.PATH,
         openai.headers,
         openai.body,
-        openai.said,
+        openai.parse_reply,
         openai_stream.ASKED,
         openai_stream.CompletionAssembly,
     ),
@@ -110,73 +110,73 @@ class Line:
             base_url=address, headers=headers, verify=_tls(), limits=_CONNECTIONS, timeout=None, follow_redirects=False
         )
 
-    def exchange(self) -> Exchange:
-        return Exchange(self._provider, self._shown_url, self._key)
+    def call(self) -> ProviderCall:
+        return ProviderCall(self._provider, self._shown_url, self._key)
 
     async def aclose(self) -> None:
         await self._http.aclose()
 
-    async def ask(self, name: str, request: ModelRequest, exchange: Exchange) -> ModelReply:
-        """Send `request` to the model called `name` here; what happens on the wire is noted in `exchange`."""
-        response = await self._send(self._format.body(name, request), exchange)
+    async def ask(self, name: str, request: ModelRequest, call: ProviderCall) -> ModelReply:
+        """Send `request` to the model called `name` here; what happens on the wire is noted in `call`."""
+        response = await self._send(self._format.body(name, request), call)
         content = await _read_body(response)
         if not response.is_success:
-            raise _refusal(exchange, response, content)
-        with _reading(exchange, response.status_code):
-            return self._parse_reply(decoded(content), request, exchange)
+            raise _refusal(call, response, content)
+        with _reading(call, response.status_code):
+            return self._parse_reply(decoded(content), request, call)
 
-    async def embed(self, name: str, request: EmbeddingRequest, exchange: Exchange) -> EmbeddingReply:
+    async def embed(self, name: str, request: EmbeddingRequest, call: ProviderCall) -> EmbeddingReply:
         """Ask for vectors, in OpenAI's format."""
-        response = await self._send(openai.embedding_body(name, request), exchange, openai.EMBEDDINGS)
+        response = await self._send(openai.embedding_body(name, request), call, openai.EMBEDDINGS)
         content = await _read_body(response)
         if not response.is_success:
-            raise _refusal(exchange, response, content)
-        with _reading(exchange, response.status_code):
-            said = decoded(content)
-            exchange.usage = usage.of_embedding(said)
-            return EmbeddingReply(openai.vectors(said, len(request.texts)), exchange.usage)
+            raise _refusal(call, response, content)
+        with _reading(call, response.status_code):
+            data = decoded(content)
+            call.usage = usage.of_embedding(data)
+            return EmbeddingReply(openai.vectors(data, len(request.texts)), call.usage)
 
     async def stream(
-        self, name: str, request: ModelRequest, exchange: Exchange, until_s: float
+        self, name: str, request: ModelRequest, call: ProviderCall, until_s: float
     ) -> AsyncGenerator[ModelDelta | ModelReply, None]:
         """The same in pieces. None of them is waited for beyond `until_s` by the loop's clock."""
         async with asyncio.timeout_at(until_s):
-            response = await self._send({**self._format.body(name, request), **self._format.in_pieces}, exchange)
+            response = await self._send({**self._format.body(name, request), **self._format.in_pieces}, call)
         try:
             if not response.is_success:
                 async with asyncio.timeout_at(until_s):
                     content = await _read_body(response)
-                raise _refusal(exchange, response, content)
+                raise _refusal(call, response, content)
             body, assembly = Body(response.aiter_bytes(), until_s), self._format.assembly()
             while not assembly.is_complete():
                 piece = await body.next_piece()
-                with _reading(exchange, response.status_code):
+                with _reading(call, response.status_code):
                     events = list(body.events(piece))
                 for data in events:
-                    with _reading(exchange, response.status_code):
+                    with _reading(call, response.status_code):
                         deltas = assembly.add(data)
                     for delta in deltas:
                         yield delta
                     if assembly.is_complete():
                         break
-            with _reading(exchange, response.status_code):
-                reply = self._parse_reply(assembly.body(), request, exchange)
+            with _reading(call, response.status_code):
+                reply = self._parse_reply(assembly.body(), request, call)
             yield reply
             await body.drain()
         finally:
             await response.aclose()
 
-    async def _send(self, body: Mapping[str, Any], exchange: Exchange, path: str | None = None) -> httpx2.Response:
+    async def _send(self, body: Mapping[str, Any], call: ProviderCall, path: str | None = None) -> httpx2.Response:
         """Send a request and return the provider's response, of which only the head has been read."""
         sent = self._http.build_request("POST", path or self._format.path, json=body)
-        sent.extensions["trace"] = exchange.trace
-        exchange.begun = True
+        sent.extensions["trace"] = call.trace
+        call.begun = True
         return await self._http.send(sent, stream=True)
 
-    def _parse_reply(self, body: Any, request: ModelRequest, exchange: Exchange) -> ModelReply:
+    def _parse_reply(self, body: Any, request: ModelRequest, call: ProviderCall) -> ModelReply:
         """Return the reply that this JSON of a whole response contains."""
-        exchange.usage = usage.of_reply(self._provider, body)
-        return _reply(self._format.said(body, PARTS), request, exchange)
+        call.usage = usage.of_reply(self._provider, body)
+        return _reply(self._format.parse_reply(body, PARTS), request, call)
 
 
 async def _read_body(response: httpx2.Response) -> bytes:
@@ -193,19 +193,19 @@ async def _read_body(response: httpx2.Response) -> bytes:
 
 
 @contextmanager
-def _reading(exchange: Exchange, status: int) -> Iterator[None]:
+def _reading(call: ProviderCall, status: int) -> Iterator[None]:
     """Record the status if reading the reply fails inside: the fault is the reply's, not the line's. Raises UnusableReply, and
     errors of other kinds unchanged."""
     try:
         yield
-    except Excess as excess:
-        exchange.status, exchange.excess = status, str(excess)
-        raise UnusableReply(exchange.excess) from None
+    except ReplyTooLarge as excess:
+        call.status, call.excess = status, str(excess)
+        raise UnusableReply(call.excess) from None
     except (AttributeError, LookupError, TypeError) as problem:
-        exchange.status = status
-        raise UnusableReply(f"it is not of {exchange.provider}'s format ({type(problem).__name__}: {problem})") from None
+        call.status = status
+        raise UnusableReply(f"it is not of {call.provider}'s format ({type(problem).__name__}: {problem})") from None
     except Exception:
-        exchange.status = status
+        call.status = status
         raise
 
 
@@ -230,7 +230,7 @@ class Body:
         """The data of the events that `piece` completes. Raises Excess."""
         self._size += len(piece)
         if self._size > STREAM_BYTES:
-            raise Excess(f"its stream has more than {STREAM_BYTES // 1024 // 1024} MiB")
+            raise ReplyTooLarge(f"its stream has more than {STREAM_BYTES // 1024 // 1024} MiB")
         return self._events.feed(piece)
 
     async def drain(self) -> None:
@@ -241,21 +241,21 @@ class Body:
                     pass
 
 
-def _refusal(exchange: Exchange, response: httpx2.Response, content: bytes) -> UnusableReply:
+def _refusal(call: ProviderCall, response: httpx2.Response, content: bytes) -> UnusableReply:
     """A reply that is no answer, with what it says of itself noted."""
-    exchange.status = response.status_code
-    exchange.retry_after_s = _retry_after_s(response.headers)
+    call.status = response.status_code
+    call.retry_after_s = _retry_after_s(response.headers)
     try:
-        said = decoded(content)
-    except (Excess, ValueError, RecursionError):
-        said = None
-    error = said.get("error", said) if isinstance(said, dict) else None
+        data = decoded(content)
+    except (ReplyTooLarge, ValueError, RecursionError):
+        data = None
+    error = data.get("error", data) if isinstance(data, dict) else None
     message = error.get("message") if isinstance(error, dict) else error
-    exchange.said = message if isinstance(message, str) else content.decode(errors="replace")
+    call.error_text = message if isinstance(message, str) else content.decode(errors="replace")
     if isinstance(error, dict):
-        exchange.out_of_credit = not _NO_CREDIT.isdisjoint(map(str, (error.get("type"), error.get("code"))))
-    exchange.out_of_credit |= _NO_CREDIT_WORDS in exchange.said.lower()
-    return UnusableReply(f"HTTP {exchange.status}")
+        call.out_of_credit = not _NO_CREDIT.isdisjoint(map(str, (error.get("type"), error.get("code"))))
+    call.out_of_credit |= _NO_CREDIT_WORDS in call.error_text.lower()
+    return UnusableReply(f"HTTP {call.status}")
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -272,7 +272,7 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
     return wait_s if 0 <= wait_s < float("inf") else None
 
 
-def _reply(reply: Said, request: ModelRequest, exchange: Exchange) -> ModelReply:
+def _reply(reply: ParsedReply, request: ModelRequest, call: ProviderCall) -> ModelReply:
     """The reply as the port gives it. A second answer stays among the tool requests: each must be replied to."""
     wanted = request.answer.name if request.answer else None
     calls = [
@@ -285,8 +285,8 @@ def _reply(reply: Said, request: ModelRequest, exchange: Exchange) -> ModelReply
         text="".join(part["content"] for part in reply.parts if part["part_kind"] == "text"),
         tool_requests=tuple(call for call in calls if call is not answer),
         answer=answer,
-        usage=exchange.usage,
+        usage=call.usage,
         finish_reason=reply.finish_reason,
         response_id=reply.response_id if isinstance(reply.response_id, str) else None,
-        turn=turn.of(exchange.provider, reply, exchange.usage),
+        turn=turn.of(call.provider, reply, call.usage),
     )

@@ -99,6 +99,6 @@ class PoolNeed(msgspec.Struct, frozen=True):
 class Usage(msgspec.Struct, frozen=True):
     """The usage of a pool or a worker: the amount taken, and its limit."""
 
-    taken: int
+    in_use: int
     limit: int
     waiting: int = 0

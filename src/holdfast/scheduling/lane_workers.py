@@ -146,7 +146,7 @@ class LaneWorkers:
         if holds:
             worker.holds.add(placement.job.key)
 
-    def heard_since(self, worker: SessionId, since_s: float) -> bool:
+    def has_reported_since(self, worker: SessionId, since_s: float) -> bool:
         """Return True if a worker has reported since then."""
         known = self._workers.get(worker)
         return known is not None and known.heard_s >= since_s

@@ -435,7 +435,7 @@ class Scheduler:
             if pool.kind == "rate":
                 found[name] = Usage(pool.burst - int(pool.level(self._now_s)), pool.burst, waiting)
             elif pool.kind == "slots":
-                found[name] = Usage(pool.taken, pool.limit, waiting)
+                found[name] = Usage(pool.in_use, pool.limit, waiting)
         return found
 
     def needs(self, now_s: float, limit: Mapping[str, int]) -> dict[str, PoolNeed]:
@@ -454,7 +454,7 @@ class Scheduler:
                     first[pool] = min(next_, first.get(pool, next_))
         found = {}
         for name, pool in self._pools.items():
-            used = 0 if pool.kind == "rate" else pool.taken
+            used = 0 if pool.kind == "rate" else pool.in_use
             owes = max(0, -int(pool.level(now_s))) if pool.kind == "rate" else 0
             if used or owes or pool in asked:
                 _, amount, beside = first.get(pool, (0.0, 1, ()))
@@ -463,7 +463,7 @@ class Scheduler:
 
     def used(self) -> dict[str, int]:
         """Return the amount in use of each pool of slots."""
-        return {name: pool.taken for name, pool in self._pools.items() if pool.kind == "slots" and pool.taken}
+        return {name: pool.in_use for name, pool in self._pools.items() if pool.kind == "slots" and pool.in_use}
 
     def level(self, name: str, now_s: float) -> float:
         """Return the level of a rate; 0 if there is no such pool."""

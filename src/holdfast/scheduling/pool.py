@@ -69,7 +69,7 @@ class Pool:
         """Until then nobody gets any."""
 
     @property
-    def taken(self) -> int:
+    def in_use(self) -> int:
         return self._taken
 
     @property

@@ -39,7 +39,7 @@ def _for_pool(pool: Pool, queue: JobQueue, key: Key, turn: Turn, now_s: float) -
         possible=possible,
         pool=pool.name,
         limit=pool.limit if pool.kind else None,
-        in_use=pool.taken if pool.kind == "slots" else None,
+        in_use=pool.in_use if pool.kind == "slots" else None,
         level=pool.level(now_s) if pool.kind == "rate" else None,
         holders=tuple(islice(pool.holders, MOST_HOLDERS)),
         kept_for=kept_for if kept_for != key else None,

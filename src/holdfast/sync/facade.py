@@ -69,8 +69,8 @@ def _attribute(name: str, declared: property | None) -> property:
 
 def _blocking(name: str, method: FunctionType) -> Callable[..., Any]:
     @functools.wraps(method)
-    def blocking(self: Facade, *args: Any, **given: Any) -> Any:
-        return _done(getattr(self._of, name)(*args, **given))
+    def blocking(self: Facade, *args: Any, **options: Any) -> Any:
+        return _done(getattr(self._of, name)(*args, **options))
 
     return _signed(blocking, method)
 
@@ -202,8 +202,8 @@ _FACADES: Final[Sequence[tuple[type[Any], type[Facade]]]] = (
 
 
 @functools.wraps(AsyncEngine.open)
-def open_engine(*args: Any, **given: Any) -> Engine:
-    return Engine(AsyncEngine.open(*args, **given))
+def open_engine(*args: Any, **options: Any) -> Engine:
+    return Engine(AsyncEngine.open(*args, **options))
 
 
 _signed(open_engine, AsyncEngine.open, Engine.__name__)

@@ -51,7 +51,7 @@ _AUTHORIZATION = re.compile(
 )
 
 
-class Asked(NamedTuple):
+class ObjectRequest(NamedTuple):
     """A request that arrived, and the status it was answered with."""
 
     method: str
@@ -87,7 +87,7 @@ class ObjectServer(HttpServer):
         super().__init__(port)
         self.script = Script(rules)
         self.objects: dict[str, dict[str, bytes]] = {bucket: {} for bucket in buckets}
-        self.asked: list[Asked] = []
+        self.asked: list[ObjectRequest] = []
 
     @property
     def environment(self) -> dict[str, str]:
@@ -121,7 +121,7 @@ class ObjectServer(HttpServer):
             reply = _error(problem)
         else:
             reply = self._act(request, bucket, key, body)
-        self.asked.append(Asked(request.method, bucket, key, reply.status_code))
+        self.asked.append(ObjectRequest(request.method, bucket, key, reply.status_code))
         if rule.drops_reply and request.client is not None:
             self.drop((request.client.host, request.client.port))
         return reply

@@ -26,7 +26,7 @@ MOST_JOBS: Final = 2 * MOST_SLOTS
 MOST_INBOX: Final = 1_000
 """Messages of one job that may wait to be looked at."""
 
-Said = wire.Call | wire.Result | wire.Progress | BaseException
+WorkerMessage = wire.Call | wire.Result | wire.Progress | BaseException
 
 
 class Job:
@@ -39,7 +39,7 @@ class Job:
         """Its worker has said what came of it, or is gone."""
         self.broken_off = 0
         """The question whose answer told it to do something that is no longer wanted; 0: none."""
-        self.inbox: asyncio.Queue[Said] = asyncio.Queue()
+        self.inbox: asyncio.Queue[WorkerMessage] = asyncio.Queue()
         self.failures: dict[int, StepError] = {}
         """Calls that failed, by number: the job's own failure may be one of them."""
         self.timer: asyncio.TimerHandle | None = None

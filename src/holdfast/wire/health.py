@@ -100,5 +100,5 @@ async def _request(messages: AsyncIterator[bytes]) -> bytes:
 
 def _service_of(raw: bytes) -> str:
     """Return which service a request is about. Raises InvalidInput."""
-    service: str = shape.made(HealthCheckRequest, raw).service
+    service: str = shape.decode(HealthCheckRequest, raw).service
     return service

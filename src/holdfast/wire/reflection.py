@@ -46,7 +46,7 @@ class Reflection:
             while True:
                 async with turns.asking(share, partial(_next, messages)) as raw:
                     await self._callers.holder(context)  # a key may be taken back meanwhile
-                    request = shape.made(reflection_pb2.ServerReflectionRequest, raw)
+                    request = shape.decode(reflection_pb2.ServerReflectionRequest, raw)
                     told = self._servicer.ServerReflectionInfo(_alone(request), context)
                     answers = [answer async for answer in told]
                 for answer in answers:

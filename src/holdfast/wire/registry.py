@@ -24,7 +24,7 @@ from holdfast.service.access.identity import ANYBODY, Holder
 from holdfast.service.text import decoded
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES
-from holdfast.wire.connection import MOST_INBOX, Job, Said, WorkerConnection, known_as, problems
+from holdfast.wire.connection import MOST_INBOX, Job, WorkerConnection, WorkerMessage, known_as, problems
 from holdfast.wire.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -361,7 +361,7 @@ class _Performance:
 
     async def _answer(self, call: wire.Call) -> None:
         try:
-            value = msgspec.json.encode(await self._made(call))
+            value = msgspec.json.encode(await self._make_call(call))
         except StepError as problem:
             self._job.failures[call.number] = problem
             record = getattr(problem, "error", None)
@@ -374,7 +374,7 @@ class _Performance:
         else:
             self._reply(call, value_json=value.decode())
 
-    async def _made(self, call: wire.Call) -> Any:
+    async def _make_call(self, call: wire.Call) -> Any:
         if call.WhichOneof("asked") == "model":
             asked = call.model
             temperature = asked.temperature if asked.HasField("temperature") else None
@@ -420,7 +420,7 @@ async def _decoded(text: str, name: str) -> Any:
         raise RemoteFailed(f"The worker sent what cannot be taken. {problem.message}", error_class=VALIDATION) from None
 
 
-def _put(job: Job, message: Said) -> bool:
+def _put(job: Job, message: WorkerMessage) -> bool:
     """False where too much waits already."""
     if job.inbox.qsize() >= MOST_INBOX and not isinstance(message, BaseException):
         return False

@@ -172,7 +172,7 @@ class Server:
     ) -> WorkerConnection | wire.Refused:
         raw = await received(messages, self._turns.bounds.head_s)
         try:
-            first = None if raw is None else shape.made(wire.FromWorker, raw)
+            first = None if raw is None else shape.decode(wire.FromWorker, raw)
         except InvalidInput as problem:
             return wire.Refused(reason=problem.message, again=False)
         if first is None or first.WhichOneof("said") != "register":
@@ -184,7 +184,7 @@ class Server:
     ) -> None:
         try:
             async for raw in messages:
-                message = shape.made(wire.FromWorker, raw)
+                message = shape.decode(wire.FromWorker, raw)
                 for number, each in enumerate((message, *message.more), 1):
                     self._registry.on_message(connection, outbox, each)
                     if not number % _AT_ONCE:
@@ -205,4 +205,4 @@ def _trace_id(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
 
 def _decode(name: str, raw: bytes) -> Any:
     """The request of the method `name` that a message is. Raises InvalidInput."""
-    return shape.made(getattr(wire, f"{name}Request"), raw)
+    return shape.decode(getattr(wire, f"{name}Request"), raw)

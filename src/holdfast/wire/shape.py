@@ -17,7 +17,7 @@ MOST_FIELDS: Final = 30_000
 _MOST_SHIFT: Final = 63
 
 
-def made(kind: Any, raw: bytes) -> Any:
+def decode(kind: Any, raw: bytes) -> Any:
     """The message of the class `kind` that `raw` is. Raises InvalidInput for what is none, and for one of too many fields."""
     try:
         few = _has_few_fields(kind.DESCRIPTOR, raw)

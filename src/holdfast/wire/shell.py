@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from holdfast.actions import shell
-from holdfast.actions.jobs.remote import Done, Order
+from holdfast.actions.jobs.remote import Order, ScriptOutcome
 from holdfast.actions.jobs.runner import LocalRunner, local_runner
 from holdfast.core.values.demand import SHELL
 from holdfast.errors import InvalidInput, OutcomeUnknown, ToolFailed
@@ -30,12 +30,12 @@ def offer_shell(tasks: Tasks) -> None:
 async def run_scripts(job: Job, _: Any) -> None:
     """The body of the task `holdfast.shell`."""
     with local_runner(shell.run, MachineClock(), str) as runner:
-        done: Done | None = None
+        done: ScriptOutcome | None = None
         while (order := await job.next(_report(done))) is not None:
             done = await _run(job, runner, msgspec.convert(order, Order))
 
 
-async def _run(job: Job, runner: LocalRunner, order: Order) -> Done:
+async def _run(job: Job, runner: LocalRunner, order: Order) -> ScriptOutcome:
     lines = 0
 
     async def redact_line(line: str) -> None:
@@ -46,16 +46,16 @@ async def _run(job: Job, runner: LocalRunner, order: Order) -> Done:
     job.is_broken_off = False
     job.piece = asyncio.ensure_future(runner.run(order.script, order.limits, redact_line))
     try:
-        return Done(ending=msgspec.structs.replace(await job.piece, log_tail=""), lines=lines)
+        return ScriptOutcome(ending=msgspec.structs.replace(await job.piece, log_tail=""), lines=lines)
     except asyncio.CancelledError:
         if not job.is_broken_off or job.cancelled:
             raise
-        return Done(lines=lines)
+        return ScriptOutcome(lines=lines)
     except (InvalidInput, ToolFailed, OutcomeUnknown) as problem:
-        return Done.failed(problem, lines)
+        return ScriptOutcome.failed(problem, lines)
 
 
-def _report(outcome: Done | None) -> Any:
+def _report(outcome: ScriptOutcome | None) -> Any:
     """Return the report on a script as JSON data that fits into a message."""
     said = msgspec.to_builtins(outcome)
     size = len(msgspec.json.encode(said))

@@ -24,7 +24,7 @@ class CallFailed(StepError):
     number: int = 0
 
 
-class Asks(Protocol):
+class ServerConnection(Protocol):
     """A job's connection to its server."""
 
     async def call(self, job: str, number: int, **request: Any) -> Any: ...
@@ -41,7 +41,7 @@ class Job:
     what was recorded. So a body asks for the same things in the same order, or it is refused.
     """
 
-    def __init__(self, id_: str, asks: Asks, pools: Mapping[str, int], timeout_s: float | None) -> None:
+    def __init__(self, id_: str, asks: ServerConnection, pools: Mapping[str, int], timeout_s: float | None) -> None:
         self.id = id_
         """Run, step and attempt; no two jobs share it."""
         self.pools = MappingProxyType(dict(pools))

@@ -24,8 +24,8 @@ from holdfast.service.access.identity import split
 from holdfast.wire import credential
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, Stub
+from holdfast.wire.capabilities import WorkerCapabilities
 from holdfast.wire.credential import Trust
-from holdfast.wire.offer import Offer
 from holdfast.wire.outbox import Outbox
 from holdfast.wire.task import CallFailed, Job, Tasks
 
@@ -55,7 +55,7 @@ class Worker:
         self,
         tasks: Tasks,
         addresses: Sequence[str],
-        offer: Offer,
+        offer: WorkerCapabilities,
         trust: Trust | None = None,
         tell: Callable[[str], None] = log.info,
     ) -> None:

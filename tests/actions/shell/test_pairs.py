@@ -64,14 +64,14 @@ def test_a_mistake_is_told_with_its_line_and_what_stands_before_it_counts(conten
     assert next(said) == ("before", "1")
     with pytest.raises(Malformed) as told:
         next(said)
-    assert why in told.value.told(str)
+    assert why in told.value.describe(str)
 
 
 @pytest.mark.parametrize("before", range(66, 84, 3))
 def test_a_mistake_shows_no_part_of_a_secret(before: int) -> None:
     with pytest.raises(Malformed) as told:
         list(pairs(b"." * before + b"s3cr3t-value"))
-    shown = told.value.told(lambda text: text.replace("s3cr3t-value", "[secret]"))
+    shown = told.value.describe(lambda text: text.replace("s3cr3t-value", "[secret]"))
     assert "s3c" not in shown
     assert len(shown) < 150
 
@@ -114,7 +114,7 @@ def test_of_a_usage_file_each_good_line_counts_and_the_first_bad_ones_are_told()
     bad = b"TPM\nTPM=\nTPM=1.5\nTPM=-1\nTPM=1000000000001\nOTHER=1\n=1\nTPM=\xd9\xa3\n" + b"x=2\n" * 4
     found, problems = usage(good + bad, {"TPM", "zone=eu"})
     assert found == [("TPM", 12), ("TPM", 0), ("zone=eu", 10**12)]
-    told = [problem.told(str) for problem in problems]
+    told = [problem.describe(str) for problem in problems]
     assert told[0] == "line 5: 'TPM' is not POOL=AMOUNT, with a whole number up to 1000000000000"
     assert told[5] == "line 10: 'OTHER' is no pool that the job takes of"
     assert told[10:] == ["2 more lines are like these"]

@@ -206,7 +206,7 @@ def _concatenate(pieces: Iterable[str], meter: Meter) -> str:
     made: list[str] = []
     for piece in pieces:
         meter.looked_at(items=1)
-        meter.made(piece)
+        meter.charge_text(piece)
         made.append(piece)
     return "".join(made)
 

@@ -26,7 +26,7 @@ def dump(value: Value, meter: Meter) -> str:
     """In two-space steps, empty collections as `[]` and `{}`. Raises Refusal."""
     pieces: list[str] = []
     for piece in _pieces(value, meter, 0):
-        meter.made(piece)
+        meter.charge_text(piece)
         pieces.append(piece)
     return "".join(pieces)
 
@@ -35,7 +35,7 @@ def load(text: str, meter: Meter) -> Value:
     """Of keys that differ in case only the first counts, of equal ones the last. Raises Refusal."""
     if not text.strip():
         raise Refusal("fromJSON was given an empty text, which is no JSON. Is what it reads set, and did its job run?")
-    meter.made(text)
+    meter.charge_text(text)
     _check_nesting(text)
     meter.looked_at(items=sum(map(text.count, "[{,")))
     try:

@@ -78,7 +78,7 @@ class Meter:
         self._characters = 0
         self._account = _account.get()
 
-    def made(self, text: str) -> None:
+    def charge_text(self, text: str) -> None:
         """A text came into being, or is taken apart. Raises Refusal."""
         self._hold(len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")))
 

@@ -84,7 +84,7 @@ class Template:
         for part in self.parts:
             piece = part if isinstance(part, str) else to_text(part.evaluate(contexts, functions, meter=meter))
             try:
-                meter.made(piece)
+                meter.charge_text(piece)
             except Refusal as refusal:
                 at = part.offset if isinstance(part, Expression) else 0
                 raise ExpressionError(str(refusal), at) from None

@@ -20,7 +20,7 @@ from holdfast.actions.jobs.evaluation import Evaluation
 from holdfast.actions.jobs.log import Log
 from holdfast.actions.jobs.matrix_job import JobSettings, MatrixJob
 from holdfast.actions.jobs.placement import MOST_AT_ONCE, at_once
-from holdfast.actions.jobs.progress import Combination, Ended, Result, kept, of_kept
+from holdfast.actions.jobs.progress import Combination, Ended, Result, of_kept, to_data
 from holdfast.actions.syntax import matrix
 from holdfast.actions.syntax.document import Job, Strategy
 from holdfast.authoring.values import plain
@@ -108,7 +108,7 @@ class JobNode:
                     stop.set()
                 if ended[-1].outcome == "success" and combination.matrix is not None:
                     last = max((place for place, _ in before), default=0)
-                    await attempt.record(_DONE, kept(ended[-1], last + len(ended)))
+                    await attempt.record(_DONE, to_data(ended[-1], last + len(ended)))
 
         await attempt.gather(*map(one, plan.combinations))
         return [each for _, each in sorted(before, key=lambda known: known[0])] + ended
@@ -117,7 +117,7 @@ class JobNode:
 def storable(job: Job, ended: Ended) -> Ended:
     """Return the result of a combination in a form that can be recorded. If it cannot be, that combination fails, and no
     other."""
-    why = plain.unstorable(kept(ended, 0))
+    why = plain.unstorable(to_data(ended, 0))
     if why is None:
         return ended
     error = f"job {job.id!r}: {why}"

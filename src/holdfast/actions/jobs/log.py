@@ -35,7 +35,7 @@ class Log:
 
     async def line(self, text: str) -> None:
         """One line of a step, masked by its shell."""
-        shown = self._commands.shown(text)
+        shown = self._commands.visible(text)
         for each in [] if shown is None else shown.splitlines() or [""]:
             self._add(each)
 
@@ -81,7 +81,7 @@ class Commands:
             text = text.replace(mask, _MASK)
         return text
 
-    def shown(self, line: str) -> str | None:
+    def visible(self, line: str) -> str | None:
         """Return the line as people see it; None if there is nothing to see."""
         if self._resumed_by is not None:
             self._resumed_by = None if line.strip() == self._resumed_by else self._resumed_by

@@ -104,13 +104,13 @@ def at_once(strategy: Strategy | None) -> int | None:
     """Return the maximum number of combinations that run at the same time; None if an expression decides it."""
     if strategy is None:
         return 1
-    known = [] if strategy.combinations is None else [len(strategy.combinations)]
+    literal_amount = [] if strategy.combinations is None else [len(strategy.combinations)]
     if isinstance(strategy.max_parallel, int):
-        known.append(strategy.max_parallel)
-    return min(*known, MOST_AT_ONCE) if known else None
+        literal_amount.append(strategy.max_parallel)
+    return min(*literal_amount, MOST_AT_ONCE) if literal_amount else None
 
 
-def known(amount: Amount) -> int:
+def literal_amount(amount: Amount) -> int:
     """Return the amount if it is written without an expression, else 0."""
     return amount if isinstance(amount, int) else 0
 

@@ -45,14 +45,14 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     may_be_tried_again: bool = True
 
 
-def kept(ended: Ended, place: int) -> dict[str, Any]:
+def to_data(ended: Ended, place: int) -> dict[str, Any]:
     """As JSON data: with its place among those that have ended, and without its combination, which is known."""
     found: dict[str, Any] = msgspec.to_builtins(ended)
     return {"place": place, **{name: value for name, value in found.items() if name != "combination"}}
 
 
 def of_kept(data: Mapping[str, Any], combination: Combination) -> tuple[int, Ended]:
-    """Return the place of this combination, and its result, from the data that `kept` made."""
+    """Return the place of this combination, and its result, from the data that `to_data` made."""
     known = msgspec.convert({**data, "combination": {"number": combination.number}}, Ended)
     return data["place"], msgspec.structs.replace(known, combination=combination)
 

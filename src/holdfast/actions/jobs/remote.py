@@ -32,7 +32,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
 
 
-class Done(msgspec.Struct, frozen=True, kw_only=True):
+class ScriptOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a script: its ending, or a `problem` (InvalidInput, ToolFailed or OutcomeUnknown). With neither, the script
     was broken off. `lines` is the number of lines of its log that were sent."""
 
@@ -48,7 +48,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
         raise _PROBLEMS.get(self.problem or "", OutcomeUnknown)(self.message or "The script was broken off.")
 
     @classmethod
-    def failed(cls, problem: InvalidInput | ToolFailed | OutcomeUnknown, lines: int) -> Done:
+    def failed(cls, problem: InvalidInput | ToolFailed | OutcomeUnknown, lines: int) -> ScriptOutcome:
         return cls(problem=type(problem).__name__, message=problem.message, lines=lines)
 
 
@@ -84,7 +84,7 @@ class _Conversation:
         return self._now.said
 
     @property
-    def told(self) -> int:
+    def answered(self) -> int:
         """The number of the question that was answered last."""
         return self._number - 1
 
@@ -124,7 +124,7 @@ class RemoteRunner:
         try:
             await self._until(said)
         except asyncio.CancelledError:
-            self._worker.break_off(self._name, conversation.told)
+            self._worker.break_off(self._name, conversation.answered)
             await self._until(said)
             raise
         done = _read(said.result())
@@ -160,9 +160,9 @@ async def remote_runner(attempt: Attempt, worker: Worker, name: str) -> AsyncIte
         await asyncio.gather(errand, return_exceptions=True)
 
 
-def _read(data: Any) -> Done:
+def _read(data: Any) -> ScriptOutcome:
     """Raises RemoteFailed for what is no word of a shell's."""
     try:
-        return msgspec.convert(data, Done)
+        return msgspec.convert(data, ScriptOutcome)
     except msgspec.ValidationError as problem:
         raise RemoteFailed(f"The worker's report about a script cannot be read: {problem}.") from None

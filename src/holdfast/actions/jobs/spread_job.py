@@ -15,7 +15,7 @@ from holdfast.actions.jobs.decision import SKIPPED, Decision
 from holdfast.actions.jobs.evaluation import Evaluation
 from holdfast.actions.jobs.job import JobNode, Plan, output, plan_of, storable, together
 from holdfast.actions.jobs.matrix_job import JobSettings, MatrixJob
-from holdfast.actions.jobs.progress import Combination, Ended, kept, of_kept
+from holdfast.actions.jobs.progress import Combination, Ended, of_kept, to_data
 from holdfast.actions.syntax import matrix
 from holdfast.actions.syntax.document import Job
 from holdfast.authoring.values.view import StateView
@@ -78,7 +78,7 @@ class SpreadJob(JobNode):
         if ended.outcome == "failure" and may_again:
             raise StepError(f"{self._job.id}{which.label}: {ended.error}")
         attempt.provisional = ended.result != "success"
-        return kept(ended, attempt.now_ms)
+        return to_data(ended, attempt.now_ms)
 
 
 def _result_of(data: dict[str, Any] | None, combination: Combination) -> tuple[int, Ended]:

@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.actions import shell
 from holdfast.actions.expressions import ExpressionError, to_text, whole_text
-from holdfast.actions.jobs import context, once, placement
+from holdfast.actions.jobs import context, idempotency, placement
 from holdfast.actions.jobs.attempt import Attempt
 from holdfast.actions.jobs.evaluation import Evaluation
-from holdfast.actions.jobs.once import Outcome
+from holdfast.actions.jobs.idempotency import Outcome
 from holdfast.actions.jobs.progress import Combination, Progress
 from holdfast.actions.jobs.runner import JobRunner
 from holdfast.actions.shell.runner import MOST_DURATION_S
@@ -118,7 +118,7 @@ class StepRun:
         if self._step.effect == "once":
             return await self._perform_once(script, limits)
         ending = await self._unless_stopped(self._execute(script, limits))
-        return None if ending is None else once.outcome_of(ending)
+        return None if ending is None else idempotency.outcome_of(ending)
 
     async def _perform_once(self, script: shell.Script, limits: shell.Limits) -> Outcome:
         """Cancelled combinations do not break it off: half of it done would be a question for a person."""
@@ -136,9 +136,9 @@ class StepRun:
                 raise OutcomeUnknown(f"It is unknown how it ended. {gone.message}") from None
             return ending
 
-        tool = once.tool_of(self._tool, perform, limits)
+        tool = idempotency.tool_of(self._tool, perform, limits)
         call = attempt.call_tool(tool.name, shown, key=self._effect, allowed={tool.name: tool})
-        outcome = once.recorded(await attempt.apart(f"step-{self._key}", call))
+        outcome = idempotency.recorded(await attempt.apart(f"step-{self._key}", call))
         if ending is None:
             self._progress.log.say(f"step {await self._name()!r} is not run again; what became of it is known: {outcome.said}")
         return outcome
@@ -174,9 +174,9 @@ class StepRun:
             shell=step.shell,
             env={**self._environment, **bound},
             path=self._progress.path,
-            gpus=placement.known(asks.gpus),
-            memory_mb=placement.known(asks.memory_mb),
-            cpu_m=placement.known(asks.cpu_millicores),
+            gpus=placement.literal_amount(asks.gpus),
+            memory_mb=placement.literal_amount(asks.memory_mb),
+            cpu_m=placement.literal_amount(asks.cpu_millicores),
             pools={pool: max(1, amount // self._around.sharers) for pool, amount in attempt.pools.items()},
         )
 

@@ -21,7 +21,7 @@ _taken: Final[set[int]] = set()
 
 
 @contextmanager
-def taken(amount: int, own: str | None) -> Iterator[dict[str, str]]:
+def device_variables(amount: int, own: str | None) -> Iterator[dict[str, str]]:
     """Inside, so many are the script's alone; the variable that tells it which, if it asks for any. `own` is what the same
     variable says to this process, None if it sees all that the machine has. Raises ToolFailed if it sees too few."""
     mine = list(islice((place for place in count() if place not in _taken), amount))

@@ -43,7 +43,7 @@ class Malformed(Exception):
         self._why = reason
         self._words = words
 
-    def told(self, redact: Callable[[str], str]) -> str:
+    def describe(self, redact: Callable[[str], str]) -> str:
         """In a sentence. The file's words are masked before they are cut, so that no cut halves a secret."""
         return self._why.format(*(_quote(redact(word)) for word in self._words))
 

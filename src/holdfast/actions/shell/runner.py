@@ -32,7 +32,7 @@ import msgspec
 from holdfast.actions.shell import cgroup
 from holdfast.actions.shell import supervisor as supervisor_program
 from holdfast.actions.shell.command import filled, find
-from holdfast.actions.shell.devices import VISIBLE, taken
+from holdfast.actions.shell.devices import VISIBLE, device_variables
 from holdfast.actions.shell.environment import DEFAULT_PATH, encoded, environment_of
 from holdfast.actions.shell.log import Log, LogBounds, LogCounts
 from holdfast.actions.shell.pairs import FILES, MOST_USAGE_BYTES, Malformed, folders, pairs, read, summary, usage
@@ -288,7 +288,7 @@ class _Run:
     async def run(self, worker: Mapping[str, str]) -> Ending:
         began_s = self._clock.monotonic_s()
         with ExitStack() as open_:
-            devices = open_.enter_context(taken(self._script.gpus, worker.get(VISIBLE)))
+            devices = open_.enter_context(device_variables(self._script.gpus, worker.get(VISIBLE)))
             prepared = _prepare(self._script, worker, devices)
             # Nothing is awaited between the folder and its supervisor, so there is always somebody who removes it.
             process, control, printed = _start_supervisor(prepared.private)
@@ -458,7 +458,7 @@ def _resource_limits(limits: Limits) -> Iterator[tuple[int, int, int]]:
             yield which, most, most
 
 
-class _Said(NamedTuple):
+class _ScriptFiles(NamedTuple):
     """The contents of a script's files, and the mistakes in them."""
 
     outputs: dict[str, str]
@@ -470,7 +470,7 @@ class _Said(NamedTuple):
     usage_problems: tuple[str, ...]
 
 
-def _files(paths: Mapping[str, str], redact: Callable[[str], str], pools: Collection[str]) -> _Said:
+def _files(paths: Mapping[str, str], redact: Callable[[str], str], pools: Collection[str]) -> _ScriptFiles:
     outputs: dict[str, str] = {}
     spelling: dict[str, str] = {}
     environment: dict[str, str] = {}
@@ -496,15 +496,15 @@ def _files(paths: Mapping[str, str], redact: Callable[[str], str], pools: Collec
             else:
                 shown = summary(content, redact)
         except Malformed as problem:
-            told = f"The {what} file ({name}) is wrong: {problem.told(redact)}."
+            told = f"The {what} file ({name}) is wrong: {problem.describe(redact)}."
             if what == "summary":
                 shown = told  # it is for people, and fails nothing
             elif what == "usage":
                 unused = [problem]
             else:
                 problems.append(told)
-    ignored = [f"Of the usage file (HOLDFAST_USAGE) does not count: {each.told(redact)}." for each in unused]
-    return _Said(outputs, environment, path, shown, tuple(problems), tuple(used), tuple(ignored))
+    ignored = [f"Of the usage file (HOLDFAST_USAGE) does not count: {each.describe(redact)}." for each in unused]
+    return _ScriptFiles(outputs, environment, path, shown, tuple(problems), tuple(used), tuple(ignored))
 
 
 def _signal_name(status: int | None) -> str | None:

@@ -27,7 +27,7 @@ from holdfast.actions.syntax.document import (
     asks_for_label,
 )
 from holdfast.actions.syntax.keys import JOB, USES
-from holdfast.actions.syntax.mistake import Position, listed, meant, quoted
+from holdfast.actions.syntax.mistake import Position, listed, quoted, suggestion
 from holdfast.actions.syntax.reading import Named, Path, Reading, Section
 from holdfast.actions.syntax.script import script_of
 from holdfast.actions.syntax.source import Mapping as MappingNode
@@ -126,7 +126,7 @@ class _Jobs:
         self._reading.wrong(
             section.value_at("shell"),
             (*section.path, "shell"),
-            f"{quoted(shell)} is no shell that is known.{meant(shell, _SHELLS)} Allowed are {listed(_SHELLS)}, and any"
+            f"{quoted(shell)} is no shell that is known.{suggestion(shell, _SHELLS)} Allowed are {listed(_SHELLS)}, and any"
             " command in which {0} stands for the script's file.",
             f"shell: {shell.split()[0]} {{0}}",
         )
@@ -261,7 +261,7 @@ def _needs(
             elif need.lower() not in known:
                 ids = [each for each in (other.id for other in jobs) if each != job.id]
                 there = f"There is {listed(ids)}." if ids else "There is no other job."
-                reading.wrong(at, path, f"there is no job {quoted(need)}.{meant(need, ids)} {there}")
+                reading.wrong(at, path, f"there is no job {quoted(need)}.{suggestion(need, ids)} {there}")
             elif need.lower() in sound:
                 reading.wrong(at, path, f"{need!r} stands twice; remove one.")
             else:

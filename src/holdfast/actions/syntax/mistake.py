@@ -116,7 +116,7 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(known[:_MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def meant(word: str, candidates: Iterable[str]) -> str:
+def suggestion(word: str, candidates: Iterable[str]) -> str:
     """` Did you mean 'steps'?`, or nothing where no known name is near."""
     names = {name.lower(): name for name in candidates}
     # Longer ones are no slip of the finger, and comparing them takes time.

@@ -33,7 +33,7 @@ from holdfast.actions.syntax.keys import (
     Object,
     Text,
 )
-from holdfast.actions.syntax.mistake import Mistakes, Position, listed, meant, quoted
+from holdfast.actions.syntax.mistake import Mistakes, Position, listed, quoted, suggestion
 from holdfast.actions.syntax.source import Entry, Mapping, Node, Scalar, Sequence, Source, kind
 
 _STATUS: Final = frozenset(function.name for function in STATUS)
@@ -177,7 +177,7 @@ class Reading:
                 self.wrong(
                     at,
                     path,
-                    f"{quoted(reading.context)} is no context.{meant(name, RUNNING)} Here an expression may read"
+                    f"{quoted(reading.context)} is no context.{suggestion(name, RUNNING)} Here an expression may read"
                     f" {listed(contexts)}; texts stand in single quotes.",
                 )
             else:
@@ -267,7 +267,7 @@ class Reading:
             self._other(node, path, words)
             return None
         if node.text not in schema.words:
-            self._other(node, path, f"{words}{'.' if (near := meant(node.text, schema.words)) else ''}{near.rstrip('.')}")
+            self._other(node, path, f"{words}{'.' if (near := suggestion(node.text, schema.words)) else ''}{near.rstrip('.')}")
             return None
         return node.text
 
@@ -352,7 +352,7 @@ class Reading:
             self.wrong(
                 entry.at,
                 path,
-                f"{quoted(entry.key)} is no key of {schema.what}.{meant(entry.key, known)} It has {listed(known)}.",
+                f"{quoted(entry.key)} is no key of {schema.what}.{suggestion(entry.key, known)} It has {listed(known)}.",
             )
 
     def _missing(self, schema: Object, each: Field, node: Mapping, path: Path) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.actions.expressions import Reading as Read
 from holdfast.actions.syntax import matrix
 from holdfast.actions.syntax.document import Job
-from holdfast.actions.syntax.mistake import listed, meant, quoted
+from holdfast.actions.syntax.mistake import listed, quoted, suggestion
 from holdfast.actions.syntax.reading import Path, Reading
 from holdfast.core.rules.limits import LimitsLeft
 
@@ -97,7 +97,7 @@ def _not_before(job: Job, name: str, jobs: Jobs, reason: str) -> _Problem:
         return None
     if other is None:
         ids = [each.id for each in jobs.jobs.values()]
-        return f"there is no job {quoted(name)}.{meant(name, ids)} There is {_names(ids)}.", None
+        return f"there is no job {quoted(name)}.{suggestion(name, ids)} There is {_names(ids)}.", None
     if other.id == job.id:
         return "a job cannot read its own outputs or result; within a job, steps.ID.outputs.NAME is read.", None
     return (
@@ -116,7 +116,7 @@ def _of_result(owner: str, jobs: Jobs, parts: list[str]) -> _Problem:
     names = [output.name for output in job.outputs]
     is_known = keys[0].lower() == "outputs" and len(keys) > 1 and not jobs.is_vague(job, "outputs")
     if is_known and keys[1].lower() not in {name.lower() for name in names}:
-        found = f"the job {job.id!r} has no output {quoted(keys[1])}.{meant(keys[1], names)}"
+        found = f"the job {job.id!r} has no output {quoted(keys[1])}.{suggestion(keys[1], names)}"
         if names:
             return f"{found} It has {_names(names)}.", None
         return f"{found} It has none.", f"{job.id}:\n  outputs:\n    {keys[1]}: ${{{{ steps.ID.outputs.NAME }}}}"
@@ -129,7 +129,7 @@ def _of_step(job: Job, keys: list[str], path: Path) -> _Problem:
     number = ids.get(keys[0].lower())
     if number is None:
         there = f"It has {_names(spelled)}." if spelled else "None of its steps has an id; give the step one."
-        return f"no step of this job has the id {quoted(keys[0])}.{meant(keys[0], spelled)} {there}", None
+        return f"no step of this job has the id {quoted(keys[0])}.{suggestion(keys[0], spelled)} {there}", None
     here = path[3] if len(path) > 3 and path[2] == "steps" else None
     if isinstance(here, int) and number == here:
         return f"a step cannot read what it has not done yet; {keys[0]!r} is this step itself.", None
@@ -146,13 +146,13 @@ def _of_matrix(job: Job, key: str) -> _Problem:
     known = matrix.keys_of(job.strategy.matrix)
     if known is None or key.lower() in known:
         return None
-    return f"the matrix has no key {quoted(key)}.{meant(key, known)} It has {_names(sorted(known))}.", None
+    return f"the matrix has no key {quoted(key)}.{suggestion(key, known)} It has {_names(sorted(known))}.", None
 
 
 def _one_of(owner: str, key: str, names: tuple[str, ...], example: str | None = None) -> _Problem:
     if key.lower() in names:
         return None
-    return f"{owner} has no {quoted(key)}.{meant(key, names)} It has {_names(names)}.", example
+    return f"{owner} has no {quoted(key)}.{suggestion(key, names)} It has {_names(names)}.", example
 
 
 def _names(names: tuple[str, ...] | list[str]) -> str:

@@ -117,10 +117,10 @@ def worker(
         if store is not None or until_idle or as_json or port is not None:
             raise UsageError("A worker with --connect has no store, so --store, --until-idle, --port and --json do not apply.")
         from holdfast.cli.fleet import connected
-        from holdfast.wire.offer import Offer
+        from holdfast.wire.capabilities import WorkerCapabilities
 
         known_as = name or f"{socket.gethostname()}:{os.getpid()}"
-        offer = Offer(known_as, label or (), own.tags, slots, own.cpu_m, own.memory_mb, own.gpus)
+        offer = WorkerCapabilities(known_as, label or (), own.tags, slots, own.cpu_m, own.memory_mb, own.gpus)
         how = connected.Connection(connect.split(","), token_file, ca, cert, key, offer)
         connected.work(targets or (), how, shell=shell)
         return OK

@@ -287,7 +287,7 @@ class Leader:
             return
         workers = self._jobs.workers
         living = await self._living()
-        unheard = [report for worker, report in living.items() if not workers.heard_since(worker, self._led_s)]
+        unheard = [report for worker, report in living.items() if not workers.has_reported_since(worker, self._led_s)]
         if unheard and now_s - self._led_s <= _SILENT_S:
             return
         for report in unheard:

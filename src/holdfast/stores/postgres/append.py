@@ -67,7 +67,7 @@ class Entry(msgspec.Struct):
         return self.is_plain and self.key is None and not self.changes.waiters
 
 
-class Written(NamedTuple):
+class FlushResult(NamedTuple):
     """The result of a flush."""
 
     now_ms: int
@@ -105,7 +105,7 @@ def entry(append: Append, sealing: Sealing) -> Entry:
     return Entry(run, append.expected, append.append_id, row, events, changes.start_key, changes)
 
 
-async def write(db: Connection, sql: dict[str, str], process: Any, entries: Sequence[Entry], *, charging: bool) -> Written:
+async def write(db: Connection, sql: dict[str, str], process: Any, entries: Sequence[Entry], *, charging: bool) -> FlushResult:
     """Write `entries`, each whole or not at all. With `charging` the books of their scopes are moved too, unless one that
     could be refused for a limit has one; without, the caller moves them."""
     row = await db.fetchrow(
@@ -115,7 +115,7 @@ async def write(db: Connection, sql: dict[str, str], process: Any, entries: Sequ
         *_columns((astuple(new.key) for new in entries if new.key is not None), _KEY_COLUMNS),
         *_columns(((new.run, each.scope, each.wanted) for new in entries for each in new.changes.waiters), _WAITER_COLUMNS),
     )
-    return Written(row["now_ms"], frozenset(row["written"]), row["is_free"])
+    return FlushResult(row["now_ms"], frozenset(row["written"]), row["is_free"])
 
 
 async def write_one(db: Connection, sql: dict[str, str], process: Any, new: Entry) -> tuple[int, bool]:

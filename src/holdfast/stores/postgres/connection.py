@@ -176,7 +176,7 @@ class Connections:
             self._pool.terminate()
 
     @contextlib.asynccontextmanager
-    async def taken(self) -> AsyncIterator[Connection]:
+    async def acquire(self) -> AsyncIterator[Connection]:
         """A connection for as long as it is needed; errors pass as they are. It may be kept for the next for a while: to give
         it back and to take it again is more turns of the loop than a small statement itself."""
         db = await self._take()
@@ -251,7 +251,7 @@ class Connections:
     async def reading(self) -> AsyncIterator[Connection]:
         """A connection for one question, or several that must be answered from one moment's rows behind a pooler."""
         try:
-            async with self.taken() as db:
+            async with self.acquire() as db:
                 if not self.address.pooled:
                     yield db
                     return
@@ -265,7 +265,7 @@ class Connections:
         """A transaction, committed at the end. Raises StoreError; a caller that cannot know whether it was committed must
         be able to do the same again."""
         try:
-            async with self.taken() as db, transaction(db):
+            async with self.acquire() as db, transaction(db):
                 yield db
         except (*LOST, pg.PostgresError) as problem:
             raise explain(problem, self.address) from problem
@@ -273,7 +273,7 @@ class Connections:
     def of_tenant(self, tenant: str | None) -> Connections:
         """The same, to answer what a tenant asks, or whoever acts for all (None): nothing is written on them, and where there
         is a role for that, only the tenant's rows are seen."""
-        return OfTenant(self, self.address.read_role if tenant is not None else None, tenant or "")
+        return TenantConnections(self, self.address.read_role if tenant is not None else None, tenant or "")
 
     async def fetch(self, statement: str, *bound: Any) -> list[Any]:
         """The rows of one question."""
@@ -292,13 +292,13 @@ class Connections:
             async with self.writing() as db:
                 return await db.fetch(statement, *bound)  # type: ignore[no-any-return]
         try:
-            async with self.taken() as db:
+            async with self.acquire() as db:
                 return await durable(db, db.fetch(statement, *bound))
         except (*LOST, pg.PostgresError) as problem:
             raise explain(problem, self.address) from problem
 
 
-class OfTenant(Connections):
+class TenantConnections(Connections):
     """The connections of a process, for reads that a tenant asks for: of these it has its share, and each has its time. Where a
     role reads the rows of a tenant, each is a transaction in that role. Both end with it, so nothing is left on a connection
     that goes back, or that a pooler lends to somebody else."""
@@ -335,7 +335,7 @@ class OfTenant(Connections):
         # A connection that is left within a transaction is thrown away, and its statement goes on: there the database ends it.
         late = asyncio.timeout(READ_S if self._begin is None else READ_S + _ENDED_S)
         try:
-            async with self.reads.turn((self._tenant,), READ_S), late, self._whole.taken() as db:
+            async with self.reads.turn((self._tenant,), READ_S), late, self._whole.acquire() as db:
                 if self._begin is None:
                     yield db
                 else:
@@ -349,10 +349,10 @@ class OfTenant(Connections):
                 raise too_long(READ_S) from None
             raise explain(problem, self.address) from problem
 
-    def taken(self) -> Any:
+    def acquire(self) -> Any:
         raise StoreError("What is read for one tenant writes nothing. Nothing was written.")
 
-    writing = taken
+    writing = acquire
 
     async def close(self) -> None:
         """They are closed as a whole."""

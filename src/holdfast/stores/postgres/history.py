@@ -20,7 +20,7 @@ _MOST_RUNS: Final = 32
 """In one statement: with events of 64 KiB each they all fit into the memory."""
 
 
-class Asked(NamedTuple):
+class HistoryRequest(NamedTuple):
     """The events of a run after a seq, or, without one, its snapshot of a fold and the events after that."""
 
     run: RunId
@@ -28,7 +28,7 @@ class Asked(NamedTuple):
     fold_version: int = 0
 
 
-class Read(NamedTuple):
+class HistoryRows(NamedTuple):
     """The rows of a history in the tables: (seq, state) and (seq, at_ms, payload, trace_id), in order."""
 
     snapshot: tuple[int, bytes] | None
@@ -40,10 +40,10 @@ class Histories(StorePort):
 
     def __init__(self, context: StoreContext) -> None:
         super().__init__(context)
-        self._asked: dict[Asked, asyncio.Future[Read]] = {}
+        self._asked: dict[HistoryRequest, asyncio.Future[HistoryRows]] = {}
         self._reading: asyncio.Task[None] | None = None
 
-    async def read(self, request: Asked) -> Read:
+    async def read(self, request: HistoryRequest) -> HistoryRows:
         """At most MOST_EVENTS events, as they are from now on. Raises StoreError."""
         told = self._asked.get(request)
         if told is None:
@@ -70,7 +70,7 @@ class Histories(StorePort):
         finally:
             self._reading = None
 
-    async def _read(self, batch: Sequence[Asked]) -> list[Read]:
+    async def _read(self, batch: Sequence[HistoryRequest]) -> list[HistoryRows]:
         rows = await self._db.fetch(self._sql["histories"], *zip(*batch, strict=True), MOST_EVENTS)
         snapshots: dict[int, tuple[int, bytes]] = {}
         events: list[list[tuple[Any, ...]]] = [[] for _ in batch]
@@ -79,10 +79,10 @@ class Histories(StorePort):
                 snapshots[place - 1] = (seq, event[1])
             else:
                 events[place - 1].append((seq, *event))
-        return [Read(snapshots.get(place), sorted(each)) for place, each in enumerate(events)]
+        return [HistoryRows(snapshots.get(place), sorted(each)) for place, each in enumerate(events)]
 
 
-def _is_heard(result: asyncio.Future[Read]) -> None:
+def _is_heard(result: asyncio.Future[HistoryRows]) -> None:
     """Mark the error of a read as seen. The caller may have been cancelled, and then nothing else reads it."""
     if not result.cancelled():
         result.exception()

@@ -22,10 +22,10 @@ from holdfast.stores.postgres.append import Entry, entry, fates_of, write, write
 from holdfast.stores.postgres.connection import AGAIN, LOST, POISON, Connection, begin, durable, explain, transaction
 from holdfast.stores.postgres.context import StoreContext, StorePort
 from holdfast.stores.postgres.effect_key import Keys
-from holdfast.stores.postgres.history import MOST_EVENTS, Asked, Histories, Read
+from holdfast.stores.postgres.history import MOST_EVENTS, Histories, HistoryRequest, HistoryRows
 from holdfast.stores.postgres.partition import make
 from holdfast.stores.postgres.scope import ScopeBalances
-from holdfast.stores.postgres.shared_value import Written
+from holdfast.stores.postgres.shared_value import ValueWrites
 from holdfast.stores.row import fate_of, is_run, recorded, unstorable
 from holdfast.stores.shelf import Shelf
 
@@ -175,7 +175,7 @@ class Log(StorePort):
         """A connection to write through. Raises StoreError while there is none, and so nothing has left."""
         connecting = True
         try:
-            async with self._db.taken() as db:
+            async with self._db.acquire() as db:
                 connecting = False
                 yield db
         except LOST as problem:
@@ -216,7 +216,7 @@ class Log(StorePort):
         seqs = dict(await db.fetch(self._sql["lock_runs"], [new.run for new in entries]))
         here = [new for new in entries if seqs.get(new.run, 0) == new.expected]  # what others have moved since moves nothing
         keys = await Keys.locked(db, self._sql, entries)
-        shared = await Written.locked(
+        shared = await ValueWrites.locked(
             db,
             self._sql,
             [change for new in entries for change in new.changes.shared_values],
@@ -249,7 +249,7 @@ class Log(StorePort):
     async def load(self, run: RunId, fold_version: int) -> History:
         snapshot, events = None, []
         if is_run(run):
-            read = await self._histories.read(Asked(run, None, fold_version))
+            read = await self._histories.read(HistoryRequest(run, None, fold_version))
             if read.snapshot is not None:
                 seq, state = read.snapshot
                 snapshot = SnapshotRecord(Seq(seq), fold_version, self._sealing.open(state))
@@ -261,10 +261,10 @@ class Log(StorePort):
     async def events(self, run: RunId, after: int = 0, limit: int | None = None) -> Sequence[Recorded]:
         if not is_run(run):
             return ()
-        read = await self._histories.read(Asked(run, after)) if limit is None else None
+        read = await self._histories.read(HistoryRequest(run, after)) if limit is None else None
         return tuple(await self._events(run, after, limit, read))
 
-    async def _events(self, run: RunId, after: int, limit: int | None, read: Read | None) -> list[Recorded]:
+    async def _events(self, run: RunId, after: int, limit: int | None, read: HistoryRows | None) -> list[Recorded]:
         """Return the events after `after`. Some of them may have been `read` already."""
         found: list[Recorded] = []
         while limit is None or len(found) < limit:
@@ -299,7 +299,7 @@ class Log(StorePort):
         """Lock the run's row as the transaction's first write, and let the run's next append be the rest of it."""
         async with self._alone:
             try:
-                async with self._db.taken() as db:
+                async with self._db.acquire() as db:
                     await begin(db)
                     await db.execute(self._sql["lock_runs"], [run])
                     self._held[run] = held = Held(db)

@@ -41,7 +41,7 @@ class PostgresRetention(Retention):
     async def _let_go(self, month: Month) -> bool:
         """Drop the month's tables."""
         try:
-            async with self._db.taken() as db, transaction(db):
+            async with self._db.acquire() as db, transaction(db):
                 await _wait_at_most(db, _PART_LOCK_MS)
                 await db.execute("select pg_advisory_xact_lock($1)", LOCK)
                 return await self._drop(db, month)

@@ -93,7 +93,7 @@ async def altered(connections: Connections, alter: Callable[[Connection], Awaita
     problem: Exception | None = None
     for _ in range(_MAX_TRIES):
         try:
-            async with connections.taken() as db, db.transaction():
+            async with connections.acquire() as db, db.transaction():
                 await db.execute("select set_config('lock_timeout', $1, true)", str(_LOCK_MS))
                 await db.execute("select pg_advisory_xact_lock($1)", LOCK)
                 return await alter(db)

@@ -121,7 +121,7 @@ class Sessions(StorePort):
     async def open(self, session: SessionId, label: str, hashes: Sequence[str], described: bytes | None = None) -> None:
         asked_boot_ms = boot_ms()
         try:
-            async with self._db.taken() as db, transaction(db):
+            async with self._db.acquire() as db, transaction(db):
                 await db.execute(self._sql["forget_sessions"], _REMEMBERED_MS)
                 await db.execute(self._sql["open_session"], session, label, LATEST, list(hashes), self._lease_ms, described)
         except pg.UniqueViolationError as problem:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Name = tuple[str, str, str]
 
 
-class Written:
+class ValueWrites:
     """The values that one transaction writes, locked in their order until its end: one that is not there is no row to lock."""
 
     def __init__(self, db: Connection, sql: dict[str, str], versions: dict[Name, int], fences: dict[Name, int]) -> None:
@@ -39,7 +39,7 @@ class Written:
     @classmethod
     async def locked(
         cls, db: Connection, sql: dict[str, str], changes: Sequence[SharedChange], uses: Sequence[SharedUse] = ()
-    ) -> Written:
+    ) -> ValueWrites:
         written = sorted({_name(change) for change in changes})
         beside = {(each.tenant, each.space, key) for each in changes for key in each.dropped}
         used = {(each.tenant, each.space, key) for each in uses for key in each.keys}
@@ -163,7 +163,7 @@ class SharedValues(ValuesRead):
 
     async def put(self, change: SharedChange) -> bool:
         async with self._db.writing() as db:
-            values = await Written.locked(db, self._sql, [change])
+            values = await ValueWrites.locked(db, self._sql, [change])
             if values.is_next([change]) is not None:
                 return False
             await values.write([self._sealing.seal_shared(change)])

@@ -29,7 +29,7 @@ class Streams(StorePort):
         columns = _columns([(*name, mark, size, seal(tenant, content)) for name, mark, size, content, tenant in pieces], 5)
         for _ in range(_MAX_TRIES):
             try:
-                async with self._db.taken() as db:
+                async with self._db.acquire() as db:
                     await durable(db, db.execute(self._sql["append_chunks"], *columns, self._clock.now_ms()))
                 return
             except pg.UniqueViolationError:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 
-class Offer(msgspec.Struct, frozen=True):
+class WorkerCapabilities(msgspec.Struct, frozen=True):
     """A worker's name, labels and resources, in the units of a Demand."""
 
     name: str

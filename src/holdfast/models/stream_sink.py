@@ -18,26 +18,26 @@ from holdfast.ports import Model, ModelReply, ModelRequest, TextDelta, ThinkingD
 _MOST_PARTS: Final = 100
 
 
-class Hearing:
+class StreamSink:
     """One reply, each piece of which is passed on."""
 
-    def __init__(self, tell: Callable[[str, str], None]) -> None:
-        """`tell` takes the name of a part, and more of it."""
-        self._tell = tell
-        self._said: dict[str, list[str]] = {}
+    def __init__(self, emit: Callable[[str, str], None]) -> None:
+        """`emit` receives the name of a part, and more of it."""
+        self._emit = emit
+        self._parts: dict[str, list[str]] = {}
         self._usage: Usage | None = None
 
     @property
-    def said(self) -> Any:
+    def partial(self) -> Any:
         """The reply so far: its text, or an object with the text and the other parts if any came. None if nothing
         came."""
-        text = "".join(self._said.get(TEXT, ()))
+        text = "".join(self._parts.get(TEXT, ()))
         return {"text": text, "besides": self.besides} if self.besides else text or None
 
     @property
     def besides(self) -> dict[str, str]:
         """The other parts, as far as they have come."""
-        return {part: "".join(pieces) for part, pieces in self._said.items() if part != TEXT}
+        return {part: "".join(pieces) for part, pieces in self._parts.items() if part != TEXT}
 
     def cost_nanousd(self, price: Price) -> int | None:
         """Return the cost of the call; None if the provider has not counted all of it."""
@@ -47,28 +47,28 @@ class Hearing:
             return None
 
     async def reply(self, model: Model, request: ModelRequest) -> ModelReply:
-        """Send `request`, and hear it to its end. Raises what Model.stream raises."""
+        """Send `request`, and read its reply to the end. Raises what Model.stream raises."""
         reply: ModelReply | None = None
         async with aclosing(model.stream(request)) as pieces:
             async for piece in pieces:
                 match piece:
                     case TextDelta(text):
-                        self._hear(TEXT, text)
+                        self._add(TEXT, text)
                     case ThinkingDelta(text):
-                        self._hear(THINKING, text)
+                        self._add(THINKING, text)
                     case ToolDelta(id_, name, arguments):
-                        self._hear(arguments_of(name, id_), arguments)
+                        self._add(arguments_of(name, id_), arguments)
                     case UsageDelta(usage, is_final=True):
                         self._usage = usage
                     case ModelReply():
                         reply = piece
-                    case _:  # of tokens so far nobody is told
+                    case _:  # of tokens so far none is reported
                         pass
         if reply is None:
             raise ModelUncertain(f"The stream of {request.model} ended without a reply; what it cost counts as spent.")
         return reply
 
-    def _hear(self, part: str, text: str) -> None:
-        if text and (part in self._said or part in (TEXT, THINKING) or len(self._said) < _MOST_PARTS):
-            self._said.setdefault(part, []).append(text)
-            self._tell(part, text)
+    def _add(self, part: str, text: str) -> None:
+        if text and (part in self._parts or part in (TEXT, THINKING) or len(self._parts) < _MOST_PARTS):
+            self._parts.setdefault(part, []).append(text)
+            self._emit(part, text)

@@ -34,7 +34,7 @@ class UnusableReply(Exception):
     """A reply came, and is not one that can be gone on with."""
 
 
-class Exchange:
+class ProviderCall:
     """One request to `url` with `key`, as far as it got."""
 
     def __init__(self, provider: str, url: str, key: str) -> None:
@@ -46,7 +46,7 @@ class Exchange:
         self.left = False
         """A connection was there, and the request's first byte may be on its way."""
         self.status: int | None = None
-        self.said = ""
+        self.error_text = ""
         """The provider's own words about an error."""
         self.excess = ""
         """What there was too much of in a reply that nobody read."""
@@ -61,7 +61,7 @@ class Exchange:
             self.left = True
 
     def failure(self, model: str, error: Exception) -> ModelError:
-        """Return the ModelError for `error`, raised by this exchange during a call of `model`."""
+        """Return the ModelError for `error`, raised by this call during a call of `model`."""
         cause = self._quoted(text_of(error))
         if self.status is None:
             return self._unanswered(model, cause)
@@ -78,15 +78,15 @@ class Exchange:
                 f" counts as spent. {cause}",
                 status_code=self.status,
             )
-        said = f" It says: {self._quoted(self.said)}" if self.said and self.status != 401 else ""
+        quoted = f" It says: {self._quoted(self.error_text)}" if self.error_text and self.status != 401 else ""
         if self.status in _LOST_REPLIES or (self.status >= 500 and self.status not in _REFUSALS):
             return ModelUncertain(
                 f"The reply of {self.provider} to a call of {model} was lost on the way (HTTP {self.status}); what it"
-                f" cost is unknown and counts as spent.{said}",
+                f" cost is unknown and counts as spent.{quoted}",
                 error_class=_LOST_REPLIES.get(self.status, policies.MODEL_TRANSIENT),
                 status_code=self.status,
             )
-        return self._refusal_of(model, self.status, said)
+        return self._refusal_of(model, self.status, quoted)
 
     def _unanswered(self, model: str, cause: str) -> ModelError:
         if self.left:

@@ -42,7 +42,7 @@ def outcome_of(ending: Ending) -> Outcome:
     )
 
 
-class _Shown:
+class _VisibleScript:
     """Arguments that only tell a person, and a journal, which step it is: the script has its own."""
 
     @property
@@ -62,7 +62,9 @@ def tool_of(name: str, perform: Callable[[], Awaitable[Ending]], limits: Limits)
         return found
 
     limit_s = limits.timeout_s + limits.linger_s + limits.grace_s + _SLACK_S
-    return Tool(run, name=name, description="A step of a workflow", policy="once", timeout_s=limit_s, arguments=_Shown())
+    return Tool(
+        run, name=name, description="A step of a workflow", policy="once", timeout_s=limit_s, arguments=_VisibleScript()
+    )
 
 
 def recorded(response: Any) -> Outcome:
