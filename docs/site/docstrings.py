@@ -18,7 +18,7 @@ import msgspec
 from reference import texts_below
 
 _SECTION: Final = re.compile(r"^(Args|Shared args|Raises):$\n?", re.MULTILINE)
-_ENTRY: Final = re.compile(r"^ {4}(\*{0,2}[A-Za-z_][\w.]*): ", re.MULTILINE)
+_ENTRY: Final = re.compile(r"^ {4}(\*{0,2}[A-Za-z_][\w., ]*): ", re.MULTILINE)
 
 
 class Docstring(NamedTuple):

@@ -24,7 +24,7 @@ import holdfast
 from holdfast import client, errors, testing
 from holdfast.authoring import options
 from holdfast.authoring.node import NodeDefinition
-from holdfast.ports import RunFilter
+from holdfast.core.views.selection import RunFilter, Selection
 from holdfast.service.declarations import command, query
 
 _FIRST: Final = ("Context", "Engine", "Run")
@@ -48,8 +48,8 @@ _OPTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
     "Engine.resolve_effect": (command.Resolve,),
     "Engine.backfill_schedule": (command.Backfill,),
     "Engine.fork_plan": (command.Fork,),
-    "Engine.bulk": (RunFilter,),
-    "Engine.runs": (RunFilter,),
+    "Engine.bulk": (RunFilter, Selection),
+    "Engine.runs": (RunFilter, Selection),
 }
 """The declarations that give the parameters of an operation their meaning, where its docstring does not."""
 _OF_NODES: Final = ("branch", "check", "child", "human_gate", "llm_node", "remote_task", "task", "tool_node")
@@ -125,16 +125,15 @@ def _test_kit() -> Iterator[str]:
 
 def _class(name: str, kind: type[Any]) -> Iterator[str]:
     """Yield a class's docstring, its parameters, fields and properties, and its methods."""
-    is_made_by_users = inspect.isfunction(vars(kind).get("__init__")) and not getattr(kind, "_is_protocol", False)
-    about = parsed(kind.__doc__)
-    if is_made_by_users and name not in _MADE:
+    is_made_by_users, about = _is_made_by_users(name, kind), parsed(kind.__doc__)
+    if is_made_by_users:
         parameters, _ = _signature(kind)
         yield from _block("def __init__", (["self", *parameters], " -> None"), above=f"class {name}:\n    ")
     yield from (about.prose, "")
     above = next((each.__name__ for each in kind.__mro__[1:] if each.__name__ in holdfast.__all__), None)
     if above is not None:
         yield from (f"It has all that a {_link(above)} has.", "")
-    if is_made_by_users and name not in _MADE:
+    if is_made_by_users:
         yield from _explained(name, kind, {})
     fields = [*_fields(kind), *_properties(kind)]
     yield from ("Attributes:", "", *fields, "") if fields else ()
@@ -157,6 +156,25 @@ def documented() -> Iterator[tuple[str, Any]]:
                 found = inspect.getattr_static(owner, member)
                 if inspect.isroutine(found) or isinstance(found, classmethod | staticmethod | property):
                     yield f"{name}.{member}", found if isinstance(found, property) else getattr(thing, member)
+
+
+def explained() -> Iterator[tuple[str, str | None]]:
+    """Yield each parameter and field with its meaning: "" where it has none, None where it is a shared parameter."""
+    for name, thing in documented():
+        kind, _, _ = name.rpartition(".")
+        shared = parsed(getattr(holdfast, kind, None).__doc__).shared if kind else {}
+        shared = parsed(client.Client.__doc__).shared if kind == "Client" else shared
+        if inspect.isroutine(thing) or _is_made_by_users(name, thing):
+            yield from ((f"{name}({each})", text) for each, text in parameters_of(name, thing, shared).items())
+        if inspect.isclass(thing) and not _is(thing, errors.HoldfastError):
+            lines = [*_fields(thing), *_properties(thing)]
+            yield from ((f"{name}: {line}", line.rpartition("`")[2]) for line in lines)
+
+
+def _is_made_by_users(name: str, kind: Any) -> bool:
+    """True if users call the class."""
+    is_class = inspect.isclass(kind) and inspect.isfunction(vars(kind).get("__init__"))
+    return is_class and not getattr(kind, "_is_protocol", False) and name not in _MADE and not _is(kind, errors.HoldfastError)
 
 
 def _members(kind: type[Any]) -> dict[str, type[Any]]:

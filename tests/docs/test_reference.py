@@ -70,8 +70,27 @@ def test_the_python_reference_has_each_operation_with_its_options() -> None:
     assert "| `MakeKey` | `name`, " in PYTHON
 
 
+def test_every_parameter_and_field_of_python_has_a_meaning() -> None:
+    assert [name for name, meaning in python_names.explained() if meaning == ""] == []
+
+
+def test_no_sentence_of_a_public_docstring_has_more_than_25_words() -> None:
+    long = []
+    for name, thing in python_names.documented():
+        about = docstrings.parsed(inspect.getdoc(thing))
+        prose = re.sub(r"(?m)^ {4}.*$", "", about.prose)
+        for text in [*re.split(r"\n\s*\n|\n- ", prose), *about.args.values(), *about.shared.values(), *about.errors.values()]:
+            sentences = re.split(r"(?<=[.!?:;])\s+(?=[A-Z`(\[])", " ".join(text.split()))
+            long += [f"{name}: {each}" for each in sentences if len(each.split()) > 25]
+    assert long == []
+
+
 def test_a_docstring_describes_only_what_there_is() -> None:
-    known = {name for name, value in vars(errors).items() if isinstance(value, type)} | {"ValueError", "OSError"}
+    known = {name for name, value in vars(errors).items() if isinstance(value, type)} | {
+        "ValueError",
+        "OSError",
+        "TimeoutError",
+    }
     for name, thing in python_names.documented():
         about = docstrings.parsed(inspect.getdoc(thing))
         if about.args:

@@ -212,8 +212,8 @@ def tool(
         timeout_s: Time limit of a call, in seconds.
         secrets: Names that `ctx.secret` may ask for; by default any.
         price_usd: Price of each call in dollars, reserved before the call under the same limits as model calls.
-        irreversible: True for an effect that nothing can undo: each call needs a person's approval (rule: "If compensation is
-            impossible, require approval before action", "Agent Workflow Orchestration", section 20).
+        irreversible: True for an effect that nothing can undo: each call needs a person's approval. Source: "Agent Workflow
+            Orchestration", section 20, "If compensation is impossible, require approval before action".
 
     Raises:
         UsageError: The policy lacks what it needs, the price is no price, or an irreversible tool has a compensation, only

@@ -33,9 +33,26 @@ if TYPE_CHECKING:
 class AsyncClient:
     """A client of a Holdfast server, over HTTP.
 
-    Answers are the rows that `--json` prints, and a type checker knows those of each command and query. A refusal is raised as
-    the server's error of holdfast.errors: Unauthorized for an unknown token, Unreachable if the server does not answer.
-    Queries, and a start or message with a `key`, are repeated a few times before that.
+    Answers are the rows that `--json` prints; a type checker knows those of each command and query. Queries, and a start or
+    message with a `key`, are repeated a few times after a failure.
+
+    A refusal is raised as the server's error of holdfast.errors. Unauthorized means an unknown token, Unreachable a server that
+    does not answer.
+
+    Args:
+        address: Address of the server, `https://HOST:PORT`.
+        token: Token or API key.
+        by: Name of the person who acts; the server does not verify it.
+        roles: Roles in which `by` acts; the server does not verify them.
+        traceparent: Trace of the requests (W3C Trace Context).
+        ca: File with the authority that signed the server's certificate, if it is not a public one.
+        insecure: True to allow http:// to another machine.
+
+    Shared args:
+        wait_s: Seconds, at most 30, to wait until the run has ended or waits for a person.
+
+    Raises:
+        UsageError: The address is http:// to another machine, without `insecure`.
     """
 
     def __init__(
@@ -49,9 +66,7 @@ class AsyncClient:
         ca: Path | None = None,
         insecure: bool = False,
     ) -> None:
-        """`address` is `https://HOST:PORT`, `ca` a file with the authority that signed its certificate, if that is not a public
-        one. `by` and `roles` are claims about who acts, which are not verified; `traceparent` (W3C) is the trace. Raises
-        UsageError for http:// to another machine, unless `insecure`."""
+        """Raises UsageError for http:// to another machine, unless `insecure`."""
         self._server = Server(address, token, ca, insecure)
         self._acting = acting(by, roles, traceparent)
         self._http = httpx2.AsyncClient(**self._server.options())
@@ -72,7 +87,13 @@ class AsyncClient:
         await self._http.aclose()
 
     def acting(self, by: str | None, roles: Sequence[str] = (), traceparent: str | None = None) -> Self:
-        """Return a client that acts as another person, on the same connections."""
+        """Return a client that acts as another person, on the same connections.
+
+        Args:
+            by: Name of the person; the server does not verify it.
+            roles: Roles in which `by` acts.
+            traceparent: Trace of the requests (W3C Trace Context).
+        """
         other = copy.copy(self)
         other._acting = acting(by, roles, traceparent)
         return other
@@ -80,35 +101,62 @@ class AsyncClient:
     # --- Every command and query ----------------------------------------------------------------------------------
 
     async def execute(self, command: Command[Result], *, wait_s: int = 0) -> Result:
-        """Carry out a command, durably, and return its answer: None, a row, or the run as it stands afterwards. With `wait_s`
-        (at most 30) that is when the run has ended or waits for a person, or when this time is over."""
+        """Execute a command, durably, and return its answer: None, a row, or the run as it is afterwards.
+
+        Args:
+            command: The command.
+        """
         return await self._perform(exchange.execute(command, wait_s))
 
     async def execute_many(self, bulk: Command[Rows[Row]]) -> Rows[Row]:
-        """Do the same to a page of runs or dead letters, and return a row about each."""
+        """Execute a bulk command on one page of runs or dead letters, and return a row for each.
+
+        Args:
+            bulk: The bulk command.
+        """
         return await self._perform(exchange.execute(bulk))
 
     async def query(self, query: Query[Row], *, wait_s: int = 0) -> Rows[Row]:
-        """Return a page of a list; a single row is a page of one. `wait_s` is for `query.Run`, as in `execute`."""
+        """Return one page of a list; a single row is a page of one.
+
+        Args:
+            query: The query. `wait_s` is for `query.Run`.
+        """
         return await self._perform(exchange.query(query, wait_s))
 
     async def tell(self, command: Command[Result], *, wait_s: int = 0) -> Result:
-        """Do the same as `execute`. Deprecated."""
+        """Do the same as `execute`. Deprecated.
+
+        Args:
+            command: The command.
+        """
         _warn_deprecated("tell", "execute")
         return await self.execute(command, wait_s=wait_s)
 
     async def tell_many(self, bulk: Command[Rows[Row]]) -> Rows[Row]:
-        """Do the same as `execute_many`. Deprecated."""
+        """Do the same as `execute_many`. Deprecated.
+
+        Args:
+            bulk: The bulk command.
+        """
         _warn_deprecated("tell_many", "execute_many")
         return await self.execute_many(bulk)
 
     async def ask(self, query: Query[Row], *, wait_s: int = 0) -> Rows[Row]:
-        """Do the same as `query`. Deprecated."""
+        """Do the same as `query`. Deprecated.
+
+        Args:
+            query: The query.
+        """
         _warn_deprecated("ask", "query")
         return await self.query(query, wait_s=wait_s)
 
     async def rows(self, query: Query[Row]) -> AsyncGenerator[Row]:
-        """Yield all rows of a list, page after page."""
+        """Yield all rows of a list, page after page.
+
+        Args:
+            query: The query.
+        """
         while True:
             page = await self.query(query)
             for row in page.rows:
@@ -128,20 +176,38 @@ class AsyncClient:
         wait_s: int = 0,
         **fields: Any,
     ) -> RunStatusRow:
-        """Start a run and return how it stands; see `execute` for `wait_s`. With the same `key` again it is the same run.
-        `fields` are the other fields of `command.Start`."""
+        """Start a run and return it as it is then.
+
+        Args:
+            fields: Other fields of `command.Start`.
+        """
         return await self.execute(cmd.Start(workflow=workflow, input=input, key=key, **fields), wait_s=wait_s)
 
     async def run(self, run: str, *, wait_s: int = 0) -> RunWhole:
-        """Return a run with its steps, effects and budget; see `execute` for `wait_s`. Raises NotFound."""
+        """Return a run with its steps, effects and budget.
+
+        Raises:
+            NotFound: The run does not exist.
+        """
         return (await self.query(query.Run(run), wait_s=wait_s)).rows[0]
 
     async def gate(self, gate: str) -> GateWhole:
-        """Return a gate with what it shows, and with its `shown_hash` for `decide`. Raises NotFound."""
+        """Return a gate with what it shows, and its `shown_hash` for `decide`.
+
+        Raises:
+            NotFound: The gate does not exist.
+        """
         return (await self.query(query.Gate(gate))).rows[0]
 
     async def result(self, run: str) -> Any:
-        """Wait for the end of a run and return its output. Raises RunFailed, with the run as it stands in `run`."""
+        """Wait for a run's end and return its output.
+
+        Args:
+            run: Id of the run.
+
+        Raises:
+            RunFailed: The run failed or was cancelled; its row is in `run`.
+        """
         listener = Listener(query.Events(run=run), AFTER_ALL)
         async for _ in self._listen(listener):
             pass
@@ -157,25 +223,45 @@ class AsyncClient:
         shown_hash: str | None = None,
         wait_s: int = 0,
     ) -> RunStatusRow:
-        """Decide a gate and return how the run stands; see `execute` for `wait_s`. `shown_hash` binds the decision to what was
-        seen: pass that of `gate`. Without it, InvalidDecision is raised unless the gate makes it optional."""
+        """Decide a gate and return its run.
+
+        Raises:
+            InvalidDecision: The decision does not fit, or lacks the `shown_hash` that the gate requires.
+        """
         return await self.execute(cmd.Decide(gate, decision, data, reason, shown_hash), wait_s=wait_s)
 
     async def me(self) -> CallerRow:
-        """Return whose token this is, for which tenant it acts, and what it allows."""
+        """Return the caller of the token: its name, its tenant and its grants."""
         return await self._perform(exchange.me())
 
     # --- As it comes ----------------------------------------------------------------------------------------------
 
     def watch(self, run: str, after: int = 0) -> AsyncGenerator[View]:
-        """Yield the events of a run after the one of number `after`, and those to come, until the run has ended: each once,
-        also if the server restarts. Beside the fields of EventRow an event has those of its type. Raises NotFound,
-        Unreachable."""
+        """Yield the events of a run until it has ended, each once, even if the server restarts. An event has the fields of
+        EventRow and those of its type.
+
+        Args:
+            run: Id of the run.
+            after: Number of the last known event; 0 for the beginning.
+
+        Raises:
+            NotFound: The run does not exist.
+            Unreachable: The server does not answer.
+        """
         return self._listen(Listener(query.Events(run=run), str(after)))
 
     def listen(self, run: str, name: str | None = None, *, after: str | None = None) -> AsyncGenerator[StreamRow]:
-        """Yield what is written to the streams of a run, after the cursor `after`, until the run has ended; with `name` only
-        that stream or model call. Raises NotFound, Unreachable."""
+        """Yield what is written to a run's streams until the run has ended.
+
+        Args:
+            run: Id of the run.
+            name: Only this stream or model call; by default all.
+            after: Cursor of the last known item; by default the beginning.
+
+        Raises:
+            NotFound: The run does not exist.
+            Unreachable: The server does not answer.
+        """
         return self._listen(Listener(query.Streams(run=run, name=name), after))
 
     # --- On the wire ----------------------------------------------------------------------------------------------

@@ -140,7 +140,16 @@ def label() -> str:
 
 
 class Engine(Control):
-    """Starts, drives and decides runs in one process, on one store."""
+    """An engine: it starts, executes and decides runs in one process, on one store.
+
+    Shared args:
+        by: Name of the caller, or a Claim with roles. It is recorded in the run's history.
+        roles: Roles in which `by` acts.
+        tenant: Tenant, by default `default`. In lists: only rows of this tenant, by default of all.
+        run_id: Id of the run.
+        after: Last row of the page before; the list goes on after it.
+        limit: Maximum number of rows.
+    """
 
     def __new__(cls, executor: Any = None, *_: Any, **__: Any) -> Self:
         if not isinstance(executor, Executor):
@@ -178,22 +187,34 @@ class Engine(Control):
         on_dead_letter: Callable[[DeadLettered], None] | None = None,
         environment: Environment | None = None,
     ) -> AsyncIterator[Engine]:
-        """An engine on `store` (`sqlite:///PATH`, a path, or an open store) that takes up the runs of `workflows`.
+        """Open an engine on a store, for an `async with` block. It executes runs of `workflows`.
 
-        At most `slots` steps run at once. A workflow whose `runs_on` names a label that is not among `labels` is left to
-        other processes; so is a step whose demand asks for labels or tags that it has not. What demands CPU, memory or GPUs
-        takes them of `resources` (the machine's cores and memory, unless given). Among connected workers that fit the
-        `strategy` chooses (the settings' `placement` for the lane, unless given). Of the runs that others started it takes
-        those of its `lane`. With `yaml` it takes up every run of a workflow in YAML as well: the store knows all of those. With
-        `execute=False` it only starts, asks and decides; other processes work.
-        `workers` are the workers that are connected to this process and do remote tasks, and run the scripts of workflow
-        files if they have a shell. Without `shell` this process runs none of these itself.
-        The `observers` are told what happens here, one after the other; none of them can break anything. `on_dead_letter` is
-        told only of steps that have failed for good, by the process in which they did.
-        `model` stands in for the providers, `queue` for the one that the settings name, `environment` for the machine.
-        At the end, steps that still run get `grace_s` to finish, the rest is handed over, and calls that have left get
-        `call_grace_s` to bring their outcomes home. Raises InvalidWorkflow, and
-        StoreError when the store cannot be used.
+        At the end of the block, running steps get `grace_s` to finish and are then handed over to other processes.
+
+        Args:
+            store: `sqlite:///PATH`, a path, a PostgreSQL URL, or an open store.
+            workflows: Workflows whose runs it executes.
+            slots: Maximum number of steps in progress.
+            execute: False to only start, query and decide; other processes execute.
+            model: Model in the place of the providers, for tests.
+            settings: Settings; by default those of `holdfast.toml` and the environment.
+            queue: Queue in the place of the one that the settings name.
+            grace_s: Seconds that running steps get at the end of the block.
+            call_grace_s: Seconds that calls in flight then get to record their outcomes.
+            labels: Labels of this process. It takes workflows whose `runs_on`, and steps whose demand, name no other label.
+            resources: CPU, memory and GPUs that steps may reserve; by default the machine's cores and memory.
+            strategy: Rule that chooses among connected workers; by default the setting `placement`.
+            lane: Lane from which it takes runs that others started.
+            yaml: True to execute runs of all workflows in YAML that the store knows.
+            workers: Gateway to connected workers, which do remote tasks and run the scripts of workflow files.
+            shell: False to run no scripts in this process itself.
+            observers: Observers, called one after the other about what happens in this process. Their errors are logged.
+            on_dead_letter: Function that is called after a step has failed for good in this process.
+            environment: Clock, ids and shell in the place of the machine's, for tests.
+
+        Raises:
+            InvalidWorkflow: A workflow cannot be run.
+            StoreError: The store cannot be used.
         """
         workflows = workflows_of(workflows)
         _check(slots, resources, workflows)
@@ -289,20 +310,20 @@ class Engine(Control):
 
     @property
     def broken(self) -> BaseException | None:
-        """Why this process can no longer work, if so."""
+        """Error after which this process can no longer work; None while it can."""
         return self.runtime.membership.broken
 
     @property
     def working(self) -> int:
-        """The number of steps in progress."""
+        """Number of steps in progress."""
         return self.executor.working
 
     def lent(self, workflow: Workflow) -> AbstractAsyncContextManager[None]:
         return super().lent(workflow) if self._adoption is None else self._adoption.lent(workflow)
 
     async def idle(self) -> list[Left]:
-        """Wait until nothing of its workflows runs or will fall due soon, here or in another process: all runs have ended
-        or wait. Returns those of which something could be done now, but by no process that lives."""
+        """Wait until its runs have ended or wait, here and in other processes. Return the runs with work that no living process
+        can do."""
         return await self._idleness.reached()
 
 

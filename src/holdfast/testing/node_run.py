@@ -51,34 +51,44 @@ _DECIDING: Final = ("branch", "check")
 
 
 class Decided(NamedTuple):
-    """A person's decision: at a gate before the node, or on a question of the node itself."""
+    """A person's decision, for a test."""
 
     decision: str
+    """Decision that the gate allows."""
     data: Any = None
+    """Data of the decision."""
 
 
 class ToolCall(NamedTuple):
-    """A call of a tool: one that a model is to ask for, or one that the node has made, with what came of it."""
+    """A tool call: one that a model is to ask for, or one that the node has made."""
 
     name: str
+    """Name of the tool."""
     arguments: dict[str, Any]
+    """Arguments of the call."""
     response: Any = None
+    """Response of the tool."""
     error: ErrorRecord | None = None
+    """Error with which the call failed."""
 
 
 class NodeOutcome(NamedTuple):
-    """The outcome of the node. `status` is `completed`, `failed`, `skipped`, or `waiting` for a person or a signal."""
+    """The outcome of a node."""
 
     status: str
+    """`completed`, `failed`, `skipped`, or `waiting` for a person or a signal."""
     output: Any
+    """Output of the node."""
     decisions: tuple[str, ...]
-    """Which edges a branch, a check or a gate has chosen."""
+    """Edges that a branch, a check or a gate has chosen."""
     error: ErrorRecord | None
+    """Error with which the node failed."""
     shown: Any
-    """What the last gate or question showed; None where nobody was asked."""
+    """What the last gate or question showed; None without one."""
     requests: tuple[ModelRequest, ...]
-    """What models were asked: `system`, `turns`, `tools` …"""
+    """Requests that models received: `system`, `turns`, `tools` and more."""
     tool_calls: tuple[ToolCall, ...]
+    """Tool calls of the node, in order."""
 
 
 Reply = str | dict[str, Any] | BaseModel | ToolCall | Sequence[ToolCall]
@@ -98,13 +108,23 @@ async def run_node(
     settings: Settings | None = None,
     timeout_s: float = 30.0,
 ) -> NodeOutcome:
-    """Run `node` of `workflow` alone and return what became of it.
+    """Run one node of a workflow alone, and return its outcome. Waits of the node take no time.
 
-    `outputs` are the outputs of nodes before it, by name; of a gate also Decided(decision, data). `replies` are what models
-    say, call by call; `answers` what people answer to the node's own questions, in order; `signals` what programs have sent.
-    `tools` takes the place of tools' functions, by name; others are really called. Waits of the node take no time.
+    Args:
+        workflow: The workflow.
+        node: Name of the node.
+        input: Input of the run.
+        outputs: Outputs of the nodes before it, by name; of a gate also `Decided(decision, data)`.
+        replies: Replies of models, in the order of their calls.
+        answers: Decisions on the node's own questions, in order.
+        signals: Data of signals, by name.
+        tools: Functions in the place of tools, by name; other tools are really called.
+        settings: Settings; by default the built-in defaults.
+        timeout_s: Time limit in seconds.
 
-    Raises UsageError for a name that the workflow does not have, and TimeoutError after `timeout_s` seconds.
+    Raises:
+        UsageError: The workflow has no such node.
+        TimeoutError: The node took longer than `timeout_s`.
     """
     model, clock = _Replies(replies), LeapingTime()
     alone = _alone(workflow, node, outputs or {}, tools or {})

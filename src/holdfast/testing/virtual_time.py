@@ -20,7 +20,11 @@ _AHEAD: Final = struct.Struct("=q")
 
 
 class VirtualTime:
-    """The machine's time of day, and whatever was leapt over: all who have the same `file`, in any process, see the same."""
+    """A clock for tests: the machine's time plus all leaps. Processes with the same `file` share it.
+
+    Args:
+        file: File that holds the leaps; it is created if it does not exist.
+    """
 
     def __init__(self, file: Path | str) -> None:
         """Make the file if it is not there."""
@@ -35,18 +39,33 @@ class VirtualTime:
         return time.time_ns() // 1_000_000 + int(_AHEAD.unpack_from(self._ahead)[0])
 
     def leap(self, seconds: float) -> None:
-        """Let so much time have passed. Raises ValueError for less than none."""
+        """Move the clock forward.
+
+        Args:
+            seconds: Seconds to leap.
+
+        Raises:
+            ValueError: The number is negative.
+        """
         if seconds < 0:
             raise ValueError(f"leap({seconds}): time does not go back")
         _AHEAD.pack_into(self._ahead, 0, int(_AHEAD.unpack_from(self._ahead)[0]) + int(seconds * 1000))
 
     def reach(self, at_ms: int) -> None:
-        """Leap to a moment, unless it is past."""
+        """Move the clock forward to a moment, unless it is past.
+
+        Args:
+            at_ms: Moment in Unix milliseconds.
+        """
         self.leap(max(0, at_ms - self()) / 1000)
 
     @asynccontextmanager
     async def store(self, path: Path | str) -> AsyncIterator[Store]:
-        """The store on SQLite at `path`, which goes by this time. All processes of that store have to."""
+        """Open the SQLite store that uses this clock, for a block. All processes of the store must use it.
+
+        Args:
+            path: Path of the store's file.
+        """
         opened = await SqliteStore.connect(Path(path), machine_ms=self)
         try:
             yield opened

@@ -73,7 +73,13 @@ class Secret:
 
 
 def secret(name: str, *, prefix: str = "") -> Secret:
-    """The secret `name` as the value of a header of an `http_tool`: `secret("API_TOKEN", prefix="Bearer ")`."""
+    """Return a secret as the value of a header of an `http_tool`: `secret("API_TOKEN", prefix="Bearer ")`. It is read when the
+    request is made, and is stored nowhere.
+
+    Args:
+        name: Name of the secret.
+        prefix: Text before the value.
+    """
     return Secret(name, prefix)
 
 
@@ -89,13 +95,16 @@ class HttpLookup:
 def http_lookup(
     url: str, *, found: Callable[[dict[str, Any]], Any] | None = None, headers: Mapping[str, str | Secret] | None = None
 ) -> HttpLookup:
-    """The lookup of an `http_tool` with the policy `verify`: a GET that asks whether a call has happened.
+    """Return the lookup of an `http_tool` with the policy `verify`: a GET that finds out if a call took effect.
 
-    `url` may have `{key}`, the effect's key as it was sent, and the tool's arguments as placeholders. 404 and 410 mean
-    not found; any other answer outside 2xx leaves it open, and the lookup is made again. `found` gets the response,
-    `{"status", "headers", "body"}`, and returns what the tool's call is to have answered, or None for not found;
-    undeclared, every 2xx is the answer. The tool's bounds hold; its headers are sent too where the lookup is on the same
-    scheme, host and port, unless `headers` says otherwise.
+    404 and 410 mean not found. Any other status outside 2xx decides nothing, and the lookup is made again. The tool's bounds
+    hold.
+
+    Args:
+        url: URL of the lookup. It may have `{key}`, the effect's key as it was sent, and the tool's arguments as placeholders.
+        found: Function of the response `{"status", "headers", "body"}` that returns the call's response, or None for not found.
+            By default every 2xx is the response.
+        headers: Headers; by default the tool's, if scheme, host and port are the same.
     """
     return HttpLookup(url, found, headers)
 
@@ -124,34 +133,54 @@ def http_tool(
     ca_file: str | Path | None = None,
     price_usd: float | str | Decimal = 0,
 ) -> Tool:
-    """A tool that makes one HTTP request and returns `{"status": int, "headers": {…}, "body": …}`.
+    """Return a tool that makes one HTTP request. Its response is `{"status": int, "headers": {…}, "body": …}`.
 
-    `body` is the parsed JSON of a JSON answer, the text of a text, None where there is none; anything else is refused.
-    `headers` are the few that say something about the answer (`http_reply.KEPT_HEADERS`), in lower case.
+    `body` is parsed JSON, a text, or None; other content is refused. `headers` has a few that describe the answer
+    (`http_reply.KEPT_HEADERS`), in lower case.
 
-    **The request.** `parameters` is a Pydantic model or a JSON Schema; undeclared, the placeholders of `url` are the
-    arguments. Each argument goes where it is named: into its `{placeholder}` of path or query, percent-encoded; into
-    the query if `query` lists it; else into the body (`encoding`: `json` or `form`), or into the query of a method
-    without one. `{key}` in the URL is the effect's key.
+    Each argument goes where it is named: into its `{placeholder}` of path or query, or into the query if `query` lists it. Any
+    other goes into the body, or into the query of a method without a body. `{key}` in the URL is the effect's key.
 
-    **The effect.** GET and HEAD are `read`, PUT and DELETE `idempotent`, POST and PATCH `once`, or `verify` if there is
-    a lookup. Say `effect="idempotent"` for a POST whose server honours the key. All but `read` send it in `key_header`:
-    64 hexadecimal digits as they are (`hex`: what most services take), as a quoted string (`quoted`:
-    draft-ietf-httpapi-idempotency-key-header-07), or its first 128 bits in the form of a UUID (`uuid`: 36 characters).
+    A reply means:
 
-    **What a reply means.** 2xx and `accept_statuses`: it happened. 408, 425, 429, and 503 with Retry-After: not now,
-    it may be tried again under every policy, not before Retry-After. Other 4xx: it did not happen, and is not tried
-    again; but 409 of an `idempotent` call is unknown, for its server may still be at the first try. Other 5xx, a reply
-    that is lost, late, or too large after the request may have begun to leave: nobody can know, and the policy decides.
-    No connection: nothing was sent.
+    - 2xx and `accept_statuses`: the call took effect.
+    - 408, 425, 429, and 503 with Retry-After: not now. It is retried under every policy, after Retry-After.
+    - Other 4xx: it did not take effect, and is not retried. But 409 to an `idempotent` call is an unknown outcome, because the
+      first attempt may still run.
+    - Other 5xx, and a reply that is lost, late or too large: an unknown outcome, and the policy decides.
+    - No connection: nothing was sent.
 
-    **The bounds.** `timeout_s` is for everything, from the name's resolution to the last byte. `max_response_bytes`
-    counts the answer as it is unpacked. At most 5 redirects are followed, only within one scheme, host and port, and
-    for POST, PUT, PATCH and DELETE only 307 and 308. Addresses that are not public are refused, unless
-    `allow_private` is True or lists their network; what was checked is what is connected to. No proxy and nothing else
-    of the environment is used. `ca_file` (PEM) names further authorities to trust. `price_usd` is what each call costs.
+    At most 5 redirects are followed, only within one scheme, host and port. For POST, PUT, PATCH and DELETE only 307 and 308
+    are. No proxy and nothing else of the environment is used.
 
-    Raises UsageError for what no request can be made of.
+    Args:
+        name: Name of the tool, up to 64 letters, digits, `_` and `-`.
+        method: HTTP method.
+        url: URL, with placeholders for arguments.
+        parameters: Pydantic model or JSON Schema of the arguments; by default the placeholders of `url`.
+        query: Arguments that go into the query.
+        encoding: Encoding of the body: `json` or `form`.
+        headers: Headers, as texts or secrets.
+        effect: Effect policy. By default `read` for GET and HEAD, `idempotent` for PUT and DELETE, `once` for POST and PATCH,
+            `verify` with a lookup. Pass `idempotent` for a POST whose server honours the key.
+        description: Description for the model; by default method and URL.
+        approval: True to have a person approve each call, or a function of the arguments that picks the calls.
+        verify: Lookup of the policy `verify`: an `http_lookup`, or a function as of `tool`.
+        settles_within_s: Seconds after the call before which a lookup that finds nothing does not count.
+        compensation: Tool that undoes the effect, or its name.
+        timeout_s: Time limit in seconds for everything, from resolving the name to the last byte.
+        max_response_bytes: Maximum size of the unpacked response in bytes.
+        accept_statuses: Further statuses that mean success.
+        allow_private: True to allow addresses that are not public, or a list of allowed networks. The checked address is the
+            one connected to.
+        key_header: Header that carries the effect's key, except for `read`.
+        key_format: Format of the key: `hex` (64 digits), `quoted` (draft-ietf-httpapi-idempotency-key-header-07), or `uuid`
+            (its first 128 bits).
+        ca_file: PEM file with further trusted authorities.
+        price_usd: Price of each call in dollars.
+
+    Raises:
+        UsageError: No request can be made of these options.
     """
     try:
         if not _NAME.fullmatch(name):

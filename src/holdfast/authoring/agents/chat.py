@@ -55,14 +55,15 @@ class Chat(BaseModel):
     model_config = ConfigDict(defer_build=True)
 
     conversation: str = ""
-    """Its id; "" where a run was started without one."""
+    """Id of the conversation; "" for a run that was started without one."""
     messages: list[Message] = Field(min_length=1)
+    """Messages, oldest first."""
     reason: str = ""
-    """Why another agent has handed the conversation over, in its words."""
+    """Reason of the agent that handed the conversation over, in its words."""
     tools: list[ClientTool] = []
-    """The tools that the caller's front end offers beside the agent's own. They are not trusted."""
+    """Tools of the caller's front end, which are offered beside the agent's own. They are not trusted."""
     context: list[ClientContext] = []
-    """The context that the front end gives. It is not trusted either."""
+    """Context from the front end. It is not trusted."""
 
     @model_serializer(mode="wrap")
     def _brief(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -75,14 +76,18 @@ class Chat(BaseModel):
 
     @property
     def text(self) -> str:
-        """The message to answer."""
+        """Text of the message to answer."""
         return self.messages[-1].text
 
     @property
     def parts(self) -> list[Image | Audio | Document]:
-        """Its attachments."""
+        """Attachments of the message to answer."""
         return self.messages[-1].parts
 
     def last(self, count: int) -> Chat:
-        """The same with no more than its last messages, `count` of them."""
+        """Return the Chat with its last messages only.
+
+        Args:
+            count: Number of messages to keep.
+        """
         return self.model_copy(update={"messages": self.messages[-max(count, 1) :]})

@@ -64,16 +64,29 @@ class _Part(BaseModel):
 
     type: str
     data: Data | None = Field(default=None, repr=False)
+    """Content, if the part has it itself."""
     url: Annotated[str, Field(max_length=4096)] | None = None
+    """Address of the content, if the part has one instead."""
     media_type: Annotated[str, Field(pattern=r"^[a-z]+/[a-z0-9.+-]{1,100}$")] | None = None
-    """By the bytes, unless said."""
+    """Media type, by default found from the content."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """SHA-256 of kept content, set by Holdfast."""
     size_bytes: Annotated[int, Field(ge=0)] | None = None
+    """Size of kept content in bytes, set by Holdfast."""
     month: Annotated[str, Field(pattern=r"^\d{4}-\d\d$")] | None = None
+    """Month in which the content was kept, set by Holdfast."""
 
     @classmethod
     def read(cls, file: str | Path) -> Self:
-        """Return what a file holds now. Raises OSError, and ValidationError (a ValueError) for what is none or too large."""
+        """Return a part with the present content of a file.
+
+        Args:
+            file: Path of the file.
+
+        Raises:
+            OSError: The file cannot be read.
+            ValueError: The content has another type, or is too large.
+        """
         path = Path(file)
         with path.open("rb") as opened:
             content = opened.read(MOST_BYTES + 1)
@@ -99,18 +112,21 @@ class Image(_Part):
     """A picture: PNG, JPEG, GIF (its first picture) or WebP."""
 
     type: Literal["image"] = "image"
+    """Kind of the part."""
 
 
 class Audio(_Part):
     """A recording: WAV or MP3."""
 
     type: Literal["audio"] = "audio"
+    """Kind of the part."""
 
 
 class Document(_Part):
     """A PDF, or a text in UTF-8."""
 
     type: Literal["document"] = "document"
+    """Kind of the part."""
 
 
 def attached(file: str | Path) -> Image | Audio | Document:

@@ -288,20 +288,17 @@ class StateView:
 
     @property
     def input(self) -> Any:
-        """The run's input as plain data; objects are Fields."""
+        """Input of the run as plain data, with objects as Fields."""
         if self._input_value is _UNREAD:
             self._input_value = fields(self._read(self._input))
         return self._input_value
 
     @property
     def data(self) -> Any:
-        """The workflow's typed state: an instance of its `state` model.
-
-        It starts from the model's defaults and the fields that the input shares with it; each node that has completed
-        updates the fields that its output names, in the order of completion, each by its strategy
-        (`Workflow(state_strategies=…)`). A field without a default that nobody has
-        set yet is missing. Raises UsageError in a workflow without a `state` model.
-        """
+        """Typed state of the workflow: an instance of its `state` model. It starts with the model's defaults and the input's
+        fields of the same names. Each completed node updates the fields that its output names, in the order of completion, each
+        by its strategy (`Workflow(state_strategies=…)`). A required field that is not set yet is missing. Raises UsageError in
+        a workflow without a `state` model."""
         if self._model is None:
             raise UsageError(f"Workflow {self.workflow!r} declares no state model; use Workflow(state=...).")
         found = _shared(self._model, self.input)
@@ -312,7 +309,11 @@ class StateView:
         return typed_state(self._model, found)
 
     def visits(self, node: str) -> int:
-        """Return the number of times `node` has been started."""
+        """Return how often a node has started.
+
+        Args:
+            node: Name of the node.
+        """
         return self._visits.get(NodeName(node), 0)
 
 

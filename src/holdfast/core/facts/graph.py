@@ -86,12 +86,14 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,119}\Z")
 
 
 class Join(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The condition under which a node with several incoming edges starts: `mode` is one of the joins in the list of codes.
-    `count` is of a quorum, `timeout_s` of any."""
+    """The condition under which a node with several incoming edges starts."""
 
     mode: JoinMode = "all"
+    """Mode, one of the joins in the list of codes."""
     count: int = 0
+    """Number of edges for the mode `quorum`."""
     timeout_s: float | None = None
+    """Longest wait in seconds; by default no limit."""
 
 
 class Node(msgspec.Struct, frozen=True, omit_defaults=True):

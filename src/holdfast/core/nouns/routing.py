@@ -34,20 +34,26 @@ class Complexity(IntEnum):
     COMPLEX = 4
     """Code, analysis."""
     EXPERT = 5
-    """Architecture, what nobody has solved."""
+    """Architecture, unsolved problems."""
 
 
 class RoutedModel(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A model that a router may choose, and what it can do. `tokens_per_s` is how fast it writes, until that is known better;
-    `max_context_tokens` what it reads and writes together, where its price list does not say it."""
+    """A model that a router may choose, with its abilities."""
 
     model: str
+    """Name of the model, `provider:name`."""
     min_complexity: Complexity = Complexity.TRIVIAL
+    """Lowest difficulty for which it is chosen."""
     max_complexity: Complexity = Complexity.EXPERT
+    """Highest difficulty for which it is chosen."""
     tools: bool = True
+    """True if it can call tools."""
     vision: bool = True
+    """True if it can see pictures."""
     tokens_per_s: float | None = None
+    """Speed in tokens per second, until it has been measured."""
     max_context_tokens: int | None = None
+    """Context in tokens, input and output together, if the price list does not have it."""
 
 
 class Needs(NamedTuple):

@@ -159,18 +159,23 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Accepted(NamedTuple):
-    """The task will be done. `position`: how many are to begin before it, and it; 0 where it begins at once, with `worker`."""
+    """An accepted task, which will be done."""
 
     task_id: str
+    """Id of the task."""
     worker: str | None
+    """Name of the worker, if the task begins at once."""
     position: int
+    """Position in the queue, from 1; 0 if the task begins at once."""
 
 
 class Rejected(NamedTuple):
-    """The task was not taken, and nothing of it was kept. It is worth another try after `retry_after_s`."""
+    """A rejected task, of which nothing was kept."""
 
     reason: Why
+    """Reason of the rejection."""
     retry_after_s: float
+    """Seconds after which to try again."""
 
 
 class Ended(NamedTuple):

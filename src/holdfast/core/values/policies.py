@@ -110,19 +110,26 @@ class Raised(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ErrorRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An error as data in the run's state: what went wrong, where, when, and whether trying again may help."""
+    """An error as data in the run's state."""
 
     node: str
+    """Name of the node."""
     error_class: str
+    """Class of the error, like `timeout` or `tool`."""
     message: str
+    """Message of the error."""
     retryable: bool
+    """True if another attempt may help."""
     at_ms: int
+    """Time in Unix milliseconds."""
     tool: str | None = None
+    """Name of the tool that failed, if one did."""
     retry_after_s: float | None = None
+    """Seconds after which the service allows another attempt."""
     trace: str | None = None
-    """Where in the user's own code it happened, as Python tells it."""
+    """Place in the user's code, as a Python traceback."""
     raised: Raised | None = None
-    """The class as which the code can catch it, besides OperationFailed."""
+    """Class as which code can catch it, besides OperationFailed."""
 
 
 EffectPolicy = Literal["read", "idempotent", "verify", "once"]
@@ -132,32 +139,36 @@ OnLimit = Literal["ask", "fail", "record"]
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The rule for further attempts after a failure: how often, and when.
-
-    With `only_transient` (the default policy) only transient errors are tried again; a policy that a node names itself also
-    retries plain errors. With `retryable_errors` only these classes are: `["timeout", "tool"]`; `temporary_unavailable` is
-    another name for `model_transient`, `network` and `temporary` together. An error that no attempt can mend cannot be among
-    them. A rate limit has a bound of its own, because waiting is all that it asks for.
-    """
+    """A rule for further attempts after a failure. Attempts after a rate limit are counted apart, because only waiting
+    helps."""
 
     max_attempts: int = 3
+    """Maximum number of attempts, the first included."""
     backoff: Literal["fixed", "exponential"] = "exponential"
+    """Growth of the delay between attempts."""
     initial_s: float = 0.2
+    """First delay in seconds."""
     max_s: float = 30.0
+    """Longest delay in seconds."""
     jitter: float = 0.1
+    """Random part of a delay, 0 to 1."""
     rate_limit_attempts: int = 10
+    """Maximum number of attempts that a rate limit ends."""
     only_transient: bool = False
+    """True to retry transient errors only, as the default policy does."""
     retryable_errors: Sequence[str] | None = None
+    """Error classes to retry, like `["timeout", "tool"]`. `temporary_unavailable` stands for `model_transient`, `network` and
+    `temporary`. Errors that no attempt can fix are refused."""
 
     @classmethod
     def documented(cls) -> RetryPolicy:
-        """The policy of "Agent Workflow Orchestration" §18: three attempts, after 200 ms at first and 2 s at most, of
+        """Return the policy of "Agent Workflow Orchestration" §18. It makes three attempts, after delays of 200 ms to 2 s, at
         `timeout`, `rate_limit` and `temporary_unavailable`."""
         passing = ("timeout", "rate_limit", "temporary_unavailable")
         return cls(max_s=2.0, jitter=0.0, rate_limit_attempts=3, retryable_errors=passing)
 
     def problems(self) -> list[str]:
-        """Return each problem of these figures, in words."""
+        """Return each problem of the policy, as text."""
         found = []
         if self.max_attempts < 1 or self.rate_limit_attempts < 1:
             found.append("needs at least one attempt")
@@ -175,7 +186,11 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
         return found
 
     def takes_up(self, error_class: str) -> bool:
-        """True if another attempt may follow an error of that class. It always may after the loss of a process."""
+        """Return True if another attempt may follow an error. After the loss of a process one always may.
+
+        Args:
+            error_class: Class of the error.
+        """
         if error_class in NEVER_RETRIED:
             return False
         if self.retryable_errors is not None:

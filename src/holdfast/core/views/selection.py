@@ -51,28 +51,29 @@ class RunFilter(TypedDict, total=False):
     matches any. Times are those of a run's start."""
 
     prefix: str | None
-    """How the run's id begins."""
+    """Only runs whose id begins with this."""
     tenant: str | None
     workflow: str | None
     status: str | Sequence[str] | None
-    """One, or one of several."""
+    """Only runs with this status, or with one of several."""
     key: str | None
     parent: str | None
-    """Whose children they are."""
+    """Only children of this run, by its id."""
     root: str | None
-    """Below which run they are, however far."""
+    """Only runs below this one at any depth, by its id."""
     since_ms: int | None
     until_ms: int | None
     in_doubt: bool
-    """Only those with money in doubt."""
+    """True to select only runs with money in doubt."""
     labels: Sequence[Pair] | None
-    """All of which they have; a tag is one with an empty key."""
+    """Only runs that have all of these labels, as pairs; a tag is one with an empty key."""
     text: str | None
-    """Letters, capital or not, in their workflow's name, their key, who started them, a tag or a label. Looks at each run that
-    is left by the rest."""
+    """Only runs with this text in their workflow's name, their key, a tag, a label or who started them; any case. It reads each
+    run that the other criteria leave."""
     cost_from_nanousd: int | None
+    """Only runs that have spent at least this much, in nano-dollars; money in doubt is not counted."""
     cost_to_nanousd: int | None
-    """What they have spent for certain, inclusively."""
+    """Only runs that have spent at most this much, in nano-dollars; money in doubt is not counted."""
     before: str | None
-    """Only those older than this run."""
+    """Only runs older than this one, by its id."""
     limit: int

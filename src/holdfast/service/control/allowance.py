@@ -39,14 +39,26 @@ class Allowances(ControlBase):
         max_tokens: int | None = NOT_GIVEN,
         team: str | None = None,
     ) -> None:
-        """Limit what all runs of a tenant, or of one of its teams, may spend in each `day` or `month` (UTC), in dollars, in
-        tokens of input and output together, or both; None: no limit, and what is not given stays as it is. It holds at once
-        and for every process; what is spent already is not taken back. Raises InvalidInput."""
+        """Limit what all runs of a tenant or team may spend in each day or month (UTC). It holds at once, for every process;
+        spent money stays spent.
+
+        Args:
+            limit_usd: Limit in dollars; None for no limit. By default it stays as it is.
+            max_tokens: Limit in tokens, input and output together; None for no limit. By default it stays as it is.
+
+        Raises:
+            InvalidInput: A limit or a name cannot be used.
+        """
         family = money_family(word("tenant", tenant), None if team is None else word("team", team), period)
         await self._set_limits(limits_of(family, limit_usd, max_tokens))
 
     async def budgets(self, tenant: str, *, team: str | None = None, tokens: bool = False) -> Mapping[Period, ScopeRow]:
-        """The books of a tenant, or of one of its teams: of this day and of this month, in nano-dollars or in `tokens`."""
+        """Return the budgets of a tenant or team for this day and this month.
+
+        Args:
+            team: Team of the tenant; by default the budget of the whole tenant.
+            tokens: True for the budgets in tokens; by default in nano-dollars.
+        """
         store = self.store
         scopes = owner_scopes(word("tenant", tenant), None if team is None else word("team", team), store.clock.now_ms())
         asked = [*map(in_tokens, scopes)] if tokens else scopes
@@ -61,9 +73,14 @@ class Allowances(ControlBase):
         before: str | None = None,
         limit: int | None = None,
     ) -> Sequence[Doubt]:
-        """The model calls of which nobody knows what they cost, of one run, a tenant or all, the newest run's first; those
-        that are in doubt since `until_ms` or longer, of runs older than `before`. `reconcile` says of one what it cost.
-        Where there are more than `limit`, those of the run that reaches it are the last."""
+        """Return the model calls of unknown cost, those of the newest run first. `reconcile` records a cost.
+
+        Args:
+            run_id: Only calls of this run; by default of all.
+            until_ms: Only calls in doubt since this time or longer, in Unix milliseconds.
+            before: Only runs older than this one, by its id.
+            limit: Maximum number of rows; the run that reaches it is listed to its end.
+        """
         run = None if run_id is None else (await self.find(run_id)).run
         found: list[Doubt] = []
         async for each in doubts(
@@ -75,8 +92,8 @@ class Allowances(ControlBase):
         return found
 
     async def set_admission(self, runs: int | None, *, tenant: str | None = None) -> None:
-        """Cap how many runs of a tenant, or of all together, may be active at once; None: no cap. A run is active from
-        its admission to its end, also while it waits for people. What is active already stays so."""
+        """Limit how many runs of a tenant, or of all tenants together, may be active at once. A run is active from its
+        admission to its end, waits included. Active runs stay active."""
         if runs is not None and not 0 <= runs <= _MOST_RUNS:
             raise InvalidInput(
                 f"{runs} runs cannot be active; give a number from 0 to {_MOST_RUNS}, or none. Nothing was changed."
@@ -85,14 +102,18 @@ class Allowances(ControlBase):
         await self.store.scopes.set_limit(scope, runs)
 
     async def admission(self, tenant: str | None = None) -> ScopeRow:
-        """Return how many runs of a tenant, or of all together, are active (`held`), and how many may be."""
+        """Return how many runs of a tenant, or of all tenants together, are active (`held`), and the limit."""
         scope = FLEET_RUNS if tenant is None else tenant_runs(word("tenant", tenant))
         (row,) = await self.store.scopes.balances([scope])
         return row
 
     async def roll_up_costs(self, within_s: float = float("inf")) -> bool:
-        """Bring the roll-up of costs up to date, with all that is known now; False where `within_s` was not enough for
-        that, and the next will go on from there. Sweeps do so once a day."""
+        """Update the cost totals. Return False if the time was too short; the next call goes on from there. Sweeps do this once
+        a day.
+
+        Args:
+            within_s: Time limit in seconds.
+        """
         store, clock = self.runtime.store, self.runtime.clock
         until_s = clock.monotonic_s() + within_s
         after = await count_some(store.costs, store.log, store.clock.now_ms() + 1, None)

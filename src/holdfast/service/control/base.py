@@ -52,7 +52,14 @@ class ControlBase(Inquiries):
         self._trace_id = trace_id
 
     async def graph_of(self, graph_hash: str) -> Graph:
-        """Return the graph with a hash. Raises NotFound."""
+        """Return a graph.
+
+        Args:
+            graph_hash: Hash of the graph.
+
+        Raises:
+            NotFound: The graph does not exist.
+        """
         return await self.runtime.catalog.graph_of(graph_hash)
 
     async def _set_limits(self, limits: Mapping[str, int | None]) -> None:
@@ -69,8 +76,12 @@ class ControlBase(Inquiries):
         return claim._replace(name=name, roles=roles, trace_id=claim.trace_id or self._trace_id)
 
     def sensitive(self, tenant: str = DEFAULT_TENANT) -> AbstractContextManager[None]:
-        """Have Pydantic seal and open what is Sensitive for a tenant, inside a block: what a run has come to is read with
-        `with engine.sensitive(tenant): Model.model_validate(output)`."""
+        """Let Pydantic seal and open Sensitive fields of a tenant, inside a block:
+        `with engine.sensitive(tenant): Model.model_validate(output)`.
+
+        Args:
+            tenant: Tenant whose key is used.
+        """
         return sealed_for(tenant, self.payloads.sealing)
 
     def _sealed_as(self, declared: Adapter | None, value: Any, tenant: str) -> Any:

@@ -69,11 +69,16 @@ class Bulks(Repairs):
         by: str | Claim | None = None,
         **sought: Unpack[RunFilter],
     ) -> Sequence[BulkOutcome]:
-        """Retry, cancel, pause, resume or fork (from `step`) the runs that `sought` finds, newest first: 1000 unless `limit`
-        says fewer. With `dry_run` nothing is done, and told is what would be refused as things stand. A `status` that is not
-        said is that of runs of which it can be done: `failed` for retry and fork. Said again it forks nothing twice: it tells
-        what it has forked already, and refuses forks of its own; under another `fork_key` it begins anew. Raises StoreError
-        where the store fails in between; what was done is done.
+        """Retry, cancel, pause, resume or fork all runs that match, newest first. Without `status` the runs are those that the
+        action applies to, like `failed` for retry.
+
+        A bulk of forks that you repeat forks no run twice. It returns the forks that it has made, and refuses to fork them.
+
+        Args:
+            limit: Maximum number of runs, at most 1,000.
+
+        Raises:
+            StoreError: The store failed in between; the runs before it are done.
         """
         if (step is None) == (deed == "fork"):
             raise InvalidInput("step= says from where runs are forked, and goes with fork and nothing else. Nothing was done.")
@@ -140,10 +145,17 @@ class Bulks(Repairs):
         after: str | None = None,
         limit: int = MOST_RUNS,
     ) -> Sequence[BulkOutcome]:
-        """Replay or resolve (with `output`, or with the failure) the open dead letters that are found, the oldest run's first,
-        1000 at most. With `dry_run` nothing is done, and told is what would be refused as things stand. One that was replayed
-        with another of its run, or by somebody else meanwhile, is done. Raises StoreError where the store fails in between;
-        what was done is done."""
+        """Replay or resolve all open dead letters that match, those of the oldest run first. A dead letter that was replayed
+        meanwhile counts as done.
+
+        Args:
+            run_id: Only dead letters of this run; by default of all.
+            after: Last dead letter of the page before, `RUN:STEP`.
+            limit: Maximum number of dead letters, at most 1,000.
+
+        Raises:
+            StoreError: The store failed in between; the dead letters before it are done.
+        """
         if deed == "replay" and output is not NOT_GIVEN:
             raise InvalidInput("output= goes with resolve; a replay finds out what comes of it. Nothing was done.")
         _expect_few(limit)

@@ -163,8 +163,11 @@ class GateDecision(NamedTuple):
     """The decision at one gate among several."""
 
     decision: str
+    """Decision that the gate allows."""
     data: Any = NOT_GIVEN
+    """Data of the decision, as of `Engine.decide`."""
     reason: str | None = None
+    """Reason, kept in the run's history."""
 
 
 class OpenGate(NamedTuple):
@@ -247,23 +250,24 @@ class Commands(ControlBase):
         queue: bool = False,
         **terms: Unpack[TermOptions],
     ) -> Run[Any]:
-        """Start a run, durably: when this returns it survives anything. `by` is who asks: a person (a workflow with four eyes
-        needs one), or a service (which may have a lane of its own).
+        """Start a run. It is durable when the call returns.
 
-        A workflow that some process has loaded can be started by its name, in `version` or the highest: the definition that
-        was loaded last. Where its code is not here, `input` has to fit its JSON Schema. Raises NotFound.
+        Money counts in the limits of the tenant, and of `team` if you pass one (`set_budget`). With a `team_budget` it counts
+        there as the agent's (`set_team_budget`). A fork has its origin's tags and labels, a child none.
 
-        `cost_limit_usd` and `max_tokens` are its limits, with all its children, instead of the workflow's; `max_model_calls`,
-        `max_tool_calls` and `max_wall_s` are its own. `on_limit="record"` is a dry run of all of them: none stops it, and its
-        history says where each would have.
-        What it spends counts in the limits of its `tenant` and, where given, of the tenant's `team` (see `set_budget`). With a
-        `team_budget` it counts there as what `agent` spends, except in nodes that have an agent of their own (see
-        `set_team_budget`).
-        The same `key` again returns the same run; with another input it raises KeyReused. `tags` are words by which it is
-        found in lists, 20 of 100 characters at most, and `labels` pairs of a key and a text, which may change later (see
-        `label_run`); a fork has its origin's, a child none. Raises InvalidInput, and
-        TooManyRuns (`retry_after_s`) where as many runs are active as may be; with `queue` the run is recorded instead,
-        and begins when there is a place, in the order of arrival (see `set_admission`).
+        Args:
+            workflow: The workflow, or the name of one that some process has loaded. By name, the definition loaded last is
+                used.
+            version: Version of a workflow that you name; by default the highest.
+            input: Input of the run, which must fit the workflow's input model or its JSON Schema.
+            by: Name of the person or service that starts the run, or a Claim. A workflow with four eyes requires a person.
+            queue: True to queue the run while too many runs are active; by default it is refused.
+
+        Raises:
+            NotFound: No workflow of this name and version is known.
+            InvalidInput: The input or an option cannot be used.
+            KeyReused: The key belongs to a run with another input.
+            TooManyRuns: Too many runs are active; `retry_after_s` says when to try again.
         """
         runtime = self.runtime
         meant = await self._meant(workflow, version, tenant)
@@ -346,7 +350,11 @@ class Commands(ControlBase):
         return Run(self.executor, run_named(run_id), self.store.log)
 
     async def output(self, state: State) -> Any:
-        """Return a completed run's result."""
+        """Return a completed run's result.
+
+        Args:
+            state: State of the run.
+        """
         return await output(self.payloads, state)
 
     async def decide(
@@ -360,12 +368,17 @@ class Commands(ControlBase):
         reason: str | None = None,
         shown_hash: str | None = None,
     ) -> None:
-        """Answer a gate: `approve`, `edit`, `reject`, `answer` or `retry`. `shown_hash` binds it to what was seen.
+        """Decide a gate.
 
-        `by` is who decides, in which `roles`: taken at its word and held against the gate's reviewers, and with four eyes
-        against who asked for the run. An approval may fill in what the form left open and change nothing: that is `edit`.
-        Raises AlreadyDecided (who was first), DecisionRefused, InvalidDecision, NotFound, Conflict when something else is
-        shown.
+        `by` is compared with the gate's reviewers, and with four eyes with those who contributed to the run. An approval may
+        fill in fields that the form left open; to change others, use `edit`.
+
+        Raises:
+            NotFound: The gate does not exist.
+            AlreadyDecided: The gate is decided; the error names by whom.
+            DecisionRefused: `by` may not decide it.
+            InvalidDecision: The gate does not take this decision or this data.
+            Conflict: The gate shows something else than `shown_hash`.
         """
         gate = gate_named(gate_id)
         given = data is not NOT_GIVEN
@@ -444,14 +457,26 @@ class Commands(ControlBase):
         roles: Sequence[str] = (),
         reason: str | None = None,
     ) -> None:
-        """Have a gate ask `to`, persons or roles, beside those whom it asks; `by`, in those `roles`, is one of them. Raises
-        AlreadyDecided, DecisionRefused, InvalidInput, NotFound."""
+        """Ask more reviewers to decide a gate, beside the current ones. `by` must be one of its reviewers.
+
+        Raises:
+            NotFound: The gate does not exist.
+            AlreadyDecided: The gate is decided.
+            DecisionRefused: `by` is not one of its reviewers.
+            InvalidInput: `to` names nobody who can be asked.
+        """
         await self._assign(gate_id, to, by, roles, reason, delegates=True)
 
     async def reassign(
         self, gate_id: str, to: Sequence[str], *, by: str | Claim | None = None, reason: str | None = None
     ) -> None:
-        """Have a gate ask `to`, persons or roles, in the place of those whom it asks. Raises as `delegate` does."""
+        """Replace the reviewers of a gate.
+
+        Raises:
+            NotFound: The gate does not exist.
+            AlreadyDecided: The gate is decided.
+            InvalidInput: `to` names nobody who can be asked.
+        """
         await self._assign(gate_id, to, by, (), reason, delegates=False)
 
     async def _assign(
@@ -481,10 +506,12 @@ class Commands(ControlBase):
         roles: Sequence[str] = (),
         shown_hash: str | None = None,
     ) -> None:
-        """Answer several calls of tools that one step asks about at the same time, each as `decide` does, in one commit: all
-        of these answers are taken, or none. A word is a decision without data. Those that are not named stay open.
-        `shown_hash` binds it to what `asked_together` has shown. Raises what `decide` raises, and InvalidDecision for gates
-        that were not asked together.
+        """Decide several tool calls that one step asks about at the same time, in one commit. All of the decisions take effect,
+        or none. Gates that you do not name stay open.
+
+        Raises:
+            InvalidDecision: The gates were not asked together, or one does not take its decision.
+            AlreadyDecided, DecisionRefused, NotFound, Conflict: As `decide` raises them.
         """
         if not decisions:
             raise InvalidInput("No gate was named, so nothing was decided.")
@@ -508,8 +535,14 @@ class Commands(ControlBase):
         await self.runtime.runs.send(run_of(gate_named(first)), cmd.DecideTogether(tuple(commands)))
 
     async def asked_together(self, gate_id: str) -> AskedTogether:
-        """The calls of tools that a step asks about at the same time as this one, and a hash of all that they show. Raises
-        NotFound where the gate is not open, or is about something else."""
+        """Return the tool calls that a step asks about at the same time as this one, with a hash of all that they show.
+
+        Args:
+            gate_id: Id of one of the gates.
+
+        Raises:
+            NotFound: The gate is not open, or asks about something else.
+        """
         state = await self.runtime.runs.state(run_of(gate_named(gate_id)), fresh=True)
         found = asked_together(state, gate_named(gate_id))
         if not found:
@@ -521,8 +554,12 @@ class Commands(ControlBase):
         return AskedTogether(calls, digest([each.shown_hash for each in opened]))
 
     async def gate(self, gate_id: str) -> OpenGate:
-        """Return an open gate: what it shows, its hash for `decide(shown_hash=)`, and which answers it takes of whom. Raises
-        NotFound, and AlreadyDecided (who was first)."""
+        """Return an open gate: what it shows, its hash for `decide(shown_hash=)`, its decisions and reviewers.
+
+        Raises:
+            NotFound: The gate does not exist.
+            AlreadyDecided: The gate is decided; the error names by whom.
+        """
         gate = gate_named(gate_id)
         state = await self.runtime.runs.state(run_of(gate), fresh=True)
         if gate not in state.gates:
@@ -572,11 +609,15 @@ class Commands(ControlBase):
     async def signal(
         self, run_id: str, name: str | Signal[Any], data: Any = None, *, key: str | None = None, by: str | Claim | None = None
     ) -> None:
-        """Send a run a signal; it is kept until a step asks for it. The same `key` again sends nothing, also after the run has
-        ended; with another name or other data it raises KeyReused.
+        """Send a signal to a run. The run keeps it until a step asks for it.
 
-        Raises InvalidInput for data that does not fit the Signal, what the run's code declares under that name, or what the
-        run waits for.
+        Args:
+            name: Name of the signal, or a Signal.
+
+        Raises:
+            NotFound: The run does not exist.
+            InvalidInput: The data does not fit what the run expects, or what its code declares under this name.
+            KeyReused: The key belongs to a signal with another name or other data.
         """
         run = await self.find(run_id)
         word("name of the signal", name.name if isinstance(name, Signal) else name)
@@ -585,25 +626,31 @@ class Commands(ControlBase):
         await self.runtime.runs.send(run.run, sent)
 
     async def label_run(self, run_id: str, labels: Mapping[str, str | None], *, by: str | Claim | None = None) -> None:
-        """Change labels of a run, under way or ended; None removes one. Raises InvalidInput, NotFound, and Conflict for a run
-        that is archived."""
+        """Change labels of a run, in progress or ended.
+
+        Raises:
+            NotFound: The run does not exist.
+            InvalidInput: A label cannot be used.
+            Conflict: The run is archived.
+        """
         run = await self._of_tables(run_id)
         await self.runtime.runs.send(run, cmd.LabelRun(checked(labels, self.payloads.redact, removes=True), self._claim(by)))
 
     async def pause(self, run_id: str, *, by: str | Claim | None = None) -> None:
-        """Pause a run: what is at work ends, and nothing more starts until it is resumed."""
+        """Pause a run. Steps in progress may finish, and no new step starts."""
         await self.runtime.runs.send(run_named(run_id), cmd.PauseRun(self._claim(by)))
 
     async def resume(self, run_id: str, *, by: str | Claim | None = None) -> None:
-        """Let a paused run go on."""
+        """Resume a paused run."""
         await self.runtime.runs.send(run_named(run_id), cmd.ResumeRun(self._claim(by)))
 
     async def retry(self, run_id: str, *, by: str | Claim | None = None) -> None:
-        """Take up a run that has failed, where it failed: what failed or was called off is tried again, with its journal;
-        what was done stays done, and money that was spent stays spent. It may have to wait for its place again.
+        """Retry a failed run from where it failed. Completed steps and spent money stay as they are. The run may have to wait
+        for its place again.
 
-        Raises RunEnded for one that completed, was cancelled, has undone what it did, or failed by a person's word;
-        Conflict for one that has not ended or is archived.
+        Raises:
+            RunEnded: The run completed, was cancelled, was compensated, or failed by a person's decision.
+            Conflict: The run has not ended, or is archived.
         """
         await self.runtime.runs.send(await self._of_tables(run_id), cmd.RetryRun(self._claim(by)))
 
@@ -615,17 +662,21 @@ class Commands(ControlBase):
         return run.run
 
     async def cancel(self, run_id: str, *, reason: str = "cancelled", by: str | Claim | None = None) -> None:
-        """Cancel a run: it starts nothing more, undoes what its tools can undo, and ends."""
+        """Cancel a run. No new step starts, effects are compensated, and then the run ends."""
         command = cmd.CancelRun(self.payloads.redact(reason), self._claim(by), insists=True)
         await self.runtime.runs.send(run_named(run_id), command)
 
     async def extend(self, run_id: str, limit: str, value: int, *, by: str | Claim | None = None) -> None:
-        """Raise a limit: `steps`, `tokens`, `model_calls`, `tool_calls`, `active`, `wall` or `lifespan` (seconds), `cost`
-        (nano-dollars)."""
+        """Raise a limit of a run.
+
+        Args:
+            limit: Limit to raise: `steps`, `tokens`, `model_calls`, `tool_calls`, `active`, `wall`, `lifespan` or `cost`.
+            value: New limit: a number; seconds for `active`, `wall` and `lifespan`; nano-dollars for `cost`.
+        """
         await self.runtime.runs.send(run_named(run_id), cmd.RaiseLimit(limit, value, self._claim(by)))
 
     async def raise_budget(self, run_id: str, limit_usd: float | str | Decimal, *, by: str | Claim | None = None) -> None:
-        """Set the limit of what a run may spend. A run that waits for money goes on."""
+        """Set the cost limit of a run. A run that waits for money goes on."""
         try:
             value = nanousd(limit_usd)
         except ValueError as problem:
@@ -633,7 +684,7 @@ class Commands(ControlBase):
         await self.extend(run_id, "cost", value, by=by)
 
     async def reconcile(self, call: str, cost_usd: float | str | Decimal, *, by: str | Claim | None = None) -> None:
-        """Say what a model call in doubt really cost, as the provider's bill shows it."""
+        """Record the actual cost of a model call whose cost is unknown, as the provider's bill shows it."""
         id_ = call_named(call)
         try:
             value = nanousd(cost_usd)
@@ -651,13 +702,25 @@ class Commands(ControlBase):
         reason: str | None = None,
         shown_hash: str | None = None,
     ) -> None:
-        """Say what became of a call of unknown outcome: `answer` (it happened), `reject` (not), `retry` (again). It is a
-        decision of the gate that asks about the call, and raises what `decide` raises; Conflict where none does."""
+        """Record the outcome of a tool call whose outcome is unknown. It decides the gate that asks about the call.
+
+        Raises:
+            Conflict: No gate asks about the call.
+            AlreadyDecided, DecisionRefused, InvalidDecision, NotFound: As `decide` raises them.
+        """
         gate = await self.gate_about(call)
         await self.decide(gate, decision, response, by=by, reason=reason, shown_hash=shown_hash)
 
     async def gate_about(self, call: str) -> GateId:
-        """Return the open gate that asks what became of a call. Raises NotFound, and Conflict where none does."""
+        """Return the open gate that asks what became of a call.
+
+        Args:
+            call: Id of the call.
+
+        Raises:
+            NotFound: The call does not exist.
+            Conflict: No gate asks about it.
+        """
         state = await self.runtime.runs.state(run_of(call_named(call)))
         for gate_id, gate in state.gates.items():
             if gate.opened.reason == EFFECT_UNKNOWN and gate.opened.subject == call:
@@ -665,7 +728,11 @@ class Commands(ControlBase):
         raise Conflict(f"No question is open about the call {call}: `holdfast effects list` shows what became of it.")
 
     async def migrate(self, run_id: str, workflow: Workflow | StoredWorkflow, *, by: str | Claim | None = None) -> None:
-        """Have a run go on with another definition of its workflow."""
+        """Continue a run with another definition of its workflow.
+
+        Args:
+            workflow: The other definition.
+        """
         if isinstance(workflow, Workflow):
             await self.runtime.catalog.add(workflow)
         await self.runtime.runs.send(run_named(run_id), cmd.MigrateRun(self._claim(by)), workflow.graph)

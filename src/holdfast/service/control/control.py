@@ -38,20 +38,30 @@ class Control(
     Evaluations,
     Streams,
 ):
-    """An engine, to those who tell it something."""
+    """The control of an engine: its commands and queries."""
 
     def traced(self, traceparent: str | None) -> Control:
-        """The same engine in the trace that this header names (W3C Trace Context): what is told through it, and what follows in
-        the run, has its `trace_id` in the history. A header that is malformed is ignored, as that recommendation has it."""
+        """Return this engine in a trace (W3C Trace Context). Commands sent through it, and what follows in the run, have its
+        `trace_id` in the history.
+
+        Args:
+            traceparent: Header `traceparent`; a malformed one is ignored, as the recommendation says.
+        """
         return Control(self.executor, trace_id_of(traceparent), self.store)
 
     def of_tenant(self, tenant: str | None) -> Control:
-        """The same engine, asked for one tenant: what it reads of the store to answer are that tenant's rows, as
-        `Store.of_tenant` says. What it does is done as ever. None: for all."""
+        """Return this engine with queries limited to one tenant's rows. Commands work as before.
+
+        Args:
+            tenant: Tenant; None for all.
+        """
         return Control(self.executor, self._trace_id, self.store.of_tenant(tenant))
 
     def lent(self, workflow: Workflow) -> AbstractAsyncContextManager[None]:
-        """Have this process keep a `workflow` in YAML, of which a block starts runs, only for as long as it keeps those that it
-        learns from the store: the store gives it back when a run of it has something to do. An engine that learns none from
-        the store keeps it."""
+        """Keep a workflow in YAML in this process for a block that starts runs of it. Afterwards it is dropped like those read
+        from the store, which gives it back when a run has work.
+
+        Args:
+            workflow: Workflow in YAML.
+        """
         return nullcontext()

@@ -70,14 +70,17 @@ class Conversations(Commands):
         by: str | Claim | None = None,
         private: bool = False,
     ) -> Conversation:
-        """A conversation with an agent: a workflow whose input is a `Chat`. Where there is one of that name, it goes on.
+        """Open a conversation with an agent, or return the open one of that name. An agent is a workflow whose input is a
+        `Chat`.
 
-        `on_busy` says what becomes of a message while the agent is at work; `cost_limit_usd` and `max_tokens` are what all
-        its runs may spend together. With a `team_budget` they count there as what `agent` spends (see `set_team_budget`). To
-        callers of a port a `private` one is there for nobody but `by`, with the token or key that it was opened with.
+        Args:
+            workflow: The agent: the workflow, or its name.
+            private: True to hide it from all callers of a port but `by`, with the token or key that opened it.
 
-        Raises InvalidInput, NotFound for a workflow that the store does not know, Conflict where it is one
-        with another agent.
+        Raises:
+            InvalidInput: The workflow takes no Chat, or an option cannot be used.
+            NotFound: The store does not know the workflow.
+            Conflict: The open conversation is with another agent.
         """
         if isinstance(workflow, str):
             graph = (await self.workflow(workflow, tenant=tenant)).graph
@@ -117,7 +120,11 @@ class Conversations(Commands):
         return (await self.conversation(name, tenant=tenant)).conversation
 
     async def conversation(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Talk:
-        """A conversation and what was said in it. Raises NotFound."""
+        """Return a conversation with its messages.
+
+        Raises:
+            NotFound: The conversation does not exist.
+        """
         names = word("tenant", tenant), word("name of the conversation", name)
         found = await loaded(self.store.conversations, *names)
         if found is None:
@@ -128,7 +135,11 @@ class Conversations(Commands):
     async def conversations(
         self, *, tenant: str | None = None, after: tuple[str, str] | None = None, limit: int = MOST_LISTED
     ) -> Sequence[Conversation]:
-        """All conversations, by tenant and name; those that come `after` a tenant and name."""
+        """Return conversations, by tenant and name.
+
+        Args:
+            after: Tenant and name of the last row of the page before.
+        """
         return await self.store.conversations.page(tenant, after, limit)
 
     async def set_conversation_budget(
@@ -139,8 +150,17 @@ class Conversations(Commands):
         max_tokens: int | None = NOT_GIVEN,
         tenant: str = DEFAULT_TENANT,
     ) -> None:
-        """Limit what all runs of a conversation may spend together, in dollars, in tokens of input and output together, or
-        both; None: no limit, and what is not given stays as it is. Raises NotFound, InvalidInput."""
+        """Limit what all runs of a conversation may spend together.
+
+        Args:
+            name: Name of the conversation.
+            limit_usd: Limit in dollars; None for no limit. By default it stays as it is.
+            max_tokens: Limit in tokens, input and output together; None for no limit. By default it stays as it is.
+
+        Raises:
+            NotFound: The conversation does not exist.
+            InvalidInput: A limit cannot be used.
+        """
         await self.conversation(name, tenant=tenant)
         await self._set_limits(limits_of(rule.scope_of(tenant, name), limit_usd, max_tokens))
 
@@ -157,13 +177,21 @@ class Conversations(Commands):
         tools: Sequence[ClientTool] = (),
         context: Sequence[ClientContext] = (),
     ) -> Exchange:
-        """Say something, durably: when this returns it will be answered. `text` may be a list of texts and content parts: these
-        are kept first, and what has an address is read now. `after` begins a branch after an earlier exchange. The same `key`
-        again is the same message. `on_busy` says what becomes of it while the agent is at work, as the conversation does
-        unless said. `tools` and `context` are what a front end brings, for the run of this message alone.
+        """Send a message to an agent. It is durable when the call returns, and will be answered.
 
-        Raises NotFound, InvalidInput for what is too large or cannot be read, and Conflict where it is refused: nothing was
-        said then.
+        Args:
+            name: Name of the conversation.
+            text: Message: a text, or a list of texts and content parts. Content with an address is read now and kept.
+            after: Number of the earlier message after which a new branch begins.
+            on_busy: Rule while the agent works; by default the conversation's.
+            key: Idempotency key: repeated, it is the same message.
+            tools: Tools of a front end, offered in the run of this message.
+            context: Context of a front end, for the run of this message.
+
+        Raises:
+            NotFound: The conversation does not exist.
+            InvalidInput: The message is empty, too large, or cannot be read.
+            Conflict: The message is refused while the agent works; it was not sent.
         """
         tenant, name = word("tenant", tenant), word("name of the conversation", name)
         dialogues = self._dialogues
@@ -224,9 +252,13 @@ class Conversations(Commands):
             raise InvalidInput(f"{problem.message} Nothing was sent.") from None
 
     async def delete_conversation(self, name: str, *, tenant: str = DEFAULT_TENANT) -> None:
-        """Delete a conversation with all that was said in it, for good. The histories of its runs stay until their months go,
-        and what it has spent stays counted under its name. One whose key is gone is deleted unread, whatever goes on in it.
-        Raises NotFound, and Conflict where the agent is at work."""
+        """Delete a conversation with its messages. Histories of its runs stay until their months are removed, and its spending
+        stays counted. A conversation whose key was deleted is deleted unread, even while its agent works.
+
+        Raises:
+            NotFound: The conversation does not exist.
+            Conflict: The agent is working.
+        """
         tenant, name = word("tenant", tenant), word("name of the conversation", name)
 
         async def attempt() -> bool | None:
@@ -242,8 +274,16 @@ class Conversations(Commands):
         await changed(f"Conversation {name!r}", attempt)
 
     async def reply(self, name: str, number: int, *, tenant: str = DEFAULT_TENANT) -> Exchange:
-        """Wait until a message has been answered, or will not be: `status` says which, `reply` has the words, of one that
-        steered those to the message whose run it steered. Raises NotFound."""
+        """Wait until a message has been answered, or will not be. `status` says which, and `reply` has the text. A message that
+        steered a run has that run's reply.
+
+        Args:
+            name: Name of the conversation.
+            number: Number of the message.
+
+        Raises:
+            NotFound: The conversation or the message does not exist.
+        """
         names = word("tenant", tenant), word("name of the conversation", name)
         while True:
             known = await self._dialogues.carry_on(*names)
@@ -259,7 +299,12 @@ class Conversations(Commands):
                 await self.run(known.conversation.run).until(lambda state: bool(state.ended))
 
     async def stop_reply(self, name: str, *, tenant: str = DEFAULT_TENANT) -> RunId | None:
-        """Have the agent stop what it is at; what waits is next. The run that was at work, None where none was."""
+        """Stop the agent's current reply; the next waiting message follows. Return the id of the stopped run, None if none was
+        in progress.
+
+        Args:
+            name: Name of the conversation.
+        """
         known = await self._dialogues.carry_on(tenant, name)
         if known is None:
             raise no_conversation(name)

@@ -32,9 +32,18 @@ class Evaluations(ControlBase):
         by: str | Claim | None = None,
         tenant: str = _TENANT,
     ) -> Evaluation:
-        """Keep what the file `suite` came to with `workflow` as it is now, a share `min_passed` of which had to pass. All runs
-        are counted; the first 1,000 are remembered one by one, those that missed something before others. Raises
-        InvalidInput."""
+        """Save the result of an evaluation suite with a workflow as it is now. All runs are counted; 1,000 are kept one by one,
+        those with misses first.
+
+        Args:
+            suite: File of the suite.
+            workflow: The workflow.
+            judged: Runs with their verdicts.
+            min_passed: Share of the runs that had to pass, 0 to 1.
+
+        Raises:
+            InvalidInput: An argument cannot be used.
+        """
         if not judged:
             raise InvalidInput("An evaluation is of one run at least. Nothing was kept.")
         claim, passed = self._claim(by), sum(each.passed for each in judged)
@@ -64,7 +73,14 @@ class Evaluations(ControlBase):
         return evaluation
 
     async def evaluation(self, id_: str) -> tuple[Evaluation, Sequence[Judged]]:
-        """One that was kept, with the runs that are remembered. Raises NotFound."""
+        """Return a saved evaluation with its kept runs.
+
+        Args:
+            id_: Id of the evaluation.
+
+        Raises:
+            NotFound: The evaluation does not exist.
+        """
         found = await self.store.evaluations.found(id_)
         if found is None:
             raise not_there(id_)
@@ -73,7 +89,11 @@ class Evaluations(ControlBase):
     async def evaluations(
         self, *, tenant: str | None = None, workflow: str | None = None, before: str | None = None, limit: int = MOST_LISTED
     ) -> Sequence[Evaluation]:
-        """Return the kept results, newest first, after the one of the id `before`."""
+        """Return saved evaluations, newest first.
+
+        Args:
+            before: Id of the last row of the page before.
+        """
         return await self.store.evaluations.listed(tenant, workflow, before, limit)
 
 

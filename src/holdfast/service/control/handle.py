@@ -49,9 +49,10 @@ class ItemPage(NamedTuple):
 
 
 class Run(OfLoop, Generic[Output_co]):
-    """A handle on a run, `Run[O]` of a `Flow[I, O]`: it can be asked and waited for, from any process."""
+    """A handle on a run, `Run[O]` of a `Flow[I, O]`: query it and wait for it, from any process."""
 
     id: str
+    """Id of the run."""
 
     def __init__(self, executor: Executor, run: RunId, log: Log | None = None) -> None:
         """`log`: where its history is read, if not in the engine's own."""
@@ -66,7 +67,7 @@ class Run(OfLoop, Generic[Output_co]):
         return f"<run {self.id}>"
 
     async def state(self) -> State:
-        """The folded state, with everything committed by now."""
+        """Return the run's state after all events committed by now."""
         return await self._runtime.runs.state(self._run)
 
     async def status(self) -> str:
@@ -74,8 +75,12 @@ class Run(OfLoop, Generic[Output_co]):
         return status(await self.state())
 
     async def result(self) -> Output_co:
-        """Wait for the end and return the run's output: of a flow whose code this process has, as what the flow says that it
-        returns; of any other, as JSON data. Raises RunFailed if it failed or was cancelled (its error is attached)."""
+        """Wait for the run's end and return its output. The output of a flow whose code is here has the declared type; others
+        are JSON data.
+
+        Raises:
+            RunFailed: The run failed or was cancelled; its error is attached.
+        """
         if not self._runtime.membership.works:
             await self._warn_if_nobody_works()
         state = await self._until(lambda state: bool(state.ended), fresh=False, at_end=True)
@@ -113,7 +118,11 @@ class Run(OfLoop, Generic[Output_co]):
         )
 
     async def until(self, met: Callable[[State], bool]) -> State:
-        """Wait until `met(state)` holds; the state in which it does. `met` is asked after every commit."""
+        """Wait for a state and return it.
+
+        Args:
+            met: Condition, called with the state after every commit.
+        """
         return await self._until(met, fresh=True)
 
     async def _until(self, met: Callable[[State], bool], *, fresh: bool, at_end: bool = False) -> State:
@@ -139,8 +148,8 @@ class Run(OfLoop, Generic[Output_co]):
                     changed.elsewhere = True  # a commit elsewhere may not have been told
 
     async def settled(self) -> State:
-        """Wait until the run has ended or waits for somebody: a person, a signal, money, a pause; or for a place that
-        nothing which ends would make free. One that waits for children goes on as long as one of them does."""
+        """Wait until the run has ended, or waits for a person, a signal or money, is paused, or has no prospect of a place. A
+        run that waits for children is not settled while one of them goes on."""
         while True:
             state = await self.until(self.needs_somebody)
             busy = await self._busy_child(state)
@@ -151,7 +160,11 @@ class Run(OfLoop, Generic[Output_co]):
                 await busy.settled()
 
     async def rests(self, state: State) -> bool:
-        """Return True if the run goes no further by itself, and no child that it waits for does."""
+        """Return True if the run, and each child it waits for, goes no further by itself.
+
+        Args:
+            state: State of the run.
+        """
         return self.needs_somebody(state) and await self._busy_child(state) is None and not await self._has_room(state)
 
     async def _has_room(self, state: State) -> bool:
@@ -178,16 +191,31 @@ class Run(OfLoop, Generic[Output_co]):
         return await self._runtime.store.views.run(self._run) is not None
 
     def needs_somebody(self, state: State) -> bool:
-        """True if the run goes no further by itself, as far as this process knows."""
+        """Return True if the run goes no further by itself, as far as this process knows.
+
+        Args:
+            state: State of the run.
+        """
         return needs_somebody(state) and not self._executor.may_place(state)
 
     async def events(self, after: int = 0, limit: int | None = None) -> Sequence[Recorded]:
-        """The history after the event `after`, at most `limit` of it."""
+        """Return the run's history.
+
+        Args:
+            after: Number of the last known event; 0 for the beginning.
+            limit: Maximum number of events; by default all.
+        """
         return await self._log.events(self._run, after, limit)
 
     async def items(self, map_: str, after: int = 0, limit: int = 100) -> ItemPage:
-        """Return how the items of a map (`review`; in a flow `flow/2`) have ended, in the order in which they did, from the
-        event `after` on: at most `limit` of them, and fewer if much of the history lies between them."""
+        """Return the ended items of a map, in the order in which they ended. A page may be shorter than `limit` if much history
+        lies between them.
+
+        Args:
+            map_: Name of the map: `review`, in a flow `flow/2`.
+            after: Number of the event after which to begin.
+            limit: Maximum number of items.
+        """
         found: list[Recorded] = []
         for _ in range(_MOST_PAGES):
             page = await self.events(after, _EVENTS)

@@ -55,19 +55,31 @@ class Inquiries(OfLoop, called="engine"):
         self._loop = OwnLoop() if loop is None else loop
 
     def now_ms(self) -> int:
-        """The store's time."""
+        """Return the store's time, in Unix milliseconds."""
         return self.store.clock.now_ms()
 
     async def find(self, run_id: str) -> RunRow:
-        """The run's row. Raises NotFound."""
+        """Return a run's row.
+
+        Raises:
+            NotFound: The run does not exist.
+        """
         row = await self.store.views.run(run_named(run_id))
         if row is None:
             raise no_run(run_id)
         return row
 
     async def workflow(self, name: str, version: int | None = None, *, tenant: str = DEFAULT_TENANT) -> StoredWorkflow:
-        """The workflow of this name and version, or of the highest that there is, as it was loaded last: code, or else what the
-        tenant has submitted. Raises NotFound."""
+        """Return a workflow as it was loaded last: code, or else the file that the tenant submitted.
+
+        Args:
+            name: Name of the workflow.
+            version: Version; by default the highest.
+            tenant: Tenant whose submitted files count.
+
+        Raises:
+            NotFound: No such workflow is known.
+        """
         from holdfast.engine.runs.stored_workflow import StoredWorkflow  # noqa: PLC0415 - who asks about runs needs no graph
 
         record = await self.store.graphs.workflow(name, version, tenant=tenant)
@@ -76,47 +88,81 @@ class Inquiries(OfLoop, called="engine"):
     async def workflows(
         self, *, tenant: str = DEFAULT_TENANT, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
     ) -> Sequence[WorkflowRecord]:
-        """The workflows whose code some process has loaded, and those whose files the tenant has submitted, by name, the
-        highest version first; those that come `after` a name and version."""
+        """Return the workflows whose code was loaded, and those whose files the tenant submitted, by name, the highest version
+        first.
+
+        Args:
+            after: Name and version of the last row of the page before.
+        """
         return await self.store.graphs.workflows(tenant=tenant, after=after, limit=limit)
 
     async def graph_of(self, graph_hash: str) -> Graph:
-        """The graph of that hash. Raises NotFound."""
+        """Return a graph.
+
+        Args:
+            graph_hash: Hash of the graph.
+
+        Raises:
+            NotFound: The graph does not exist.
+        """
         from holdfast.core.facts.graph import Definition, Graph  # noqa: PLC0415 - as above
 
         definition = msgspec.json.decode(await self.store.graphs.graph(graph_hash), type=Definition)
         return Graph(definition, is_accepted=True)
 
     async def trajectory(self, run_id: str) -> Trajectory:
-        """The path that a run has taken so far. Raises NotFound."""
+        """Return the path of a run so far.
+
+        Raises:
+            NotFound: The run does not exist.
+        """
         from holdfast.core.views.trajectory import trajectory  # noqa: PLC0415 - as above
 
         row = await self.find(run_id)
         return trajectory(await self.store.log.events(row.run), await self.graph_of(row.graph_hash))
 
     async def trace(self, run_id: str) -> Sequence[TraceEvent]:
-        """Return what happened at the nodes of a run, without its data. Raises NotFound."""
+        """Return the trace events of a run: what happened at its nodes, without data.
+
+        Raises:
+            NotFound: The run does not exist.
+        """
         from holdfast.core.views.trajectory import trace  # noqa: PLC0415 - as above
 
         row = await self.find(run_id)
         return list(trace(await self.store.log.events(row.run), await self.graph_of(row.graph_hash)))
 
     async def workers_of(self, workflow: Workflow | StoredWorkflow) -> int:
-        """Return how many living processes can run this very version of `workflow`; for one in YAML, those included that take
-        any."""
+        """Return the number of living processes that can run exactly this workflow. For one in YAML, those count that take any.
+
+        Args:
+            workflow: The workflow.
+        """
         return await self.store.sessions.able([workflow.hash, *[ANY_YAML] * workflow.graph.has_scripts])
 
     async def able(self, graph_hash: str) -> int:
-        """The same of a workflow of which only the graph's hash is known."""
+        """Return the number of living processes that can run a workflow, by its graph.
+
+        Args:
+            graph_hash: Hash of the graph.
+        """
         return await self.store.sessions.able(await self._called(graph_hash))
 
     async def missing_since_ms(self, row: RunRow) -> int | None:
-        """Since when no living process can run the workflow of a run that could go on now; None where one can, or where the
-        run needs no code."""
+        """Return the time since which no living process can run the workflow of a run that has work. None if one can, or the
+        run needs no code.
+
+        Args:
+            row: Row of the run.
+        """
         return (await self.missing_of([row])).get(row.run)
 
     async def missing_of(self, rows: Sequence[RunRow]) -> Mapping[RunId, int]:
-        """The same of many runs, of those of which it is so."""
+        """Return for several runs the time since which no living process can run them. Runs without this problem are left out.
+
+        Args:
+            rows: Rows of the runs.
+        """
         running = [row for row in rows if row.status == "running"]
         since_ms: dict[str, int | None] = {}
         for graph_hash in {row.graph_hash: None for row in running}:
@@ -149,26 +195,41 @@ class Inquiries(OfLoop, called="engine"):
         return [msgspec.json.decode(each, type=Report) for each in await self.store.sessions.described()]
 
     async def names_of(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
-        """Return the names of the processes of these sessions, `host:pid`, as far as they are still known."""
+        """Return the names, `host:pid`, of the processes of sessions, if still known.
+
+        Args:
+            sessions: Ids of the sessions.
+        """
         return await self.store.sessions.labels(sessions) if sessions else {}
 
     async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
-        """Runs, newest first."""
+        """Return runs that match the criteria, newest first."""
         return await self.store.views.runs(**sought)
 
     async def labels_of(self, rows: Sequence[RunRow]) -> Mapping[RunId, Sequence[Pair]]:
-        """The labels of runs, of those that have any; a tag is one with an empty key."""
+        """Return the labels of runs that have any. A tag is a label with an empty key.
+
+        Args:
+            rows: Rows of the runs.
+        """
         return await self.store.views.labels([row.run for row in rows]) if rows else {}
 
     async def tree(self, run_id: str) -> Tree:
-        """A run with everything below it, and what that has cost. Raises NotFound."""
+        """Return a run with all runs below it, and what they have cost.
+
+        Raises:
+            NotFound: The run does not exist.
+        """
         from holdfast.service.control.tree import tree_of  # noqa: PLC0415 - who lists runs needs none
 
         return await tree_of(self.store, run_named(run_id))
 
     async def scores(self, run_id: str, *, every: bool = False) -> Sequence[Score]:
-        """Return the scores of a run: the latest of each name and author, by name; or `every` score that it was given, in their
-        order."""
+        """Return the scores of a run: the latest of each name and author, by name.
+
+        Args:
+            every: True to return every score, in the order in which they were given.
+        """
         from holdfast.core.nouns.scores import counting  # noqa: PLC0415 - who lists runs needs none
 
         given = await self.store.scores.given(run_named(run_id))
@@ -183,17 +244,24 @@ class Inquiries(OfLoop, called="engine"):
         since_ms: int = 0,
         limit: int = MOST_LISTED,
     ) -> Sequence[ScoreMean]:
-        """Return the mean scores of runs by version of their workflow: how many scores count that were given since then, their
-        mean and when the newest was; by workflow and name, the highest version first. It reads all scores: 300,000 take a
-        second."""
+        """Return the mean scores of runs by version of their workflow: count, mean and time of the newest. It reads all scores;
+        300,000 take a second."""
         return await self.store.scores.means(tenant=tenant, name=name, workflow=workflow, since_ms=since_ms, limit=limit)
 
     async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
-        """Return the pieces of the output of a run's jobs, as the store keeps them."""
+        """Return the pieces of the kept output of a run's jobs.
+
+        Args:
+            run: Id of the run.
+        """
         return await self.store.job_logs.pieces(run)
 
     async def job_log(self, place: LogPlace) -> bytes:
-        """Return the text of one piece of it, in UTF-8."""
+        """Return one piece of a job's output, in UTF-8.
+
+        Args:
+            place: Place of the piece, as `job_logs` returns it.
+        """
         return await self.store.job_logs.read(place)
 
     async def gates(
@@ -206,8 +274,14 @@ class Inquiries(OfLoop, called="engine"):
         limit: int = MOST_LISTED,
         risk_levels: Sequence[RiskLevel] = (),
     ) -> Sequence[tuple[GateRow, GateChange | None]]:
-        """Return gates, oldest first, each with the latest that became of it; with `after` those opened after that gate, with
-        `risk_levels` those of one of these."""
+        """Return gates, oldest first, each with its latest change.
+
+        Args:
+            run_id: Only gates of this run; by default of all.
+            open_only: False to return decided, expired and withdrawn gates too.
+            after: Id of the last gate of the page before.
+            risk_levels: Only gates with one of these risk levels.
+        """
         return await self.store.views.gates(
             run=None if not run_id else run_named(run_id),
             tenant=tenant,
@@ -226,8 +300,13 @@ class Inquiries(OfLoop, called="engine"):
         after: str | None = None,
         limit: int = MOST_LISTED,
     ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
-        """The calls of tools, oldest first, each with the latest that became of it; with `after` those intended after that
-        call."""
+        """Return tool calls, oldest first, each with its latest change.
+
+        Args:
+            run_id: Only calls of this run; by default of all.
+            state: Only calls in this state: intended, completed, failed, released, in_doubt, repeated or orphaned.
+            after: Id of the last call of the page before.
+        """
         return await self.store.views.effects(
             run=None if not run_id else run_named(run_id),
             tenant=tenant,
@@ -250,8 +329,13 @@ class Inquiries(OfLoop, called="engine"):
         after: str | None = None,
         limit: int = MOST_LISTED,
     ) -> Sequence[Letter]:
-        """Steps that have failed for good, of which nobody has said what is to become, or those that are `resolved`; the oldest
-        run's first. Times are those of the latest failure. With `after` those after that letter, `RUN:STEP`."""
+        """Return dead letters: steps that have failed for good. Those of the oldest run come first.
+
+        Args:
+            run_id: Only dead letters of this run; by default of all.
+            state: `open`, `resolved`, or None for both.
+            after: Last dead letter of the page before, `RUN:STEP`.
+        """
         run, _, step = (after or "").partition(":")
         return await self.store.dead_letters.letters(
             run=None if run_id is None else run_named(run_id),
@@ -267,25 +351,31 @@ class Inquiries(OfLoop, called="engine"):
         )
 
     async def dead_letter_counts(self, tenant: str | None = None) -> Sequence[LetterCount]:
-        """Return how many there are by workflow, node and class of error, those with the oldest open one first."""
+        """Return the numbers of dead letters by workflow, node and error class. Those with the oldest open one come first."""
         return await self.store.dead_letters.counts(tenant)
 
     async def stuck_runs(self) -> tuple[Sequence[StuckRun], int]:
-        """The runs that wait for nothing, found by reading the history of each that has not ended and is not at work; and
-        how many were read. There are none unless Holdfast has a fault, or had one in an early version.
-        """
+        """Find runs that wait for nothing, which only a fault in Holdfast can cause. Return them, and how many histories were
+        read."""
         from holdfast.engine.background import stuck  # noqa: PLC0415 - as above
 
         return await stuck.check(self.store)
 
     async def line(self) -> Sequence[PlacedStep]:
-        """The steps that wait for a worker or a pool, longest first."""
+        """Return the steps that wait for a worker or a pool, longest first."""
         from holdfast.engine.capacity import diagnosis  # noqa: PLC0415 - it places steps as an engine would, with all that takes
 
         return await diagnosis.line(self.store.views)
 
     async def why(self, run_id: str, step: str | None = None) -> Sequence[WaitReason]:
-        """Return what the steps of a run wait for before they can start, or one of them (`draft#1`). Raises NotFound."""
+        """Return what the steps of a run wait for before they can start.
+
+        Args:
+            step: Only this step, like `draft#1`.
+
+        Raises:
+            NotFound: The run does not exist.
+        """
         from holdfast.engine.capacity import diagnosis  # noqa: PLC0415 - the same
 
         row = await self.find(run_id)
@@ -293,7 +383,11 @@ class Inquiries(OfLoop, called="engine"):
         return await diagnosis.waits_of(store.views, store.lending, store.sessions, row.run, one)
 
     async def waiting(self, scopes: Sequence[str]) -> Sequence[Waiting]:
-        """The runs that wait for room in these scopes, longest first."""
+        """Return the runs that wait for room in scopes, longest first.
+
+        Args:
+            scopes: Names of the scopes.
+        """
         return await self.store.scopes.waiting(scopes, MOST_LISTED)
 
     async def costs(
@@ -305,8 +399,12 @@ class Inquiries(OfLoop, called="engine"):
         after: CostKey | None = None,
         limit: int | None = None,
     ) -> Sequence[Cost]:
-        """Return the cost of model calls of these days (`2026-11-21`, UTC), as of the last roll-up; with `after` those after
-        that row."""
+        """Return the cost of model calls by day, as of the last roll-up.
+
+        Args:
+            after: Key of the last row of the page before.
+            limit: Maximum number of rows; by default all.
+        """
         return await self.store.costs.rollup(first_day, last_day, tenant=tenant, after=after, limit=limit)
 
 

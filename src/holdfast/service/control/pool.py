@@ -27,11 +27,11 @@ class DeclaredPools(ControlBase):
         counts: Counted | None = None,
         of: str | None = None,
     ) -> DeclaredPool:
-        """Declare a pool that steps ask amounts of, or replace what was said of it: `slots` at a time, or a `rate` of so
-        many in `per_s` seconds (1), `burst` of them at once (a tenth). `counts` says what a unit is at the provider of the
-        model, or at the provider, `of`: requests, tokens, input_tokens or output_tokens.
+        """Declare a pool from which steps reserve amounts, or replace its declaration: slots, or a rate. It holds within
+        seconds, for every process.
 
-        It holds within seconds, for every process. Raises InvalidInput.
+        Raises:
+            InvalidInput: The declaration contradicts itself.
         """
         if (slots is None) == (rate is None):
             raise InvalidInput(f"Pool {name!r} needs either slots or a rate. Nothing was changed.")
@@ -43,27 +43,43 @@ class DeclaredPools(ControlBase):
         return pool
 
     async def remove_pool(self, name: str) -> None:
-        """Remove a pool; steps that ask for it wait until it is declared again. Raises NotFound."""
+        """Remove a pool. Steps that ask for it wait until it is declared again.
+
+        Raises:
+            NotFound: The pool does not exist.
+        """
         if not await self.store.lending.remove_pool(word("name of the pool", name)):
             raise _no_pool(name)
 
     async def pools(self) -> Sequence[DeclaredPool]:
-        """All pools that steps can ask amounts of, by name."""
+        """Return all declared pools, by name."""
         return await self.store.lending.pools()
 
     async def pool(self, name: str) -> DeclaredPool:
-        """One of them. Raises NotFound."""
+        """Return a declared pool.
+
+        Raises:
+            NotFound: The pool does not exist.
+        """
         found = next((pool for pool in await self.pools() if pool.name == name), None)
         if found is None:
             raise _no_pool(name)
         return found
 
     async def pool_shares(self, name: str) -> Sequence[Share]:
-        """Return how much of a pool each holder has now."""
+        """Return how much of a pool each process holds now.
+
+        Args:
+            name: Name of the pool.
+        """
         return await self.store.lending.pool_shares(word("name of the pool", name))
 
     async def pool_estimates(self, name: str) -> Sequence[Estimate]:
-        """Return the estimates of what steps of each node take of a pool."""
+        """Return the estimates of how much of a pool the steps of each node take.
+
+        Args:
+            name: Name of the pool.
+        """
         return await self.store.lending.estimates(pool=word("name of the pool", name))
 
 

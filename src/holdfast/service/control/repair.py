@@ -42,8 +42,8 @@ class Repairs(Commands):
     """Each is durable when its call returns."""
 
     async def wake_stuck_runs(self) -> Sequence[StuckRun]:
-        """Have the steps begin again that wait for nothing, in all runs of the store; those runs. A worker that has their
-        workflow goes on with them."""
+        """Start the steps that wait for nothing again, in all runs of the store. Return these runs; a worker with their
+        workflow continues them."""
         found, _ = await self.stuck_runs()
         for each in found:
             with contextlib.suppress(Conflict, NotFound):  # it has gone on meanwhile
@@ -64,18 +64,22 @@ class Repairs(Commands):
         by: str | Claim | None = None,
         queue: bool = False,
     ) -> Run:
-        """Start a run that has the history of another, which has ended or is paused, before `step`: `draft#2`, or the operation
-        at a place of it, `flow#1/3`.
+        """Start a run with the history of another run before a step. The original run must have ended or be paused.
 
-        From there on what is asked for as it was, at the same place, takes the outcome that it had, unless that was undone: it
-        is neither done nor paid again. Anything else is new; what happens `once` is approved by a person first, unless
-        `repeat_effects` says so for all of it. What people have decided they are asked again. `input` is the run's input
-        instead of the origin's, `output` what the step comes to instead of being done, `state` the same of other nodes, by
-        name. The new run has spent nothing, and may spend what the origin might when it began, or `cost_limit_usd`;
-        its money counts in the same scopes, those above a child's root or a conversation included.
+        A call that the fork makes as the original did, at the same place, takes the recorded outcome: it is neither made nor
+        paid again. Any other call is new. A new call of a once-only tool needs a person's approval, unless `repeat_effects` is
+        set. People are asked again.
 
-        The same `key` again returns the same run. Raises Conflict for a run that is under way or has an effect of unknown
-        outcome, NotFound for a step that has not begun there, InvalidInput for an output of what decides, TooManyRuns.
+        Money counts in the scopes of the original run, those above its root or conversation included.
+
+        Args:
+            state: Outputs of other nodes to use instead of the original ones, by node name.
+
+        Raises:
+            NotFound: The step has not begun in the original run.
+            Conflict: The original run is in progress, or has an effect of unknown outcome.
+            InvalidInput: An output was passed for a step that decides.
+            TooManyRuns: Too many runs are active.
         """
         plan = await self.fork_plan(run_id, step, output=output, state=state, repeat_effects=repeat_effects, by=by)
         began, graph = plan.began, await self.graph_of(plan.graph_hash)
@@ -117,8 +121,11 @@ class Repairs(Commands):
         repeat_effects: bool = False,
         by: str | Claim | None = None,
     ) -> Fork:
-        """Return what `fork` would begin with, without doing it: what is kept, what is reused and has cost how much, what is
-        done again. Raises what `fork` raises."""
+        """Return what `fork` would begin with, without forking: what it keeps, reuses (with its cost) and does again.
+
+        Raises:
+            NotFound, Conflict, InvalidInput: As `fork` raises them.
+        """
         row = await self.find(run_id)
         id_, _, path = step.partition("/")
         graph, history = await self.graph_of(row.graph_hash), await self.store.log.events(row.run)
@@ -155,8 +162,15 @@ class Repairs(Commands):
     # --- Dead letters -------------------------------------------------------------------------------------------------
 
     async def dead_letter(self, letter: str | Letter) -> tuple[Letter, State]:
-        """A dead letter by its id, `RUN:STEP`, or by its run's where that has one open: its row, and the run's state. A row is
-        looked up anew. Raises NotFound, and Conflict where the run has several."""
+        """Return a dead letter's row and its run's state.
+
+        Args:
+            letter: Id of the dead letter, `RUN:STEP`, or of a run that has one open. A row is read again.
+
+        Raises:
+            NotFound: The dead letter does not exist.
+            Conflict: The run has several.
+        """
         run, step = _named(letter_named(letter))
         known = await self.dead_letters(run_id=run, state="open" if step is None else None, limit=MOST_INHERITED)
         found = [each for each in known if step in (None, each.letter.step)]
@@ -178,14 +192,18 @@ class Repairs(Commands):
         arguments: Any = NOT_GIVEN,
         by: str | Claim | None = None,
     ) -> None:
-        """Give the run another input, which must fit its workflow's schema, or the call of a tool that failed other
-        `arguments`, which must fit the tool's, for the step to be tried again with. When it is replayed, what it has completed
-        and asks for again is kept, under its key; what it asks for otherwise, and the call that was edited, has another key and
-        is approved anew. Steps that are done stay as they are.
+        """Change the input of the run, or the arguments of the failed tool call, for the next attempt of a step. Replay the
+        dead letter afterwards.
 
-        Raises InvalidInput (of arguments when the step is tried, where this process has not the tool's code); Conflict while an
-        effect of the step is in doubt, and where no call of a tool has failed; NotFound; RunEnded where the run has undone what
-        it did.
+        Completed operations that the step asks for again keep their keys and outcomes. Other calls, and the edited one, have
+        new keys and are approved again. Completed steps stay as they are.
+
+        Raises:
+            NotFound: The dead letter does not exist.
+            InvalidInput: The input or the arguments do not fit. Without the tool's code here, arguments are checked at the
+                attempt.
+            Conflict: An effect of the step is in doubt, or no tool call has failed.
+            RunEnded: The run was compensated.
         """
         if input is NOT_GIVEN and arguments is NOT_GIVEN:
             raise InvalidInput("Say what is to be otherwise: input=, arguments=, or both. Nothing was changed.")
@@ -212,10 +230,16 @@ class Repairs(Commands):
             raise InvalidInput(f"These are no arguments of {op.name!r}: {problem.message} Nothing was changed.") from None
 
     async def replay_dead_letter(self, letter: str | Letter, *, by: str | Claim | None = None) -> None:
-        """Try it again: the step that its run waits for, or, where the run fails or has failed, all that failed in it. What was
-        completed keeps its keys, and a call of unknown outcome is asked for again where that is harmless: one that is
-        `idempotent` under its key, one that can be verified after its lookup. Raises what `retry` raises, and Conflict while a
-        call is in doubt that may not be made twice."""
+        """Try a permanently failed step again. If its run has failed, every failed step of the run is tried again.
+
+        Completed operations keep their keys. A call of unknown outcome is made again if that is harmless: an `idempotent` one
+        under its key, a `verify` one after its lookup.
+
+        Raises:
+            NotFound: The dead letter does not exist.
+            Conflict: A call is in doubt that may not be made twice.
+            RunEnded: As `retry` raises it.
+        """
         found, state = await self.dead_letter(letter)
         step = found.letter.step
         expect_settled(state, step)
@@ -233,9 +257,8 @@ class Repairs(Commands):
     async def resolve_dead_letter(
         self, letter: str | Letter, output: Any = NOT_GIVEN, *, reason: str | None = None, by: str | Claim | None = None
     ) -> None:
-        """Say what is to become of it instead of another try. Where the run waits for that: `output` is what the step comes to,
-        and without one the run fails. Where the run has failed: nothing more. It is listed for three days then; the history
-        stays."""
+        """Close a dead letter without another attempt. A run that waits gets `output`, or fails without one. Closed dead
+        letters stay listed for three days."""
         found, state = await self.dead_letter(letter)
         gate = _gate_about(state, found.letter.step)
         if gate is not None and output is not NOT_GIVEN:

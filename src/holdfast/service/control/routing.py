@@ -59,9 +59,22 @@ class Routing(Allowances):
         workflow: str = "",
         node: str = "",
     ) -> Sequence[Quote]:
-        """Return what a request would cost at most, is expected to cost and to take with each model of a router, and why one is
-        not asked; nothing is called. The router takes the cheapest without a `refusal`. It goes by what models are like
-        everywhere, or as a `node` of a `workflow` has seen them. Raises UsageError."""
+        """Return each model of a router with the highest and expected cost and the expected time of a request. `refusal` says
+        why a model is not chosen. No model is called; the router takes the cheapest without a refusal.
+
+        Args:
+            router: The router.
+            user: Prompt.
+            system: System prompt.
+            max_tokens: Maximum number of tokens of the reply.
+            complexity: Difficulty of the task, 1 to 5.
+            max_latency_s: Longest expected time to the reply, in seconds.
+            workflow: Workflow whose experience with the models counts; by default that of all.
+            node: Node of the workflow, likewise.
+
+        Raises:
+            UsageError: An option cannot be used.
+        """
         request = ModelRequest(router.name, system, (UserTurn(user),), max_tokens)
         needs = Needs(expect_complexity(complexity), expect_latency(max_latency_s))
         services = self.executor.services
@@ -70,8 +83,17 @@ class Routing(Allowances):
     async def routing_report(
         self, router: Router, first_day: str, last_day: str, *, tenant: str | None = None
     ) -> RoutingReport:
-        """Return the cost of the calls to a router's models on these days (`2026-11-23`, UTC), as of now, beside the cost with
-        the dearest of them. Raises UnknownPrice."""
+        """Return the cost of the calls to a router's models, as of now, beside the cost with the most expensive of them.
+
+        Args:
+            router: The router.
+            first_day: First day, like `2026-11-23` (UTC).
+            last_day: Last day, included.
+            tenant: Only calls of this tenant; by default of all.
+
+        Raises:
+            UnknownPrice: A model has no price.
+        """
         await self.roll_up_costs()
         names = [each.model for each in router.models]
         rows = [row for row in await self.costs(first_day, last_day, tenant=tenant) if row.model in names]

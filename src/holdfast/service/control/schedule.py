@@ -64,17 +64,17 @@ class Schedules(Commands):
         catch_up_s: float = 3600,
         by: str | Claim | None = None,
     ) -> Schedule:
-        """Start a run of a workflow at each time of a cron line, from now on; or replace what was said under this name: what
-        it has started, and whether it is paused, stays. Whoever has set it contributes to each run until it is removed.
+        """Set a schedule, which starts a run of a workflow at each time of a cron line, or replace it. Started runs stay, and
+        so does a pause. `by` contributes to each run until the schedule is removed.
 
-        `cron` has five fields (minute, hour, day of the month, month, day of the week), its times are those of `timezone`, an
-        IANA name. `time_field` is the field of the input that is set to the nominal time (`2026-11-23T02:30:00Z`).
-        A run starts up to `jitter_s` later, by chance, but each time by the same. `overlap` says what happens while the run
-        before goes on (core.nouns.schedules.Overlap); a time that was missed by more than `catch_up_s` is left out. It is the
-        highest version of the workflow at each time, unless `version` says. All else is as in `start`.
+        Other options are those of `start`. A team budget that no longer knows the agent appears in the schedule's `problem`.
 
-        Raises InvalidInput, NotFound for a workflow that the store does not know. Of a team budget that does not know the agent
-        any more when the time has come, the schedule's `problem` tells.
+        Args:
+            workflow: The workflow, or its name.
+
+        Raises:
+            InvalidInput: An option cannot be used.
+            NotFound: The store does not know the workflow.
         """
         meant = await self._meant(workflow, version, tenant)
         tenant, name = word("tenant", tenant), word("name of the schedule", name)
@@ -134,37 +134,60 @@ class Schedules(Commands):
     async def schedules(
         self, tenant: str | None = None, *, after: tuple[str, str] | None = None, limit: int = MOST_LISTED
     ) -> Sequence[Schedule]:
-        """Return the schedules of a tenant, or all, by tenant and name; `after` are those of the last one before."""
+        """Return schedules, by tenant and name.
+
+        Args:
+            after: Tenant and name of the last row of the page before.
+        """
         return [kept.schedule for kept in await self.store.schedules.page(tenant, after, limit)]
 
     async def schedule(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Schedule:
-        """Raises NotFound."""
+        """Return a schedule.
+
+        Raises:
+            NotFound: The schedule does not exist.
+        """
         found = await self.store.schedules.find(word("tenant", tenant), word("name of the schedule", name))
         if found is None:
             raise no_schedule(name, tenant)
         return found.schedule
 
     async def pause_schedule(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Schedule:
-        """Let it start nothing until it is resumed; what it has started goes on. Raises NotFound."""
+        """Pause a schedule. It starts no run until you resume it; started runs go on.
+
+        Raises:
+            NotFound: The schedule does not exist.
+        """
         now_ms = self.store.clock.now_ms()
         return await self._changed(tenant, name, lambda before: _armed(before, now_ms, paused=True))
 
     async def resume_schedule(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Schedule:
-        """Let it go on from now; the times that passed meanwhile are left out (`backfill_schedule`). Raises NotFound."""
+        """Resume a paused schedule from now. Times that passed meanwhile are skipped; `backfill_schedule` starts their runs.
+
+        Raises:
+            NotFound: The schedule does not exist.
+        """
         now_ms = self.store.clock.now_ms()
         return await self._changed(tenant, name, lambda before: _armed(before, now_ms, paused=False))
 
     async def remove_schedule(self, name: str, *, tenant: str = DEFAULT_TENANT) -> None:
-        """Remove it; what it has started goes on. Raises NotFound."""
+        """Remove a schedule; started runs go on.
+
+        Raises:
+            NotFound: The schedule does not exist.
+        """
         if not await self.store.schedules.remove(word("tenant", tenant), word("name of the schedule", name)):
             raise no_schedule(name, tenant)
 
     async def backfill_schedule(
         self, name: str, since_ms: int, until_ms: int, *, tenant: str = DEFAULT_TENANT, by: str | Claim | None = None
     ) -> Sequence[Backfilled]:
-        """Start the runs of its times from `since_ms` to `until_ms`, both included, all at once; a time that has had its run
-        gets no second one. `by` contributes to them, and so decides none of their questions with four eyes. Raises
-        NotFound, and InvalidInput for times that are not past, or more than 1,000.
+        """Start the runs of a schedule's past times, all at once. A time that has had its run gets no second one. `by`
+        contributes to them, and so decides none of their questions with four eyes.
+
+        Raises:
+            NotFound: The schedule does not exist.
+            InvalidInput: A time is not past, or the times are more than 1,000.
         """
         schedule = await self.schedule(name, tenant=tenant)
         if since_ms > until_ms:

@@ -18,9 +18,12 @@ class Scores(ControlBase):
     async def score(
         self, run_id: str, name: str, value: float, *, by: str | Claim, source: Source = "code", comment: str = ""
     ) -> Score:
-        """Say as `by`, a person or a piece of code, what a run is worth: a number up to 1e15 on a scale of your own, true being
-        1 and false 0. The latest of each name and `by` counts; those before it are kept. Raises NotFound, InvalidInput, and
-        Conflict where the run has been given 100.
+        """Score a run, in progress or ended. The latest score of each name and author counts; earlier ones are kept.
+
+        Raises:
+            NotFound: The run does not exist.
+            InvalidInput: The name, value or comment cannot be used.
+            Conflict: The run has 100 scores.
         """
         row, claim = await self.find(run_id), self._claim(by)
         if claim.name is None:

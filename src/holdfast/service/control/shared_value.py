@@ -38,11 +38,19 @@ class SharedValues(ControlBase):
         after: tuple[str, str, str] | None = None,
         limit: int = MOST_LISTED,
     ) -> Sequence[SharedEntry]:
-        """The latest versions, by tenant, space and key; the page after the one that ended with `after`."""
+        """Return the latest versions of shared values, by tenant, space and key.
+
+        Args:
+            after: Tenant, space and key of the last row of the page before.
+        """
         return await self.store.shared_values.page(tenant, space, after, limit)
 
     async def shared_versions(self, space: str, key: str, *, tenant: str = DEFAULT_TENANT) -> Sequence[SharedValue]:
-        """The versions of a value that are kept, the latest last. Raises NotFound."""
+        """Return the kept versions of a shared value, the latest last.
+
+        Raises:
+            NotFound: The value does not exist.
+        """
         found = await self.store.shared_values.versions(tenant, space, key)
         if not found:
             raise NotFound(
@@ -54,8 +62,12 @@ class SharedValues(ControlBase):
     async def memories(
         self, agent: str, user: str | None = None, *, tenant: str = DEFAULT_TENANT, words: str | None = None
     ) -> Sequence[Memory]:
-        """Return the memories of an agent, or of it and one user: the most relevant first, or with `words` those that have any
-        of them, the best match first. Looking counts as no use. Raises InvalidInput for an impossible name."""
+        """Return the memories of an agent, most relevant first. With `words` only those that have any of them, the best match
+        first. It does not count as a use.
+
+        Raises:
+            InvalidInput: A name cannot be used.
+        """
         query = None if words is None else rule.SharedIndex(words)
         found = await self.store.shared_values.search(tenant, namespace(agent, user), query, MOST_ALLOWED)
         order = ranked(map(recalled, found), self.store.clock.now_ms())
@@ -72,10 +84,11 @@ class SharedValues(ControlBase):
         tenant: str = DEFAULT_TENANT,
         by: str | Claim | None = None,
     ) -> SharedValue:
-        """Write a version (JSON data, 64 KiB at most), for steps to read; the new version. `expected_version` is the one that
-        was read, 0 for none: where another is there, nothing is written. Steps that wait for it go on within seconds.
+        """Write a new version of a shared value for steps to read, and return it. Steps that wait for it go on within seconds.
 
-        Raises Conflict where another version is there, InvalidInput.
+        Raises:
+            Conflict: The current version is not `expected_version`.
+            InvalidInput: The value is no JSON data, or larger than 64 KiB.
         """
         names = word("tenant", tenant), rule.expect_space(space), rule.expect_name("key", key)
         with self.sensitive(tenant):
@@ -98,8 +111,12 @@ class SharedValues(ControlBase):
         return await changed(f"{key!r} of {space!r}", attempt)
 
     async def forget_cached_answer(self, space: str, key: str, *, tenant: str = DEFAULT_TENANT) -> None:
-        """Take an answer out of a semantic cache: the next question that means the same is asked again. Its space and key stand
-        in the events of the runs that were given it. Raises NotFound, InvalidInput for a space that is no cache's."""
+        """Remove an answer from a semantic cache. Its space and key are in the events of the runs that got it.
+
+        Raises:
+            NotFound: The answer does not exist.
+            InvalidInput: The space is not a cache's.
+        """
         if not space.startswith(f"{rule.CACHE}/"):
             raise InvalidInput(
                 f"{space!r} is no space of cached answers; those begin with {rule.CACHE}/, as `holdfast shared list` shows."

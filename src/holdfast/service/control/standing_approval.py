@@ -43,10 +43,18 @@ class StandingApprovals(ControlBase):
         reason: str = "",
         tenant: str = _TENANT,
     ) -> str:
-        """Say as `by`, in `roles`, that calls of the tools that `tool` names (`mail_*`) need not be asked about for so many
-        seconds, `most` times at most: only calls whose arguments all of `when` hold for, of one `workflow`, of one run, where
-        that is said. The approval's id. What the workflow's rules deny stays denied. Of more than 1,000
-        the oldest go that stand no more. Raises InvalidInput, and Conflict where all of so many stand.
+        """Grant a standing approval: matching tool calls are approved in advance. Calls that the workflow denies stay denied.
+        Return its id.
+
+        Of more than 1,000 approvals, the oldest that no longer hold are dropped.
+
+        Args:
+            tenant: Tenant whose calls it approves.
+            run_id: Only calls of this run; by default of all.
+
+        Raises:
+            InvalidInput: An option cannot be used.
+            Conflict: The tenant has 1,000 approvals that hold.
         """
         claim = self._claim(by)
         if claim.name is None:
@@ -88,11 +96,18 @@ class StandingApprovals(ControlBase):
         return key
 
     async def standing_approvals(self, *, tenant: str = _TENANT) -> Mapping[str, StandingApproval]:
-        """Return the standing approvals of a tenant, by their ids, also those that are over, used up or revoked."""
+        """Return a tenant's standing approvals by id, expired, used-up and revoked ones included."""
         return {key: approval for key, (approval, _) in (await self._page(word("tenant", tenant))).items()}
 
     async def revoke_approval(self, id_: str, *, by: str | Claim, tenant: str = _TENANT) -> None:
-        """Have an approval stand for nothing more. Calls that were made by it stay made. Raises NotFound."""
+        """Revoke a standing approval. Calls that were already made stay made.
+
+        Args:
+            id_: Id of the standing approval.
+
+        Raises:
+            NotFound: The approval does not exist.
+        """
         claim = self._claim(by)
         if claim.name is None:
             raise InvalidInput("Say who revokes it, with by=NAME. Nothing was revoked.")

@@ -21,13 +21,18 @@ class Streams(ControlBase):
     async def watch_stream(
         self, run_id: str, name: str | None = None, *, since: str | int = START, follow: bool = True
     ) -> AsyncGenerator[Told, None]:
-        """Yield a run's streams, from `since` on; with `follow` as they arrive, until the run has ended.
+        """Yield what is written to a run's streams. A reader that returns with its last cursor misses nothing and gets nothing
+        twice. Replies that were generated without readers come as a whole.
 
-        `name` is `model`, a stream that user code writes to, or the source of a text (a call, `draft#1:0:1`); None for all.
-        `since` is `start`, `now`, the `cursor` of what was handled last, or a number: the character of the call, or the value
-        of the stream, that is to come first; a negative one counts the last values. A reader that comes back with its cursor
-        misses nothing and gets nothing twice. Calls without readers while they went on come as a whole. Raises NotFound,
-        InvalidInput.
+        Args:
+            name: Stream: `model`, one that code writes to, or the source of a text (a call, `draft#1:0:1`). None for all.
+            since: Where to begin: `start`, `now`, the `cursor` of the last item, or a position. A position is a character of
+                the call, or a value of the stream; a negative one counts the last values.
+            follow: True to go on until the run has ended; False to return at the end of what exists.
+
+        Raises:
+            NotFound: The run does not exist.
+            InvalidInput: `since` or `name` cannot be used.
         """
         row = await self.find(run_id)
         listening = self.executor.services.listening

@@ -37,27 +37,37 @@ Status: TypeAlias = Literal["queued", "active"] | Fate
 
 
 class WorkerAgent(NamedTuple):
-    """A worker of a supervisor: does tasks of `task_types` by runs of `workflow` (or a name: the highest version of it at each
-    task), `max_concurrent` at once. What takes longer than `timeout_s`, from its begin, is called off, and an error."""
+    """A worker of a supervisor: an agent that does tasks of some types as runs of a workflow."""
 
     name: str
+    """Name of the worker."""
     workflow: Workflow | StoredWorkflow | str
+    """The workflow, or its name: then the highest version at each task."""
     task_types: Sequence[str]
+    """Types of tasks that it takes."""
     max_concurrent: int = rule.MAX_CONCURRENT
+    """Maximum number of tasks at once."""
     timeout_s: float = rule.TIMEOUT_S
+    """Time limit of a task in seconds; a task that takes longer is cancelled and counts as failed."""
 
 
 class TaskResult(NamedTuple):
-    """A task as it stands. It has a `result` where its `status` is `completed`, and an `error` where it is `failed`,
-    `timed_out` or `cancelled`."""
+    """A task of a supervisor as it is now."""
 
     task_id: str
+    """Id of the task."""
     status: Status
+    """Status of the task."""
     worker: str | None = None
+    """Name of the worker, once it has one."""
     result: Any = None
+    """Result, if `status` is `completed`."""
     error: str | None = None
+    """Reason, if `status` is `failed`, `timed_out` or `cancelled`."""
     duration_ms: int | None = None
+    """Duration in milliseconds, once it has ended."""
     run_id: str | None = None
+    """Id of its run, once it has begun."""
 
     @property
     def success(self) -> bool:
@@ -80,16 +90,25 @@ class Supervisors(Commands):
         team: str | None = None,
         team_budget: str | None = None,
     ) -> Supervisor:
-        """Declare a supervisor, or replace what was declared under this name: the tasks that it has taken, and what is known of
-        workers that stay, stay.
+        """Declare a supervisor, or replace its declaration. Tasks that it has taken stay, and so does what is known of its
+        remaining workers.
 
-        At most `max_queue` tasks wait. One for which nobody is free is refused where the supervisor's load has reached
-        `threshold` (None: only where the queue is full). A worker of whose last tasks too many have failed is out for
-        `cool_down_s`, and for twice as long after each probe that fails. What its runs spend counts for `team`, and in the
-        `team_budget` as what the agent spends that has the worker's name, except in nodes that have an agent of their own.
+        Spending of its runs counts for `team`. In the `team_budget` it counts as that of the agent with the worker's name,
+        except in nodes with an agent of their own.
 
-        Raises InvalidInput, NotFound for a workflow that the store does not know, and Conflict where tasks that it has taken
-        would be left without a worker.
+        Args:
+            name: Name of the supervisor.
+            workers: Agents that do the tasks.
+            max_queue: Maximum number of waiting tasks.
+            threshold: Load from which a task without a free worker is refused; None for only when the queue is full.
+            cool_down_s: Seconds for which a worker with too many failures gets no task; doubled after each failed trial.
+            team: Team of the tenant; what is spent counts in the team's budgets too.
+            team_budget: Name of a team budget in which what is spent counts too.
+
+        Raises:
+            InvalidInput: An option cannot be used.
+            NotFound: The store does not know a workflow.
+            Conflict: Tasks that it has taken would have no worker.
         """
         tenant, name = word("tenant", tenant), _bounded("name of the supervisor", name)
         meant = [await self._meant(each.workflow, None, tenant) for each in workers]
@@ -129,17 +148,29 @@ class Supervisors(Commands):
         )
 
     def supervisor(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Supervisor:
-        """The one of that name, for tasks and questions; whether it is there is found out by asking it."""
+        """Return a handle on a supervisor. Its methods raise NotFound if it does not exist."""
         return Supervisor(self, word("tenant", tenant), word("name of the supervisor", name))
 
     async def supervisors(
         self, tenant: str | None = None, *, after: tuple[str, str] | None = None, limit: int = MOST_LISTED
     ) -> Sequence[rule.Supervisor]:
-        """Return the supervisors of a tenant, or all, by tenant and name; `after` are those of the last one before."""
+        """Return supervisors, by tenant and name.
+
+        Args:
+            after: Tenant and name of the last row of the page before.
+        """
         return await self.store.supervisors.page(tenant, after, limit)
 
     async def remove_supervisor(self, name: str, *, tenant: str = DEFAULT_TENANT) -> None:
-        """Remove one that has nothing to do; the runs of its tasks stay. Raises NotFound, and Conflict where it has."""
+        """Remove a supervisor without tasks; the runs of its tasks stay.
+
+        Args:
+            name: Name of the supervisor.
+
+        Raises:
+            NotFound: The supervisor does not exist.
+            Conflict: It has tasks.
+        """
         found = await self.store.supervisors.find(word("tenant", tenant), word("name of the supervisor", name))
         if found is None:
             raise no_supervisor(name)
@@ -148,9 +179,10 @@ class Supervisors(Commands):
 
 
 class Supervisor(OfLoop):
-    """A supervisor: takes tasks or refuses them, and says what became of those that it took. From any process."""
+    """A handle on a supervisor: it takes or refuses tasks and returns their results, from any process."""
 
     name: str
+    """Name of the supervisor."""
 
     def __init__(self, control: Supervisors, tenant: str, name: str) -> None:
         self._control = control
@@ -173,15 +205,20 @@ class Supervisor(OfLoop):
         timeout_s: float | None = None,
         by: str | Claim | None = None,
     ) -> Accepted | Rejected:
-        """Give it a task, durably: one that is accepted will be done, once. Load is no error: a task that is rejected was not
-        kept, and is worth another try after `retry_after_s`.
+        """Submit a task, durably. An accepted task is done once. A rejected task was not kept: try again after `retry_after_s`.
 
-        `payload` is the input of the worker's workflow, `by` who asks for its run. Of the tasks that wait the one with the
-        lowest `priority` is next. `timeout_s` is for this task instead of its worker's. The same `task_id` again is the same
-        task.
+        Args:
+            task_type: Type of the task, by which a worker is found.
+            payload: Input of the worker's workflow.
+            priority: Priority; of the waiting tasks the one with the lowest is next.
+            task_id: Id of the task. Repeated, it returns the same task.
+            timeout_s: Time limit in seconds, instead of the worker's.
+            by: Name of the caller, recorded in the run's history.
 
-        Raises InvalidInput for a type that nobody takes and for a payload that does not fit, NotFound, and Conflict where
-        another task has this id.
+        Raises:
+            NotFound: The supervisor does not exist.
+            InvalidInput: No worker takes this type, or the payload does not fit.
+            Conflict: Another task has this id.
         """
         control, now_ms = self._control, self._control.now_ms()
         task_id = control.runtime.runs.new_id() if task_id is None else _bounded("id of the task", task_id)
@@ -227,14 +264,25 @@ class Supervisor(OfLoop):
         return encoded
 
     async def declared(self) -> rule.Supervisor:
-        """As it was declared, with the tasks that it has taken. Raises NotFound."""
+        """Return the supervisor as it was declared, with its tasks.
+
+        Raises:
+            NotFound: The supervisor does not exist.
+        """
         found = await self._supervisors.find(self._tenant, self.name)
         if found is None:
             raise no_supervisor(self.name)
         return found
 
     async def result(self, task_id: str) -> TaskResult:
-        """A task as it stands now. Raises NotFound for one that was not taken, or that ended more than a week ago."""
+        """Return a task as it is now.
+
+        Args:
+            task_id: Id of the task.
+
+        Raises:
+            NotFound: The task was not taken, or ended more than a week ago.
+        """
         supervisor, task = await self.declared(), await self._supervisors.task(self._tenant, self.name, task_id)
         if task is None:
             raise NotFound(
@@ -250,7 +298,14 @@ class Supervisor(OfLoop):
         return TaskResult(task_id, task.fate, task.worker, result, task.error, task.duration_ms, task.run)
 
     async def wait(self, task_id: str) -> TaskResult:
-        """Wait until a task has ended, however it does. Raises NotFound as `result` does."""
+        """Wait until a task has ended, and return it.
+
+        Args:
+            task_id: Id of the task.
+
+        Raises:
+            NotFound: The task was not taken, or ended more than a week ago.
+        """
         pause_s = _LOOK_AGAIN_S
         while True:
             found = await self.result(task_id)
@@ -264,7 +319,11 @@ class Supervisor(OfLoop):
                 pause_s = min(2 * pause_s, _LOOK_AGAIN_AT_MOST_S)
 
     async def dashboard(self) -> Dashboard:
-        """Return its load, and the health of its workers. Raises NotFound."""
+        """Return the supervisor's load and the health of its workers.
+
+        Raises:
+            NotFound: The supervisor does not exist.
+        """
         return rule.dashboard(await self.declared(), self._control.now_ms())
 
 

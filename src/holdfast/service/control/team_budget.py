@@ -32,12 +32,14 @@ class TeamBudgets(ControlBase):
         total_tokens: int | None = None,
         tenant: str = _DEFAULT_TENANT,
     ) -> None:
-        """Give agents a budget together, not for each day but once: `total_usd` in dollars, `total_tokens` in tokens of input
-        and output, or both. Each agent has its allotment of it: a number is its priority, a `TeamAgent` may say its initial
-        allocation too. Agents for whom none is said share equally what the others leave.
+        """Set a budget that agents share, once, not for each day. Each agent gets an allotment of the total. Agents without an
+        initial allocation share the rest equally.
 
-        Said again it replaces what was said: the total is allotted anew, to nobody less than he has used or holds; who is no
-        agent any more keeps just that. What is not given is not limited. Raises InvalidInput.
+        If the budget exists, its total is allotted again. No agent gets less than it has used or reserved; a removed agent
+        keeps just that.
+
+        Raises:
+            InvalidInput: A name, an agent or an amount cannot be used.
         """
         scope = team_budget(word("tenant", tenant), _named(name))
         team = {word("agent's name", agent): said for agent, said in checked(agents).items()}
@@ -54,20 +56,31 @@ class TeamBudgets(ControlBase):
             await self.store.scopes.allot(budget, total, {of_agent(budget, agent): team[agent] for agent in team})
 
     async def remove_team_budget(self, name: str, *, tenant: str = _DEFAULT_TENANT) -> None:
-        """Have a team budget limit nothing any more. Raises NotFound."""
+        """Remove the limits of a team budget. What its agents have used stays recorded.
+
+        Raises:
+            NotFound: The team budget does not exist.
+        """
         await self.team_dashboard(name, tenant=tenant)
         scope = team_budget(tenant, name)
         for budget in (scope, in_tokens(scope)):
             await self.store.scopes.allot(budget, None, {})
 
     async def team_budgets(self, *, tenant: str = _DEFAULT_TENANT) -> Sequence[str]:
-        """The names of the team budgets of a tenant."""
+        """Return the names of a tenant's team budgets."""
         prefix = f"{team_budget(word('tenant', tenant), '')}"
         found = [*await self.store.scopes.limits(prefix), *await self.store.scopes.limits(in_tokens(prefix))]
         return sorted({unquote(scope.removeprefix(in_tokens("")).split("/")[2]) for scope in found})
 
     async def team_dashboard(self, name: str, *, tenant: str = _DEFAULT_TENANT) -> Dashboard:
-        """Return the books of a team budget and each of its agents. Raises NotFound."""
+        """Return the accounts of a team budget and of each of its agents.
+
+        Args:
+            name: Name of the team budget.
+
+        Raises:
+            NotFound: The team budget does not exist.
+        """
         scope = team_budget(word("tenant", tenant), _named(name))
         money, tokens = await self._books(scope), await self._books(in_tokens(scope))
         if money is None and tokens is None:
