@@ -22,6 +22,7 @@ import typer.main
 
 from holdfast import __version__
 from holdfast.cli import failure
+from holdfast.cli.group import expanded
 from holdfast.cli.page import terminal
 from holdfast.errors import UsageError
 
@@ -112,10 +113,10 @@ class _Members(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
+            info = copy(self._known[name])
+            info.callback = info.callback and expanded(info.callback)
             made = typer.main.get_command_from_info(
-                self._known[name],
-                pretty_exceptions_short=self._group.pretty_exceptions_short,
-                rich_markup_mode=self._group.rich_markup_mode,
+                info, pretty_exceptions_short=self._group.pretty_exceptions_short, rich_markup_mode=self._group.rich_markup_mode
             )
             self._made[name] = _for_readers(made, f"{self._name} {name}", self._examples[name])
         return self._made[name]
@@ -161,7 +162,7 @@ def _made(name: str) -> Any:
     found = getattr(module, name, None)
     if callable(found):
         only = typer.Typer(add_completion=False)
-        only.command(name)(found)
+        only.command(name)(expanded(found))
         return _for_readers(typer.main.get_command(only), name, module.EXAMPLES[name])
     bare = copy(module.app)
     bare.registered_commands = []

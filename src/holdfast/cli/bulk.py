@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 import typer
 
 from holdfast.cli import reference
+from holdfast.cli.filter import SELECTION, Asked
+from holdfast.cli.group import Group
 from holdfast.cli.opening import backend
 from holdfast.cli.page import terminal
 from holdfast.cli.page.count import counted
@@ -22,7 +24,6 @@ from holdfast.service.declarations import query
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking, Backend
-    from holdfast.cli.filter import Asked
     from holdfast.service.declarations.declaration import Command
     from holdfast.service.declarations.query import View
     from holdfast.service.principal import Principal
@@ -43,15 +44,26 @@ Deed = Callable[[str], "Command"]
 class Many(NamedTuple):
     """The runs that are meant, and how sure the caller is."""
 
+    every: bool
     asked: Asked
     limit: int
-    yes: bool
-    dry_run: bool
+    yes: bool = True
+    dry_run: bool = False
 
 
-def expect_one_or_all(run: str | None, every: bool, many: Many) -> None:
+def _many(every: bool, limit: int, yes: bool = True, dry_run: bool = False, **asked: Any) -> Many:
+    return Many(every, SELECTION.make(**asked), limit, yes, dry_run)
+
+
+BULK: Final = Group(
+    _many, every=(All, False), **SELECTION.options, limit=(Limit, MOST), yes=(Yes, False), dry_run=(DryRun, False)
+)
+OneOrMany: TypeAlias = Annotated[Many, BULK]
+
+
+def expect_one_or_all(run: str | None, many: Many) -> None:
     """Raises UsageError where it is not clear whether one run is meant or all that are found."""
-    if (run is None) != every:
+    if (run is None) != many.every:
         raise UsageError("Name a run, or pass --all with filters (--status, --workflow, --since, ...).")
     if run is not None and not many.asked.is_any:
         raise UsageError("Filters like --status and --workflow need --all; you named one run. Nothing was done.")

@@ -1,87 +1,74 @@
 """A selection of several runs: the options for it, and their meaning.
 
-Never here: what is done with those runs.
+The options are the fields of Selection. Never here: what is done with those runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import typer
 
+from holdfast.cli.group import Group
+from holdfast.cli.noun import Word, fields_of
 from holdfast.cli.page import moment
+from holdfast.core.views.selection import Selection
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.service.declarations.query import Runs
 
 Workflow = Annotated[str | None, typer.Option("--workflow", metavar="NAME", help="Only this workflow, by its name.")]
-Statuses = Annotated[
-    list[str] | None,
-    typer.Option("--status", metavar="STATUS", help="Only runs with this status, or one of several: failed,waiting."),
-]
-Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only the run started under this key.")]
-Since = Annotated[
-    str | None,
-    typer.Option("--since", metavar="TIME", help="Only runs started since this time: 2h, 3d, 2026-11-21, 2026-11-21T09:30."),
-]
-RunTags = Annotated[
-    list[str] | None, typer.Option("--tag", metavar="TAG", help="Only runs with this tag. If repeated, with all of them.")
-]
-RunLabels = Annotated[
-    list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="Only runs with this label. May be repeated.")
-]
-Text = Annotated[
-    str | None,
-    typer.Option("--text", metavar="TEXT", help="Only runs with this text in their workflow, key, tags, labels or starter."),
-]
-MinCost = Annotated[str | None, typer.Option("--min-cost", metavar="USD", help="Only runs that spent at least this much.")]
-MaxCost = Annotated[str | None, typer.Option("--max-cost", metavar="USD", help="Only runs that spent at most this much.")]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only runs started before this time.")]
+
+_TAKEN: Final = fields_of(
+    Selection,
+    {
+        "status": Word("--status STATUS", help="Only runs with this status, or one of several: failed,waiting."),
+        "key": Word("--key KEY", help="Only the run started under this key."),
+        "since_ms": Word("--since TIME", help="Only runs started since this time: 2h, 3d, 2026-11-21, 2026-11-21T09:30."),
+        "until_ms": Word("--until TIME", help="Only runs started before this time."),
+        "tag": Word("--tag TAG", help="Only runs with this tag. If repeated, with all of them."),
+        "label": Word("--label KEY=VALUE", help="Only runs with this label."),
+        "text": Word("--text TEXT", help="Only runs with this text in their workflow, key, tags, labels or starter."),
+        "min_cost_usd": Word("--min-cost USD", help="Only runs that spent at least this much."),
+        "max_cost_usd": Word("--max-cost USD", help="Only runs that spent at most this much."),
+    },
+)
+"""The fields as the command line takes them: a word only where it is not spelt or described as over HTTP."""
 
 
 class Asked(NamedTuple):
-    """The options as they were typed."""
+    """The criteria that were typed, by the names of their fields."""
 
-    tenant: str | None
-    workflow: str | None
-    statuses: Sequence[str] | None
-    key: str | None
-    since: str | None
-    until: str | None
-    parent: str | None = None
-    """The whole id of a run."""
-    tags: Sequence[str] | None = None
-    text: str | None = None
-    min_cost: str | None = None
-    max_cost: str | None = None
-    labels: Sequence[str] | None = None
+    given: Mapping[str, Any]
 
     @property
     def is_any(self) -> bool:
         """True without any option: every run is meant."""
-        return not any(self)
+        return not self.given
 
     def query(self, now_ms: int, usual: Sequence[str] = ()) -> Runs:
         """Return the query; with the statuses that are `usual`, if none is given. Raises UsageError."""
         from holdfast.core.views.status import Status
         from holdfast.service.declarations.query import Runs
 
-        return Runs(
-            tenant=self.tenant,
-            workflow=self.workflow,
-            key=self.key,
-            parent=self.parent,
-            status=tuple(among(self.statuses, get_args(Status), "status") or usual),
-            tag=tuple(self.tags or ()),
-            label=tuple(self.labels or ()),
-            text=self.text,
-            min_cost_usd=self.min_cost,
-            max_cost_usd=self.max_cost,
-            since_ms=None if self.since is None else moment.given(self.since, "--since", now_ms),
-            until_ms=None if self.until is None else moment.given(self.until, "--until", now_ms),
-        )
+        values: dict[str, Any] = {
+            name: moment.given(value, f"--{name.removesuffix('_ms')}", now_ms) if name.endswith("_ms") else value
+            for name, value in self.given.items()
+        }
+        values["status"] = tuple(among(self.given.get("status"), get_args(Status), "status") or usual)
+        return Runs(**values)
+
+
+def _asked(**given: Any) -> Asked:
+    return Asked({each.name: each.value(value) for each in _TAKEN if (value := given.get(each.name))})
+
+
+SELECTION: Final = Group(
+    _asked, **{each.name: (each.annotation, each.default) for field in _TAKEN for each in field.parameters()}
+)
+Selected: TypeAlias = Annotated[Asked, SELECTION]
 
 
 def among(given: Sequence[str] | None, known: Iterable[str], what: Literal["status", "state"]) -> list[str] | None:

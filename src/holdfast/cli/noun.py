@@ -118,7 +118,7 @@ class Noun:
     ) -> None:
         """Add a command that prints rows: as many as `--limit` says and how to go on, or with `every` all of them. With `only`,
         the JSON of a row is that field."""
-        taken = _taken(kind, {**words, **({"cursor": "", "limit": ""} if every else {})})
+        taken = fields_of(kind, {**words, **({"cursor": "", "limit": ""} if every else {})})
 
         def run(as_json: bool, store: str | None, **given: Any) -> None:
             page = asyncio.run(_list(kind, taken, given, every, store))
@@ -134,7 +134,7 @@ class Noun:
 
     def show(self, name: str = "show", words: Mapping[str, str | Word] = {}) -> None:
         """Add a command that shows one row on its sheet."""
-        kind, taken = self._row, _taken(self._row, words)
+        kind, taken = self._row, fields_of(self._row, words)
 
         def run(as_json: bool, store: str | None, **given: Any) -> None:
             self.print(asyncio.run(_row(kind, taken, given, store)), as_json)
@@ -158,7 +158,7 @@ class Noun:
         """Add a command that does something, `signed` by who says it, and says so: a sentence with fields of its row, or all of
         the row. Without a row it is `done`. One that may come before the first run can `make` the store. A `deed` does it in
         place of the service."""
-        taken = _taken(kind, words)
+        taken = fields_of(kind, words)
         extras = {**({"by": option.Who} if signed else {}), **({"role": option.Roles} if roles else {})}
 
         def run(as_json: bool, store: str | None, by: str | None = None, role: Sequence[str] = (), **given: Any) -> None:
@@ -280,12 +280,12 @@ class _Taken:
             text += " The beginning of an id is enough."
         if self._type is Any:
             text += " Give JSON, @FILE, or @- for stdin."
-        if get_origin(self._type) in (tuple, list, dict):
+        if get_origin(self._type) in (tuple, list, dict) and "repeated" not in text:
             text += " May be repeated."
         return text[:1].upper() + text[1:]
 
 
-def _taken(kind: Any, words: Mapping[str, str | Word]) -> list[_Taken]:
+def fields_of(kind: Any, words: Mapping[str, str | Word]) -> list[_Taken]:
     """Return the fields that are typed, in their order: not those whose word is empty."""
     hints = get_type_hints(kind, include_extras=True)
     fields = [each for each in msgspec.structs.fields(kind) if words.get(each.name) != ""]

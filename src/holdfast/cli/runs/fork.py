@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from holdfast.cli import bulk, reference
-from holdfast.cli.bulk import MOST, All, DryRun, Limit, Many, Yes
-from holdfast.cli.filter import Asked, Since, Statuses, Until, Workflow
+from holdfast.cli.bulk import BULK, Many
 from holdfast.cli.opening import backend
-from holdfast.cli.option import AsJson, MaybeRun, OfTenant, Store, Who
+from holdfast.cli.option import AsJson, MaybeRun, Store, Who
 from holdfast.cli.page import terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import OK
@@ -73,15 +72,8 @@ def fork(
     repeat_effects: RepeatEffects = False,
     cost_limit: CostLimit = None,
     key: Key = None,
-    every: All = False,
-    tenant: OfTenant = None,
-    workflow: Workflow = None,
-    status: Statuses = None,
-    since: Since = None,
-    until: Until = None,
-    limit: Limit = MOST,
-    yes: Yes = False,
-    dry_run: DryRun = False,
+    *,
+    many: Annotated[Many, BULK.without("key")],
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
@@ -90,9 +82,7 @@ def fork(
     their outcomes."""
     from holdfast.service.declarations import command as cmd
 
-    many = Many(Asked(tenant, workflow, status, None, since, until), limit, yes, dry_run)
-    bulk.expect_one_or_all(run, every, many)
-
+    bulk.expect_one_or_all(run, many)
     said: dict[str, Any] = {}
     for name, text in (("input", data), ("output", output), ("state", state)):
         if text is not None:
@@ -102,7 +92,7 @@ def fork(
     wish = cmd.Fork(run=run or "", step=step, repeat_effects=repeat_effects, cost_limit_usd=cost_limit, key=key, **said)
     if run is None:
         return asyncio.run(_fork_all(wish, who(by), many, as_json, store))
-    asyncio.run(_fork(wish, who(by), yes, dry_run, as_json, store))
+    asyncio.run(_fork(wish, who(by), many.yes, many.dry_run, as_json, store))
     return OK
 
 

@@ -6,6 +6,7 @@ Never here: which runs (filter).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -22,7 +23,7 @@ from holdfast.cli.process.interruption import Interruption
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking
     from holdfast.cli.filter import Asked
-    from holdfast.service.declarations.query import View
+    from holdfast.service.declarations.query import Runs, View
 
 COLUMNS: Final = (
     Column("run", ID),
@@ -37,26 +38,23 @@ COLUMNS: Final = (
 _LOOK_EVERY_S: Final = 1.0
 
 
-def show(asked: Asked, before: str | None, limit: int, *, follow: bool, as_json: bool, store: str | None) -> None:
-    """Print the runs that are asked for, newest first."""
+def show(asked: Asked, named: Mapping[str, str | None], limit: int, *, follow: bool, as_json: bool, store: str | None) -> None:
+    """Print the runs that are asked for, newest first. `named` are the fields of the query that name a run."""
     if not follow:
-        asyncio.run(_show(asked, before, limit, as_json, store))
+        asyncio.run(_show(asked, named, limit, as_json, store))
         return
     with Interruption(lambda: "Interrupted.") as interruption:
         try:
-            asyncio.run(_follow(asked, limit, as_json, store, interruption))
+            asyncio.run(_follow(asked, {**named, "cursor": None}, limit, as_json, store, interruption))
         except asyncio.CancelledError:
             interruption.tell()
             raise typer.Exit(INTERRUPTED) from None
 
 
-async def _show(asked: Asked, before: str | None, limit: int, as_json: bool, store: str | None) -> None:
+async def _show(asked: Asked, named: Mapping[str, str | None], limit: int, as_json: bool, store: str | None) -> None:
     async with opening.listing(store, who(None)) as asking:
         now_ms = asking.now_ms()
-        sought = (await _named(asking, asked)).query(now_ms)
-        if before is not None:
-            sought = msgspec.structs.replace(sought, cursor=await reference.run_id(asking, before))
-        rows = await asking.rows(sought, limit + 1)
+        rows = await asking.rows(await _sought(asking, asked, named), limit + 1)
     rows, more = rows[:limit], len(rows) > limit
     missing = [row for row in rows if row["workflow_missing_since"] is not None]
     if as_json:
@@ -73,14 +71,16 @@ async def _show(asked: Asked, before: str | None, limit: int, as_json: bool, sto
         )
 
 
-async def _follow(asked: Asked, limit: int, as_json: bool, store: str | None, interruption: Interruption) -> None:
+async def _follow(
+    asked: Asked, named: Mapping[str, str | None], limit: int, as_json: bool, store: str | None, interruption: Interruption
+) -> None:
     """Print each run when it is first seen and whenever it has changed, until somebody interrupts or nobody reads."""
     task = asyncio.current_task()
     assert task is not None
     interruption.stops(task)
     seen: dict[str, View] = {}
     async with opening.listing(store, who(None)) as asking:
-        sought = (await _named(asking, asked)).query(asking.now_ms())
+        sought = await _sought(asking, asked, named)
         while not terminal.is_unread():
             rows = [row for row in await asking.rows(sought, limit) if seen.get(row["run_id"]) != row]
             seen.update((row["run_id"], row) for row in rows)
@@ -94,9 +94,10 @@ async def _follow(asked: Asked, limit: int, as_json: bool, store: str | None, in
             await asyncio.sleep(_LOOK_EVERY_S / 5)  # what follows at once is told together
 
 
-async def _named(asking: Asking, asked: Asked) -> Asked:
-    """The same, with the whole id of the run that is named by its beginning."""
-    return asked if asked.parent is None else asked._replace(parent=await reference.run_id(asking, asked.parent))
+async def _sought(asking: Asking, asked: Asked, named: Mapping[str, str | None]) -> Runs:
+    """Return the query, with the whole ids of the runs that are named by their beginnings."""
+    ids = {name: await reference.run_id(asking, run) for name, run in named.items() if run is not None}
+    return msgspec.structs.replace(asked.query(asking.now_ms()), **ids)
 
 
 def _status(row: View) -> str:

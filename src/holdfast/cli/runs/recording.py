@@ -13,10 +13,9 @@ import typer
 
 from holdfast.cli import bulk
 from holdfast.cli.backend import Here
-from holdfast.cli.bulk import MOST, All, Limit, Many
-from holdfast.cli.filter import Asked, Since, Statuses, Until, Workflow
+from holdfast.cli.bulk import BULK, Many
 from holdfast.cli.opening import backend, server
-from holdfast.cli.option import AsJson, MaybeRun, OfTenant, Store
+from holdfast.cli.option import AsJson, MaybeRun, Store
 from holdfast.cli.page import terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import CONFLICT, OK
@@ -40,15 +39,10 @@ Whole = Annotated[bool, typer.Option("--whole", help="Replace nothing, if the se
 def export(
     file: To,
     run: MaybeRun = None,
-    every: All = False,
     redact: Redacted = None,
     whole: Whole = False,
-    tenant: OfTenant = None,
-    workflow: Workflow = None,
-    status: Statuses = None,
-    since: Since = None,
-    until: Until = None,
-    limit: Limit = MOST,
+    *,
+    many: Annotated[Many, BULK.without("yes", "dry_run")],
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
@@ -64,8 +58,7 @@ def export(
         raise UsageError("Pass only one of --redact and --whole. Nothing was written.")
     if server(store) is None:  # a server has settings of its own
         expect_permitted(settings.load(), is_whole=whole)
-    many = Many(Asked(tenant, workflow, status, None, since, until), limit, yes=True, dry_run=False)
-    bulk.expect_one_or_all(run, every, many)
+    bulk.expect_one_or_all(run, many)
     return asyncio.run(_export(run, many, None if whole else redact or [], file, as_json, store))
 
 

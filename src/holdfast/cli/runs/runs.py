@@ -14,12 +14,12 @@ import typer
 
 from holdfast.cli import bulk, reference
 from holdfast.cli.backend import Lists
-from holdfast.cli.bulk import MOST, All, Deed, DryRun, Limit, Many, Yes
-from holdfast.cli.filter import Asked, Key, MaxCost, MinCost, RunLabels, RunTags, Since, Statuses, Text, Until, Workflow
+from holdfast.cli.bulk import Deed, Many, OneOrMany
+from holdfast.cli.filter import Selected
 from holdfast.cli.noun import Caller, Noun, Word
 from holdfast.cli.nouns.score import score
 from holdfast.cli.opening import acting, backend
-from holdfast.cli.option import AsJson, MaybeRun, OfTenant, Reason, RunArgument, Store, Who
+from holdfast.cli.option import AsJson, MaybeRun, Reason, RunArgument, Store, Who
 from holdfast.cli.page.exit_code import OK
 from holdfast.cli.page.given import who
 from holdfast.cli.page.table import Column
@@ -52,27 +52,18 @@ app.command(context_settings={"ignore_unknown_options": True})(score)  # -1 is a
 
 @app.command("list")
 def list_(
-    tenant: OfTenant = None,
-    workflow: Workflow = None,
-    status: Statuses = None,
-    key: Key = None,
-    since: Since = None,
-    until: Until = None,
+    *,
+    asked: Selected,
     before: Annotated[str | None, typer.Option("--before", metavar="RUN", help="Only runs older than this one.")] = None,
     children_of: Annotated[str | None, typer.Option("--children-of", metavar="RUN", help="Only children of this run.")] = None,
-    tag: RunTags = None,
-    label: RunLabels = None,
-    text: Text = None,
-    min_cost: MinCost = None,
-    max_cost: MaxCost = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1_000_000, help="Maximum number of rows.")] = 50,
     follow: Annotated[bool, typer.Option("--follow", help="Print each run again when it changes, until interrupted.")] = False,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
     """List runs, newest first."""
-    asked = Asked(tenant, workflow, status, key, since, until, children_of, tag, text, min_cost, max_cost, label)
-    listing.show(asked, before, limit, follow=follow, as_json=as_json, store=store)
+    named = {"cursor": before, "parent": children_of}
+    listing.show(asked, named, limit, follow=follow, as_json=as_json, store=store)
 
 
 @app.command()
@@ -123,18 +114,8 @@ def items(
 def cancel(
     run: MaybeRun = None,
     reason: Reason = None,
-    every: All = False,
-    tenant: OfTenant = None,
-    workflow: Workflow = None,
-    status: Statuses = None,
-    key: Key = None,
-    since: Since = None,
-    until: Until = None,
-    tag: RunTags = None,
-    label: RunLabels = None,
-    limit: Limit = MOST,
-    yes: Yes = False,
-    dry_run: DryRun = False,
+    *,
+    many: OneOrMany,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
@@ -143,9 +124,7 @@ def cancel(
 
     Cancelling again cuts the clean-up short.
     """
-    many = Many(Asked(tenant, workflow, status, key, since, until, tags=tag, labels=label), limit, yes, dry_run)
-    why = reason or "cancelled"
-    return _do("cancel", _telling("Cancel", why), run, every, many, by, as_json, store)
+    return _do("cancel", _telling("Cancel", reason or "cancelled"), run, many, by, as_json, store)
 
 
 _USUAL: Final = {
@@ -160,26 +139,8 @@ _USUAL: Final = {
 def _doing(name: str) -> Callable[..., int]:
     """The command that does this to a run, or to all of some."""
 
-    def act(
-        run: MaybeRun = None,
-        every: All = False,
-        tenant: OfTenant = None,
-        workflow: Workflow = None,
-        status: Statuses = None,
-        key: Key = None,
-        since: Since = None,
-        until: Until = None,
-        tag: RunTags = None,
-        label: RunLabels = None,
-        limit: Limit = MOST,
-        yes: Yes = False,
-        dry_run: DryRun = False,
-        by: Who = None,
-        as_json: AsJson = False,
-        store: Store = None,
-    ) -> int:
-        many = Many(Asked(tenant, workflow, status, key, since, until, tags=tag, labels=label), limit, yes, dry_run)
-        return _do(name, _telling(name.capitalize()), run, every, many, by, as_json, store)
+    def act(run: MaybeRun = None, *, many: OneOrMany, by: Who = None, as_json: AsJson = False, store: Store = None) -> int:
+        return _do(name, _telling(name.capitalize()), run, many, by, as_json, store)
 
     return act
 
@@ -202,11 +163,9 @@ def _telling(kind: str, *fields: Any) -> Deed:
     return made
 
 
-def _do(
-    name: str, deed: Deed, run: str | None, every: bool, many: Many, by: str | None, as_json: bool, store: str | None
-) -> int:
+def _do(name: str, deed: Deed, run: str | None, many: Many, by: str | None, as_json: bool, store: str | None) -> int:
     """Do something to one run, or to all that are meant; or only tell what would be done."""
-    bulk.expect_one_or_all(run, every, many)
+    bulk.expect_one_or_all(run, many)
     if run is None:
         return asyncio.run(bulk.do(name, deed, who(by), _USUAL[name], many, as_json, store))
     if many.dry_run:
