@@ -101,7 +101,7 @@ def test_every_table_fits_80_columns_whatever_stands_in_it(
     assert max(cell_len(head), cell_len(line)) <= 80
     for column in columns:  # what never goes is there, and an id is a prefix that can be typed
         assert column.goes or column.name.upper() in head
-    assert line.startswith(row[0][: min(ID, columns[0].least or ID) - 1])
+    assert line.startswith(row[0][: min(13, columns[0].least or 13) - 1])
 
 
 def test_no_table_hides_from_that_test() -> None:
@@ -110,6 +110,28 @@ def test_no_table_hides_from_that_test() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "table.show":
                 assert ast.unparse(node.args[0]) in known | {"columns"}, (path.name, node.lineno)
+
+
+OTHER = "019aa8b2-6f41-7c3b-9d0e-2b7e4a5c6d7e"
+
+
+def test_ids_in_a_narrow_table_keep_what_the_next_command_needs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = (Column("gate", ID), Column("state"), Column("risk"), Column("reason", 8), Column("asks", 6, goes=1))
+    monkeypatch.setattr(terminal, "width", lambda: 70)
+    rows = [(f"{run}:flow#1:{n}", "open", "", "tool_approval", "role:support-leads") for run in (A_RUN, OTHER) for n in (0, 1)]
+    table.show(columns, rows)
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == ["GATE", "STATE", "REASON", "ASKS"], "a column without content gives its room to others"
+    assert [line.split() for line in lines] == [
+        [f"{run[:18]}:flow#1:{n}", "open", "tool_approval", "role:support-leads"] for run in (A_RUN, OTHER) for n in (0, 1)
+    ]
+
+
+def test_a_shortened_id_is_the_beginning_of_one_run_and_of_what_follows() -> None:
+    assert table.shortened([A_RUN]) == ["019aa8b2-6f41"]
+    assert table.shortened([f"{A_RUN}:a", f"{OTHER}:a", "-"]) == [f"{A_RUN[:18]}:a", f"{OTHER[:18]}:a", "-"]
 
 
 def test_a_table_that_is_no_terminals_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,6 +168,9 @@ def test_the_beginning_of_an_id_is_enough_wherever_an_id_is_taken(shell: Shell) 
         assert shell(*words, begun).code == 0, words
     assert shell("gates", "show", f"{gate[:40]}…", "--json").data["gate_id"] == gate
     assert shell("gates", "show", begun.upper()).code == 0
+    short = table.shortened([gate])[0]
+    assert shell("gates", "show", short, "--json").data["gate_id"] == gate
+    assert shell("gates", "list", "--after", short, "--json").data == []
     second = started(shell, "broken")
     for words in (("runs", "show"), ("runs", "cancel"), ("gates", "approve"), ("budget", "raise", "--by", "1")):
         said = shell(*words, "0")

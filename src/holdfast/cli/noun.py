@@ -38,7 +38,7 @@ from holdfast.cli.page import moment, table, terminal
 from holdfast.cli.page.given import json_value, who
 from holdfast.cli.page.table import Column
 from holdfast.errors import UsageError
-from holdfast.service.declarations import field
+from holdfast.service.declarations import field, query
 from holdfast.service.declarations.declaration import Answer, declaration_of
 
 if TYPE_CHECKING:
@@ -56,8 +56,15 @@ _SHARED: Final[Mapping[Any, Any]] = {
     field.TeamBudget: option.TeamBudget,
 }
 """Options of fields that many commands have, in the words of the command line."""
-_FIND: Final = {"run": reference.run_id, "evaluation": reference.evaluation, "letter": reference.letter}
+_FIND: Final = {
+    "run": reference.run_id,
+    "evaluation": reference.evaluation,
+    "letter": reference.letter,
+    "approval": reference.approval,
+}
 """Fields that a person may give by the beginning of an id."""
+_AFTER_AN_ID: Final = (query.Gates, query.Effects, query.DeadLetters)
+"""Lists that go on after an id of a run's, whose beginning is enough."""
 _OF_UNIT: Final = {"usd": "USD", "s": "SECONDS", "ms": "TIME", "tokens": "N"}
 _UNIX_MS: Final = "in Unix milliseconds"
 _A_TIME: Final = "like 2026-11-21, or 3d for three days ago"
@@ -329,6 +336,8 @@ async def _made(kind: Any, values: Mapping[str, Any], asking: Asking) -> Any:
     for name, value in values.items():
         if name in _FIND:
             found[name] = await _FIND[name](asking, value)
+        elif name == "cursor" and kind in _AFTER_AN_ID:
+            found[name] = await reference.after(asking, value)
         elif name.endswith("_ms"):
             found[name] = moment.given(value, f"--{name.removesuffix('_ms')}", asking.now_ms())
     return kind(**found)

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from holdfast.service.declarations.query import View
 
 _MOST_NAMED: Final = 5
+_WHOLE: Final = 36
+"""Characters of a run's id."""
 MOST_OF_A_RUN: Final = 10_000
 """Gates or calls of one run that are looked through: as many as a run may well have."""
-_LISTS: Final = {"gate": "gates", "call": "effects", "evaluation": "evals"}
+_LISTS: Final = {"gate": "gates", "call": "effects", "evaluation": "evals", "approval": "approvals"}
 
 
 async def run(asking: Asking, given: str) -> View:
@@ -61,11 +63,29 @@ async def evaluation(asking: Asking, given: str) -> str:
     return _only(given, "evaluation", start, [row["evaluation_id"] for row in rows])
 
 
+async def approval(asking: Asking, given: str) -> str:
+    """The standing approval whose id begins with `given`. Raises NotFound, UsageError."""
+    start = given.rstrip("…").lower()
+    rows = await asking.rows(query.Approvals()) if start else []
+    return _only(given, "approval", start, [row["approval"] for row in rows])
+
+
+def is_meant(given: str, id_: str) -> bool:
+    """True if `given` is the beginning of an id of a run's, of which the run's part may be shortened by itself."""
+    (run, _, rest), (start, _, more) = id_.partition(":"), given.rstrip("…").partition(":")
+    return run.startswith(start.rstrip("…")) and rest.startswith(more)
+
+
 async def letter(asking: Asking, given: str) -> str:
     """The id of a dead letter, of which the run's may be given by its beginning. Raises NotFound, UsageError."""
     run, _, step = given.partition(":")
     found = await run_id(asking, run)
     return f"{found}:{step}" if step else found
+
+
+async def after(asking: Asking, given: str) -> str:
+    """The id after which a list goes on, with all of its run's. Raises NotFound, UsageError."""
+    return given if len(given.partition(":")[0]) >= _WHOLE else await letter(asking, given)
 
 
 async def _of_run(asking: Asking, given: str, what: str) -> tuple[str, str]:

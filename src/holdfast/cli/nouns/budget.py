@@ -326,8 +326,7 @@ async def _reconcile(
 
     async with backend(store, by) as service:
         if call is not None:
-            start = call.rstrip("…")
-            known = [each["call"] for each in await service.rows(query.Doubts()) if each["call"].startswith(start)]
+            known = [each["call"] for each in await service.rows(query.Doubts()) if reference.is_meant(call, each["call"])]
             if len(known) > 1 and call not in known:
                 raise UsageError(
                     f"{call!r} is the beginning of {counted(len(known), 'call')} in doubt; write more of it. Nothing was done."

@@ -41,7 +41,7 @@ def _sheet(found: View) -> None:
             ("Letter", f"{found['letter']} ({found['state']}{', edited' if found['edited'] else ''})"),
             ("Workflow", found["workflow"]),
             ("Run", f"{found['run_id']}: {found['status']}"),
-            ("Attempts", f"{found['attempts']}, from {found['first_at']} to {found['last_at']}"),
+            ("Attempts", f"{found['attempts']}, from {moment.second(found['first_at'])} to {moment.second(found['last_at'])}"),
             ("Error", f"{found['error_class']}: {error.get('message', found['message'])}"),
             ("Input", terminal.as_json(found["input"])),
             *_call(found),

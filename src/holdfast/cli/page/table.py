@@ -1,7 +1,8 @@
 """Tables: aligned columns under their names, which fit the terminal that shows them. Elsewhere nothing is cut.
 
-Where there is no room, columns are cut to what they can do with, and those that matter least are left out: `show` of the
-thing has all of it. Never here: what stands in a table.
+Where there is no room, ids are shortened to as much as tells them apart, and columns without content are left out. Then
+columns are cut to what they can do with, and those that matter least are left out: `show` of the thing has all of it. Never
+here: what stands in a table.
 """
 
 from __future__ import annotations
@@ -31,8 +32,19 @@ class Column(NamedTuple):
 
 
 ID: Final = 18
-"""What an id may be cut to: of a run's, the time of its start to the millisecond and some chance besides. What is left of
-an id is a prefix, and a prefix is enough wherever an id is taken."""
+"""Marks a column of ids: these are shortened, and never cut."""
+_LEAST_OF_ID: Final = 13
+"""Of a run's id, the time of its start to the millisecond. A beginning is enough wherever an id is taken."""
+_EMPTY: Final = ("", "-")
+
+
+def shortened(ids: Sequence[str]) -> list[str]:
+    """Return ids with as much of their run's as tells them apart: `019aa8b2-6f41:draft#1:0`. What follows the run is whole."""
+    parts = [each.partition(":") for each in ids]
+    runs = {run for run, _, _ in parts}
+    most = max(map(len, runs), default=0)
+    room = next((n for n in range(_LEAST_OF_ID, most) if len({run[:n] for run in runs}) == len(runs)), most)
+    return ["".join((run[:room], *rest)) for run, *rest in parts]
 
 
 def show_rows(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> None:
@@ -45,6 +57,7 @@ def show(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
     from rich.cells import set_cell_size
 
     lines = [[each.name.upper() for each in columns], *([_clean(cell) for cell in row] for row in rows)]
+    columns, lines = _tightened(columns, lines, terminal.width())
     widths = fitting(columns, lines, terminal.width())
     for number, line in enumerate(lines):
         parts: list[tuple[str, str]] = []
@@ -55,11 +68,30 @@ def show(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
         terminal.show_styled(parts[1:])
 
 
-def fitting(columns: Sequence[Column], lines: Sequence[Sequence[str]], room: int | None) -> list[int]:
-    """The cells that each column has of `room`; 0 for one that is left out. The last columns are cut first."""
+def _tightened(columns: Sequence[Column], lines: list[list[str]], room: int | None) -> tuple[Sequence[Column], list[list[str]]]:
+    """Return columns and lines with shorter ids, and without columns that hold nothing, where there is no room for all."""
+    if room is None or _sum(_widths(lines), set(range(len(columns)))) <= room:
+        return columns, lines
+    rows = lines[1:]
+    for i in (i for i, each in enumerate(columns) if each.least == ID):
+        for row, cell in zip(rows, shortened([row[i] for row in rows]), strict=True):
+            row[i] = cell
+    columns = [each._replace(least=None) if each.least == ID else each for each in columns]
+    if _sum(_widths(lines), set(range(len(columns)))) <= room:
+        return columns, lines
+    kept = [i for i in range(len(columns)) if not rows or any(row[i] not in _EMPTY for row in rows)]
+    return [columns[i] for i in kept], [[line[i] for i in kept] for line in lines]
+
+
+def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
     from rich.cells import cell_len
 
-    wide = [max(cell_len(line[i]) for line in lines) for i in range(len(columns))]
+    return [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
+
+
+def fitting(columns: Sequence[Column], lines: Sequence[Sequence[str]], room: int | None) -> list[int]:
+    """The cells that each column has of `room`; 0 for one that is left out. The last columns are cut first."""
+    wide = _widths(lines)
     if room is None:
         return wide
     least = [min(has, has if each.least is None else each.least) for has, each in zip(wide, columns, strict=True)]
