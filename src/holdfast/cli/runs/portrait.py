@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from holdfast.cli import reference
@@ -21,14 +22,17 @@ from holdfast.service.declarations import query
 from holdfast.service.declarations.query import View
 
 STEPS: Final = (
-    Column("step", 12),
+    Column("step", 16),
     Column("status"),
     Column("began"),
     Column("took"),
-    Column("attempts", goes=2),
+    Column("tries", goes=3),
+    Column("cost"),
     Column("worker", 12, goes=1),
-    Column("detail", 12, goes=3),
+    Column("detail", 12, goes=4),
 )
+MOST_OPERATIONS: Final = 100
+"""So many of a run's operations are shown below its steps: `--operations` lists them all."""
 MAPS: Final = (
     Column("map", 12),
     Column("status"),
@@ -63,11 +67,22 @@ TRACE: Final = (
 )
 
 
-def show(run: str, *, tree: bool, trace: bool, as_json: bool, store: str | None) -> None:
-    """Print a run: its steps, its money, its effects, and what it waits for; with everything below it, a line for each; or
-    its trace."""
-    shown = _show_trace if trace else _show_tree if tree else _show
+def show(run: str, *, tree: bool, trace: bool, operations: bool, as_json: bool, store: str | None) -> None:
+    """Print a run: its steps with their operations, its money, its effects, and what it waits for; with everything below it,
+    a line for each; its trace; or all of its operations."""
+    shown = _show_trace if trace else _show_tree if tree else _show_operations if operations else _show
     asyncio.run(shown(run, as_json, store))
+
+
+async def _show_operations(run: str, as_json: bool, store: str | None) -> None:
+    async with backend(store, who(None)) as service:
+        found = await service.rows(query.Operations(run=await reference.run_id(service, run)))
+        now_ms = service.now_ms()
+    if as_json:
+        for each in found:
+            terminal.emit_line(each)
+        return
+    table.show(STEPS, [_operation(each, now_ms, each["step"] + " ") for each in found])
 
 
 async def _show_trace(run: str, as_json: bool, store: str | None) -> None:
@@ -125,14 +140,17 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
 
     async with backend(store, who(None)) as service:
         found = await service.row(query.Run(await reference.run_id(service, run)))
+        listed = None if as_json else await service.page(query.Operations(run=found["run_id"]), MOST_OPERATIONS)
         waits = [] if as_json else await advice.of_run(service, found, store)
         now_ms = service.now_ms()
-    if as_json:
+    if listed is None:
         terminal.emit(found)
         return
     terminal.sheet(_head(found, now_ms))
     terminal.show("\nSteps")
-    table.show(STEPS, [_step(each, now_ms) for each in found["steps"]])
+    table.show(STEPS, list(_steps(found["steps"], listed.rows, now_ms)))
+    if listed.cursor is not None:
+        terminal.show(f"The first {MOST_OPERATIONS} operations are shown. All of them: holdfast runs show {run} --operations")
     if found["maps"]:
         terminal.show("\nMaps")
         table.show(MAPS, [_map(each) for each in found["maps"]])
@@ -223,6 +241,62 @@ def _head(found: View, now_ms: int) -> list[tuple[str, str]]:
     return pairs
 
 
+def _steps(steps: Sequence[View], operations: Sequence[View], now_ms: int) -> Iterator[tuple[str, ...]]:
+    """Yield a line for each step, with its operations below it; those of earlier visits and of items of maps come last."""
+    below: dict[str, list[View]] = {}
+    for each in operations:
+        below.setdefault(each["step"], []).append(each)
+    for step in steps:
+        yield _step(step, now_ms)
+        yield from (_operation(each, now_ms, "  ") for each in below.pop(step["step"], ()))
+    for name, rows in below.items():
+        if name:
+            yield name, *["-"] * (len(STEPS) - 2), ""
+        yield from (_operation(each, now_ms, "  " if name else "") for each in rows)
+
+
+def _operation(row: View, now_ms: int, before: str) -> tuple[str, ...]:
+    began_ms = moment.ms(row["began_at"])
+    spent = nanousd(row["cost_usd"]) + nanousd(row["held_usd"])
+    return (
+        before
+        + (row["name"] if row["kind"] in (*_NAMED, row["name"]) else f"{_NOUNS.get(row['kind'], row['kind'])} {row['name']}"),
+        row["status"],
+        moment.ago(began_ms, now_ms),
+        took(row["status"], began_ms, moment.ms(row["ended_at"] or row["began_at"]), now_ms),
+        str(row["tries"] or "-"),
+        f"${usd(spent)}" if spent else "-",
+        "",
+        "; ".join(_details(row, now_ms)),
+    )
+
+
+def _details(row: View, now_ms: int) -> Iterator[str]:
+    """Yield what there is to know about an operation besides its name: the answer, the tokens, what it waits for, its error."""
+    from holdfast.cli.page.telling import failed
+
+    if row["decision"] is not None:
+        yield row["decision"] + (f" by {row['by']}" if row["by"] else "")
+    if row["input_tokens"] or row["output_tokens"]:
+        yield f"{row['input_tokens']} + {row['output_tokens']} tokens"
+    if row["reused"]:
+        yield "outcome reused"
+    if row["status"] not in _OVER:
+        if row["waits_for"]:
+            yield "waits for " + ", ".join(row["waits_for"])
+        if row["due_at"] is not None:
+            yield f"until {moment.around(moment.ms(row['due_at']), now_ms)}"
+        if row["kind"] in ("question", "child") and row["about"] is not None:
+            yield row["about"]
+    if row["error"] is not None:
+        yield failed(**row["error"])
+
+
+_NAMED: Final = frozenset({"function", "tool", "timer", "value"})
+"""Operations that their names describe."""
+_NOUNS: Final = {"shared_value": "shared value"}
+
+
 def _step(step: View, now_ms: int) -> tuple[str, ...]:
     from holdfast.cli.page.telling import failed
 
@@ -235,6 +309,7 @@ def _step(step: View, now_ms: int) -> tuple[str, ...]:
         moment.ago(began_ms, now_ms),
         took(step["status"], began_ms, changed_ms, now_ms),
         str(step["attempts"] or "-"),
+        "-",
         step["worker"] or "-",
         detail,
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
-from copy import copy
 from typing import TYPE_CHECKING, Final, Protocol
 
 from holdfast.cli.page import terminal
@@ -18,6 +17,7 @@ from holdfast.cli.runs.portrait import took
 from holdfast.cli.runs.stream import Shown
 from holdfast.core.facts.graph import COMPENSATE
 from holdfast.core.values.money import usd
+from holdfast.core.views.operations import OperationRow, Operations
 from holdfast.core.views.status import may_be_placed, status
 from holdfast.errors import HoldfastError
 from holdfast.service import view
@@ -44,6 +44,8 @@ _MISSED_S: Final = 2.0
 """The time before a passing reason is reported: a pool in use, a worker that has only begun."""
 _LOOKS_AGAIN_S: Final = 30.0
 _MOST_ROWS: Final = 24
+_MOST_OPERATIONS: Final = 12
+"""So many of the latest operations of the steps are shown below them."""
 _BAR: Final = 24
 _MARKS: Final = {
     "ready": ("·", "dim"),
@@ -53,6 +55,8 @@ _MARKS: Final = {
     "failed": ("✗", "bold red"),
     "skipped": ("–", "dim"),
     "cancelled": ("–", "dim"),
+    "waiting": ("⏸", "yellow"),
+    "in_doubt": ("?", "yellow"),
 }
 
 
@@ -238,6 +242,7 @@ class Board:
         self._live = live
         self._graph = graph
         self._now_ms = now_ms
+        self._operations = Operations()
         self._spinners: dict[str, RenderableType] = {}
         self._table: list[RenderableType] = []
         self._said = ""
@@ -266,23 +271,34 @@ class Board:
 
         nodes = Table.grid(padding=(0, 2))
         names = [name for name in (*self._graph.order, COMPENSATE) if name in state.steps]
+        for recorded in news:
+            self._operations.add(recorded)
+        below: dict[str, list[OperationRow]] = {}
+        for row in self._operations.rows(_MOST_OPERATIONS):
+            below.setdefault(row.step, []).append(row)
         for name in names[-_MOST_ROWS:]:
             step = state.steps[name]
             kind = self._graph.nodes[name].kind if name in self._graph.nodes else ""
-            nodes.add_row(self._mark(step), Text(named(step.id)), kind, Elapsed(step, self._now_ms), _detail(step))
+            mark = self._mark(step.id, "failed" if step.provisional else step.status)
+            since = Elapsed(step.status, step.began_ms, step.since_ms, self._now_ms)
+            nodes.add_row(mark, Text(named(step.id)), kind, since, _detail(step))
+            for row in below.get(step.id, ()):
+                mark = self._mark(f"{step.id}/{row.path}", row.status)
+                since = Elapsed(row.status, row.began_at_ms, row.ended_at_ms or 0, self._now_ms)
+                nodes.add_row(mark, Text(f"  {row.name}"), Text(row.kind, style="dim"), since, _said_of(row))
         waiting = [name for name in self._graph.order if name not in state.steps]
         for name in waiting[: max(0, _MOST_ROWS - len(names))]:
             nodes.add_row(" ", Text(name, style="dim"), Text(self._graph.nodes[name].kind, style="dim"), "", "")
         self._table = [nodes, _money(state, self._now_ms)]
         self._draw()
 
-    def _mark(self, step: Step) -> RenderableType:
+    def _mark(self, place: str, status: str) -> RenderableType:
         from rich.spinner import Spinner
         from rich.text import Text
 
-        if step.status == "active":
-            return self._spinners.setdefault(step.id, Spinner("dots", style="cyan"))
-        mark, style = _MARKS["failed" if step.provisional else step.status]
+        if status in ("active", "running"):
+            return self._spinners.setdefault(place, Spinner("dots", style="cyan"))
+        mark, style = _MARKS[status]
         return Text(mark, style=style)
 
 
@@ -299,6 +315,17 @@ def _detail(step: Step) -> RenderableType:
     waits = [op.name for _, op in step.unsettled() if op.status in ("open", "deferred", "in_doubt")]
     words = step.reason or ", ".join(waits) or ("" if step.status == "active" else step.status)
     return Text(terminal.line(words), style="dim")
+
+
+def _said_of(row: OperationRow) -> RenderableType:
+    from rich.text import Text
+
+    cost = f"${usd(row.cost_nanousd)}" if row.cost_nanousd else ""
+    waits = ", ".join(row.waits_for) if not row.is_over else ""
+    answer = row.decision + (f" by {row.by}" if row.by else "") if row.decision is not None else ""
+    if row.error is not None and row.status in ("failed", "retrying"):
+        return Text(terminal.line(failure(row.error)), style="red", overflow="ellipsis", no_wrap=True)
+    return Text(terminal.line(answer or waits or cost), style="dim", overflow="ellipsis", no_wrap=True)
 
 
 def _money(state: State, now_ms: Callable[[], int]) -> RenderableType:
@@ -322,16 +349,13 @@ def _money(state: State, now_ms: Callable[[], int]) -> RenderableType:
 
 
 class Elapsed:
-    """The elapsed time of a step, as of the moment at which it is drawn."""
+    """The elapsed time of a step or an operation, as of the moment at which it is drawn."""
 
-    def __init__(self, step: Step, now_ms: Callable[[], int]) -> None:
-        self._step = copy(step)  # the state goes on while the last picture of it is drawn again
-        self._now_ms = now_ms
+    def __init__(self, status: str, began_ms: int, since_ms: int, now_ms: Callable[[], int]) -> None:
+        self._status, self._began_ms, self._since_ms, self._now_ms = status, began_ms, since_ms, now_ms
 
     def __rich__(self) -> str:
-        step = self._step
-        spent = took(step.status, step.began_ms, step.since_ms, self._now_ms())
-        return f"[dim]{spent}" if step.began_ms else ""
+        return f"[dim]{took(self._status, self._began_ms, self._since_ms, self._now_ms())}" if self._began_ms else ""
 
 
 class Since:

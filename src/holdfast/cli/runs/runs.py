@@ -73,13 +73,16 @@ def show(
     trace: Annotated[
         bool, typer.Option("--trace", help="Show what happened at each node, how long it took and what it cost, without data.")
     ] = False,
+    operations: Annotated[
+        bool, typer.Option("--operations", help="List every operation of its steps: calls, questions, waits, functions.")
+    ] = False,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Show a run: its steps, cost and effects, and what it waits for."""
-    if tree and trace:
-        raise UsageError("Pass only one of --tree and --trace.")
-    portrait.show(run, tree=tree, trace=trace, as_json=as_json, store=store)
+    """Show a run: its steps with their operations, cost and effects, and what it waits for."""
+    if tree + trace + operations > 1:
+        raise UsageError("Pass only one of --tree, --trace and --operations.")
+    portrait.show(run, tree=tree, trace=trace, operations=operations, as_json=as_json, store=store)
 
 
 @app.command()

@@ -295,6 +295,8 @@ class Value(msgspec.Struct, frozen=True):
     name: str = ""
     args_hash: str = ""
     authors: tuple[str, ...] = ()
+    took_ms: int = 0
+    """The time that the function took."""
 
 
 class AttemptCommand(Command, frozen=True):
@@ -378,6 +380,7 @@ class FailFunction(AttemptCommand, frozen=True):
     error: ErrorRecord
     retry: RetryPolicy
     values: tuple[Value, ...] = ()
+    took_ms: int = 0
 
 
 class RetryOperation(AttemptCommand, frozen=True):

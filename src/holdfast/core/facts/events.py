@@ -566,7 +566,8 @@ class ValueRecorded(Event, frozen=True):
     """A step looked at something that will not be the same again (the clock), or came to a result that it need not come to
     again; a replay sees this value. A result is a payload.
 
-    Of a function that a flow called as a step (kind `step`), `name` and `args_hash` say which it was, and what it was given.
+    Of a function that a flow called as a step (kind `step`), `name` and `args_hash` say which it was, and what it was given;
+    `took_ms` is how long it ran.
     """
 
     step: StepId
@@ -576,10 +577,11 @@ class ValueRecorded(Event, frozen=True):
     payload: Payload | None = None
     name: str = ""
     args_hash: str = ""
+    took_ms: int = 0
 
 
 class FunctionFailed(Event, frozen=True):
-    """A function that a flow called as a step ended in an error, or in what cannot be kept."""
+    """A function that a flow called as a step ended in an error, or in what cannot be kept, after `took_ms`."""
 
     step: StepId
     attempt: int
@@ -587,6 +589,7 @@ class FunctionFailed(Event, frozen=True):
     name: str
     args_hash: str
     error: ErrorRecord
+    took_ms: int = 0
 
 
 class RetryScheduled(Event, frozen=True):

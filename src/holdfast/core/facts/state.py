@@ -42,7 +42,7 @@ TOOL_APPROVAL: Final = "tool_approval"
 EFFECT: Final = "effect"
 """The name of the scope in which a run waits for another run's effect: `effect/<key>`."""
 
-FOLD_VERSION: Final = 21
+FOLD_VERSION: Final = 22
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
 FUNCTION: Final = "step"
@@ -205,6 +205,10 @@ class Step(msgspec.Struct, omit_defaults=True):
     id: StepId
     status: StepStatus = "ready"
     attempt: int = 0
+    resumptions: int = 0
+    """The number of attempts that only went on after a wait."""
+    rests: bool = False
+    """It has left its attempt for a wait; the next attempt is a resumption."""
     session: SessionId | None = None
     since_ms: int = 0
     began_ms: int = 0

@@ -63,7 +63,8 @@ class Decision:
         for value in values:
             if value.kind == SLEEP and _has_outcome(self.state, step, value.path):
                 continue  # it was noticed elsewhere that the timer had run out
-            self.emit(ValueRecorded(step, value.path, value.kind, value.value, value.payload, value.name, value.args_hash))
+            kept = (value.path, value.kind, value.value, value.payload, value.name, value.args_hash, value.took_ms)
+            self.emit(ValueRecorded(step, *kept))
             if value.authors:
                 self.contribute(value.authors, value.name)
 

@@ -34,7 +34,7 @@ def fail_function(d: Decision, c: commands.FailFunction) -> None:
     if op is not None and op.status != "reopened":
         return  # it has come to something
     d.record(c.step, c.values)
-    d.emit(ev.FunctionFailed(c.step, c.attempt, c.path, c.name, c.args_hash, c.error))
+    d.emit(ev.FunctionFailed(c.step, c.attempt, c.path, c.name, c.args_hash, c.error, c.took_ms))
     _schedule_retry(d, step, c.path, c.retry)
 
 

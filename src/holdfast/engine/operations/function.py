@@ -113,6 +113,7 @@ async def _called(
     body: partial[Any],
     changed: Callable[[], str | None] | None,
 ) -> Recall:
+    began_s = asyncio.get_running_loop().time()
     try:
         result = await _run(journal, name, step.timeout_s, body)
     except Exception as problem:  # noqa: BLE001 - whatever a user's function raises becomes data
@@ -129,10 +130,11 @@ async def _called(
             else:
                 if not step.returns.is_plain:
                     result = step.returns.dump(result)
-                return Recall(await _kept(journal, path, name, args_hash, result))
+                return Recall(await _kept(journal, path, name, args_hash, result, _ms_since(began_s)))
         except (InvalidInput, Unstorable) as problem:
             error = journal.error(VALIDATION, f"What {name!r} returned cannot be kept: {problem.message}")
-    failed = cmd.FailFunction(journal.step, journal.number, path, name, args_hash, error, step.retry, values=journal.take())
+    begun, took_ms = (journal.step, journal.number, path, name, args_hash), _ms_since(began_s)
+    failed = cmd.FailFunction(*begun, error, step.retry, values=journal.take(), took_ms=took_ms)
     _leave_if_retried(await journal.send(failed))
     return Recall(error=error)
 
@@ -144,10 +146,14 @@ def _answered(answer: Recall, path: Path) -> Any:
     return answer.value
 
 
-async def _kept(journal: StepJournal, path: Path, name: str, args_hash: str, result: Any) -> Any:
+def _ms_since(began_s: float) -> int:
+    return round((asyncio.get_running_loop().time() - began_s) * 1000)
+
+
+async def _kept(journal: StepJournal, path: Path, name: str, args_hash: str, result: Any, took_ms: int) -> Any:
     """Return the function's result, durably and as every replay will see it. Raises InvalidInput or Unstorable."""
     payload = await journal.attempt.kept(result)
-    await journal.record(cmd.Value(path, FUNCTION, None, payload, name, args_hash))
+    await journal.record(cmd.Value(path, FUNCTION, None, payload, name, args_hash, took_ms=took_ms))
     return await journal.attempt.value(payload)
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from holdfast.core.nouns.scores import Score, ScoreMean
     from holdfast.core.values.proposal import RiskLevel
     from holdfast.core.values.scopes import Waiting
+    from holdfast.core.views.operations import OperationRow
     from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
     from holdfast.core.views.trajectory import TraceEvent, Trajectory
     from holdfast.engine.background.stuck import StuckRun
@@ -131,6 +132,13 @@ class Inquiries(OfLoop, called="engine"):
 
         row = await self.find(run_id)
         return list(trace(await self.store.log.events(row.run), await self.graph_of(row.graph_hash)))
+
+    async def operations(self, run_id: str) -> list[OperationRow]:
+        """Return what the steps of a run did and wait for, in the order in which it began. Raises NotFound."""
+        from holdfast.core.views.operations import operations  # noqa: PLC0415 - as above
+
+        row = await self.find(run_id)
+        return operations(await self.store.log.events(row.run))
 
     async def workers_of(self, workflow: Workflow | StoredWorkflow) -> int:
         """Return the number of living processes that can run exactly this workflow. For one in YAML, those count that take any.

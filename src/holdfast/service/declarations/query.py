@@ -68,6 +68,15 @@ class Steps(ListQuery["view.StepRow"], frozen=True):
     run: field.RunId
 
 
+@query("GET /runs/{run}/operations", "viewer", about={"run": Thing.RUN})
+class Operations(ListQuery["view.OperationRow"], frozen=True, kw_only=True):
+    """List the operations of a run, in the order in which they began: calls, questions, waits and recorded functions."""
+
+    run: field.RunId
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
 @query("GET /runs/{run}/costs", "viewer", about={"run": Thing.RUN})
 class RunCosts(ListQuery["view.NodeCostRow"], frozen=True):
     """List what a run's calls have cost so far, by node."""

@@ -30,6 +30,7 @@ from holdfast.service.view import (
     LabelRow,
     LogRow,
     NodeCostRow,
+    OperationRow,
     OutcomeRow,
     RecordRow,
     RunBudgetRow,
@@ -61,6 +62,16 @@ async def steps(request: Request, query: ask.Steps) -> Rows[StepRow]:
     state = await request.control.run(query.run).state()
     workers = await request.control.names_of({step.worker for step in state.steps.values() if step.worker is not None})
     return Rows([view.of_step(step, workers) for step in state.steps.values()], None)
+
+
+@handles
+async def operations(request: Request, query: ask.Operations) -> Rows[OperationRow]:
+    """Read anew for each page: an operation that began long ago may have ended since the last."""
+    after = seq_of(query.cursor)
+    found = [each for each in await request.control.operations(query.run) if each.seq > after]
+    last = found[query.limit - 1].seq if len(found) > query.limit else None
+    rows = found if last is None else [each for each in found if each.seq <= last]  # an event may begin several
+    return Rows([view.of_operation(each) for each in rows], None if last is None else str(last))
 
 
 @handles

@@ -98,6 +98,7 @@ from holdfast.service.view.money import (
     of_owner,
     of_team_budget,
 )
+from holdfast.service.view.operation import OperationRow, of_operation
 from holdfast.service.view.plain import Dollars, ErrorRow, Time, iso, maybe_usd, without_traces
 from holdfast.service.view.repair import (
     CallInFlightRow,
@@ -225,6 +226,7 @@ __all__ = [
     "NewLinkRow",
     "NodeCostRow",
     "OpensRow",
+    "OperationRow",
     "OriginRow",
     "OutcomeRow",
     "ParentRow",
@@ -305,6 +307,7 @@ __all__ = [
     "of_mean",
     "of_memory",
     "of_node_costs",
+    "of_operation",
     "of_outcome",
     "of_owner",
     "of_placed",

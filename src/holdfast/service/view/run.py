@@ -103,6 +103,7 @@ class StepRow(TypedDict):
     step: Annotated[str, doc("Its id, `NODE#VISIT`.")]
     status: Annotated[StepStatus, doc("Status of the step.")]
     attempts: field.Attempts
+    resumptions: Annotated[int, doc("Number of times that it went on after a wait, which are not attempts.")]
     began_at: Annotated[Time | None, doc("When its first attempt began.")]
     changed_at: Annotated[Time, doc("When it took this status.")]
     retry_at: Annotated[Time | None, doc("When its next attempt is due.")]
@@ -457,7 +458,8 @@ def of_step(step: Step, workers: Mapping[SessionId, str]) -> StepRow:
     return {
         "step": step.id,
         "status": step.status,
-        "attempts": step.attempt,
+        "attempts": step.attempt - step.resumptions,
+        "resumptions": step.resumptions,
         "began_at": iso(step.began_ms or None),
         "changed_at": iso(step.since_ms),
         "retry_at": iso(step.retry_at_ms),

@@ -44,6 +44,8 @@ def _step_ready(s: State, e: ev.StepReady, at_ms: int) -> None:
 
 def _step_started(s: State, e: ev.StepStarted, at_ms: int) -> None:
     step = visit(s, e.step, "active", at_ms)
+    step.resumptions += step.rests
+    step.rests = False
     if step.attempt == 0:
         s.steps_started += not is_item(node_of(e.step))  # how many of these there are the map says
         step.began_ms = at_ms
@@ -65,6 +67,7 @@ def _step_suspended(s: State, e: ev.StepSuspended, at_ms: int) -> None:
     # What came while the attempt was leaving lets it go on at once; what a pause sent away comes back with its end.
     go_on = step.woken or s.paused or e.yields
     move(s, node_of(e.step), step, "suspended", at_ms)
+    step.rests = True
     if go_on:
         wake(s, step)
 
@@ -146,6 +149,7 @@ def _begin_anew(s: State, step: Step) -> None:
     step.failures = step.rate_limited = step.losses = 0
     step.retry_at_ms, step.reason, step.decisions = None, None, None
     step.stops = 0
+    step.rests = False
     for path in [*step.journal] if step.provisional else ():
         reopen(s, step, path)  # its code made an outcome of what had failed in it
     step.output, step.called_off, step.provisional, step.fields = NULL, False, False, {}

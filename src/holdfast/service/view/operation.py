@@ -1,0 +1,62 @@
+"""The operations of runs. Never here: printing, who may see it."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypedDict
+
+from holdfast.core.values.money import usd
+from holdfast.core.views import operations
+from holdfast.service.doc import doc
+from holdfast.service.view.plain import Dollars, ErrorRow, Time, error_of, iso
+
+
+class OperationRow(TypedDict):
+    """An operation of a step: a call, a question, a wait, or a function whose result is recorded."""
+
+    step: Annotated[str, doc("Id of its step, `NODE#VISIT`; empty for the engine's questions about the run.")]
+    path: Annotated[str | None, doc("Place in the code of the step; null for a question about the step as a whole.")]
+    kind: Annotated[operations.OperationKind, doc("Kind of operation: `function` is a `@step`, `question` asks a person.")]
+    name: Annotated[str, doc("Name of the function, model, tool, signal or workflow; the reason of a question.")]
+    seq: Annotated[int, doc("Number of the event with which it began.")]
+    status: Annotated[operations.RowStatus, doc("Status: `waiting` for a person, time, another run, money or pools.")]
+    began_at: Annotated[Time, doc("Time at which it began.")]
+    ended_at: Annotated[Time | None, doc("Time at which it ended; null if it has not ended.")]
+    tries: Annotated[int, doc("Number of calls that left, or of calls of the function.")]
+    waited_ms: Annotated[int, doc("Time until its first call left, in milliseconds.")]
+    cost_usd: Annotated[Dollars, doc("Dollars that it has cost, those of unknown outcome included.")]
+    held_usd: Annotated[Dollars, doc("Dollars that are reserved for its call in flight.")]
+    input_tokens: Annotated[int, doc("Tokens that the model has read.")]
+    output_tokens: Annotated[int, doc("Tokens that the model has written.")]
+    about: Annotated[str | None, doc("Id of the gate, of the child run or of the call.")]
+    due_at: Annotated[Time | None, doc("Time at which its wait ends by itself, or its next try is due.")]
+    waits_for: Annotated[list[str], doc("The pools, or the limit, for which the call waits.")]
+    reused: Annotated[bool, doc("True if its outcome was known from an earlier call.")]
+    decision: Annotated[str | None, doc("Decision of a question; null before there is one.")]
+    by: Annotated[str | None, doc("The person who decided.")]
+    error: Annotated[ErrorRow | None, doc("Its last error.")]
+
+
+def of_operation(row: operations.OperationRow) -> OperationRow:
+    return {
+        "step": row.step,
+        "path": row.path,
+        "kind": row.kind,
+        "name": row.name,
+        "seq": row.seq,
+        "status": row.status,
+        "began_at": iso(row.began_at_ms),
+        "ended_at": iso(row.ended_at_ms),
+        "tries": row.tries,
+        "waited_ms": row.waited_ms,
+        "cost_usd": usd(row.cost_nanousd),
+        "held_usd": usd(row.held_nanousd),
+        "input_tokens": row.input_tokens,
+        "output_tokens": row.output_tokens,
+        "about": row.about,
+        "due_at": iso(row.due_at_ms),
+        "waits_for": [*row.waits_for],
+        "reused": row.reused,
+        "decision": row.decision,
+        "by": row.by,
+        "error": error_of(row.error),
+    }
