@@ -1,9 +1,23 @@
 """Holdfast runs agent workflows that never forget where they were, never do a completed thing twice, and never spend
 above their limit.
 
-The public face: what a user imports, nothing else. Each name is loaded when it is first asked for, so that a file which
-only defines a workflow stays quick to import, and the command line answers at once.
+Import everything that you use from here. A workflow in a file, say greet.py:
+
+    from holdfast import Context, flow, step
+
+    @step
+    def greeting(name: str) -> str:
+        return f"Hello, {name}!"
+
+    @flow
+    async def greet(ctx: Context, name: str) -> str:
+        return await greeting(name)
+
+Run it with `holdfast run greet.py:greet -i '"Ada"'`, or in Python with `Engine` or `holdfast.sync`.
 """
+
+# Each name is loaded when it is first asked for, so that a file which only defines a workflow stays quick to import, and the
+# command line answers at once.
 
 from __future__ import annotations
 

@@ -115,6 +115,13 @@ def test_timers_are_followed_and_signals_waited_for(shell: Shell) -> None:
     assert (wait["kind"], wait["reason"]) == ("signal", "go")
 
 
+def test_a_run_that_its_key_has_started_before_is_announced_as_that(shell: Shell) -> None:
+    words = ("run", "flow:greet", "-i", '{"customer": "Ada"}', "--key", "k")
+    first, second = (shell(*words).err.splitlines()[0] for _ in range(2))
+    assert re.fullmatch(r"Run \S+ of greet 3", first), first
+    assert re.fullmatch(rf"{first} already exists \(started [\d.]+ s ago\); showing it\.", second), second
+
+
 def test_the_same_key_is_the_same_run_and_another_input_a_conflict(shell: Shell) -> None:
     words = ("run", "flow:greet", "--key", "k", "--json")
     first = shell(*words, "-i", '{"customer": "Ada"}')

@@ -31,6 +31,7 @@ from holdfast.service import subscription
 from holdfast.service.access import signed_token
 from holdfast.service.access.identity import Holder, Identity, hashed, read_tokens
 from holdfast.service.access.signed_token import SignedTokens
+from holdfast.service.handlers import runs
 from holdfast.service.view import link_of
 from holdfast.settings import SignedTokenRules
 from tests.http.kit import Asked, known, served
@@ -499,6 +500,16 @@ async def test_a_request_that_waits_is_answered_soon_after_its_key_is_taken_back
             done = [await each for each in asked]
             assert [each.json().get("status") for each in done] == ["waiting", "waiting"]
             assert (await ear.said("GET", f"/runs/{run}")).status_code == 401
+
+
+async def test_a_page_of_streams_waits_no_longer_than_a_key_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "AGAIN_S", 0.2)
+    identity = Identity(tokens={hashed("admin" * 4): Holder("clients.admin", tenant="acme")})
+    async with served(tmp_path, identity, workflows=[napping]) as port, port.asked("admin" * 4) as admin:
+        run = (await admin.post("/runs", {"workflow": "napping"}))["run_id"]
+        async with asyncio.timeout(15):
+            page = await admin.get(f"/runs/{run}/stream", wait_s=30, cursor="now")
+        assert page["rows"] == []
 
 
 # --- The audit log ----------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from holdfast.cli.option import (
     WallLimit,
     Who,
 )
-from holdfast.cli.page import terminal
+from holdfast.cli.page import moment, terminal
 from holdfast.cli.page.exit_code import INTERRUPTED, OF_STATUS, OK
 from holdfast.cli.page.given import json_value, who
 from holdfast.cli.page.label import missing, needed, resources_of
@@ -300,8 +300,9 @@ async def _run(
         begun = await engine.start(workflow, value, **start | {"tenant": start["tenant"] or "default"})
         following.run = begun.id
         following.in_flight = parting.heard(engine.executor, RunId(begun.id))
-        terminal.say(f"Run {begun.id} of {workflow.name} {workflow.version}")
         state = await begun.state()
+        is_new = state.started_at_ms >= now_ms
+        terminal.say(_begun(begun.id, workflow.name, workflow.version, None if is_new else now_ms - state.started_at_ms))
         following.unattended = not execute and status(state) == "running" and not await engine.workers_of(workflow)
         if following.unattended and not how.detach:
             _tell_of_no_worker(following)
@@ -312,7 +313,7 @@ async def _run(
             )
         told: Collection[str] = ()
         asking = Here(Service(engine), who(None))
-        since = "start" if state.started_at_ms >= now_ms else "now"  # of one that was there nothing is said again
+        since = "start" if is_new else "now"  # of one that was there nothing is said again
         if not how.detach:
             with progress.display(workflow.graph, engine.now_ms) as display, job_log.shown():
                 telling = engine.watch_stream(begun.id, since=since) if how.heard else None
@@ -344,12 +345,14 @@ async def _run_there(
         )
     claim = start.pop("by")
     async with backend(None, Principal(claim.name)) as service:
-        following.starting = True
+        following.starting, began_ms = True, service.now_ms()
         found = await service.tell(Start(workflow=meant, input=value, **start))
         assert found is not None
         following.run = found["run_id"]
-        terminal.say(f"Run {following.run} of {found['workflow']} {found['version']}")
         whole = await service.row(query.Run(found["run_id"]))
+        old_ms = began_ms - moment.ms(whole["started_at"])
+        is_known = start["key"] is not None and old_ms > _CLOCKS_DIFFER_MS
+        terminal.say(_begun(found["run_id"], found["workflow"], found["version"], old_ms if is_known else None))
         following.unattended = whole["workflow_missing_since"] is not None
         if following.unattended and not how.detach:
             terminal.say("Started. It waits: no worker has its workflow now.")
@@ -361,6 +364,16 @@ async def _run_there(
         following.status = found["status"]
     interruption.over()
     return Outcome(found, reason, waits, told or ())
+
+
+_CLOCKS_DIFFER_MS: Final = 2_000
+"""How far the clock of a server may be behind."""
+
+
+def _begun(run: str, workflow: str, version: int, old_ms: int | None) -> str:
+    """Return the words for the run of a start; `old_ms` is the age of one that the start key found."""
+    head = f"Run {run} of {workflow} {version}"
+    return head if old_ms is None else f"{head} already exists (started {moment.span(old_ms)} ago); showing it."
 
 
 def _expect_elsewhere(name: str, where: str, how: How) -> None:
