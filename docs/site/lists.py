@@ -19,6 +19,7 @@ from typing import Any, get_args
 import msgspec
 import python_names
 import reference
+from docstrings import meanings, parsed
 from reference import WRITTEN, cell, listed, sentence, texts_below
 
 import holdfast
@@ -101,10 +102,13 @@ def event_list() -> str:
         "",
         WRITTEN,
         "",
-        "What can have happened in a run, in the order of"
-        " [`core/facts/events.py`](../../src/holdfast/core/facts/events.py). A field with `=` is left out at"
-        " that default. Named are the modules whose rules write an event; it is a fact once its append has"
+        "The events of a run, in the order of [`core/facts/events.py`](../../src/holdfast/core/facts/events.py). A field with"
+        " `=` is left out at that default. Each event names the modules whose rules write it. It is a fact once its append has"
         " been committed.",
+        "",
+        "Fields of many events:",
+        "",
+        *(f"- `{name}`: {meaning}" for name, meaning in parsed(events.Event.__doc__).shared.items()),
         "",
     ]
     for kind in sorted(get_args(events.AnyEvent), key=lambda kind: line_of[kind.__name__]):
@@ -112,22 +116,27 @@ def event_list() -> str:
         for line in [line for line in sorted(headings) if line < number]:
             lines += [f"## {headings.pop(line)}", ""]
         name = kind.__name__
-        lines += [f"### {name}", "", sentence(kind.__doc__), "", f"Fields: {_fields(kind)}.", ""]
+        lines += [f"### {name}", "", parsed(kind.__doc__).prose, "", *_fields(kind), ""]
         leads = [*_folded(kind), *_projected(kind)]
         lines += [f"Written by {', '.join(f'`{each}`' for each in writers[name])}.{''.join(f' {each}' for each in leads)}", ""]
     return "\n".join(lines)
 
 
-def _fields(kind: Any) -> str:
-    shown = []
-    for field in msgspec.structs.fields(kind):
-        if field.required:
-            shown.append(f"`{field.name}`")
-        else:
-            default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
-            told = "payload of null" if isinstance(default, Payload) else msgspec.json.encode(default).decode()
-            shown.append(f"`{field.name}` = {told}")
-    return ", ".join(shown) or "none"
+def _fields(kind: Any) -> Iterator[str]:
+    """Yield the fields with a meaning, a line each; the others, which many events have, in one line."""
+    known = meanings(kind)
+    shown = {field.name: _shown(field) for field in msgspec.structs.fields(kind)}
+    yield from (f"- {text}: {known[name]}" for name, text in shown.items() if name in known)
+    others = [text for name, text in shown.items() if name not in known]
+    if others or not shown:
+        yield f"{'- Also' if len(others) < len(shown) else 'Fields:'} {', '.join(others) or 'none'}."
+
+
+def _shown(field: msgspec.structs.FieldInfo) -> str:
+    if field.required:
+        return f"`{field.name}`"
+    default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+    return f"`{field.name}` = {'payload of null' if isinstance(default, Payload) else msgspec.json.encode(default).decode()}"
 
 
 def _writers() -> dict[str, list[str]]:

@@ -79,12 +79,12 @@ class HoldfastError(Exception):
 
     @property
     def message(self) -> str:
-        """The text of the error."""
+        """Text of the error."""
         return str(self.args[0]) if self.args else (type(self).__doc__ or type(self).__name__).strip()
 
     @property
     def parts(self) -> Sequence[str]:
-        """The message, by what is said on lines of its own."""
+        """Parts of the message that are printed on lines of their own."""
         return (self.message,)
 
 

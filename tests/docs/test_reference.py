@@ -138,6 +138,13 @@ def test_every_event_says_what_it_means_and_is_written_by_somebody() -> None:
         _, meaning, *_ = section.split("\n\n")
         assert len(meaning) > 10, section
         assert re.search(r"^Written by `core/", section, re.MULTILINE), section
+    known = docstrings.parsed(events.Event.__doc__).shared
+    silent = {
+        f"{kind.__name__}.{name}"
+        for kind in get_args(events.AnyEvent)
+        for name in {*kind.__struct_fields__} - docstrings.meanings(kind).keys() - known.keys()
+    }
+    assert silent == set()
 
 
 def test_every_room_says_what_is_never_in_it_and_every_module_what_it_is_for() -> None:

@@ -21,8 +21,26 @@ from holdfast.core.values.remainder import ScopeLeft
 class Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """A fact in a run's history.
 
-    Where somebody acted, `by` is the name that he gave, which nobody has verified; `os_user` is the operating system's user
-    who typed it, `client` whose token it came with over gRPC (see `claim.Claim`). Early histories have only the first.
+    Shared args:
+        run: Id of the run.
+        step: Step that the event is about.
+        attempt: Number of the step's attempt, from 1.
+        path: Place of the operation in the step's journal.
+        args_hash: Hash of what the operation was given.
+        call: Id of a model or tool call.
+        error: Record of the error.
+        reason: Reason, as text.
+        by: Name that the person or program gave, which is not verified.
+        os_user: Operating system's user who typed the command.
+        client: Token with which the request came. Early histories have only `by`.
+        roles: Roles in which `by` acted.
+        hold: Amount reserved for the call, as it stands afterwards.
+        due_at_ms: End of the wait, in Unix milliseconds.
+        retry_at_ms: Time of the next attempt, in Unix milliseconds.
+        gate: Id of the gate.
+        agent: Agent of the run's team budget that is charged.
+        loans: Amounts that other agents of the team lend, by scope.
+        took_ms: Duration of the call in milliseconds. Early histories do not have it.
     """
 
 
@@ -30,8 +48,13 @@ class Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class Parent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The request for a run that is a child: the operation at `path` of a step of the run `run`. `root` is the run at the top
-    of the tree, `depth` how far below it the child is."""
+    """The request for a run that is a child.
+
+    Args:
+        path: Operation of the parent's step.
+        root: Run at the top of the tree.
+        depth: Number of runs above the child.
+    """
 
     run: RunId
     step: StepId
@@ -41,14 +64,29 @@ class Parent(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RunStarted(Terms, Event, frozen=True):  # type: ignore[misc]  # the state has the same, and changes them
-    """A run began, with everything about it that never changes afterwards; limits may be raised by later events.
+    """A run began. The event has everything about it that never changes; later events may raise limits.
 
-    `counted`: it has its place among the active runs of its tenant and of the fleet (early versions counted none).
-    `awaits`: it waits for a place, in this scope first; nothing of it begins before.
-    `parent`: the run that it is a child of. `shared`: the scopes above it, besides those of its tenant and team, in which its
-    money counts. The rest of what it was started with are its terms (terms).
-    `naming`: by which rule the operations of its flow are named (early versions knew the first).
-    `contributors`: who else has a part in what it was started with (contribution). `roles`: those in which `by` acted.
+    Args:
+        tenant: Tenant of the run.
+        workflow: Name of the workflow.
+        version: Version of the workflow.
+        graph_hash: Hash of its graph.
+        input: Input of the run.
+        limit_nanousd: Cost limit in nano-dollars.
+        max_steps: Maximum number of steps.
+        max_active_s: Maximum working time in seconds.
+        max_lifespan_s: Age in seconds at which the run is escalated.
+        key: Start key.
+        input_digest: Digest of workflow and input, by which a repeated start is recognized.
+        price_fingerprint: Fingerprint of the price list.
+        team: Team in whose budgets the run counts.
+        counted: True if the run has its place among the active runs of its tenant and of the fleet. Early versions counted
+            none.
+        awaits: Scope in which the run waits for a place first; nothing of it begins before.
+        parent: Request of the parent, for a child.
+        shared: Further scopes above the run in which its money counts.
+        naming: Rule by which operations of its flow are named; early versions knew the first.
+        contributors: Others who have a part in what the run was started with.
     """
 
     run: RunId
@@ -78,32 +116,49 @@ class RunStarted(Terms, Event, frozen=True):  # type: ignore[misc]  # the state 
 
 
 class RunAdmitted(Event, frozen=True):
-    """A run that waited for a place among the active ones has it, and begins."""
+    """A run that waited for a place among the active runs got it, and begins."""
 
 
 class AdmissionDeferred(Event, frozen=True):
-    """A run that waits for its place found another scope full, and waits there."""
+    """A run that waits for its place found another scope full, and waits there.
+
+    Args:
+        scope: The other scope.
+    """
 
     scope: str
 
 
 class ContributorNamed(Event, frozen=True):
-    """`name` contributed to the run, by an event beside this one: with words in a step's place, as the maker of the key that
-    was used, or because they wrote what the run has `read`, a shared value (`SPACE/KEY`) or one that was found in a space."""
+    """A person contributed to the run by the event beside this one. It had that person's words in a step's place, or their key,
+    or was based on a shared value that they wrote.
+
+    Args:
+        name: Name of the person.
+        read: Shared value that the run has read, `SPACE/KEY`.
+    """
 
     name: str
     read: str | None = None
 
 
 class MakersLearned(Event, frozen=True):
-    """The run has heard of another in which somebody decided with a key. `makers` are those who made such keys, by the folded
-    name of the person who decided: `not_by` with that name bars them too."""
+    """The run learned of another run in which a key was used to decide.
+
+    Args:
+        makers: Makers of such keys, by folded name of the person who decided. `not_by` with that name bars them too.
+    """
 
     makers: dict[str, tuple[str, ...]]
 
 
 class RunLabelled(Event, frozen=True):
-    """Labels of the run changed; None removes one. `step` is the step whose code asked for it."""
+    """Labels of the run changed.
+
+    Args:
+        labels: Labels by key; null removes one.
+        step: Step whose code set them.
+    """
 
     labels: dict[str, str | None]
     by: str | None = None
@@ -113,7 +168,7 @@ class RunLabelled(Event, frozen=True):
 
 
 class RunPaused(Event, frozen=True):
-    """A person asked that nothing new begins."""
+    """A person paused the run: nothing new begins."""
 
     by: str | None = None
     os_user: str = ""
@@ -121,7 +176,7 @@ class RunPaused(Event, frozen=True):
 
 
 class RunResumed(Event, frozen=True):
-    """A person let a paused run go on."""
+    """A person resumed a paused run."""
 
     by: str | None = None
     os_user: str = ""
@@ -129,13 +184,13 @@ class RunResumed(Event, frozen=True):
 
 
 class RunFailing(Event, frozen=True):
-    """The run will end failed, once every effect has an outcome and compensation is through."""
+    """The run will end failed, after every effect has an outcome and compensation is complete."""
 
     error: ErrorRecord
 
 
 class RunCancelling(Event, frozen=True):
-    """The run will end cancelled, once every effect has an outcome and compensation is through."""
+    """The run will end cancelled, after every effect has an outcome and compensation is complete."""
 
     reason: str
     by: str | None = None
@@ -144,30 +199,39 @@ class RunCancelling(Event, frozen=True):
 
 
 class RunCompleted(Event, frozen=True):
-    """The run ended with the output of its only end node, or with `parts`, a map by end node."""
+    """The run ended with an output.
+
+    Args:
+        output: Output of its only end node.
+        parts: Outputs by end node, if the run has several.
+    """
 
     output: Payload = NULL
     parts: dict[str, Payload] = {}
 
 
 class RunFailed(Event, frozen=True):
-    """The run ended with `error`."""
+    """The run ended with an error."""
 
     error: ErrorRecord
 
 
 class RunCancelled(Event, frozen=True):
-    """The run ended because somebody or a limit cancelled it."""
+    """The run ended because a person or a limit cancelled it."""
 
     reason: str
 
 
 class RunReopened(Event, frozen=True):
-    """A person took up a run that had failed: it goes on where it failed, and what it has done stays done. Or a child had
-    completed, and its parent is undone: then RunCancelling follows.
+    """A person retried a failed run: it goes on where it failed. Or a completed child is undone by its parent: then
+    RunCancelling follows.
 
-    Those steps follow as StepReplayed that go on at once, with their journals; `superseded` ones no longer count, and the
-    graph comes to their nodes anew. `counted` and `awaits` are those of RunStarted: its place is asked for again.
+    The steps to retry follow as StepReplayed, with their journals.
+
+    Args:
+        superseded: Steps that no longer count; the graph reaches their nodes again.
+        counted: As in RunStarted: the run asks for its place again.
+        awaits: As in RunStarted.
     """
 
     by: str | None = None
@@ -179,12 +243,17 @@ class RunReopened(Event, frozen=True):
 
 
 class RunForked(Event, frozen=True):
-    """The run goes its own way from `step` of its `origin`, and in a step from the operation at `path`, as that run's event
-    `seq` left it. What it has from there follows: StepInherited, OperationInherited, GuardJudged, SignalReceived.
+    """The run is a fork: it goes its own way from a step of its origin. What it keeps follows as StepInherited,
+    OperationInherited, GuardJudged and SignalReceived.
 
-    `visits` says how often each node was come to before, `summoned` to which a loop is going back. `given` are outputs of
-    steps that are not done, because a person has said what they come to. `repeats_effects`: what happens once and is not the
-    origin's is done without a question.
+    Args:
+        origin: Id of the original run.
+        seq: Event of the original run up to which its history counts.
+        path: Operation of the step from which the fork begins; by default the whole step.
+        visits: Number of earlier visits, by node.
+        summoned: Nodes to which a loop is going back.
+        given: Outputs that a person gave for steps, which are not executed.
+        repeats_effects: True if new calls of once-only tools are made without asking.
     """
 
     origin: RunId
@@ -201,7 +270,12 @@ class RunForked(Event, frozen=True):
 
 
 class RunMigrated(Event, frozen=True):
-    """A person moved the run to another definition of its workflow."""
+    """A person moved the run to another definition of its workflow.
+
+    Args:
+        version: Version of the new definition.
+        graph_hash: Hash of its graph.
+    """
 
     version: int
     graph_hash: str
@@ -211,8 +285,12 @@ class RunMigrated(Event, frozen=True):
 
 
 class LimitRaised(Event, frozen=True):
-    """A person extended a limit: `cost` (nano-dollars), `steps`, `tokens`, `model_calls`, `tool_calls`, or `active`, `wall` or
-    `lifespan` (seconds)."""
+    """A person raised a limit.
+
+    Args:
+        limit: `cost`, `steps`, `tokens`, `model_calls`, `tool_calls`, `active`, `wall` or `lifespan`.
+        value: New limit: a number; nano-dollars for `cost`; seconds for `active`, `wall` and `lifespan`.
+    """
 
     limit: str
     value: int
@@ -222,8 +300,14 @@ class LimitRaised(Event, frozen=True):
 
 
 class LimitNeared(Event, frozen=True):
-    """A run has used 50, 80 or 100 % of a limit: `used` of `most`, in nano-dollars, in milliseconds or in what it counts; what
-    is only held does not count. At 100 the limit is reached: what is left is too little for what would come next."""
+    """The run has used 50, 80 or 100 % of a limit. Reserved amounts do not count. At 100 too little is left for the next call.
+
+    Args:
+        limit: The limit.
+        percent: 50, 80 or 100.
+        used: Amount used: nano-dollars, milliseconds or a number.
+        most: The limit's amount, in the same unit.
+    """
 
     limit: str
     percent: int
@@ -232,8 +316,13 @@ class LimitNeared(Event, frozen=True):
 
 
 class LimitWouldStop(Event, frozen=True):
-    """A run whose limits are only recorded would have stopped here, `message` says why. It goes on. Told once of each limit,
-    until that is raised."""
+    """A run whose limits are only recorded would have stopped here. It goes on. The event is written once per limit, until the
+    limit is raised.
+
+    Args:
+        limit: The limit.
+        message: Reason for which it would have stopped.
+    """
 
     limit: str
     message: str
@@ -243,14 +332,22 @@ class LimitWouldStop(Event, frozen=True):
 
 
 class StepReady(Event, frozen=True):
-    """A step may start, but nobody took it in the commit that made it ready. One with a `demand` is to be placed first."""
+    """A step may start, but no process took it in the commit that made it ready.
+
+    Args:
+        demand: Resources, for a step that must be placed first.
+    """
 
     step: StepId
     demand: Demand | None = None
 
 
 class StepStarted(Event, frozen=True):
-    """An attempt of a step began in a session."""
+    """An attempt of a step began.
+
+    Args:
+        session: Session of the process that executes it.
+    """
 
     step: StepId
     attempt: int
@@ -258,9 +355,10 @@ class StepStarted(Event, frozen=True):
 
 
 class StepSuspended(Event, frozen=True):
-    """An attempt left its step, which waits; going on will be the next attempt.
+    """An attempt left its step, which waits. The next attempt continues.
 
-    `yields`: it waits for nothing, its process is stopping; anybody may go on at once.
+    Args:
+        yields: True if the step waits for nothing: its process is stopping, and any process may continue at once.
     """
 
     step: StepId
@@ -269,12 +367,15 @@ class StepSuspended(Event, frozen=True):
 
 
 class StepCompleted(Event, frozen=True):
-    """A step has its output. `decisions` are the names that its edges are chosen by, None where all are taken.
+    """A step completed with its output.
 
-    `provisional`: the output tells of a failure, so the step keeps its journal: where its run fails and is taken up again,
-    the step is too, and whatever followed from it.
-    `conversation` are the turns of its talk with a model, where its next visit is to go on with them.
-    `trace` is what its code says of how it came to this.
+    Args:
+        output: Output of the step.
+        decisions: Names by which edges are chosen; null takes all.
+        provisional: True if the output reports a failure. The step keeps its journal, so that a retry of the failed run retries
+            it too.
+        conversation: Turns of its model conversation, if its next visit continues it.
+        trace: Notes of its code on how it came to the output.
     """
 
     step: StepId
@@ -287,8 +388,16 @@ class StepCompleted(Event, frozen=True):
 
 
 class StateConflicted(Event, frozen=True):
-    """The output of a step patches a field of the typed state that `other` had patched meanwhile, with something else: both
-    sides, and what the field's `strategy` makes of them. None under `reject`: the attempt fails."""
+    """The output of a step patches a field of the typed state that another step had patched meanwhile, with another value.
+
+    Args:
+        field: The field.
+        strategy: Strategy of the field; `reject` fails the attempt.
+        other: The other step.
+        current: Value of the other step.
+        attempted: Value of this step.
+        resolved: Value that the strategy made of both.
+    """
 
     step: StepId
     field: str
@@ -300,7 +409,11 @@ class StateConflicted(Event, frozen=True):
 
 
 class AttemptFailed(Event, frozen=True):
-    """An attempt ended in an error and another will follow at `retry_at_ms`, reopening the operation that failed."""
+    """An attempt failed, and another one follows.
+
+    Args:
+        reopens: Operation that failed, which the next attempt repeats.
+    """
 
     step: StepId
     attempt: int
@@ -310,7 +423,11 @@ class AttemptFailed(Event, frozen=True):
 
 
 class AttemptLost(Event, frozen=True):
-    """The session of an attempt died; the attempt counts for nothing, what it had intended is in doubt."""
+    """The session of an attempt died. The attempt does not count; effects that it had intended are in doubt.
+
+    Args:
+        session: The session.
+    """
 
     step: StepId
     attempt: int
@@ -318,10 +435,13 @@ class AttemptLost(Event, frozen=True):
 
 
 class StepFailed(Event, frozen=True):
-    """A step failed for good. `absorbed`: an error edge, a tolerant join or `continue_on_error` takes it from here.
+    """A step failed for good.
 
-    `parked`: what follows waits for a person, who may have it tried again at `path`, the operation that failed.
-    `output` is what it came to, where that led nowhere: its loop was used up, or nothing follows its decision.
+    Args:
+        absorbed: True if an error edge, a tolerant join or `continue_on_error` handles the failure.
+        parked: True if the step became a dead letter, which a person may replay at `path`.
+        path: Operation that failed.
+        output: Output that led nowhere: its loop was used up, or nothing follows its decision.
     """
 
     step: StepId
@@ -334,7 +454,11 @@ class StepFailed(Event, frozen=True):
 
 
 class StepReplayed(Event, frozen=True):
-    """A person had a step that came to nothing tried again, with its journal and its keys."""
+    """A person had a failed step tried again, with its journal and its keys.
+
+    Args:
+        reopens: Operation that is repeated.
+    """
 
     step: StepId
     reopens: Path | None = None
@@ -344,9 +468,10 @@ class StepReplayed(Event, frozen=True):
 
 
 class StepStopped(Event, frozen=True):
-    """An attempt met an operation in its step's journal, at `path`, that its code does not ask for any more; it called nothing.
+    """An attempt found an operation in its step's journal, at `path`, that its code no longer asks for. It called nothing.
 
-    It is tried again at `retry_at_ms`, in case the old code is back by then; None: when a person says so.
+    Args:
+        retry_at_ms: Time of the next attempt, in case the old code is back. Null waits for a person.
     """
 
     step: StepId
@@ -356,9 +481,12 @@ class StepStopped(Event, frozen=True):
 
 
 class JournalDropped(Event, frozen=True):
-    """A person had a step go on with other code: its journal no longer counts from `path` on; None: from its beginning.
+    """A person had a step continue with other code. Its journal no longer counts from `path` on; what it completed is kept for
+    operations that ask for the same.
 
-    What had been completed there is kept for whatever asks for the same again. `edited`: it is the run's input that is other.
+    Args:
+        path: First operation that no longer counts; null for all.
+        edited: True if the run's input was changed.
     """
 
     step: StepId
@@ -367,8 +495,13 @@ class JournalDropped(Event, frozen=True):
 
 
 class DeadLetterEdited(Event, frozen=True):
-    """A person gave the run another input, or the call of `tool` at `path` other arguments, for a step of it that has failed
-    for good to be tried again with."""
+    """A person changed the run's input, or the arguments of a tool call, for the next attempt of a permanently failed step.
+
+    Args:
+        input: New input of the run.
+        tool: Name of the tool whose call was edited.
+        arguments: New arguments of the call.
+    """
 
     step: StepId
     input: Payload
@@ -381,7 +514,7 @@ class DeadLetterEdited(Event, frozen=True):
 
 
 class DeadLetterResolved(Event, frozen=True):
-    """A person said that nothing more is to become of a step that has failed for good."""
+    """A person closed the dead letter of a step without another attempt."""
 
     step: StepId
     reason: str | None = None
@@ -391,8 +524,12 @@ class DeadLetterResolved(Event, frozen=True):
 
 
 class OperationReused(Event, frozen=True):
-    """A step asked, at `path`, for what it had completed in a journal that was dropped, and got that outcome. `kept` is the
-    name under which it had been kept."""
+    """A step asked, at `path`, for an operation that it had completed in a dropped journal, and got that outcome.
+
+    Args:
+        kept: Name under which the outcome was kept.
+        origin: Run in which it happened, for a fork.
+    """
 
     step: StepId
     attempt: int
@@ -403,8 +540,17 @@ class OperationReused(Event, frozen=True):
 
 
 class StepInherited(Event, frozen=True):
-    """A step is over because it was in the run's origin, or because its output was `given` to the run when it was forked.
-    `previous`: as a loop's visit before."""
+    """A step is over because it was in the run's origin, or because its output was passed to the fork.
+
+    Args:
+        status: Status of the step.
+        output: As in StepCompleted.
+        decisions: As in StepCompleted.
+        absorbed: As in StepFailed.
+        conversation: As in StepCompleted.
+        fields: Fields of the typed state as conflicts were resolved.
+        previous: True if it counts as a loop's earlier visit.
+    """
 
     step: StepId
     status: Literal["completed", "failed", "skipped", "cancelled"]
@@ -419,9 +565,15 @@ class StepInherited(Event, frozen=True):
 
 
 class OperationInherited(Event, frozen=True):
-    """The outcome of an operation in the run's origin. It happened there: its key and its call are the origin's.
+    """The fork has the outcome of an operation of its origin. Key and call are the origin's.
 
-    `stands`: it is in the step's journal from the beginning; otherwise it is reused if the step asks for the same at `path`.
+    Args:
+        kind: Kind of the operation.
+        name: Name of the tool, model or function.
+        outcome: Its outcome.
+        key: Key of the effect.
+        stands: True if it is in the step's journal from the start. Otherwise it is reused if the step asks for the same at
+            `path`.
     """
 
     step: StepId
@@ -437,21 +589,25 @@ class OperationInherited(Event, frozen=True):
 
 
 class StepCancelling(Event, frozen=True):
-    """The code of a step hears that its run is being cancelled. It may clean up until `until_ms`; then it is called off."""
+    """The code of a step was notified that its run is being cancelled, and may clean up.
+
+    Args:
+        until_ms: End of the clean-up, in Unix milliseconds.
+    """
 
     step: StepId
     until_ms: int
 
 
 class StepSkipped(Event, frozen=True):
-    """A step will not happen: its join can no longer be met, or its guard denied it."""
+    """A step will not start: its join can no longer be met, or its guard denied it."""
 
     step: StepId
     reason: str
 
 
 class StepCancelled(Event, frozen=True):
-    """A step was called off: its run is ending, or a join that it led to was met without it."""
+    """A step was cancelled: its run is ending, or a join that it led to was met without it."""
 
     step: StepId
     attempt: int
@@ -459,11 +615,14 @@ class StepCancelled(Event, frozen=True):
 
 
 class LoopTaken(Event, frozen=True):
-    """A loop edge sent the run back to `target`; the outputs of `superseded` steps are those of the visit before from now on.
+    """A loop edge sent the run back.
 
-    `rearmed` are nodes of the loop's body that had not started, but of which something was known already: that their
-    join had been reached, what their guard said. It no longer counts. `bygone` are those that this time round has not come
-    to: the visit that they had before it is no longer the one before.
+    Args:
+        source: Node at which the edge begins.
+        target: Node to which it leads.
+        superseded: Steps whose outputs now belong to the previous visit.
+        rearmed: Nodes of the loop that had not started; what was known of their joins and guards no longer counts.
+        bygone: Nodes that this iteration did not reach; their earlier visit is no longer the previous one.
     """
 
     source: StepId
@@ -474,15 +633,26 @@ class LoopTaken(Event, frozen=True):
 
 
 class ItemsMapped(Event, frozen=True):
-    """A step, at `path`, has a list done item by item, each a step of its own, and waits for what that comes to.
+    """A step, at `path`, maps a list: each item is a step of its own, and the step waits for them.
 
-    The items are called `map[0]`, `map[1]` and so on, or by their `keys`. Their values are in `pages`, each a part of the list
-    as JSON, of which `starts` says with which item it begins. At most `max_parallel` are under way; they have done enough once
-    `enough` of them have completed, `tolerated` may fail, and after `timeout_ms` nothing more is waited for: then what is
-    there is taken if it `settles`, else they have failed. `name` is what a flow calls for each item, or the map's node;
-    `retry` and `demand` are those of each item, unless `demands` says what each asks for. One that `is_call` has one item, the
-    arguments of a step that asks for a place of its own: it fails as that does. With `fail_fast` an item that completes and
-    tells of a failure stops the others: none begins any more, and those that are active are asked to end, and waited for.
+    Args:
+        map: Name of the map. Items are called `map[0]`, `map[1]` and so on, or by `keys`.
+        name: Function or node that processes an item.
+        count: Number of items.
+        max_parallel: Maximum number of items in progress.
+        enough: Number of completed items after which the map ends.
+        tolerated: Number of items that may fail.
+        timeout_ms: Time limit in milliseconds.
+        settles: True if the map takes what is complete at the time limit; otherwise it fails.
+        retry: Retry policy of each item.
+        demand: Resources of each item, unless `demands` has them.
+        keys: Keys of the items.
+        pages: Items, in parts of the list as JSON.
+        starts: Number of the first item of each page.
+        is_call: True if it is the call of a step with a place of its own: one item, its arguments.
+        demands: Resources of each item.
+        fail_fast: True if a completed item that reports a failure stops the others. No new item begins, and active ones are
+            asked to end.
     """
 
     step: StepId
@@ -508,7 +678,11 @@ class ItemsMapped(Event, frozen=True):
 
 
 class MapEnded(Event, frozen=True):
-    """The items of a map have done enough; or, with `error`, no longer can."""
+    """The items of a map are complete; with `error`, they can no longer be.
+
+    Args:
+        map: Name of the map.
+    """
 
     step: StepId
     path: Path
@@ -517,8 +691,12 @@ class MapEnded(Event, frozen=True):
 
 
 class MapReopened(Event, frozen=True):
-    """A map goes on whose step is tried again, with its time anew. Those items that came to nothing, `again`, follow as
-    StepReplayed, each when there is room for it; early versions named none and had them follow at once."""
+    """A map goes on because its step is tried again. Its time limit begins again.
+
+    Args:
+        map: Name of the map.
+        again: Items that are tried again. Each follows as StepReplayed when a place is free; early versions named none.
+    """
 
     step: StepId
     path: Path
@@ -527,7 +705,12 @@ class MapReopened(Event, frozen=True):
 
 
 class GuardAsked(Event, frozen=True):
-    """A guard must speak: about the edge from `step` to `target`, or, without `target`, about starting `step`."""
+    """A guard must decide: about the edge from `step` to `target`, or, without `target`, about starting `step`.
+
+    Args:
+        target: Node to which the edge leads.
+        guard: Name of the guard.
+    """
 
     step: StepId
     target: NodeName | None
@@ -535,8 +718,15 @@ class GuardAsked(Event, frozen=True):
 
 
 class GuardJudged(Event, frozen=True):
-    """A guard has spoken; a transition that it denied is recorded with its reason. `above` is what it was shown of the budgets
-    above the run, which no history of a run tells."""
+    """A guard decided.
+
+    Args:
+        target: As in GuardAsked.
+        guard: Name of the guard.
+        allowed: True if it allows the transition.
+        reason: Reason of a denial.
+        above: Budgets above the run that the guard was shown.
+    """
 
     step: StepId
     target: NodeName | None
@@ -547,14 +737,22 @@ class GuardJudged(Event, frozen=True):
 
 
 class JoinOpened(Event, frozen=True):
-    """The first branch reached a join that does not wait for ever."""
+    """The first branch reached a join that has a time limit.
+
+    Args:
+        node: Node of the join.
+    """
 
     node: NodeName
     due_at_ms: int
 
 
 class JoinTimedOut(Event, frozen=True):
-    """A join's time was up before it was met."""
+    """The time limit of a join passed before the join was met.
+
+    Args:
+        node: Node of the join.
+    """
 
     node: NodeName
 
@@ -563,11 +761,13 @@ class JoinTimedOut(Event, frozen=True):
 
 
 class ValueRecorded(Event, frozen=True):
-    """A step looked at something that will not be the same again (the clock), or came to a result that it need not come to
-    again; a replay sees this value. A result is a payload.
+    """A step recorded a value: something that will change, like the clock, or a result. A replay gets this value.
 
-    Of a function that a flow called as a step (kind `step`), `name` and `args_hash` say which it was, and what it was given;
-    `took_ms` is how long it ran.
+    Args:
+        kind: Kind of the value; `step` for the result of a function that a flow called.
+        value: The value.
+        payload: The value, if it is a result.
+        name: Name of the function.
     """
 
     step: StepId
@@ -581,7 +781,11 @@ class ValueRecorded(Event, frozen=True):
 
 
 class FunctionFailed(Event, frozen=True):
-    """A function that a flow called as a step ended in an error, or in what cannot be kept, after `took_ms`."""
+    """A function that a flow called as a step failed, or returned something that cannot be kept.
+
+    Args:
+        name: Name of the function.
+    """
 
     step: StepId
     attempt: int
@@ -593,7 +797,7 @@ class FunctionFailed(Event, frozen=True):
 
 
 class RetryScheduled(Event, frozen=True):
-    """An operation that has failed will be tried again at `retry_at_ms`; until then the step that asks for it waits."""
+    """A failed operation will be tried again; its step waits until then."""
 
     step: StepId
     path: Path
@@ -615,14 +819,18 @@ class Hold(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ModelCallHeld(Event, frozen=True):
-    """Money set aside for one model call before it leaves the process: the worst case, never an estimate.
+    """Money was reserved for a model call before it leaves the process: the worst case, never an estimate.
 
-    `model` is what the step asked for, `sent_to` what it will get: where money was short, `offer` is not the first.
-    `tokens` is the most that it may use; they count against the run's limit as the money does.
-    `scoped`: its money counts in the scopes above the run too; `tokens_scoped`: so do its tokens. Early versions had none.
-    `bound_percent` and `token_bound_percent`: by how much its bounds were raised, because its model had billed a call of the
-    run above them. `agent`: whose allotment of the run's team budget it counts in; `loans`: what others of the team lend
-    for it, by their scopes.
+    Args:
+        model: Model that the step asked for.
+        sent_to: Model that gets the call.
+        offer: Number of the chosen offer; another than 0 if money was short.
+        hold_nanousd: Reserved money, in nano-dollars.
+        tokens: Maximum number of tokens of the call, which count against the run's limit.
+        scoped: True if its money counts in the scopes above the run. Early versions had none.
+        tokens_scoped: True if its tokens count there too.
+        bound_percent: Factor on its money bound in percent, raised after its model had billed a call above the bound.
+        token_bound_percent: The same of its token bound.
     """
 
     call: CallId
@@ -644,7 +852,12 @@ class ModelCallHeld(Event, frozen=True):
 
 
 class PoolsAwaited(Event, frozen=True):
-    """A model call waits for what it takes of pools, longer than a moment. Nothing is held for it yet."""
+    """A model call waits for pools, longer than a moment. Nothing is reserved for it yet.
+
+    Args:
+        model: The model.
+        pools: Names of the pools.
+    """
 
     step: StepId
     path: Path
@@ -653,9 +866,14 @@ class PoolsAwaited(Event, frozen=True):
 
 
 class HoldDeferred(Event, frozen=True):
-    """A call of a model or, of the kind `tool`, of a tool waits for money or tokens that other calls of the run still hold.
+    """A model or tool call waits for money or tokens that other calls of the run have reserved.
 
-    `blocked`: what these leave would not be enough either, so a person is asked.
+    Args:
+        model: Model, or tool for the kind `tool`.
+        needed_nanousd: Money that it needs, in nano-dollars.
+        needed_tokens: Tokens that it needs.
+        blocked: True if too little would be left anyway, so that a person is asked.
+        kind: `model` or `tool`.
     """
 
     step: StepId
@@ -670,13 +888,20 @@ class HoldDeferred(Event, frozen=True):
 
 
 class ScopeExceeded(Event, frozen=True):
-    """A call of a model or, of the kind `tool`, of a tool fits its run, but not the limit of a scope above the run: a tenant's
-    or a team's day or month, a conversation, a tree of runs, or a team budget.
+    """A model or tool call fits its run, but not the limit of a scope above the run. Scopes are a tenant's or team's day or
+    month, a conversation, a tree of runs, or a team budget. The call waits there for room.
 
-    It waits for room there, at most until `due_at_ms`, when another day or month begins; a tree has none.
-    `blocked`: what the calls in flight may leave would not be enough either, so a person may want to raise the limit.
-    Where the scope counts tokens, `limit_tokens` is its limit, and `limit_nanousd` is 0. `grantable` is what an agent of a team
-    budget could have been granted instead, in what the scope counts, with all that others may lend.
+    Args:
+        model: Model, or tool for the kind `tool`.
+        scope: The scope.
+        needed_nanousd: Money that it needs, in nano-dollars.
+        limit_nanousd: Limit in nano-dollars; 0 for a scope that counts tokens.
+        due_at_ms: Beginning of the next day or month, in Unix milliseconds; null for a tree.
+        blocked: True if too little would be left anyway, so that a person may want to raise the limit.
+        needed_tokens: Tokens that it needs.
+        limit_tokens: Limit in tokens, for a scope that counts them.
+        kind: `model` or `tool`.
+        grantable: Amount that an agent of a team budget could have got instead, with all loans.
     """
 
     step: StepId
@@ -696,15 +921,23 @@ class ScopeExceeded(Event, frozen=True):
 
 
 class OperationReopened(Event, frozen=True):
-    """An operation that waited or failed is to be tried again: a scope had room, its time was over, another run's effect has
-    its outcome, or the time for the next attempt has come."""
+    """An operation that waited or failed is tried again. A scope had room, its time came, or another run's effect has its
+    outcome."""
 
     step: StepId
     path: Path
 
 
 class ModelCallSettled(Event, frozen=True):
-    """A model call has its reply and its price; the rest of its hold is free again."""
+    """A model call has its reply and its price. The rest of the reservation is free.
+
+    Args:
+        cost_nanousd: Cost in nano-dollars.
+        input_tokens: Tokens of the input.
+        output_tokens: Tokens of the output.
+        output: The reply.
+        over_bound: True if the provider billed more than the bound.
+    """
 
     call: CallId
     cost_nanousd: int
@@ -716,9 +949,10 @@ class ModelCallSettled(Event, frozen=True):
 
 
 class ModelCallFailed(Event, frozen=True):
-    """A model call was refused or never left: certainly nothing was spent, so its hold is free again.
+    """A model call was refused or never left the process. Nothing was spent, and the reservation is free.
 
-    `reopens`: it failed for no reason of its own, so the next attempt makes it instead of hearing of an error.
+    Args:
+        reopens: True if the call had no fault of its own: the next attempt makes it instead of getting the error.
     """
 
     call: CallId
@@ -728,9 +962,12 @@ class ModelCallFailed(Event, frozen=True):
 
 
 class ModelCallInDoubt(Event, frozen=True):
-    """Nobody can know what a model call cost; its whole hold counts as spent until it is reconciled.
+    """The cost of a model call is unknown. Its whole reservation counts as spent until it is reconciled.
 
-    `partial` is what a model had said that was to be heard while it spoke, up to where it was lost or stopped.
+    Args:
+        reopens: As in ModelCallFailed.
+        output: The reply, if it arrived.
+        partial: Part of a streamed reply that arrived before it was lost or stopped.
     """
 
     call: CallId
@@ -742,8 +979,12 @@ class ModelCallInDoubt(Event, frozen=True):
 
 
 class ModelCallReconciled(Event, frozen=True):
-    """The cost of a call in doubt became known, or was taken as known: from a person, or from a `rule` that a person had set
-    beforehand."""
+    """The cost of a call in doubt became known, or was taken as known.
+
+    Args:
+        cost_nanousd: Cost in nano-dollars.
+        rule: Rule, set in advance by a person, that gave the cost.
+    """
 
     call: CallId
     cost_nanousd: int
@@ -755,11 +996,21 @@ class ModelCallReconciled(Event, frozen=True):
 
 
 class EffectIntended(Event, frozen=True):
-    """A tool is about to be called: from here on it may have happened.
+    """A tool is about to be called. From here on the call may have taken effect.
 
-    `hold_nanousd` is what the call costs, by the tool's declared price, set aside as for a model call. `given_up` are calls
-    under the same key that nobody waits for any more: each may have been billed, so what was held for it is spent. `agent` and
-    `loans` as for a model call.
+    Args:
+        tool: Name of the tool.
+        policy: Effect policy of the tool.
+        key: Key of the effect.
+        request: Arguments of the call.
+        named: True if the code named the key.
+        settles_within_s: Seconds after the call before which a lookup that finds nothing does not count.
+        compensation: Name of the tool that undoes it.
+        compensates: Call that this call undoes.
+        tenant_wide: True if the key is unique in the tenant.
+        hold_nanousd: Price of the call, reserved as for a model call, in nano-dollars.
+        given_up: Earlier calls under the same key that were given up. Each may have been billed, so its reservation counts as
+            spent.
     """
 
     call: CallId
@@ -783,9 +1034,13 @@ class EffectIntended(Event, frozen=True):
 
 
 class EffectReused(Event, frozen=True):
-    """A step meant an effect that the run already has under the same name; it got the recorded outcome.
+    """A step asked for an effect that already exists under the same key, and got the recorded outcome.
 
-    `call` and `response` where another run of the tenant has it.
+    Args:
+        tool: Name of the tool.
+        key: Key of the effect.
+        call: Call of another run of the tenant, if it has the effect.
+        response: Response of that call.
     """
 
     step: StepId
@@ -799,9 +1054,12 @@ class EffectReused(Event, frozen=True):
 
 
 class EffectDeferred(Event, frozen=True):
-    """A step means an effect of a name that another call has in flight; it waits for that outcome.
+    """A step asked for an effect whose key another call has in flight. It waits for that outcome.
 
-    `call` where that is another run's.
+    Args:
+        tool: Name of the tool.
+        key: Key of the effect.
+        call: Call of another run, if it has the effect.
     """
 
     step: StepId
@@ -814,7 +1072,12 @@ class EffectDeferred(Event, frozen=True):
 
 
 class EffectCompleted(Event, frozen=True):
-    """A tool did what it was asked, and answered. `by` where a person said so. It has cost what was held for it."""
+    """A tool call took effect and has its response. It has cost what was reserved.
+
+    Args:
+        response: Response of the tool.
+        by: Person who recorded the outcome, if one did; not verified.
+    """
 
     call: CallId
     response: Payload
@@ -825,8 +1088,13 @@ class EffectCompleted(Event, frozen=True):
 
 
 class EffectFailed(Event, frozen=True):
-    """A tool did not do what it was asked: it said so, or a person did (`by`); what was held for it is free again. Or it had
-    only to read, and nobody will know what became of that: then it may have been billed, and has `cost_nanousd`."""
+    """A tool call did not take effect, as the tool or a person reported. Its reservation is free. Or a call that only reads has
+    no outcome: it may have been billed.
+
+    Args:
+        by: Person who recorded the outcome, if one did; not verified.
+        cost_nanousd: Cost of a call that only reads, in nano-dollars.
+    """
 
     call: CallId
     error: ErrorRecord
@@ -838,15 +1106,14 @@ class EffectFailed(Event, frozen=True):
 
 
 class EffectReleased(Event, frozen=True):
-    """An intent provably never left the process; the operation is open again, and what was held for it is free."""
+    """An intended call certainly never left the process. The operation is open again, and its reservation is free."""
 
     call: CallId
     hold: Hold | None = None
 
 
 class EffectInDoubt(Event, frozen=True):
-    """Nobody can know from here whether a tool did what it was asked. What was held for it counts as spent until somebody
-    does."""
+    """The outcome of a tool call is unknown. Its reservation counts as spent until the outcome is known."""
 
     call: CallId
     error: ErrorRecord
@@ -854,10 +1121,8 @@ class EffectInDoubt(Event, frozen=True):
 
 
 class EffectUnanswered(Event, frozen=True):
-    """A call that may be repeated brought no answer. For its step it failed; a retry will repeat it under its key.
-
-    Until then, and if there is none, nobody knows whether the tool did what it was asked.
-    """
+    """A call that may be repeated got no answer. It failed for its step; a retry repeats it under its key. Without a retry its
+    outcome stays unknown."""
 
     call: CallId
     error: ErrorRecord
@@ -865,9 +1130,11 @@ class EffectUnanswered(Event, frozen=True):
 
 
 class EffectReopened(Event, frozen=True):
-    """An effect in doubt is to be called again under its key: its policy allows it, or a person did (`by`).
+    """An effect in doubt is called again under its key, because its policy allows it or a person decided so. Its first outcome
+    is accepted until the repeat is intended.
 
-    Its outcome is still accepted until the repeat is intended.
+    Args:
+        by: Person who decided so, if one did; not verified.
     """
 
     call: CallId
@@ -878,7 +1145,11 @@ class EffectReopened(Event, frozen=True):
 
 
 class OutcomeOrphaned(Event, frozen=True):
-    """A call that had been given up and repeated under its key brought its outcome after all. Kept as the truth it is."""
+    """A call that had been given up and repeated under its key returned its outcome after all. The outcome is kept.
+
+    Args:
+        response: Response of the tool.
+    """
 
     call: CallId
     response: Payload | None = None
@@ -886,7 +1157,11 @@ class OutcomeOrphaned(Event, frozen=True):
 
 
 class ToolCallDenied(Event, frozen=True):
-    """A tool call was refused before anything happened: not listed, not approved, or of the wrong shape."""
+    """A tool call was refused before anything happened: not listed, not approved, or with arguments that do not fit.
+
+    Args:
+        tool: Name of the tool.
+    """
 
     step: StepId
     attempt: int
@@ -897,15 +1172,19 @@ class ToolCallDenied(Event, frozen=True):
 
 
 class OperationCalledOff(Event, frozen=True):
-    """The code of a step goes on without what it had asked for at `path`, which has no outcome: a time limit ran out, or a task
-    was cancelled. It ends in an error of the class `called_off`."""
+    """The code of a step goes on without an operation that has no outcome. A time limit ran out, or a task was cancelled. The
+    operation ends with the error class `called_off`."""
 
     step: StepId
     path: Path
 
 
 class TimerStarted(Event, frozen=True):
-    """A step sleeps until `due_at_ms`; `name` is `timer` where its code waits by asyncio's clock."""
+    """A step began to sleep.
+
+    Args:
+        name: `sleep`, or `timer` if the code waits by asyncio's clock.
+    """
 
     step: StepId
     attempt: int
@@ -916,15 +1195,19 @@ class TimerStarted(Event, frozen=True):
 
 
 class TimerFired(Event, frozen=True):
-    """A sleeping step's time has come."""
+    """The sleep of a step is over."""
 
     step: StepId
     path: Path
 
 
 class SignalAwaited(Event, frozen=True):
-    """A step waits for a program to send the signal `name`; `due_at_ms` bounds the wait. `schema` is the JSON Schema of the
-    data that it takes, where that has a type."""
+    """A step waits for a signal.
+
+    Args:
+        name: Name of the signal.
+        schema: JSON Schema of the data, if it has a type.
+    """
 
     step: StepId
     attempt: int
@@ -936,9 +1219,18 @@ class SignalAwaited(Event, frozen=True):
 
 
 class SharedValueWritten(Event, frozen=True):
-    """A step wrote a shared value, in the place of version `base` (0: there was none): `outcome` is the new version, of all of
-    which the last `keep` stay (0: none does). `fence` is the number of the lock under which it did. `index` is by what it is
-    found; `dropped` are keys of the space that went with this write."""
+    """A step wrote a shared value.
+
+    Args:
+        space: Name of the space.
+        key: Key of the value.
+        base: Version that it replaced; 0 for none.
+        outcome: New version.
+        fence: Number of the lock under which it was written.
+        index: Data by which it is found.
+        keep: Number of latest versions that stay; 0 for none.
+        dropped: Keys of the space that were deleted with this write.
+    """
 
     step: StepId
     path: Path
@@ -954,8 +1246,13 @@ class SharedValueWritten(Event, frozen=True):
 
 
 class SharedValueConflicted(Event, frozen=True):
-    """A step's write of a shared value expected another version than was there: both sides, and how it was resolved. With an
-    error it was refused."""
+    """A step's write expected another version of a shared value than the current one. With an error it was refused.
+
+    Args:
+        space: Name of the space.
+        key: Key of the value.
+        conflict: Both sides, and how the conflict was resolved.
+    """
 
     step: StepId
     path: Path
@@ -967,7 +1264,13 @@ class SharedValueConflicted(Event, frozen=True):
 
 
 class SharedValueAwaited(Event, frozen=True):
-    """A step waits until a shared value has a later version than `after`; `due_at_ms` bounds the wait."""
+    """A step waits for a later version of a shared value.
+
+    Args:
+        space: Name of the space.
+        key: Key of the value.
+        after: Version that the step knows.
+    """
 
     step: StepId
     attempt: int
@@ -980,7 +1283,11 @@ class SharedValueAwaited(Event, frozen=True):
 
 
 class SharedValueArrived(Event, frozen=True):
-    """The version that a step waited for is there: `outcome`."""
+    """The version that a step waited for exists.
+
+    Args:
+        outcome: The version.
+    """
 
     step: StepId
     path: Path
@@ -988,7 +1295,7 @@ class SharedValueArrived(Event, frozen=True):
 
 
 class SharedValueTimedOut(Event, frozen=True):
-    """Nobody wrote the version that a step waited for in time."""
+    """The version that a step waited for was not written in time."""
 
     step: StepId
     path: Path
@@ -996,8 +1303,16 @@ class SharedValueTimedOut(Event, frozen=True):
 
 
 class SignalReceived(Event, frozen=True):
-    """A signal arrived; it is kept until a step asks for it. With a `key`, the same signal does not arrive again; `digest` is
-    of its name and data. `sender` is the run whose step sent it."""
+    """A signal arrived. The run keeps it until a step asks for it.
+
+    Args:
+        name: Name of the signal.
+        number: Number of the signal in the run.
+        data: Data of the signal.
+        key: Idempotency key: the same signal does not arrive again.
+        digest: Digest of name and data.
+        sender: Run whose step sent it.
+    """
 
     name: str
     number: int
@@ -1011,7 +1326,11 @@ class SignalReceived(Event, frozen=True):
 
 
 class SignalDelivered(Event, frozen=True):
-    """A step got the signal that it waited for."""
+    """A step got the signal that it waited for.
+
+    Args:
+        number: Number of the signal.
+    """
 
     step: StepId
     path: Path
@@ -1019,7 +1338,7 @@ class SignalDelivered(Event, frozen=True):
 
 
 class SignalTimedOut(Event, frozen=True):
-    """A step waited for a signal until its time was up."""
+    """The signal that a step waited for did not arrive in time."""
 
     step: StepId
     path: Path
@@ -1027,8 +1346,13 @@ class SignalTimedOut(Event, frozen=True):
 
 
 class MessageReceived(Event, frozen=True):
-    """Something was said in the run's conversation while its agent was at work: the exchange of that number. It is kept until a
-    model is asked about the conversation."""
+    """A message arrived in the run's conversation while its agent was working. The run keeps it until the next model call of
+    the conversation.
+
+    Args:
+        number: Number of the message.
+        message: The message.
+    """
 
     number: int
     message: Payload
@@ -1038,7 +1362,11 @@ class MessageReceived(Event, frozen=True):
 
 
 class MessageRead(Event, frozen=True):
-    """A message is part of what the model is asked by the call beside which `path` is, and by those that follow it."""
+    """A message became part of the prompt: of the model call at `path`, and of those that follow.
+
+    Args:
+        number: Number of the message.
+    """
 
     step: StepId
     attempt: int
@@ -1050,8 +1378,19 @@ class MessageRead(Event, frozen=True):
 
 
 class TreeOpened(Event, frozen=True):
-    """A run that has a limit on money or on tokens asks for its first child. From here on what it has a limit of counts in a
-    scope too, with that of every run below it: what it has used so far is taken along, and its limit is the scope's."""
+    """A run with a limit on money or tokens requested its first child. From now on the limit is that of a scope, in which all
+    runs below it count too.
+
+    Args:
+        limit_nanousd: Limit in nano-dollars.
+        settled_nanousd: Money spent so far.
+        held_nanousd: Money reserved so far.
+        in_doubt_nanousd: Money in doubt so far.
+        limit_tokens: Limit in tokens.
+        settled_tokens: Tokens used so far.
+        held_tokens: Tokens reserved so far.
+        in_doubt_tokens: Tokens in doubt so far.
+    """
 
     limit_nanousd: int | None
     settled_nanousd: int
@@ -1064,12 +1403,21 @@ class TreeOpened(Event, frozen=True):
 
 
 class ChildRequested(Event, frozen=True):
-    """A step asks for a child, a run of its own, which is about to start; `limit_nanousd` and `max_tokens` are its own limits,
-    where they are given.
+    """A step requested a child, a run of its own, which is about to start.
 
-    `background`: the step goes on. `key`: by which name the run knows the child. `again`: the child has failed, and is taken up
-    where it did. `handoff`: the conversation is handed over to it. `agent`: as whom it counts in the team
-    budget that it shares.
+    Args:
+        child: Id of the child's run.
+        workflow: Name of its workflow.
+        version: Version of its workflow.
+        graph_hash: Hash of its graph.
+        input: Input of the child.
+        limit_nanousd: Cost limit of its own, in nano-dollars.
+        max_tokens: Token limit of its own.
+        background: True if the step goes on meanwhile.
+        key: Name of the child in the run.
+        again: True if the child had failed, and is retried.
+        handoff: True if the conversation is handed over to it.
+        agent: Agent that is charged for it in the shared team budget.
     """
 
     step: StepId
@@ -1091,8 +1439,14 @@ class ChildRequested(Event, frozen=True):
 
 
 class ChildAwaited(Event, frozen=True):
-    """A step waits for the end of a child that was asked for before, or hears of it at once. `background`: it asks only which
-    run that is. `kind` is that of its operation."""
+    """A step waits for the end of a child that was requested before, or gets it at once.
+
+    Args:
+        child: Id of the child's run.
+        workflow: Name of its workflow.
+        kind: Kind of the operation.
+        background: True if the step asks only for the run's id.
+    """
 
     step: StepId
     attempt: int
@@ -1105,14 +1459,23 @@ class ChildAwaited(Event, frozen=True):
 
 
 class ChildAbandoned(Event, frozen=True):
-    """Nobody waits for a child any more: it is to be cancelled."""
+    """No step waits for a child any more; it is to be cancelled.
+
+    Args:
+        child: Id of the child's run.
+    """
 
     child: RunId
     reason: str
 
 
 class ChildUndone(Event, frozen=True):
-    """A run that undoes itself has a child that had completed undo what that did; the child ends once more."""
+    """A run that is compensated has a completed child undo its effects. The child ends once more.
+
+    Args:
+        child: Id of the child's run.
+        workflow: Name of its workflow.
+    """
 
     step: StepId
     attempt: int
@@ -1123,8 +1486,15 @@ class ChildUndone(Event, frozen=True):
 
 
 class ChildEnded(Event, frozen=True):
-    """A child has ended: with `output`, or failed or cancelled, with `error`. `undoable`: it has done what it can undo.
-    `contributors` have a part in what it came to."""
+    """A child ended.
+
+    Args:
+        child: Id of the child's run.
+        how: `completed`, `failed` or `cancelled`.
+        output: Output of a completed child.
+        undoable: True if it has effects that can be undone.
+        contributors: Persons who have a part in its output.
+    """
 
     child: RunId
     how: Literal["completed", "failed", "cancelled"]
@@ -1138,15 +1508,33 @@ class ChildEnded(Event, frozen=True):
 
 
 class GateOpened(Event, frozen=True):
-    """A person is asked. `reason` says by whom and why: `approval` and `question` by the workflow, others by the engine.
+    """A person is asked. `approval` and `question` come from the workflow, other reasons from the engine.
 
-    `allowed` are the decisions it takes; `form` is the JSON Schema of their data and `filled` what it is filled with.
-    `subject` names what an engine's gate is about: a call, a limit, a step. `not_by` are persons who cannot decide it; with
-    `four_eyes` neither can the `requester` nor the `contributors`. `edited_by` has edited what is shown since (GateEdited).
-    Once it was given to others, `asked_first` are the reviewers whom it was opened for (GateAssigned).
-    `quorum` distinct persons approve it; one of them rejects it. With `hash_optional`, as in early histories, a decision that
-    comes to a server may leave out the hash of what was shown. What it proposes is kept with it: an action, its evidence, its
-    risk.
+    Args:
+        reason: Reason of the gate, one in the list of codes.
+        shown: What the person is shown.
+        shown_hash: Hash of it, which binds a decision.
+        allowed: Allowed decisions.
+        form: JSON Schema of the decision's data.
+        filled: Data with which the form begins.
+        reviewers: Persons or roles who may decide; empty for anyone.
+        requester: Person who started the run; with `four_eyes`, may not decide.
+        four_eyes: True to bar the requester and the contributors.
+        subject: Subject of an engine's gate: a call, a limit or a step.
+        due_at_ms: Deadline in Unix milliseconds.
+        remind_every_ms: Milliseconds between reminders.
+        cancel_after_ms: Milliseconds after the deadline at which the run is cancelled.
+        completes_step: True if the decision completes the step.
+        expires_at_ms: Time from which no answer counts, in Unix milliseconds.
+        not_by: Persons who may not decide.
+        contributors: Others who contributed to the run.
+        edited_by: Person who has edited what is shown (GateEdited).
+        quorum: Number of different persons who must approve; one is enough to reject.
+        hash_optional: True if a decision sent to a server may leave out the hash, as in early histories.
+        proposed_action: Action that is proposed.
+        evidence_ids: Ids of its evidence.
+        risk_level: Risk of the action.
+        asked_first: Reviewers for whom it was opened, before GateAssigned.
     """
 
     gate: GateId
@@ -1181,8 +1569,12 @@ class GateOpened(Event, frozen=True):
 
 
 class GateApproved(Event, frozen=True):
-    """One of several persons whom a gate with a quorum needs approved what `shown_hash` stands for. The last is in GateDecided.
-    `maker` has made the key that was used."""
+    """One of the persons whom a quorum needs approved. The last one is in GateDecided.
+
+    Args:
+        shown_hash: Hash of what the person saw.
+        maker: Maker of the key that was used.
+    """
 
     gate: GateId
     shown_hash: str
@@ -1195,8 +1587,13 @@ class GateApproved(Event, frozen=True):
 
 
 class GateEdited(Event, frozen=True):
-    """A person edited what a gate with four eyes shows. Nothing of it is done: the gate asks another person about `data` now,
-    under another hash. `maker` has made the key that was used."""
+    """A person edited what a gate with four eyes shows. Nothing of it is done: the gate now asks another person about `data`.
+
+    Args:
+        data: The edited data.
+        shown_hash: New hash of what is shown.
+        maker: Maker of the key that was used.
+    """
 
     gate: GateId
     data: Payload
@@ -1210,8 +1607,12 @@ class GateEdited(Event, frozen=True):
 
 
 class GateAssigned(Event, frozen=True):
-    """An open gate asks `reviewers` from here on. One of those it asked has `delegated` it, and they are asked beside them;
-    or somebody has given it to others in their place."""
+    """An open gate asks other reviewers from here on.
+
+    Args:
+        reviewers: The reviewers.
+        delegated: True if a reviewer added them; false if they replace the reviewers.
+    """
 
     gate: GateId
     reviewers: tuple[str, ...]
@@ -1224,22 +1625,33 @@ class GateAssigned(Event, frozen=True):
 
 
 class GateReminded(Event, frozen=True):
-    """Nobody has answered yet; people should be notified again."""
+    """A gate has no answer yet, and its reviewers are to be notified again.
+
+    Args:
+        number: Number of the reminder.
+    """
 
     gate: GateId
     number: int
 
 
 class GateEscalated(Event, frozen=True):
-    """A gate's deadline passed. It never decides by itself: it summons attention."""
+    """The deadline of a gate passed. It decides nothing and needs attention."""
 
     gate: GateId
     reason: str
 
 
 class GateDecided(Event, frozen=True):
-    """A person answered a gate, about exactly what `shown_hash` stands for. `roles` are those in which he said he acts;
-    `maker` has made the key that was used."""
+    """A person decided a gate.
+
+    Args:
+        decision: The decision.
+        data: Its data.
+        shown_hash: Hash of what the person saw.
+        roles: Roles that the person claimed.
+        maker: Maker of the key that was used.
+    """
 
     gate: GateId
     decision: str
@@ -1254,7 +1666,11 @@ class GateDecided(Event, frozen=True):
 
 
 class GateExpired(Event, frozen=True):
-    """Nobody answered a gate before the moment after which no answer counts. `error` is what the code that asked is told."""
+    """A gate had no answer before the time from which none counts.
+
+    Args:
+        error: Error that the code gets.
+    """
 
     gate: GateId
     error: ErrorRecord
@@ -1268,7 +1684,11 @@ class GateWithdrawn(Event, frozen=True):
 
 
 class LifespanPassed(Event, frozen=True):
-    """The run is older than its workflow expects; a person should look, nothing was stopped."""
+    """The run is older than its workflow expects, and a person should look. Nothing was stopped.
+
+    Args:
+        lifespan_s: The expected age in seconds.
+    """
 
     lifespan_s: float
 
