@@ -582,6 +582,22 @@ def test_a_server_in_a_process_takes_rules_by_http_and_ends_when_told(tmp_path: 
     assert process.end(signal.SIGTERM) == os.EX_OK
 
 
+def test_a_server_in_a_process_needs_no_journal(tmp_path: Path) -> None:
+    port = tmp_path / "port"
+    command = [sys.executable, "-m", "holdfast.testing.model_server", "--port-file", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=tmp_path, text=True) as process:
+        try:
+            assert process.stdout
+            base = process.stdout.readline().strip().partition("=")[2]
+            with sdk.OpenAI(api_key="k", base_url=f"{base}/v1") as client:
+                answer = client.chat.completions.create(model=GPT, messages=HELLO)
+            assert answer.choices[0].message.content == "I have read: Hello"
+            assert [each.name for each in tmp_path.iterdir()] == ["port"]
+        finally:
+            process.terminate()
+    assert process.returncode == os.EX_OK
+
+
 def test_neither_a_torn_line_nor_half_a_character_costs_a_call(tmp_path: Path) -> None:
     journal = tmp_path / "calls.jsonl"
     journal.write_text('{"event":"refused","at_unix_s":0}\n{"event":"received","number')

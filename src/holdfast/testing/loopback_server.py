@@ -101,7 +101,10 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, default=0, help="port on the loopback interface; 0 (the default) takes a free one")
     parser.add_argument("--port-file", type=Path, help="file to write the port to, once the server listens")
     parser.add_argument(
-        "--journal", type=Path, required=True, help="file to append one JSON line to for everything that happens"
+        "--journal",
+        type=Path,
+        default=Path(os.devnull),
+        help="file to append a JSON line to for each call; by default no journal is kept",
     )
     parser.add_argument("--rules", type=Path, help="JSON file of rules to begin with")
     return parser
