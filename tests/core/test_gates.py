@@ -327,6 +327,52 @@ def test_a_misspelt_field_changes_nothing_and_is_refused(decision: str) -> None:
     assert game.step("gate").output.value()["amount"] == 5
 
 
+ADDRESS = {"type": "object", "properties": {"street": {}, "zip": {"type": "string", "default": "?"}}}
+NESTED = {
+    "plain": {"to": ADDRESS},
+    "reference": {"to": {"$ref": "#/$defs/address"}},
+    "optional": {"to": {"anyOf": [{"$ref": "#/$defs/address"}, {"type": "null"}]}},
+}
+
+
+@pytest.mark.parametrize("properties", NESTED.values(), ids=NESTED)
+def test_a_misspelt_field_is_refused_at_each_level(properties: dict[str, object]) -> None:
+    form = {"type": "object", "properties": properties, "$defs": {"address": ADDRESS}}
+    game = approval(edge("gate", "log", when="edit"), form=form, filled=inline({"to": {"street": "Elm", "shown": 1}}))
+    with pytest.raises(InvalidDecision, match=r"the form has no field 'to\.zpi'; its fields: street, zip") as refused:
+        game.decide("edit", data={"to": {"street": "Oak", "zpi": "10117"}})
+    assert [each.path for each in refused.value.misfits] == [("to", "zpi")]
+    game.decide("edit", data={"to": {"street": "Oak", "zip": "10117", "shown": 1}})
+
+
+def test_a_misspelt_field_is_refused_in_the_items_of_a_list() -> None:
+    form = {"type": "object", "properties": {"to": {"type": "array", "items": ADDRESS}}}
+    game = approval(edge("gate", "log", when="edit"), form=form)
+    with pytest.raises(InvalidDecision, match=r"no field 'to\.1\.zpi'"):
+        game.decide("edit", data={"to": [{"zip": "1"}, {"zpi": "2"}]})
+    game.decide("edit", data={"to": [{"zip": "1"}, {"zip": "2"}]})
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"type": "object"},
+        {"additionalProperties": {"type": "string"}},
+        {**ADDRESS, "additionalProperties": True},
+        {"anyOf": [ADDRESS, {"type": "object"}]},
+        {"anyOf": [ADDRESS, {"type": "object", "properties": {"zpi": {}}}]},
+        {"allOf": [ADDRESS]},
+        {**ADDRESS, "anyOf": [{"properties": {"more": {}}}, {"required": ["zpi"]}]},
+        {"$ref": "#"},
+    ],
+)
+def test_a_part_of_a_form_may_take_any_field(shape: dict[str, object]) -> None:
+    form = {"type": "object", "properties": {"to": shape, "zpi": {}}}
+    game = approval(edge("gate", "log", when="edit"), form=form)
+    game.decide("edit", data={"to": {"zpi": "x"}})
+    assert game.step("gate").output.value()["to"] == {"zpi": "x"}
+
+
 @pytest.mark.parametrize("more", [{"additionalProperties": True}, {"patternProperties": {"^x": {}}}, {"allOf": [{}]}])
 def test_a_form_may_take_fields_besides_its_own(more: dict[str, object]) -> None:
     game = approval(edge("gate", "log", when="edit"), form={"type": "object", "properties": {"a": {}}, **more})

@@ -39,16 +39,7 @@ from holdfast.core.values.ids import CallId, GateId, StepId, gate_id, node_of, r
 from holdfast.core.values.money import nanousd
 from holdfast.core.values.payload import INLINE_BYTES, Payload, digest, inline, is_sensitive
 from holdfast.core.values.policies import LIMIT, TOOL
-from holdfast.errors import (
-    AlreadyDecided,
-    Conflict,
-    DecisionRefused,
-    HoldfastError,
-    InvalidDecision,
-    InvalidInput,
-    Misfit,
-    NotFound,
-)
+from holdfast.errors import AlreadyDecided, Conflict, DecisionRefused, HoldfastError, InvalidDecision, InvalidInput, NotFound
 
 APPROVAL: Final = "approval"
 """A `human_gate` node asks."""
@@ -437,30 +428,16 @@ def _filled(gate: GateId, form: dict[str, Any], shown: dict[str, Any], c: comman
         raise InvalidDecision(f"Gate {gate}: {c.decision} needs data. Its fields: {_fields(form)}.")
     if c.data is not None and not isinstance(c.data, dict):
         raise InvalidDecision(f"Gate {gate}: data is an object of its fields: {_fields(form)}.")
-    _expect_known(gate, form, shown, c.data or {})
     from holdfast.core.values import schema  # noqa: PLC0415 - see above
 
+    if unknown := schema.unknown_fields(form, c.data or {}, shown):
+        names = ", ".join(repr(".".join(map(str, each.path))) for each in unknown)
+        raise InvalidDecision(
+            f"Gate {gate}: the form has no field {names}; its fields: {unknown[0].known}.", field="data", misfits=unknown
+        )
     data = {**shown, **(c.data or {})}
     _expect_fit(gate, schema, form, data)
     return data
-
-
-def _expect_known(gate: GateId, form: dict[str, Any], shown: dict[str, Any], data: dict[str, Any]) -> None:
-    """Raise InvalidDecision for a field that a closed form does not have: with a misspelt name the value that was shown would
-    stand, as if the person had changed nothing."""
-    if "properties" not in form or _SAYS & form.keys():
-        return
-    unknown = [name for name in data if name not in form["properties"] and name not in shown]
-    if unknown:
-        raise InvalidDecision(
-            f"Gate {gate}: the form has no field {', '.join(map(repr, unknown))}; its fields: {_fields(form)}.",
-            field="data",
-            misfits=[Misfit(f"{name}: the form has no such field", (name,)) for name in unknown],
-        )
-
-
-_SAYS: Final = frozenset({"additionalProperties", "patternProperties", "anyOf", "oneOf", "allOf", "$ref"})
-"""Keywords of a form that say more about which fields it takes."""
 
 
 def _expect_fit(gate: GateId, schema: Any, form: dict[str, Any], data: dict[str, Any]) -> None:

@@ -88,6 +88,69 @@ def problems(
     return _problems(schema, value, MOST_TOLD, looks, whole, registry=referencing.jsonschema.EMPTY_REGISTRY, **known)
 
 
+class UnknownField(Misfit):
+    """A field that a form does not have; `known` are the names of those that it has there."""
+
+    __slots__ = ("known",)
+    known: str
+
+
+def unknown_fields(schema: Mapping[str, Any], value: Any, known: Any) -> list[UnknownField]:
+    """Return the first ten fields of `value`, at each level, that no shape of a closed form has there, and that `known` does
+    not have either. A misspelt field would leave another one as it was, as if nothing had been changed."""
+    parts = {f"#/$defs/{name}": part for name, part in schema.get("$defs", {}).items()} | {"#": schema}
+    found: list[UnknownField] = []
+    left: list[tuple[list[Any], Any, Any, tuple[str | int, ...]]] = [([schema], value, known, ())]
+    while left and len(found) < MOST_TOLD:
+        shapes, value, known, path = left.pop()
+        shapes = _alternatives(shapes, parts)
+        if isinstance(value, list):
+            items = [each["items"] for each in shapes if isinstance(each.get("items"), dict)]
+            seen = known if isinstance(known, list) and len(known) == len(value) else [None] * len(value)
+            left += [(items, value[i], seen[i], (*path, i)) for i in reversed(range(len(value)))] if items else []
+            continue
+        shapes = [each for each in shapes if each.get("type", "object") == "object"]
+        if not isinstance(value, dict) or not shapes or any(_is_open(each) for each in shapes):
+            continue
+        for name, inner in value.items():
+            shown = known if isinstance(known, dict) else {}
+            within = [each["properties"][name] for each in shapes if name in each["properties"]]
+            if within:
+                left.append((within, inner, shown.get(name), (*path, name)))
+            elif name not in shown:
+                found.append(UnknownField(f"{'.'.join(map(str, (*path, name)))}: the form has no such field", (*path, name)))
+                found[-1].known = ", ".join(dict.fromkeys(name for each in shapes for name in each["properties"])) or "none"
+    return found[:MOST_TOLD]
+
+
+def _alternatives(shapes: Sequence[Any], parts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the shapes that a value may have, with references followed; one that cannot be followed takes anything."""
+    found: list[Mapping[str, Any]] = []
+    left = list(shapes)
+    for _ in range(_MOST_STEPS):
+        if not left:
+            return found
+        shape = left.pop(0)
+        if not isinstance(shape, dict) or ("properties" in shape and not shape.keys().isdisjoint(("$ref", "anyOf", "oneOf"))):
+            return [{}]
+        if "$ref" in shape:
+            left.append(parts.get(shape["$ref"], {}))
+        elif several := shape.get("anyOf", shape.get("oneOf")):
+            left += several
+        else:
+            found.append(shape)
+    return [{}]
+
+
+def _is_open(shape: Mapping[str, Any]) -> bool:
+    """True if a shape of an object may take other fields than it names, or says itself that it takes none."""
+    return "properties" not in shape or not shape.keys().isdisjoint(_OPENING)
+
+
+_OPENING: Final = ("additionalProperties", "patternProperties", "allOf", "if", "dependentSchemas", "unevaluatedProperties")
+"""Keywords that say more about which fields a shape takes."""
+
+
 def filled(schema: Mapping[str, Any], value: Any, kept_as: str, *, looks: int = MOST_LOOKS) -> Any:
     """`value`, which fits `schema` with its formats, as the Pydantic model keeps it that the schema was made of: with defaults
     for what was not given, without what no field takes, in the order of the fields. A property that says `kept_as` is kept
