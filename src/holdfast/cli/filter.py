@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Ty
 import typer
 
 from holdfast.cli.group import Group
-from holdfast.cli.noun import Word, fields_of
+from holdfast.cli.noun import Word, group_of
 from holdfast.cli.page import moment
 from holdfast.core.views.selection import Selection
 from holdfast.errors import UsageError
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 Workflow = Annotated[str | None, typer.Option("--workflow", metavar="NAME", help="Only this workflow, by its name.")]
 
-_TAKEN: Final = fields_of(
+_FIELDS: Final = group_of(
     Selection,
     {
+        "tenant": Word(),
+        "workflow": Word(),
         "status": Word("--status STATUS", help="Only runs with this status, or one of several: failed,waiting."),
         "key": Word("--key KEY", help="Only the run started under this key."),
         "since_ms": Word("--since TIME", help="Only runs started since this time: 2h, 3d, 2026-11-21, 2026-11-21T09:30."),
@@ -62,12 +64,10 @@ class Asked(NamedTuple):
 
 
 def _asked(**given: Any) -> Asked:
-    return Asked({each.name: each.value(value) for each in _TAKEN if (value := given.get(each.name))})
+    return Asked({name: value for name, value in _FIELDS.make(**given).items() if value})
 
 
-SELECTION: Final = Group(
-    _asked, **{each.name: (each.annotation, each.default) for field in _TAKEN for each in field.parameters()}
-)
+SELECTION: Final = Group(_asked, **_FIELDS.options)
 Selected: TypeAlias = Annotated[Asked, SELECTION]
 
 

@@ -33,6 +33,7 @@ import msgspec
 import typer
 
 from holdfast.cli import completion, option, reference
+from holdfast.cli.group import Group
 from holdfast.cli.opening import backend, listing, typed
 from holdfast.cli.page import moment, table, terminal
 from holdfast.cli.page.given import json_value, who
@@ -304,6 +305,14 @@ def fields_of(kind: Any, words: Mapping[str, str | Word]) -> list[_Taken]:
     return [_Taken(each, hints[each.name], spelt.get(each.name, Word()), flags) for each in fields]
 
 
+def group_of(kind: Any, words: Mapping[str, str | Word]) -> Group:
+    """Return the fields as options of any command, those with a word first: their values by their names, as far as typed."""
+    order = {name: place for place, name in enumerate(words)}
+    taken = sorted(fields_of(kind, words), key=lambda each: order.get(each.name, len(order)))
+    options = {each.name: (each.annotation, each.default) for field_ in taken for each in field_.parameters()}
+    return Group(lambda **given: _values(taken, given), **options)
+
+
 def _type_of(hint: Any) -> Any:
     """Return the type of a field without what describes it, and without what stands for nothing."""
     if get_origin(hint) is Annotated:
@@ -346,7 +355,7 @@ async def _made(kind: Any, values: Mapping[str, Any], asking: Asking) -> Any:
 def _values(taken: Sequence[_Taken], given: Mapping[str, Any]) -> dict[str, Any]:
     for each in taken:
         each.expect_either(given)
-    return {each.name: each.value(given[each.name]) for each in taken if given[each.name] is not None}
+    return {each.name: each.value(value) for each in taken if (value := given.get(each.name)) is not None}
 
 
 async def _list(kind: Any, taken: Sequence[_Taken], given: Mapping[str, Any], every: bool, store: str | None) -> Any:

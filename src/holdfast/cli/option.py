@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias
 
 import typer
 
 from holdfast.cli import completion
+from holdfast.cli.group import Group
+from holdfast.cli.page.label import resources_of
 from holdfast.core.capacity.lanes import DEFAULT as DEFAULT  # noqa: PLC0414
+
+if TYPE_CHECKING:
+    from holdfast.core.values.demand import Resources
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Store = Annotated[
@@ -33,38 +39,12 @@ Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Re
 Target = Annotated[
     str, typer.Argument(metavar="FILE.py:WORKFLOW", help="Workflow: FILE.py:NAME, FILE.yaml or PACKAGE.MODULE:NAME.")
 ]
-Labels = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--label", metavar="LABEL", help="Label of this process, for steps that require it: gpu, zone=eu. May be repeated."
-    ),
-]
-Tags = Annotated[
-    list[str] | None,
-    typer.Option("--tag", metavar="TAG", help="Tag of this process, for steps that require it. May be repeated."),
-]
-CpuM = Annotated[
-    int | None,
-    typer.Option(
-        "--cpu-m",
-        metavar="N",
-        min=0,
-        help="CPU that steps may use, in thousandths of a core; by default all of this machine's.",
-    ),
-]
-MemoryMb = Annotated[
-    int | None,
-    typer.Option(
-        "--memory-mb", metavar="N", min=0, help="Memory that steps may use, in MiB; by default all of this machine's."
-    ),
-]
 WaitS = Annotated[
     float,
     typer.Option(
         "--wait-s", metavar="SECONDS", min=0, max=86_400, help="Maximum time to wait for the store at startup, in seconds."
     ),
 ]
-Gpus = Annotated[int, typer.Option("--gpus", metavar="N", min=0, help="Number of GPUs that steps may use.")]
 Yaml = Annotated[
     bool, typer.Option("--yaml", help="Also execute runs of YAML workflows. The store keeps them, so no file is needed.")
 ]
@@ -79,18 +59,6 @@ TeamBudget = Annotated[
 Agent = Annotated[
     str | None, typer.Option("--agent", metavar="NAME", help="Agent to charge there when a node does not name one.")
 ]
-ModelCallLimit = Annotated[int | None, typer.Option("--model-calls", metavar="N", min=1, help="Maximum number of model calls.")]
-ToolCallLimit = Annotated[int | None, typer.Option("--tool-calls", metavar="N", min=1, help="Maximum number of tool calls.")]
-WallLimit = Annotated[
-    float | None,
-    typer.Option("--wall-s", metavar="SECONDS", min=0.001, help="Wall-clock limit in seconds, including time spent waiting."),
-]
-AtLimit = Annotated[
-    Literal["ask", "fail", "record"] | None,
-    typer.Option(
-        "--on-limit", metavar="HOW", help="Action at a limit: `ask` a person, `fail`, or `record` it and continue (dry run)."
-    ),
-]
 THIS_MACHINE: Final = "127.0.0.1"
 HealthHost = Annotated[str, typer.Option("--host", metavar="HOST", help="Host of the health and metrics port.")]
 _HEALTH_PORT: Final = typer.Option(
@@ -98,6 +66,7 @@ _HEALTH_PORT: Final = typer.Option(
 )
 HealthPort = Annotated[int, _HEALTH_PORT]
 MaybeHealthPort = Annotated[int | None, _HEALTH_PORT]
+SLOTS: Final = 100
 MOST_LISTED: Final = 100
 """What a list has where nobody says how much he wants."""
 ListLimit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Maximum number of rows.")]
@@ -107,4 +76,61 @@ RunArgument = Annotated[
 MaybeRun = Annotated[
     str | None,
     typer.Argument(metavar="RUN", help="Id of the run. The beginning of an id is enough.", autocompletion=completion.runs),
+]
+
+
+def slots_of(words: str) -> Any:
+    """Return the option `--slots` in the words of a command."""
+    return typer.Option("--slots", metavar="N", min=1, help=words)
+
+
+def grace(words: str) -> Any:
+    """Return the option `--grace-s` in the words of a command."""
+    return typer.Option("--grace-s", metavar="SECONDS", min=0, max=3600, help=words)
+
+
+# --- What a process that executes steps has ---------------------------------------------------------------------------
+
+_Labels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label", metavar="LABEL", help="Label of this process, for steps that require it: gpu, zone=eu. May be repeated."
+    ),
+]
+_Tags = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="TAG", help="Tag of this process, for steps that require it. May be repeated."),
+]
+_CpuM = Annotated[
+    int | None,
+    typer.Option(
+        "--cpu-m",
+        metavar="N",
+        min=0,
+        help="CPU that steps may use, in thousandths of a core; by default all of this machine's.",
+    ),
+]
+_MemoryMb = Annotated[
+    int | None,
+    typer.Option(
+        "--memory-mb", metavar="N", min=0, help="Memory that steps may use, in MiB; by default all of this machine's."
+    ),
+]
+_Gpus = Annotated[int, typer.Option("--gpus", metavar="N", min=0, help="Number of GPUs that steps may use.")]
+
+
+class Process(NamedTuple):
+    """The labels and the resources of a process that executes steps."""
+
+    labels: tuple[str, ...]
+    resources: Resources
+
+
+def _own(label: Sequence[str] | None, tag: Sequence[str] | None, **given: Any) -> Process:
+    return Process(tuple(label or ()), resources_of(tag or (), **given))
+
+
+Own: TypeAlias = Annotated[
+    Process,
+    Group(_own, label=(_Labels, None), tag=(_Tags, None), cpu_m=(_CpuM, None), memory_mb=(_MemoryMb, None), gpus=(_Gpus, 0)),
 ]

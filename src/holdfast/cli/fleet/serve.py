@@ -18,21 +18,19 @@ import typer
 from holdfast.cli.opening import WAIT_S, located, patiently
 from holdfast.cli.option import (
     DEFAULT,
+    SLOTS,
     THIS_MACHINE,
     AsJson,
-    CpuM,
-    Gpus,
     HealthHost,
     HealthPort,
-    Labels,
     Lane,
-    MemoryMb,
+    Own,
     Store,
-    Tags,
     WaitS,
+    grace,
+    slots_of,
 )
 from holdfast.cli.page import terminal
-from holdfast.cli.page.label import resources_of
 from holdfast.cli.process.stopping import stopped
 from holdfast.errors import UsageError
 from holdfast.platform.extra import needs
@@ -53,6 +51,7 @@ def serve(
             metavar="FILE.py:WORKFLOW", help="With --grpc or --http: workflows to execute, FILE.py:NAME or FILE.yaml."
         ),
     ] = None,
+    *,
     host: HealthHost = THIS_MACHINE,
     port: HealthPort = DEFAULT_PORT,
     grpc: Annotated[
@@ -109,26 +108,10 @@ def serve(
             "--worker-lease-s", metavar="SECONDS", min=0.3, max=3600, help="Maximum silence of a connected worker, in seconds."
         ),
     ] = 6.0,
-    slots: Annotated[
-        int,
-        typer.Option("--slots", metavar="N", min=1, help="With --grpc: maximum number of concurrent steps in this process."),
-    ] = 100,
-    label: Labels = None,
-    tag: Tags = None,
-    cpu_m: CpuM = None,
-    memory_mb: MemoryMb = None,
-    gpus: Gpus = 0,
+    slots: Annotated[int, slots_of("With --grpc: maximum number of concurrent steps in this process.")] = SLOTS,
+    own: Own,
     lane: Lane = DEFAULT,
-    grace_s: Annotated[
-        float,
-        typer.Option(
-            "--grace-s",
-            metavar="SECONDS",
-            min=0,
-            max=3600,
-            help="With --grpc: time that steps get to finish after a stop signal, in seconds.",
-        ),
-    ] = 10.0,
+    grace_s: Annotated[float, grace("With --grpc: time that steps get to finish after a stop signal, in seconds.")] = 10.0,
     wait_s: WaitS = WAIT_S,
     as_json: AsJson = False,
     store: Store = None,
@@ -157,18 +140,7 @@ def serve(
 
         collect_rarely()
         how = Port(
-            grpc,
-            identity,
-            tls_cert,
-            tls_key,
-            client_ca,
-            yaml,
-            shell,
-            worker_lease_s,
-            slots,
-            grace_s,
-            tuple(label or ()),
-            resources_of(tag or (), cpu_m, memory_mb, gpus),
+            grpc, identity, tls_cert, tls_key, client_ca, yaml, shell, worker_lease_s, slots, grace_s, own.labels, own.resources
         )
     if http is not None:
         from holdfast.compose.api import HttpPort

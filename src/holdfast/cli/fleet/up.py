@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from holdfast.cli.option import AsJson, Yaml
+from holdfast.cli.option import SLOTS, AsJson, Yaml, slots_of
 from holdfast.cli.page import terminal
 from holdfast.cli.page.label import needed
 from holdfast.cli.process import child
@@ -38,9 +38,7 @@ def up(
     ] = None,
     yaml: Yaml = False,
     workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, max=64, help="Number of workers.")] = 2,
-    slots: Annotated[
-        int, typer.Option("--slots", metavar="N", min=1, help="Maximum number of concurrent steps of each worker.")
-    ] = 100,
+    slots: Annotated[int, slots_of("Maximum number of concurrent steps of each worker.")] = SLOTS,
     grpc: Annotated[
         str | None, typer.Option("--grpc", metavar="HOST:PORT", help="Address for gRPC clients and workers.")
     ] = None,

@@ -20,24 +20,23 @@ import typer
 from holdfast.cli.opening import WAIT_S, located, patiently, shown, typed
 from holdfast.cli.option import (
     DEFAULT,
+    SLOTS,
     THIS_MACHINE,
     AsJson,
-    CpuM,
-    Gpus,
     HealthHost,
-    Labels,
     Lane,
     MaybeHealthPort,
-    MemoryMb,
+    Own,
     Store,
-    Tags,
     WaitS,
     Yaml,
+    grace,
+    slots_of,
 )
 from holdfast.cli.page import terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import OK, WAITING
-from holdfast.cli.page.label import asked, lacking, options, resources_of
+from holdfast.cli.page.label import asked, lacking, options
 from holdfast.cli.process.stopping import stopped
 from holdfast.errors import UsageError
 from holdfast.platform.extra import needs
@@ -64,26 +63,16 @@ def worker(
             show_default=False,
         ),
     ] = None,
+    *,
     yaml: Yaml = False,
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="Stop when every run has ended or waits. Exits with 8 if some cannot continue.")
     ] = False,
-    slots: Annotated[int, typer.Option("--slots", metavar="N", min=1, help="Maximum number of concurrent steps.")] = 100,
-    label: Labels = None,
-    tag: Tags = None,
-    cpu_m: CpuM = None,
-    memory_mb: MemoryMb = None,
-    gpus: Gpus = 0,
+    slots: Annotated[int, slots_of("Maximum number of concurrent steps.")] = SLOTS,
+    own: Own,
     lane: Lane = DEFAULT,
     grace_s: Annotated[
-        float,
-        typer.Option(
-            "--grace-s",
-            metavar="SECONDS",
-            min=0,
-            max=3600,
-            help="Time that steps get to finish after a stop signal, in seconds. Then other workers continue.",
-        ),
+        float, grace("Time that steps get to finish after a stop signal, in seconds. Then other workers continue.")
     ] = _GRACE_S,
     connect: Annotated[
         str | None,
@@ -112,7 +101,6 @@ def worker(
     Steps that need labels which this worker lacks are left to other workers. With --connect, the worker needs no store: it
     executes the tasks that a `holdfast serve --grpc` gives it.
     """
-    own = resources_of(tag or (), cpu_m, memory_mb, gpus)
     if connect is not None:
         if store is not None or until_idle or as_json or port is not None:
             raise UsageError("A worker with --connect has no store, so --store, --until-idle, --port and --json do not apply.")
@@ -120,13 +108,14 @@ def worker(
         from holdfast.wire.capabilities import WorkerCapabilities
 
         known_as = name or f"{socket.gethostname()}:{os.getpid()}"
-        offer = WorkerCapabilities(known_as, label or (), own.tags, slots, own.cpu_m, own.memory_mb, own.gpus)
+        has = own.resources
+        offer = WorkerCapabilities(known_as, own.labels, has.tags, slots, has.cpu_m, has.memory_mb, has.gpus)
         how = connected.Connection(connect.split(","), token_file, ca, cert, key, offer)
         connected.work(targets or (), how, shell=shell)
         return OK
     if shell:
         raise UsageError("--shell requires --connect: a worker with a store executes scripts anyway.")
-    how_much = How(slots, grace_s, label or (), own, yaml, lane, wait_s, host, port)
+    how_much = How(slots, grace_s, own.labels, own.resources, yaml, lane, wait_s, host, port)
     return _drive(targets or (), how_much, store, until_idle=until_idle, as_json=as_json)
 
 

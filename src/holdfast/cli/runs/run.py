@@ -11,33 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
+from holdfast.cli.noun import Word, group_of
 from holdfast.cli.opening import backend, is_fleet, is_there, located, server, shown, typed
-from holdfast.cli.option import (
-    Agent,
-    AsJson,
-    AtLimit,
-    CpuM,
-    Gpus,
-    Labels,
-    MemoryMb,
-    ModelCallLimit,
-    Store,
-    Tags,
-    TeamBudget,
-    TokenLimit,
-    ToolCallLimit,
-    WallLimit,
-    Who,
-)
+from holdfast.cli.option import AsJson, Own, Store, Who, grace
 from holdfast.cli.page import moment, terminal
 from holdfast.cli.page.exit_code import INTERRUPTED, OF_STATUS, OK
 from holdfast.cli.page.given import json_value, who
-from holdfast.cli.page.label import missing, needed, resources_of
+from holdfast.cli.page.label import missing, needed
 from holdfast.cli.process import parting
 from holdfast.cli.process.interruption import Interruption
 from holdfast.cli.target import is_name, meant_file
 from holdfast.core.nouns.labels import pair
 from holdfast.errors import NotFound, UsageError
+from holdfast.service.declarations.command import Start
 from holdfast.service.principal import Principal
 
 if TYPE_CHECKING:
@@ -48,6 +34,34 @@ if TYPE_CHECKING:
     from holdfast.core.values.ids import CallId
     from holdfast.engine.runs.stored_workflow import StoredWorkflow
     from holdfast.service.declarations.query import View
+
+
+START: Final = group_of(
+    Start,
+    {
+        "workflow": "",
+        "version": "",
+        "yaml": "",
+        "input": "",
+        "tenant": Word("--tenant TENANT", help="Tenant of the run; by default that of the token at a server, else `default`."),
+        "team": Word("--team TEAM"),
+        "team_budget": Word(),
+        "agent": Word(),
+        "cost_limit_usd": Word("--cost-limit USD", help="Cost limit in dollars, for the run and its children."),
+        "max_tokens": Word("--token-limit N", 0, help="Maximum number of tokens, input and output together."),
+        "max_model_calls": Word("--model-calls N", 1, help="Maximum number of model calls."),
+        "max_tool_calls": Word("--tool-calls N", 1, help="Maximum number of tool calls."),
+        "max_wall_s": Word("--wall-s SECONDS", 0.001, help="Wall-clock limit in seconds, including time spent waiting."),
+        "on_limit": Word(
+            "--on-limit HOW", help="Action at a limit: `ask` a person, `fail`, or `record` it and continue (dry run)."
+        ),
+        "key": Word("--key KEY", help="Start key: the same key returns the same run."),
+        "tags": Word("--run-tag TAG", help="Tag to find the run by."),
+        "labels": Word("--run-label KEY=VALUE", read=pair, help="Label to find and count the run by."),
+        "queue": Word(help="Wait for a place when too many runs are active, instead of being refused."),
+    },
+)
+"""The options of a start, which are the fields of Start."""
 
 
 def run(
@@ -64,58 +78,14 @@ def run(
     given: Annotated[
         str | None, typer.Option("--input", "-i", metavar="JSON", help="Input of the run: JSON, @FILE, or @- for stdin.")
     ] = None,
-    tenant: Annotated[
-        str | None,
-        typer.Option(
-            "--tenant", metavar="TENANT", help="Tenant of the run; by default that of the token at a server, else `default`."
-        ),
-    ] = None,
-    team: Annotated[
-        str | None,
-        typer.Option("--team", metavar="TEAM", help="Team of the tenant; what is spent counts in the team's budgets too."),
-    ] = None,
-    team_budget: TeamBudget = None,
-    agent: Agent = None,
-    cost_limit: Annotated[
-        str | None, typer.Option("--cost-limit", metavar="USD", help="Cost limit in dollars, for the run and its children.")
-    ] = None,
-    token_limit: TokenLimit = None,
-    model_calls: ModelCallLimit = None,
-    tool_calls: ToolCallLimit = None,
-    wall_s: WallLimit = None,
-    on_limit: AtLimit = None,
-    key: Annotated[
-        str | None, typer.Option("--key", metavar="KEY", help="Start key: the same key returns the same run.")
-    ] = None,
-    run_tag: Annotated[
-        list[str] | None, typer.Option("--run-tag", metavar="TAG", help="Tag to find the run by. May be repeated.")
-    ] = None,
-    run_label: Annotated[
-        list[str] | None,
-        typer.Option("--run-label", metavar="KEY=VALUE", help="Label to find and count the run by. May be repeated."),
-    ] = None,
-    queue: Annotated[
-        bool, typer.Option("--queue", help="Wait for a place when too many runs are active, instead of being refused.")
-    ] = False,
+    *,
+    start: Annotated[dict[str, Any], START],
     detach: Annotated[bool, typer.Option("--detach", help="Return once the run is durably started.")] = False,
     here: Annotated[
         bool, typer.Option("--here", help="On a fleet's store: execute its steps in this process too, as a worker would.")
     ] = False,
-    label: Labels = None,
-    tag: Tags = None,
-    cpu_m: CpuM = None,
-    memory_mb: MemoryMb = None,
-    gpus: Gpus = 0,
-    grace_s: Annotated[
-        float,
-        typer.Option(
-            "--grace-s",
-            metavar="SECONDS",
-            min=0,
-            max=3600,
-            help="Time that calls already sent get to finish after an interruption, in seconds.",
-        ),
-    ] = 30.0,
+    own: Own,
+    grace_s: Annotated[float, grace("Time that calls already sent get to finish after an interruption, in seconds.")] = 30.0,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
@@ -128,31 +98,8 @@ def run(
     with Interruption(following.words) as interruption:
         try:
             heard = terminal.is_live() and not as_json
-            how = How(detach, here, label or (), resources_of(tag or (), cpu_m, memory_mb, gpus), grace_s, heard)
-            return _follow(
-                following,
-                interruption,
-                given,
-                as_json,
-                how,
-                {
-                    "tenant": tenant,
-                    "team": team,
-                    "team_budget": team_budget,
-                    "agent": agent,
-                    "cost_limit_usd": cost_limit,
-                    "max_tokens": token_limit,
-                    "max_model_calls": model_calls,
-                    "max_tool_calls": tool_calls,
-                    "max_wall_s": wall_s,
-                    "on_limit": on_limit,
-                    "key": key,
-                    "tags": tuple(run_tag or ()),
-                    "labels": dict(map(pair, run_label or ())),
-                    "by": who(by).claim,
-                    "queue": queue,
-                },
-            )
+            how = How(detach, here, own.labels, own.resources, grace_s, heard)
+            return _follow(following, interruption, given, as_json, how, {**start, "by": who(by).claim})
         except asyncio.CancelledError:  # only by a signal
             interruption.tell()
             return INTERRUPTED
@@ -297,7 +244,7 @@ async def _run(
         following.means(workflow)
         following.starting = True
         now_ms = engine.now_ms()
-        begun = await engine.start(workflow, value, **start | {"tenant": start["tenant"] or "default"})
+        begun = await engine.start(workflow, value, **start | {"tenant": start.get("tenant") or "default"})
         following.run = begun.id
         following.in_flight = parting.heard(engine.executor, RunId(begun.id))
         state = await begun.state()
@@ -333,7 +280,6 @@ async def _run_there(
     from holdfast.cli import advice
     from holdfast.cli.runs import progress
     from holdfast.service.declarations import query
-    from holdfast.service.declarations.command import Start
 
     task = asyncio.current_task()
     assert task is not None
