@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
 
-from holdfast.core.views.selection import RunFilter, Selection
-from holdfast.service.declarations.command import Bulk
-from holdfast.service.declarations.query import Runs
+from holdfast.core.views.selection import LetterSelection, RunFilter, Selection
+from holdfast.service.declarations.command import Bulk, BulkDeadLetters
+from holdfast.service.declarations.query import DeadLetters, Runs
+from holdfast.service.handlers import dead_letters
 from holdfast.service.listing import sought
 
 OFFERED = [name for name in Selection.__struct_fields__ if name != "tenant"]
 """The tenant follows from the caller's rights."""
 
 
-def given(name: str) -> Any:
-    hint = get_type_hints(Selection)[name]
+def given(selection: type, name: str) -> Any:
+    hint = get_type_hints(selection)[name]
     return ("a=1",) if get_origin(hint) is tuple else 1 if int in get_args(hint) else "1"
 
 
 @pytest.mark.parametrize("query", [Runs(), Bulk(deed="retry")], ids=["list", "bulk"])
 @pytest.mark.parametrize("name", OFFERED)
 def test_every_criterion_that_callers_have_reaches_the_store(name: str, query: Runs | Bulk) -> None:
-    found = sought(msgspec.structs.replace(query, **{name: given(name)}), None, 10)
+    found = sought(msgspec.structs.replace(query, **{name: given(Selection, name)}), None, 10)
     assert found != sought(query, None, 10)
     assert found.keys() <= RunFilter.__annotations__.keys()
 
@@ -33,3 +35,13 @@ def test_a_list_of_runs_selects_by_more_than_a_bulk_command() -> None:
     found = sought(Runs(in_doubt=True, parent="a", prefix="b", cursor="c"), "acme", 10)
     assert (found["in_doubt"], found["parent"], found["prefix"], found["before"]) == (True, "a", "b", "c")
     assert (found["tenant"], found["limit"]) == ("acme", 10)
+
+
+@pytest.mark.parametrize("name", [name for name in LetterSelection.__struct_fields__ if name != "tenant"])
+@pytest.mark.parametrize("query", [DeadLetters(), BulkDeadLetters(deed="replay")], ids=["list", "bulk"])
+def test_every_criterion_of_dead_letters_reaches_the_engine(name: str, query: DeadLetters | BulkDeadLetters) -> None:
+    request: Any = SimpleNamespace(whose="acme")
+    value = given(LetterSelection, name)
+    found = dead_letters.sought(request, msgspec.structs.replace(query, **{name: value}))
+    assert found == {**dead_letters.sought(request, query), {"run": "run_id"}.get(name, name): value}
+    assert found["tenant"] == "acme"

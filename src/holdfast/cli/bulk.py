@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import typer
@@ -37,31 +37,36 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation; r
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; only show what would be done.")]
 Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="With --all: maximum number to apply to.")]
 
+Criteria = TypeVar("Criteria")
 Deed = Callable[[str], "Command"]
 """What is told a run, of the run's id."""
 
 
-class Many(NamedTuple):
-    """The runs that are meant, and how sure the caller is."""
+class Many(NamedTuple, Generic[Criteria]):
+    """A selection that a command is about as a whole, and how sure the caller is."""
 
     every: bool
-    asked: Asked
+    asked: Criteria
     limit: int
     yes: bool = True
     dry_run: bool = False
 
 
-def _many(every: bool, limit: int, yes: bool = True, dry_run: bool = False, **asked: Any) -> Many:
-    return Many(every, SELECTION.make(**asked), limit, yes, dry_run)
+def bulk_of(selection: Group, every: Any = All) -> Group:
+    """Return the options of a command that is about one or, with the option `every`, about all that are selected."""
+
+    def many(every: bool, limit: int, yes: bool = True, dry_run: bool = False, **asked: Any) -> Many[Any]:
+        return Many(every, selection.make(**asked), limit, yes, dry_run)
+
+    sure = {"limit": (Limit, MOST), "yes": (Yes, False), "dry_run": (DryRun, False)}
+    return Group(many, every=(every, False), **selection.options, **sure)
 
 
-BULK: Final = Group(
-    _many, every=(All, False), **SELECTION.options, limit=(Limit, MOST), yes=(Yes, False), dry_run=(DryRun, False)
-)
-OneOrMany: TypeAlias = Annotated[Many, BULK]
+BULK: Final = bulk_of(SELECTION)
+OneOrMany: TypeAlias = Annotated[Many[Asked], BULK]
 
 
-def expect_one_or_all(run: str | None, many: Many) -> None:
+def expect_one_or_all(run: str | None, many: Many[Asked]) -> None:
     """Raises UsageError where it is not clear whether one run is meant or all that are found."""
     if (run is None) != many.every:
         raise UsageError("Name a run, or pass --all with filters (--status, --workflow, --since, ...).")
@@ -74,7 +79,7 @@ async def do(
     deed: Deed,
     who: Principal,
     usual: Sequence[str],
-    many: Many,
+    many: Many[Asked],
     as_json: bool,
     store: str | None,
     *,
@@ -98,7 +103,7 @@ async def do(
         return await tell_each(service, name, [row["run_id"] for row in rows], deed, more, as_json)
 
 
-async def found(asking: Asking, many: Many, usual: Sequence[str], own: str | None = None) -> tuple[list[View], bool]:
+async def found(asking: Asking, many: Many[Asked], usual: Sequence[str], own: str | None = None) -> tuple[list[View], bool]:
     """The runs as they are now, newest first, and whether there are more than the limit."""
     sought = many.asked.query(asking.now_ms(), usual)
     rows: list[View] = []
@@ -111,7 +116,7 @@ async def found(asking: Asking, many: Many, usual: Sequence[str], own: str | Non
     return rows[: many.limit], len(rows) > many.limit
 
 
-def _expect_sure(name: str, rows: Sequence[View], many: Many) -> None:
+def _expect_sure(name: str, rows: Sequence[View], many: Many[Asked]) -> None:
     """Ask, at a terminal. Raises UsageError where nobody can be asked, and Abort for a no."""
     counts: dict[str, int] = {}
     for row in rows:

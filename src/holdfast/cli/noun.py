@@ -339,7 +339,7 @@ def _nothing(_: Any) -> None:
     pass
 
 
-async def _made(kind: Any, values: Mapping[str, Any], asking: Asking) -> Any:
+async def made(kind: Any, values: Mapping[str, Any], asking: Asking) -> Any:
     """Return the command or query; times and beginnings of ids are read where the clock and the lists are."""
     found = dict(values)
     for name, value in values.items():
@@ -363,14 +363,14 @@ async def _list(kind: Any, taken: Sequence[_Taken], given: Mapping[str, Any], ev
 
     values = _values(taken, given)
     async with (listing if kind in LISTS else backend)(store, who(None)) as asking:
-        asked = await _made(kind, values, asking)
+        asked = await made(kind, values, asking)
         return await asking.page(asked, None if every else given["limit"])
 
 
 async def _row(kind: Any, taken: Sequence[_Taken], given: Mapping[str, Any], store: str | None) -> View:
     values = _values(taken, given)
     async with backend(store, who(None)) as service:
-        return await service.row(await _made(kind, values, service))
+        return await service.row(await made(kind, values, service))
 
 
 async def _do(
@@ -382,7 +382,7 @@ async def _do(
         return await deed(kind(**values), caller)
     answers = declaration_of(kind).answers
     async with backend(caller.store, caller.by, make=make) as service:
-        wish = await _made(kind, values, service)
+        wish = await made(kind, values, service)
         if answers is Answer.PAGE:
             return (await service.tell_many(wish)).rows
         told = await service.tell(wish)

@@ -13,7 +13,7 @@ from holdfast.core.facts.state import StepStatus
 from holdfast.core.nouns import conversations, memory, schedules, scores, tool_policy
 from holdfast.core.values import access, policies, proposal, scopes
 from holdfast.core.views import projection, status
-from holdfast.ports.beside_runs import LetterState
+from holdfast.core.views.selection import LetterState
 from holdfast.service.view import conversation, run
 
 _SETS: Final[Mapping[str, Any]] = {

@@ -5,7 +5,7 @@ Never here: an implementation, a default, a wire format.
 
 from __future__ import annotations
 
-from holdfast.core.views.selection import RunFilter
+from holdfast.core.views.selection import LetterFilter, LetterState, RunFilter
 from holdfast.ports.administration import Administration, Freed, Holder, MonthStanding, SessionStanding, StoreStanding
 from holdfast.ports.beside_runs import (
     RESOLVED_FOR_MS,
@@ -15,8 +15,6 @@ from holdfast.ports.beside_runs import (
     JobLogs,
     Letter,
     LetterCount,
-    LetterFilter,
-    LetterState,
     LogPiece,
     LogPlace,
 )

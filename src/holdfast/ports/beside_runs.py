@@ -6,12 +6,13 @@ Never here: an implementation, a default, a wire format.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple, Protocol, TypedDict, Unpack
+from typing import Final, NamedTuple, Protocol, Unpack
 
 import msgspec
 
-from holdfast.core.values.ids import RunId, StepId
+from holdfast.core.values.ids import RunId
 from holdfast.core.views.projection import DeadLetter
+from holdfast.core.views.selection import LetterFilter
 
 
 class ChildLink(msgspec.Struct, frozen=True):
@@ -53,25 +54,6 @@ class Children(Protocol):
 
 RESOLVED_FOR_MS: Final = 72 * 3600 * 1000
 """How long one is shown of which somebody has said what was to become; then only its run's history has it."""
-
-LetterState = Literal["open", "resolved"]
-
-
-class LetterFilter(TypedDict, total=False):
-    """The criteria by which a list selects dead letters. A criterion that is missing or None matches any. Times are those of
-    the latest failure."""
-
-    run: RunId | None
-    tenant: str | None
-    workflow: str | None
-    node: str | None
-    error_class: str | None
-    state: LetterState | None
-    since_ms: int | None
-    until_ms: int | None
-    after: tuple[RunId, StepId] | None
-    """Only those that come after this one."""
-    limit: int
 
 
 class Letter(NamedTuple):

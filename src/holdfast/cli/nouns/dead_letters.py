@@ -6,29 +6,29 @@ Never here: what a replay does (the engine), the bounds of a bulk (bulk).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
 import typer
 
 from holdfast.cli import bulk, reference
-from holdfast.cli.bulk import MOST, DryRun, Limit, Yes
-from holdfast.cli.filter import Workflow
-from holdfast.cli.noun import MANY, Caller, Noun, Word
+from holdfast.cli.bulk import Many
+from holdfast.cli.noun import MANY, Caller, Noun, Word, group_of, made
 from holdfast.cli.opening import backend, typed
-from holdfast.cli.option import AsJson, OfTenant, Reason, Store, Who
+from holdfast.cli.option import AsJson, Reason, Store, Who
 from holdfast.cli.page import moment, terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import OK
 from holdfast.cli.page.given import json_value, who
 from holdfast.cli.page.table import ID, Column
 from holdfast.cli.page.telling import tell_run
+from holdfast.core.views.selection import LetterSelection
 from holdfast.errors import UsageError
 from holdfast.service.declarations import command, query
 
 if TYPE_CHECKING:
-    from holdfast.cli.backend import Asking, Backend
+    from holdfast.cli.backend import Backend
     from holdfast.service.declarations.command import EditDeadLetter
     from holdfast.service.declarations.declaration import Command
     from holdfast.service.declarations.query import View
@@ -77,6 +77,13 @@ async def _edit(told: EditDeadLetter, caller: Caller) -> View:
         return {**found, "next": [f"  {typed('dead-letters', 'replay', letter, store=caller.store)}"]}
 
 
+_WORDS: Final[Mapping[str, str | Word]] = {
+    "run": "--run RUN",
+    "tenant": Word(),
+    "workflow": Word(),
+    "node": Word(),
+    "error_class": "--error CLASS",
+}
 LETTERS: Final = Noun("dead-letters", query.DeadLetter, _sheet)
 app = LETTERS.app
 
@@ -89,12 +96,7 @@ LETTERS.list(
     Column("first", goes=3, of=lambda row: moment.age(row["first_at"])),
     Column("workflow", 8, goes=1),
     Column("message", 12, goes=4),
-    words={
-        "run": "--run RUN",
-        "error_class": "--error CLASS",
-        "cursor": Word("--after LETTER", help="Only dead letters after this one."),
-        "limit": MANY,
-    },
+    words={**_WORDS, "cursor": Word("--after LETTER", help="Only dead letters after this one."), "limit": MANY},
 )
 LETTERS.show()
 LETTERS.list(
@@ -116,74 +118,20 @@ LETTERS.verb("edit", command.EditDeadLetter, words={"input": "--input/-i JSON"},
 MaybeLetter = Annotated[
     str | None, typer.Argument(metavar="LETTER", help="Id of the dead letter, RUN:STEP, or RUN if that run has only one open.")
 ]
-Run = Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only this run.")]
-NodeOption = Annotated[str | None, typer.Option("--node", metavar="NAME", help="Only steps of this node, by its name.")]
-ErrorClass = Annotated[
-    str | None,
-    typer.Option("--error", metavar="CLASS", help="Only steps that failed with this error class, like `timeout` or `tool`."),
-]
-Since = Annotated[
-    str | None,
-    typer.Option("--since", metavar="TIME", help="Only steps that last failed at this time or later: 2h, 3d, 2026-11-21."),
-]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only steps that last failed before this time.")]
 All = Annotated[bool, typer.Option("--all", help="Apply to all matching open dead letters instead of one.")]
-
-
-def _sought(
-    asking: Asking,
-    tenant: str | None,
-    workflow: str | None,
-    node: str | None,
-    error: str | None,
-    since: str | None,
-    until: str | None,
-) -> dict[str, Any]:
-    now_ms = asking.now_ms()
-    return {
-        "tenant": tenant,
-        "workflow": workflow,
-        "node": node,
-        "error_class": error,
-        "since_ms": None if since is None else moment.given(since, "--since", now_ms),
-        "until_ms": None if until is None else moment.given(until, "--until", now_ms),
-    }
+OneOrMany: TypeAlias = Annotated[Many[dict[str, Any]], bulk.bulk_of(group_of(LetterSelection, _WORDS), All)]
 
 
 @app.command()
-def replay(
-    letter: MaybeLetter = None,
-    every: All = False,
-    run: Run = None,
-    tenant: OfTenant = None,
-    workflow: Workflow = None,
-    node: NodeOption = None,
-    error: ErrorClass = None,
-    since: Since = None,
-    until: Until = None,
-    limit: Limit = MOST,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    by: Who = None,
-    as_json: AsJson = False,
-    store: Store = None,
-) -> int:
+def replay(letter: MaybeLetter = None, *, many: OneOrMany, by: Who = None, as_json: AsJson = False, store: Store = None) -> int:
     """Try a dead letter again, or all matching ones. Completed effects do not happen again."""
-    sought = (run, tenant, workflow, node, error, since, until)
-    return _do("replay", command.ReplayDeadLetter, letter, every, sought, limit, yes, dry_run, by, as_json, store)
+    return _do("replay", command.ReplayDeadLetter, letter, many, by, as_json, store)
 
 
 @app.command()
 def resolve(
     letter: MaybeLetter = None,
-    every: All = False,
-    run: Run = None,
-    tenant: OfTenant = None,
-    workflow: Workflow = None,
-    node: NodeOption = None,
-    error: ErrorClass = None,
-    since: Since = None,
-    until: Until = None,
+    *,
     output: Annotated[
         str | None, typer.Option("--output", metavar="JSON", help="Output of the step, for a run that waits for one.")
     ] = None,
@@ -191,9 +139,7 @@ def resolve(
         bool, typer.Option("--fail", help="Let a run that waits for an output fail. A failed run stays failed.")
     ] = False,
     reason: Reason = None,
-    limit: Limit = MOST,
-    yes: Yes = False,
-    dry_run: DryRun = False,
+    many: OneOrMany,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
@@ -206,8 +152,7 @@ def resolve(
     def told(id_: str) -> Command:
         return command.ResolveDeadLetter(id_, reason=reason, **given)
 
-    sought = (run, tenant, workflow, node, error, since, until)
-    return _do("resolve", told, letter, every, sought, limit, yes, dry_run, by, as_json, store)
+    return _do("resolve", told, letter, many, by, as_json, store)
 
 
 def _tell(deed: Callable[[str], Command], letter: str, by: str | None, as_json: bool, store: str | None) -> None:
@@ -226,26 +171,22 @@ def _do(
     name: str,
     deed: Callable[[str], Command],
     letter: str | None,
-    every: bool,
-    sought: Sequence[str | None],
-    limit: int,
-    yes: bool,
-    dry_run: bool,
+    many: Many[dict[str, Any]],
     by: str | None,
     as_json: bool,
     store: str | None,
 ) -> int:
     """Do something to one letter, or to all that are found; or only tell which those are."""
-    if (letter is None) != every:
+    if (letter is None) != many.every:
         raise UsageError("Name a dead letter, or pass --all with filters (--workflow, --node, --error, ...).")
-    if letter is not None and not dry_run:
+    if letter is not None and not many.dry_run:
         _tell(deed, letter, by, as_json, store)
         return OK
 
     async def work() -> int:
         async with backend(store, who(by)) as service:
-            ids, more = await _found(service, letter, sought, limit)
-            if dry_run:
+            ids, more = await _found(service, letter, many)
+            if many.dry_run:
                 if as_json:
                     terminal.emit(ids)
                 for id_ in () if as_json else ids:
@@ -253,20 +194,18 @@ def _do(
                 terminal.say(f"{name}: {len(ids)} would be affected. Nothing was done.")
                 return OK
             if ids:
-                bulk.expect_agreed(name, counted(len(ids), "dead letter"), yes)
+                bulk.expect_agreed(name, counted(len(ids), "dead letter"), many.yes)
             return await bulk.tell_each(service, name, ids, deed, more, as_json)
 
     return asyncio.run(work())
 
 
-async def _found(service: Backend, letter: str | None, sought: Sequence[str | None], limit: int) -> tuple[list[str], bool]:
+async def _found(service: Backend, letter: str | None, many: Many[dict[str, Any]]) -> tuple[list[str], bool]:
     if letter is not None:
         return [(await service.row(query.DeadLetter(await reference.letter(service, letter))))["letter"]], False
-    run, *others = sought
-    named = None if run is None else await reference.run_id(service, run)
-    rows = await service.rows(query.DeadLetters(run=named, **_sought(service, *others)), limit + 1)
+    rows = await service.rows(await made(query.DeadLetters, many.asked, service), many.limit + 1)
     ids = [each["letter"] for each in rows]
-    return ids[:limit], len(ids) > limit
+    return ids[: many.limit], len(ids) > many.limit
 
 
 EXAMPLES: Final = {

@@ -15,6 +15,7 @@ import typer
 
 from holdfast.cli import bulk, reference
 from holdfast.cli.bulk import BULK, Many
+from holdfast.cli.filter import Asked
 from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, MaybeRun, Store, Who
 from holdfast.cli.page import terminal
@@ -73,7 +74,7 @@ def fork(
     cost_limit: CostLimit = None,
     key: Key = None,
     *,
-    many: Annotated[Many, BULK.without("key")],
+    many: Annotated[Many[Asked], BULK.without("key")],
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
@@ -96,7 +97,7 @@ def fork(
     return OK
 
 
-async def _fork_all(wish: Fork, by: Principal, many: Many, as_json: bool, store: str | None) -> int:
+async def _fork_all(wish: Fork, by: Principal, many: Many[Asked], as_json: bool, store: str | None) -> int:
     """Each under a key of its own, so that the same said again forks nothing twice."""
     import msgspec
 

@@ -14,6 +14,7 @@ import typer
 from holdfast.cli import bulk
 from holdfast.cli.backend import Here
 from holdfast.cli.bulk import BULK, Many
+from holdfast.cli.filter import Asked
 from holdfast.cli.opening import backend, server
 from holdfast.cli.option import AsJson, MaybeRun, Store
 from holdfast.cli.page import terminal
@@ -42,7 +43,7 @@ def export(
     redact: Redacted = None,
     whole: Whole = False,
     *,
-    many: Annotated[Many, BULK.without("yes", "dry_run")],
+    many: Annotated[Many[Asked], BULK.without("yes", "dry_run")],
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
@@ -63,7 +64,7 @@ def export(
 
 
 async def _export(
-    run: str | None, many: Many, redact: Sequence[str] | None, file: Path, as_json: bool, store: str | None
+    run: str | None, many: Many[Asked], redact: Sequence[str] | None, file: Path, as_json: bool, store: str | None
 ) -> int:
     """`redact` is None where nothing is taken out."""
     from holdfast.cli import reference

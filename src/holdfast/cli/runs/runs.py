@@ -15,7 +15,7 @@ import typer
 from holdfast.cli import bulk, reference
 from holdfast.cli.backend import Lists
 from holdfast.cli.bulk import Deed, Many, OneOrMany
-from holdfast.cli.filter import Selected
+from holdfast.cli.filter import Asked, Selected
 from holdfast.cli.noun import Caller, Noun, Word
 from holdfast.cli.nouns.score import score
 from holdfast.cli.opening import acting, backend
@@ -166,7 +166,7 @@ def _telling(kind: str, *fields: Any) -> Deed:
     return made
 
 
-def _do(name: str, deed: Deed, run: str | None, many: Many, by: str | None, as_json: bool, store: str | None) -> int:
+def _do(name: str, deed: Deed, run: str | None, many: Many[Asked], by: str | None, as_json: bool, store: str | None) -> int:
     """Do something to one run, or to all that are meant; or only tell what would be done."""
     bulk.expect_one_or_all(run, many)
     if run is None:

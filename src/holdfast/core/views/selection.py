@@ -1,28 +1,28 @@
-"""Criteria by which runs are selected: each declared here once, with its description.
+"""Criteria by which runs and dead letters are selected: each declared here once, with its description.
 
 Lists and bulk commands have them as fields, the command line as options, and stores as conditions (`stores/sql`) under the
-names of RunFilter. Never here: a condition, a caller's rights.
+names of RunFilter and LetterFilter. Never here: a condition, a caller's rights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, TypedDict
+from typing import Annotated, Final, Literal, TypedDict
 
 import msgspec
 from msgspec import Meta
 
 from holdfast.core.nouns.labels import Pair
+from holdfast.core.values.ids import RunId, StepId
 from holdfast.core.values.money import Usd
+
+_TENANT: Final = "Only this tenant; by default the caller's own, or all for a caller that acts for all tenants."
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """The criteria of lists and bulk commands, as callers give them."""
 
-    tenant: Annotated[
-        str | None,
-        Meta(description="Only this tenant; by default the caller's own, or all for a caller that acts for all tenants."),
-    ] = None
+    tenant: Annotated[str | None, Meta(description=_TENANT)] = None
     workflow: Annotated[str | None, Meta(description="Only this workflow, by its name.")] = None
     status: tuple[str, ...] = ()
     """Described by each list or command, as its default differs."""
@@ -76,4 +76,42 @@ class RunFilter(TypedDict, total=False):
     """Only runs that have spent at most this much, in nano-dollars; money in doubt is not counted."""
     before: str | None
     """Only runs older than this one, by its id."""
+    limit: int
+
+
+class LetterSelection(msgspec.Struct, frozen=True, kw_only=True):
+    """The criteria of lists and bulk commands of dead letters, as callers give them."""
+
+    run: Annotated[str | None, Meta(description="Only this run, by its id.")] = None
+    tenant: Annotated[str | None, Meta(description=_TENANT)] = None
+    workflow: Annotated[str | None, Meta(description="Only this workflow, by its name.")] = None
+    node: Annotated[str | None, Meta(description="Only steps of this node, by its name.")] = None
+    error_class: Annotated[
+        str | None, Meta(description="Only steps that failed with this error class, like `timeout` or `tool`.")
+    ] = None
+    since_ms: Annotated[
+        int | None, Meta(description="Only steps that last failed at this time or later, in Unix milliseconds.")
+    ] = None
+    until_ms: Annotated[int | None, Meta(description="Only steps that last failed before this time, in Unix milliseconds.")] = (
+        None
+    )
+
+
+LetterState = Literal["open", "resolved"]
+
+
+class LetterFilter(TypedDict, total=False):
+    """The criteria by which a store selects dead letters. A criterion that is missing or None matches any. Times are those of
+    the latest failure."""
+
+    run: RunId | None
+    tenant: str | None
+    workflow: str | None
+    node: str | None
+    error_class: str | None
+    state: LetterState | None
+    since_ms: int | None
+    until_ms: int | None
+    after: tuple[RunId, StepId] | None
+    """Only those that come after this one."""
     limit: int

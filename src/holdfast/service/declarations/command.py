@@ -19,7 +19,7 @@ from holdfast.core.nouns.tool_policy import When
 from holdfast.core.values.access import ANY, Grant
 from holdfast.core.values.money import Usd
 from holdfast.core.values.scopes import Period
-from holdfast.core.views.selection import Selection
+from holdfast.core.views.selection import LetterSelection, Selection
 from holdfast.service.declarations import field
 from holdfast.service.declarations.declaration import Command, Thing, Whole, command
 from holdfast.service.doc import doc
@@ -191,20 +191,13 @@ class Bulk(Command["Rows[view.OutcomeRow]"], Selection, frozen=True, kw_only=Tru
     about={"run": Thing.RUN, "workflow": Thing.RUNS},
     any_tool={"deed": ("replay", "resolve")},
 )
-class BulkDeadLetters(Command["Rows[view.OutcomeRow]"], frozen=True, kw_only=True):
+class BulkDeadLetters(Command["Rows[view.OutcomeRow]"], LetterSelection, frozen=True, kw_only=True):
     """Replay or resolve all open dead letters that match, the oldest run's first. Each call does one page and returns a row per
     dead letter."""
 
     deed: Annotated[Literal["replay", "resolve"], doc("Action to apply to each dead letter.")]
     output: field.ReadyOutput = UNSET
     reason: field.Reason = None
-    run: field.OfRun = None
-    tenant: field.OfTenant = None
-    workflow: field.OfWorkflow = None
-    node: field.OfNode = None
-    error_class: field.OfErrorClass = None
-    since_ms: field.FailedSince = None
-    until_ms: field.FailedUntil = None
     cursor: field.Cursor = None
     limit: field.Limit = 100
     dry_run: field.DryRun = False

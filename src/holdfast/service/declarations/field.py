@@ -53,10 +53,6 @@ OfTenant = Annotated[
 ]
 OfRun = Annotated[str | None, doc("Only this run, by its id.")]
 OfWorkflow = Annotated[str | None, doc("Only this workflow, by its name.")]
-OfNode = Annotated[str | None, doc("Only steps of this node, by its name.")]
-OfErrorClass = Annotated[str | None, doc("Only steps that failed with this error class, like `timeout` or `tool`.")]
-FailedSince = Annotated[int | None, doc("Only steps that last failed at this time or later, in Unix milliseconds.")]
-FailedUntil = Annotated[int | None, doc("Only steps that last failed before this time, in Unix milliseconds.")]
 Cursor = Annotated[str | None, doc("Cursor that the page before ended with; the list goes on after it.")]
 Limit = Annotated[int, doc("Maximum number of rows, 1 to 1,000.")]
 

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from holdfast.core.nouns.memory import Kind
 from holdfast.core.values.proposal import RiskLevel
-from holdfast.core.views.selection import Selection
+from holdfast.core.views.selection import LetterSelection, Selection
 from holdfast.service.declarations import field
 from holdfast.service.declarations.declaration import ListQuery, Query, Rows, Thing, Whole, query
 from holdfast.service.doc import doc
@@ -255,19 +255,12 @@ class Streams(ListQuery["view.StreamRow"], frozen=True, kw_only=True):
 
 
 @query("GET /dead-letters", "viewer", about={"run": Thing.RUN}, rows="workflow")
-class DeadLetters(ListQuery["view.DeadLetterRow"], frozen=True, kw_only=True):
+class DeadLetters(ListQuery["view.DeadLetterRow"], LetterSelection, frozen=True, kw_only=True):
     """List dead letters: steps that failed permanently. The oldest run's come first."""
 
-    run: field.OfRun = None
-    tenant: field.OfTenant = None
-    workflow: field.OfWorkflow = None
-    node: field.OfNode = None
-    error_class: field.OfErrorClass = None
     state: Annotated[
         Literal["open", "resolved", "any"], doc("Only open dead letters, only resolved ones (listed for three days), or any.")
     ] = "open"
-    since_ms: field.FailedSince = None
-    until_ms: field.FailedUntil = None
     cursor: field.Cursor = None
     limit: field.Limit = USUAL
 

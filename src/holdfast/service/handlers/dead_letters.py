@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from holdfast.core.values.ids import RunId
+from holdfast.core.views.selection import LetterSelection
 from holdfast.service import listing, view
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
@@ -14,16 +17,7 @@ from holdfast.service.view import DeadLetterCountRow, DeadLetterRow, DeadLetterW
 @handles
 async def dead_letters(request: Request, query: ask.DeadLetters) -> Rows[DeadLetterRow]:
     found = await request.control.dead_letters(
-        run_id=query.run,
-        tenant=request.whose,
-        workflow=query.workflow,
-        node=query.node,
-        error_class=query.error_class,
-        state=None if query.state == "any" else query.state,
-        since_ms=query.since_ms,
-        until_ms=query.until_ms,
-        after=query.cursor,
-        limit=query.limit + 1,
+        **sought(request, query), state=None if query.state == "any" else query.state, limit=query.limit + 1
     )
     return listing.page([view.of_letter(each) for each in found], query.limit, "letter")
 
@@ -73,15 +67,14 @@ async def bulk(request: Request, command: cmd.BulkDeadLetters) -> Rows[OutcomeRo
         reason=command.reason,
         dry_run=command.dry_run,
         by=request.by,
-        run_id=command.run,
-        tenant=request.whose,
-        workflow=command.workflow,
-        node=command.node,
-        error_class=command.error_class,
-        since_ms=command.since_ms,
-        until_ms=command.until_ms,
-        after=command.cursor,
+        **sought(request, command),
         limit=command.limit,
     )
     rows = [view.of_outcome(each) for each in found]
     return Rows(rows, found[-1].letter if len(found) == command.limit else None)
+
+
+def sought(request: Request, query: ask.DeadLetters | cmd.BulkDeadLetters) -> dict[str, Any]:
+    """Return the criteria of a list or a bulk command, as the engine names them."""
+    given = {name: getattr(query, name) for name in LetterSelection.__struct_fields__ if name != "run"}
+    return {**given, "run_id": query.run, "tenant": request.whose, "after": query.cursor}
