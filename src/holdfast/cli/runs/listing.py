@@ -6,7 +6,7 @@ Never here: which runs (filter).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -25,16 +25,6 @@ if TYPE_CHECKING:
     from holdfast.cli.filter import Asked
     from holdfast.service.declarations.query import Runs, View
 
-COLUMNS: Final = (
-    Column("run", ID),
-    Column("workflow", 8),
-    Column("status"),
-    Column("changed"),
-    Column("age", goes=4),
-    Column("cost", goes=3),
-    Column("limit", goes=1),
-    Column("key", 8, goes=2),
-)
 _LOOK_EVERY_S: Final = 1.0
 
 
@@ -60,7 +50,7 @@ async def _show(asked: Asked, named: Mapping[str, str | None], limit: int, as_js
     if as_json:
         terminal.emit(rows)
     else:
-        table.show(COLUMNS, [line(row, now_ms) for row in rows])
+        table.show_rows(_columns(now_ms), rows)
     if more:
         terminal.say(f"There are more: repeat with --before {rows[-1]['run_id']}")
     if missing and not as_json:
@@ -88,7 +78,7 @@ async def _follow(
             for row in rows if as_json else ():
                 terminal.emit_line(row)
             if rows and not as_json:
-                table.show(COLUMNS, [line(row, now_ms) for row in rows])
+                table.show_rows(_columns(now_ms), rows)
             terminal.hand_over()
             await asking.changed(_LOOK_EVERY_S)
             await asyncio.sleep(_LOOK_EVERY_S / 5)  # what follows at once is told together
@@ -108,18 +98,17 @@ def _status(row: View) -> str:
     return f"{row['status']} for nothing" if stuck else str(row["status"])
 
 
-def line(row: View, now_ms: int) -> tuple[str, ...]:
-    """A run in the columns of a list."""
+def _columns(now_ms: int) -> Sequence[Column]:
+    """Return the columns of a list at that time."""
     from holdfast.core.values.money import nanousd, usd
 
-    spent = nanousd(row["cost_usd"]) + nanousd(row["held_usd"])
     return (
-        row["run_id"],
-        f"{row['workflow']} {row['version']}",
-        _status(row),
-        moment.ago(moment.ms(row["updated_at"]), now_ms),
-        moment.ago(moment.ms(row["started_at"]), now_ms),
-        f"${usd(spent)}",
-        f"${row['limit_usd']}" if row["limit_usd"] is not None else "-",
-        row["key"] or "-",
+        Column("run", ID, of="run_id"),
+        Column("workflow", 8, of=lambda row: f"{row['workflow']} {row['version']}"),
+        Column("status", of=_status),
+        Column("changed", of=lambda row: moment.ago(moment.ms(row["updated_at"]), now_ms)),
+        Column("age", goes=4, of=lambda row: moment.ago(moment.ms(row["started_at"]), now_ms)),
+        Column("cost", goes=3, of=lambda row: f"${usd(nanousd(row['cost_usd']) + nanousd(row['held_usd']))}"),
+        Column("limit", goes=1, of=lambda row: None if row["limit_usd"] is None else f"${row['limit_usd']}"),
+        Column("key", 8, goes=2, of=lambda row: row["key"] or None),
     )
