@@ -243,7 +243,7 @@ def test_a_worker_whose_step_goes_on_too_long_hands_it_over_and_leaves(fleet: Fl
     began_s = time.monotonic()
     assert first.stop() == 0
     assert 1 <= time.monotonic() - began_s < 1 + 10, "the grace, and little more"
-    first.says("steps handed over: 1")
+    first.says("1 step handed over")
     becomes(shell, run, "completed")
     lines = shell("runs", "events", run, "--json").out.splitlines()
     *_, (left, begun) = [each for each in pairwise(map(json.loads, lines)) if each[1]["type"] == "StepStarted"]
