@@ -24,9 +24,9 @@ from holdfast.service.declarations import query
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking, Backend
+    from holdfast.cli.noun import Caller
     from holdfast.service.declarations.declaration import Command
     from holdfast.service.declarations.query import View
-    from holdfast.service.principal import Principal
 
 MOST: Final = 1000
 """Runs of one command, unless said: each is a commit of its own, so a thousand take some seconds."""
@@ -74,17 +74,7 @@ def expect_one_or_all(run: str | None, many: Many[Asked]) -> None:
         raise UsageError("Filters like --status and --workflow need --all; you named one run. Nothing was done.")
 
 
-async def do(
-    name: str,
-    deed: Deed,
-    who: Principal,
-    usual: Sequence[str],
-    many: Many[Asked],
-    as_json: bool,
-    store: str | None,
-    *,
-    own: str | None = None,
-) -> int:
+async def do(name: str, deed: Deed, usual: Sequence[str], many: Many[Asked], caller: Caller, *, own: str | None = None) -> int:
     """Do it to each; the exit code, which says whether all took it. `usual` are the statuses of runs that may, `own` is how the
     start keys of runs begin that are not meant."""
     from holdfast.cli import cancelling
@@ -94,13 +84,13 @@ async def do(
             f"`{name} --all` would apply to every run that has not ended. Add a filter (--status, --workflow, --tenant, --since"
             " or --until). Nothing was done."
         )
-    async with backend(store, who) as service:
+    async with backend(caller.store, caller.by) as service:
         rows, more = await found(service, many, usual, own)
         if many.dry_run:
-            return await cancelling.tell_all(service, name, [row["run_id"] for row in rows], as_json)
+            return await cancelling.tell_all(service, name, [row["run_id"] for row in rows], caller.as_json)
         if rows:
             _expect_sure(name, rows, many)
-        return await tell_each(service, name, [row["run_id"] for row in rows], deed, more, as_json)
+        return await tell_each(service, name, [row["run_id"] for row in rows], deed, more, caller.as_json)
 
 
 async def found(asking: Asking, many: Many[Asked], usual: Sequence[str], own: str | None = None) -> tuple[list[View], bool]:

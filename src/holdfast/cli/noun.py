@@ -82,6 +82,16 @@ class Caller(NamedTuple):
     as_json: bool
 
 
+def _caller(by: str | None, as_json: bool, store: str | None) -> Caller:
+    return Caller(who(by), store, as_json)
+
+
+Signed: TypeAlias = Annotated[
+    Caller, Group(_caller, by=(option.Who, None), as_json=(option.AsJson, False), store=(option.Store, None))
+]
+"""The caller of a command that is signed."""
+
+
 Show: TypeAlias = Callable[[Any], None]
 Deed: TypeAlias = "Callable[[Any, Caller], Awaitable[View]]"
 

@@ -14,13 +14,13 @@ import typer
 
 from holdfast.cli import bulk, reference
 from holdfast.cli.bulk import Many
-from holdfast.cli.noun import MANY, Caller, Noun, Word, group_of, made
+from holdfast.cli.noun import MANY, Caller, Noun, Signed, Word, group_of, made
 from holdfast.cli.opening import backend, typed
-from holdfast.cli.option import AsJson, Reason, Store, Who
+from holdfast.cli.option import Reason
 from holdfast.cli.page import moment, terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import OK
-from holdfast.cli.page.given import json_value, who
+from holdfast.cli.page.given import json_value
 from holdfast.cli.page.table import ID, Column
 from holdfast.cli.page.telling import tell_run
 from holdfast.core.views.selection import LetterSelection
@@ -123,9 +123,9 @@ OneOrMany: TypeAlias = Annotated[Many[dict[str, Any]], bulk.bulk_of(group_of(Let
 
 
 @app.command()
-def replay(letter: MaybeLetter = None, *, many: OneOrMany, by: Who = None, as_json: AsJson = False, store: Store = None) -> int:
+def replay(letter: MaybeLetter = None, *, many: OneOrMany, caller: Signed) -> int:
     """Try a dead letter again, or all matching ones. Completed effects do not happen again."""
-    return _do("replay", command.ReplayDeadLetter, letter, many, by, as_json, store)
+    return _do("replay", command.ReplayDeadLetter, letter, many, caller)
 
 
 @app.command()
@@ -140,9 +140,7 @@ def resolve(
     ] = False,
     reason: Reason = None,
     many: OneOrMany,
-    by: Who = None,
-    as_json: AsJson = False,
-    store: Store = None,
+    caller: Signed,
 ) -> int:
     """Close a dead letter, or all matching ones, with an output or as failed. Closed ones stay listed for three days."""
     if (output is not None) == fail:
@@ -152,50 +150,42 @@ def resolve(
     def told(id_: str) -> Command:
         return command.ResolveDeadLetter(id_, reason=reason, **given)
 
-    return _do("resolve", told, letter, many, by, as_json, store)
+    return _do("resolve", told, letter, many, caller)
 
 
-def _tell(deed: Callable[[str], Command], letter: str, by: str | None, as_json: bool, store: str | None) -> None:
+def _tell(deed: Callable[[str], Command], letter: str, caller: Caller) -> None:
     from holdfast.cli.advice import with_next
 
     async def work() -> dict[str, Any]:
-        async with backend(store, who(by)) as service:
+        async with backend(caller.store, caller.by) as service:
             run = await service.tell(deed(await reference.letter(service, letter)))
             assert run is not None
-            return await with_next(service, run, as_json, store)
+            return await with_next(service, run, caller.as_json, caller.store)
 
-    tell_run(asyncio.run(work()), as_json)
+    tell_run(asyncio.run(work()), caller.as_json)
 
 
-def _do(
-    name: str,
-    deed: Callable[[str], Command],
-    letter: str | None,
-    many: Many[dict[str, Any]],
-    by: str | None,
-    as_json: bool,
-    store: str | None,
-) -> int:
+def _do(name: str, deed: Callable[[str], Command], letter: str | None, many: Many[dict[str, Any]], caller: Caller) -> int:
     """Do something to one letter, or to all that are found; or only tell which those are."""
     if (letter is None) != many.every:
         raise UsageError("Name a dead letter, or pass --all with filters (--workflow, --node, --error, ...).")
     if letter is not None and not many.dry_run:
-        _tell(deed, letter, by, as_json, store)
+        _tell(deed, letter, caller)
         return OK
 
     async def work() -> int:
-        async with backend(store, who(by)) as service:
+        async with backend(caller.store, caller.by) as service:
             ids, more = await _found(service, letter, many)
             if many.dry_run:
-                if as_json:
+                if caller.as_json:
                     terminal.emit(ids)
-                for id_ in () if as_json else ids:
+                for id_ in () if caller.as_json else ids:
                     terminal.show(id_)
                 terminal.say(f"{name}: {len(ids)} would be affected. Nothing was done.")
                 return OK
             if ids:
                 bulk.expect_agreed(name, counted(len(ids), "dead letter"), many.yes)
-            return await bulk.tell_each(service, name, ids, deed, more, as_json)
+            return await bulk.tell_each(service, name, ids, deed, more, caller.as_json)
 
     return asyncio.run(work())
 

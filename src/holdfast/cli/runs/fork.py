@@ -16,19 +16,19 @@ import typer
 from holdfast.cli import bulk, reference
 from holdfast.cli.bulk import BULK, Many
 from holdfast.cli.filter import Asked
+from holdfast.cli.noun import Caller, Signed
 from holdfast.cli.opening import backend
-from holdfast.cli.option import AsJson, MaybeRun, Store, Who
+from holdfast.cli.option import MaybeRun
 from holdfast.cli.page import terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import OK
-from holdfast.cli.page.given import json_value, who
+from holdfast.cli.page.given import json_value
 from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Backend
     from holdfast.service.declarations.command import Fork
     from holdfast.service.declarations.query import ForkQuote
-    from holdfast.service.principal import Principal
 
 _MOST_SHOWN: Final = 20
 
@@ -75,9 +75,7 @@ def fork(
     key: Key = None,
     *,
     many: Annotated[Many[Asked], BULK.without("key")],
-    by: Who = None,
-    as_json: AsJson = False,
-    store: Store = None,
+    caller: Signed,
 ) -> int:
     """Start a new run from a step of another run, or of all matching runs. Calls that match the original run's calls reuse
     their outcomes."""
@@ -92,12 +90,12 @@ def fork(
         raise UsageError('--state is an object of outputs by their nodes, for example {"draft": "better"}. Nothing was done.')
     wish = cmd.Fork(run=run or "", step=step, repeat_effects=repeat_effects, cost_limit_usd=cost_limit, key=key, **said)
     if run is None:
-        return asyncio.run(_fork_all(wish, who(by), many, as_json, store))
-    asyncio.run(_fork(wish, who(by), many.yes, many.dry_run, as_json, store))
+        return asyncio.run(_fork_all(wish, many, caller))
+    asyncio.run(_fork(wish, many, caller))
     return OK
 
 
-async def _fork_all(wish: Fork, by: Principal, many: Many[Asked], as_json: bool, store: str | None) -> int:
+async def _fork_all(wish: Fork, many: Many[Asked], caller: Caller) -> int:
     """Each under a key of its own, so that the same said again forks nothing twice."""
     import msgspec
 
@@ -111,13 +109,13 @@ async def _fork_all(wish: Fork, by: Principal, many: Many[Asked], as_json: bool,
         return msgspec.structs.replace(wish, run=run, key=f"{name}/{run}")
 
     if not many.dry_run:
-        return await bulk.do("fork", of, by, ("failed",), many, as_json, store, own=f"{name}/")
-    async with backend(store, by) as service:
+        return await bulk.do("fork", of, ("failed",), many, caller, own=f"{name}/")
+    async with backend(caller.store, caller.by) as service:
         found, _ = await bulk.found(service, many, ("failed",), f"{name}/")
         rows = [await _would_be(service, of(row["run_id"]), row["tenant"]) for row in found]
-    if as_json:
+    if caller.as_json:
         terminal.emit(rows)
-    for row in () if as_json else rows:
+    for row in () if caller.as_json else rows:
         terminal.show(f"{row['run_id']}  {_in_words(row, None if wish.output is msgspec.UNSET else wish.step)}")
     quotes = [row["quote"] for row in rows if row["quote"] is not None]
     most = sum(Decimal(quote["anew_usd"]) for quote in quotes)
@@ -160,25 +158,25 @@ def _quote_of(wish: Fork) -> ForkQuote:
     return ForkQuote(run=wish.run, step=wish.step, output=wish.output, state=wish.state, cost_limit_usd=wish.cost_limit_usd)
 
 
-async def _fork(wish: Fork, by: Principal, yes: bool, dry_run: bool, as_json: bool, store: str | None) -> None:
+async def _fork(wish: Fork, many: Many[Asked], caller: Caller) -> None:
     import msgspec
 
-    async with backend(store, by) as service:
+    async with backend(caller.store, caller.by) as service:
         wish = msgspec.structs.replace(wish, run=await reference.run_id(service, wish.run))
         quote = await service.row(_quote_of(wish))
-        if not as_json:
+        if not caller.as_json:
             given = wish.step if wish.output is not msgspec.UNSET else None
             for line in quoted(quote, repeats_effects=wish.repeat_effects, given=given):
-                (terminal.show if dry_run else terminal.say)(line)
-        if dry_run:
-            terminal.emit(quote) if as_json else terminal.say("Nothing was done.")
+                (terminal.show if many.dry_run else terminal.say)(line)
+        if many.dry_run:
+            terminal.emit(quote) if caller.as_json else terminal.say("Nothing was done.")
             return
-        asks = not yes and terminal.is_live() and sys.stdin is not None and sys.stdin.isatty()
+        asks = not many.yes and terminal.is_live() and sys.stdin is not None and sys.stdin.isatty()
         if asks and not terminal.is_agreed("Start it?"):
             raise UsageError("Nothing was done.")
         found = await service.tell(wish)
         assert found is not None
-    if as_json:
+    if caller.as_json:
         terminal.emit({**found, "quote": quote})
     else:
         terminal.show(found["run_id"])

@@ -16,12 +16,12 @@ from holdfast.cli import bulk, reference
 from holdfast.cli.backend import Lists
 from holdfast.cli.bulk import Deed, Many, OneOrMany
 from holdfast.cli.filter import Asked, Selected
-from holdfast.cli.noun import Caller, Noun, Word
+from holdfast.cli.group import Group
+from holdfast.cli.noun import Caller, Noun, Signed, Word
 from holdfast.cli.nouns.score import score
 from holdfast.cli.opening import acting, backend
-from holdfast.cli.option import AsJson, MaybeRun, Reason, RunArgument, Store, Who
+from holdfast.cli.option import AsJson, MaybeRun, Reason, RunArgument, Store
 from holdfast.cli.page.exit_code import OK
-from holdfast.cli.page.given import who
 from holdfast.cli.page.table import Column
 from holdfast.cli.page.telling import tell_run
 from holdfast.cli.runs import history, listing, portrait
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow as Definition
     from holdfast.service.declarations.declaration import Command
     from holdfast.service.declarations.query import View
-    from holdfast.service.principal import Principal
 
 RUNS: Final = Noun("runs")
 app = RUNS.app
@@ -114,20 +113,12 @@ def items(
 
 
 @app.command()
-def cancel(
-    run: MaybeRun = None,
-    reason: Reason = None,
-    *,
-    many: OneOrMany,
-    by: Who = None,
-    as_json: AsJson = False,
-    store: Store = None,
-) -> int:
+def cancel(run: MaybeRun = None, reason: Reason = None, *, many: OneOrMany, caller: Signed) -> int:
     """Cancel a run, or all matching runs. No new step starts, a flow cleans up, effects are compensated, and then the run ends.
 
     Cancelling again cuts the clean-up short.
     """
-    return _do("cancel", _telling("Cancel", reason or "cancelled"), run, many, by, as_json, store)
+    return _do("cancel", _telling("Cancel", reason or "cancelled"), run, many, caller)
 
 
 _USUAL: Final = {
@@ -142,8 +133,8 @@ _USUAL: Final = {
 def _doing(name: str) -> Callable[..., int]:
     """The command that does this to a run, or to all of some."""
 
-    def act(run: MaybeRun = None, *, many: OneOrMany, by: Who = None, as_json: AsJson = False, store: Store = None) -> int:
-        return _do(name, _telling(name.capitalize()), run, many, by, as_json, store)
+    def act(run: MaybeRun = None, *, many: OneOrMany, caller: Signed) -> int:
+        return _do(name, _telling(name.capitalize()), run, many, caller)
 
     return act
 
@@ -166,60 +157,50 @@ def _telling(kind: str, *fields: Any) -> Deed:
     return made
 
 
-def _do(name: str, deed: Deed, run: str | None, many: Many[Asked], by: str | None, as_json: bool, store: str | None) -> int:
+def _do(name: str, deed: Deed, run: str | None, many: Many[Asked], caller: Caller) -> int:
     """Do something to one run, or to all that are meant; or only tell what would be done."""
     bulk.expect_one_or_all(run, many)
     if run is None:
-        return asyncio.run(bulk.do(name, deed, who(by), _USUAL[name], many, as_json, store))
+        return asyncio.run(bulk.do(name, deed, _USUAL[name], many, caller))
     if many.dry_run:
-        return asyncio.run(_tell_of_one(name, run, as_json, store))
-    _act(run, deed, by=by, as_json=as_json, store=store)
+        return asyncio.run(_tell_of_one(name, run, caller))
+    _act(run, deed, caller=caller)
     return OK
 
 
-async def _tell_of_one(name: str, run: str, as_json: bool, store: str | None) -> int:
+async def _tell_of_one(name: str, run: str, caller: Caller) -> int:
     from holdfast.cli import cancelling
 
-    async with backend(store, who(None)) as service:
-        return await cancelling.tell_all(service, name, [await reference.run_id(service, run)], as_json)
+    async with backend(caller.store, caller.by) as service:
+        return await cancelling.tell_all(service, name, [await reference.run_id(service, run)], caller.as_json)
+
+
+def _limit(flag: str, words: str) -> tuple[Any, None]:
+    metavar = "SECONDS" if flag.endswith("-s") else "N"
+    return Annotated[int | None, typer.Option(flag, metavar=metavar, help=words)], None
+
+
+_LIMITS: Final = Group(
+    lambda **given: {name: value for name, value in given.items() if value is not None},
+    steps=_limit("--steps", "New limit on steps."),
+    tokens=_limit("--tokens", "New limit on tokens."),
+    model_calls=_limit("--model-calls", "New limit on model calls."),
+    tool_calls=_limit("--tool-calls", "New limit on tool calls."),
+    active=_limit("--active-s", "New limit on active time, in seconds."),
+    wall=_limit("--wall-s", "New limit on the time since the start, waits included, in seconds."),
+    lifespan=_limit("--lifespan-s", "New lifespan, in seconds."),
+)
 
 
 @app.command()
-def extend(
-    run: RunArgument,
-    steps: Annotated[int | None, typer.Option("--steps", metavar="N", help="New limit on steps.")] = None,
-    tokens: Annotated[int | None, typer.Option("--tokens", metavar="N", help="New limit on tokens.")] = None,
-    model_calls: Annotated[int | None, typer.Option("--model-calls", metavar="N", help="New limit on model calls.")] = None,
-    tool_calls: Annotated[int | None, typer.Option("--tool-calls", metavar="N", help="New limit on tool calls.")] = None,
-    active: Annotated[
-        int | None, typer.Option("--active-s", metavar="SECONDS", help="New limit on active time, in seconds.")
-    ] = None,
-    wall: Annotated[
-        int | None,
-        typer.Option("--wall-s", metavar="SECONDS", help="New limit on the time since the start, waits included, in seconds."),
-    ] = None,
-    lifespan: Annotated[int | None, typer.Option("--lifespan-s", metavar="SECONDS", help="New lifespan, in seconds.")] = None,
-    by: Who = None,
-    as_json: AsJson = False,
-    store: Store = None,
-) -> None:
+def extend(run: RunArgument, *, limits: Annotated[dict[str, int], _LIMITS], caller: Signed) -> None:
     """Raise limits of a run, which continues where it stopped. For money, use `holdfast budget raise`."""
-    given = {
-        "steps": steps,
-        "tokens": tokens,
-        "model_calls": model_calls,
-        "tool_calls": tool_calls,
-        "active": active,
-        "wall": wall,
-        "lifespan": lifespan,
-    }
-    limits = {name: value for name, value in given.items() if value is not None}
     if not limits:
         raise UsageError(
             "Pass a limit to raise: --steps, --tokens, --model-calls, --tool-calls, --active-s, --wall-s or --lifespan-s."
         )
 
-    _act(run, *(_telling("Extend", *each) for each in limits.items()), by=by, as_json=as_json, store=store)
+    _act(run, *(_telling("Extend", *each) for each in limits.items()), caller=caller)
 
 
 async def _signal(told: command.Signal, caller: Caller) -> View:
@@ -260,29 +241,26 @@ def migrate(
         int | None,
         typer.Option("--version", metavar="N", min=1, help="With a name: version of the workflow; by default the highest."),
     ] = None,
-    by: Who = None,
-    as_json: AsJson = False,
-    store: Store = None,
+    *,
+    caller: Signed,
 ) -> None:
     """Continue a run with another definition of its workflow."""
     from holdfast.cli.target import is_name, load
 
     if is_name(target):
-        tell_run(asyncio.run(_migrate_to_known(run, target, version or 0, who(by), as_json, store)), as_json)
+        tell_run(asyncio.run(_migrate_to_known(run, target, version or 0, caller)), caller.as_json)
         return
     if version is not None:
         raise UsageError("--version goes with a workflow's name; a file has one. Nothing was changed.")
     workflow = load(target)
-    tell_run(asyncio.run(_migrate(run, workflow, who(by), as_json, store)), as_json)
+    tell_run(asyncio.run(_migrate(run, workflow, caller)), caller.as_json)
 
 
-async def _migrate_to_known(
-    run: str, name: str, version: int, by: Principal, as_json: bool, store: str | None
-) -> dict[str, Any]:
+async def _migrate_to_known(run: str, name: str, version: int, caller: Caller) -> dict[str, Any]:
     from holdfast.cli.advice import with_next
     from holdfast.service.declarations.command import Migrate
 
-    async with backend(store, by) as service:
+    async with backend(caller.store, caller.by) as service:
         row = await reference.run(service, run)
         if row["workflow"] != name:
             raise UsageError(
@@ -290,32 +268,32 @@ async def _migrate_to_known(
             )
         found = await service.tell(Migrate(row["run_id"], version))
         assert found is not None
-        return await with_next(service, found, as_json, store)
+        return await with_next(service, found, caller.as_json, caller.store)
 
 
-async def _migrate(run: str, workflow: Definition, by: Principal, as_json: bool, store: str | None) -> dict[str, Any]:
+async def _migrate(run: str, workflow: Definition, caller: Caller) -> dict[str, Any]:
     from holdfast.cli.advice import with_next
     from holdfast.cli.backend import Here
 
-    async with acting(store) as service:
+    async with acting(caller.store) as service:
         named = await reference.run_id(Lists(service.control), run)
-        await service.control.migrate(named, workflow, by=by.claim)
-        return await with_next(Here(service, by), await service.run(by, named), as_json, store)
+        await service.control.migrate(named, workflow, by=caller.by.claim)
+        return await with_next(Here(service, caller.by), await service.run(caller.by, named), caller.as_json, caller.store)
 
 
-def _act(run: str, *deeds: Deed, by: str | None, as_json: bool, store: str | None) -> None:
+def _act(run: str, *deeds: Deed, caller: Caller) -> None:
     """Tell a run something, and how it stands afterwards."""
 
     from holdfast.cli.advice import with_next
 
     async def work() -> dict[str, Any]:
-        async with backend(store, who(by)) as service:
+        async with backend(caller.store, caller.by) as service:
             named = await reference.run_id(service, run)
             *_, found = [await service.tell(deed(named)) for deed in deeds]
             assert found is not None
-            return await with_next(service, found, as_json, store)
+            return await with_next(service, found, caller.as_json, caller.store)
 
-    tell_run(asyncio.run(work()), as_json)
+    tell_run(asyncio.run(work()), caller.as_json)
 
 
 EXAMPLES: Final = {
