@@ -153,7 +153,7 @@ class Flow(Workflow[Input, Output_co]):
 
     @property
     def input_schema(self) -> dict[str, Any] | None:
-        """The JSON Schema of what a start must fit; None where anything does."""
+        """JSON Schema of the input; None if any input fits."""
         return self._input.schema
 
     def validated_input(self, raw: Any) -> Any:

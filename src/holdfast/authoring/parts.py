@@ -77,13 +77,7 @@ class WorkflowError(BaseModel):
 
 
 class NodeResult(BaseModel):
-    """The result of a task that says more than its patch of the state.
-
-    `ok`: the step completes with the patch as its output, and goes on to `next_node`, one of its successors, if that is given.
-    `completed`: it completes and leads nowhere: nothing begins because of it. `retryable_error`: the attempt fails with `error`
-    and is tried again as after any trouble that passes. `fatal_error`: the step fails for good. `waiting`: a person is asked
-    `error`; what is answered joins the patch. `trace` stands beside the output in the history.
-    """
+    """The result of a task that decides more than its patch of the state: how the attempt ends, and where the run goes on."""
 
     state_patch: dict[str, Any] = Field(default_factory=dict)
     """Output of the step: fields of the typed state to update."""

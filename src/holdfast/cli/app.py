@@ -233,7 +233,7 @@ def invoke(arguments: Sequence[str]) -> int:
     try:
         _readable(arguments)
         code = app(list(arguments), prog_name="holdfast", standalone_mode=False)
-    except Exception as problem:  # noqa: BLE001 - the last place that can tell anybody
+    except Exception as problem:  # noqa: BLE001 - the last place that can report it
         return failure.tell(problem, as_json="--json" in arguments)
     return code if isinstance(code, int) else 0
 
@@ -251,9 +251,9 @@ def main() -> NoReturn:
     """The console script."""
     terminal.outlive_readers()
     code = invoke(sys.argv[1:])
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # all is said: leaving needs no traceback
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # all is reported: leaving needs no traceback
     terminal.hand_over()
-    # A plain function that runs in a thread cannot be stopped; its step has been handed over, so nobody waits for it.
+    # A plain function that runs in a thread cannot be stopped; its step has been handed over, so no process waits for it.
     if any(_straggles(thread) for thread in threading.enumerate() if thread.name.startswith("holdfast-step")):
         os._exit(code)
     gc.freeze()  # leaving would look for garbage in all that was loaded: a tenth of a short command

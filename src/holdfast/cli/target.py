@@ -83,7 +83,7 @@ def _imported(place: str) -> ModuleType:
             return _from_file(path.resolve()) if place.endswith(".py") else _from_path(place)
     except KeyboardInterrupt:
         raise
-    except BaseException as problem:  # noqa: BLE001 - whatever a user's file raises is told
+    except BaseException as problem:  # noqa: BLE001 - whatever a user's file raises is reported
         told = traceback.format_exception_only(problem)[-1].strip().removesuffix(".")
         raise UsageError(f"{place} could not be imported: {told}. Nothing was done.", trace=_users_part(problem)) from None
 

@@ -86,7 +86,7 @@ def _loaded(target: str) -> Document:
     path = Path(target)
     try:
         with path.open("rb") as file:
-            raw = file.read(MOST_BYTES + 4)  # more than may be, so that what is too large is told
+            raw = file.read(MOST_BYTES + 4)  # more than may be, so that what is too large is reported
         text = raw.decode("utf-8-sig") if len(raw) <= MOST_BYTES else raw.decode("utf-8-sig", "replace")
     except (OSError, ValueError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else f"it is not UTF-8 text ({problem})"

@@ -104,7 +104,7 @@ def _run_reopened(s: State, e: ev.RunReopened, at_ms: int) -> None:
     s.reopened += 1
     if s.messages:  # its conversation goes on with them
         s.told, s.messages = s.messages[0].number - 1, []
-    s.joins.clear()  # those that were waited for are waited for anew
+    s.joins.clear()  # those that were waited for are waited for again
     for id_ in e.superseded:
         items.drop_maps(s, s.steps[node_of(id_)])
         step = s.steps.pop(node_of(id_))
@@ -113,7 +113,7 @@ def _run_reopened(s: State, e: ev.RunReopened, at_ms: int) -> None:
             if step.journal or step.inherited:
                 s.inherited[id_] = Inherited(step.journal, step.inherited)
         unjudge(s, id_)
-    s.__dict__.clear()  # so much has changed that what is kept beside it is worked out anew
+    s.__dict__.clear()  # so much has changed that what is kept beside it is worked out again
 
 
 def _forget_denials(s: State, node: str) -> None:
@@ -131,7 +131,7 @@ def _run_forked(s: State, e: ev.RunForked, at_ms: int) -> None:
 
 def _run_migrated(s: State, e: ev.RunMigrated, at_ms: int) -> None:
     s.version, s.graph_hash = e.version, e.graph_hash
-    s.asked.clear()  # guards of the old graph; those of the new one are asked anew
+    s.asked.clear()  # guards of the old graph; those of the new one are asked again
 
 
 def _limit_raised(s: State, e: ev.LimitRaised, at_ms: int) -> None:

@@ -46,7 +46,7 @@ async def play(workflow: Workflow, scenario: Scenario | Mapping[str, Any], setti
         store = Path(folder) / "eval.db"
         async with Engine.open(store, workflows=[workflow], settings=settings or Settings()) as engine:
             run = await engine.start(workflow, scenario.input, cost_limit_usd=scenario.cost_limit_usd, by=_ASKS)
-            with contextlib.suppress(TimeoutError):  # how far it has come is told
+            with contextlib.suppress(TimeoutError):  # how far it has come is reported
                 async with asyncio.timeout(scenario.timeout_s):
                     while await _answer_gates(engine, await run.settled(), left):
                         pass

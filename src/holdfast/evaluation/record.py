@@ -175,7 +175,7 @@ class RecordedAnswers:
             return
         asked = self._open.pop(event.call, None)
         if asked is None:
-            return  # a person has corrected what was said before
+            return  # a person has corrected an earlier message
         if isinstance(event, ev.EffectCompleted):
             asked = asked._replace(value=event.response)
         else:

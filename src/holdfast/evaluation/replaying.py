@@ -283,7 +283,7 @@ class _Stage:
 
     async def play(self, records: Sequence[RunRecord]) -> list[Replayed]:
         runs = {record.run: await self._start(record) for record in records}
-        with contextlib.suppress(TimeoutError):  # how far they have come is told
+        with contextlib.suppress(TimeoutError):  # how far they have come is reported
             async with asyncio.timeout(TIMEOUT_S):
                 await self._to_their_ends([run for run in runs.values() if run is not None])
         for run in runs.values():

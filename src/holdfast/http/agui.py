@@ -399,7 +399,7 @@ def _reply_id(exchange: Exchange) -> str:
     return f"{exchange.run}:reply"
 
 
-# --- What is told -----------------------------------------------------------------------------------------------------
+# --- What is sent -----------------------------------------------------------------------------------------------------
 
 
 async def _lines(told: AsyncGenerator[BaseEvent, None], who: Principal) -> AsyncGenerator[bytes, None]:
@@ -408,7 +408,7 @@ async def _lines(told: AsyncGenerator[BaseEvent, None], who: Principal) -> Async
         async with aclosing(told) as events:
             async for event in events:
                 yield _line(event)
-    except Exception as wrong:  # noqa: BLE001 - whatever it is, the listener is told
+    except Exception as wrong:  # noqa: BLE001 - whatever it is, the listener gets it
         body = problem.told(wrong, who.trace_id or "").body
         yield _line(RunErrorEvent(message=body["detail"], code=body["code"]))
 
@@ -461,7 +461,7 @@ class _Telling:
                 self._thread.told.append(told)
                 for event in self._words.of(told):
                     yield event
-                if told.kind == "reset":  # what was told of that call counts for nothing
+                if told.kind == "reset":  # what was sent of that call counts for nothing
                     yield await self._thread.snapshot(self._number, self._thread.told)
         for event in self._words.closed():
             yield event

@@ -97,7 +97,7 @@ class Api:
                 reading = partial(request.text_of, asked, turns.bounds.body_s)
                 async with turns.asking(caller.holder.share, reading) as body:
                     return await answer(service, caller, asked, body)
-            except Exception as wrong:  # noqa: BLE001 - whatever it is, the sender is told
+            except Exception as wrong:  # noqa: BLE001 - whatever it is, the sender gets it
                 return problem.response(wrong, trace_id)
 
         return endpoint
@@ -120,7 +120,7 @@ class Api:
             assert self._browser is not None
             async with self._expect_service().turns.of_stranger(request.origin_of(asked)):
                 return self._browser.handed_over(asked)
-        except Exception as wrong:  # noqa: BLE001 - whatever it is, the sender is told
+        except Exception as wrong:  # noqa: BLE001 - whatever it is, the sender gets it
             return problem.response(wrong, trace_id)
 
     def _expect_service(self) -> Service:
@@ -227,7 +227,7 @@ class Api:
         try:
             self._expect_host(asked)
             return await _by_link(self._expect_service(), asked, trace_id)
-        except Exception as wrong:  # noqa: BLE001 - whatever it is, the sender is told
+        except Exception as wrong:  # noqa: BLE001 - whatever it is, the sender gets it
             return problem.response(wrong, trace_id)
 
     async def _described(self, asked: Request) -> Response:

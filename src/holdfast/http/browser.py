@@ -39,7 +39,7 @@ class Browser:
             code = self._code.read_text().strip()
             if not code or hashed(said) != hashed(code):
                 raise Problem(HTTPStatus.FORBIDDEN, "wrong_code", "This is not the code that was printed. Nothing was done.")
-            self._code.unlink()  # whoever removes it has used it
+            self._code.unlink()  # removing it is using it
         except FileNotFoundError:
             words = "The code of this address was used. Restart `holdfast dev` for another, or send the token."
             raise Problem(HTTPStatus.GONE, "used", words) from None

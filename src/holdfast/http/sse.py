@@ -149,7 +149,7 @@ async def _in_words(told: AsyncGenerator[bytes, None], trace_id: str) -> AsyncGe
         async with aclosing(told):
             async for each in told:
                 yield each
-    except Exception as wrong:  # noqa: BLE001 - whatever it is, the listener is told
+    except Exception as wrong:  # noqa: BLE001 - whatever it is, the listener gets it
         yield _event(problem.told(wrong, trace_id).body, "problem")
 
 

@@ -278,7 +278,7 @@ class Gateway:
     async def _exchange(self, journal: Journal, path: Path, call: CallId, sending: _Sending) -> Any:
         request, lent = sending.request, sending.lent
         if not journal.may_send():
-            # Frozen past its lease between hold and send: somebody else may already be at it.
+            # Frozen past its lease between hold and send: another process may already be at it.
             if lent is not None:
                 self._quotas.unsent(lent)
             await journal.unsent(call, journal.error(LOST, "This process lost its lease before the model was called."))
@@ -311,7 +311,7 @@ class Gateway:
                     error = journal.error(TIMEOUT, given_up, retryable=True)
                     await _doubt(journal, call, sending, error, reopens=True)
                 raise ended from None
-            # An adapter's fault is not a reply: nobody can know whether the request left.
+            # An adapter's fault is not a reply: it is unknown whether the request left.
             error = journal.error(MODEL, f"{request.model}: {text_of(ended)}", problem=ended)
             await _doubt(journal, call, sending, error)
             raise journal.failure(error, path) from ended

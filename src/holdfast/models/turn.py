@@ -56,7 +56,7 @@ def said(output: Any) -> ModelReply:
     if isinstance(output, str):
         return ModelReply(output, (), None, None, "stop", None, in_words(output))
     answer = ToolRequest("said", "answer", output)
-    text = msgspec.json.encode(output).decode()  # for whoever asked for words
+    text = msgspec.json.encode(output).decode()  # for callers that asked for words
     return ModelReply(
         text, (), answer, None, "stop", None, in_words("") | {"parts": [tool_call(answer.id, answer.name, output)]}
     )

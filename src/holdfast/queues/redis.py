@@ -205,7 +205,7 @@ class RedisQueue:
         except ResponseError as problem:
             if "NOGROUP" not in str(problem):
                 raise
-            # Never made, or lost with everything else; from its first entry, which somebody may have added already.
+            # Never made, or lost with everything else; from its first entry, which another process may have added already.
             await self._redis.xgroup_create(stream, group, id="0", mkstream=True)
             return []
         streams = said.items() if isinstance(said, dict) else said

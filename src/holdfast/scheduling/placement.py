@@ -298,7 +298,7 @@ class Scheduler:
                 self._to_offer[pool] = None
                 begins |= not known
         if begins:
-            self._to_offer |= dict.fromkeys(chain(queue))  # somebody of them may pass now
+            self._to_offer |= dict.fromkeys(chain(queue))  # one of them may pass now
         if before and before is not queue:
             self._wait(before, [queue.job_class])
 

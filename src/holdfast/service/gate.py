@@ -86,7 +86,7 @@ async def expect_hash(control: Control, gates: Iterable[GateId], shown_hash: str
     for gate in gates:
         known = (await control.run(run_of(gate)).state()).gates.get(gate)
         if known is None:
-            return  # the decision itself is told what became of it
+            return  # the decision itself learns what became of it
         if not known.opened.hash_optional:
             raise InvalidDecision(
                 f"Give shown_hash, the hash of what gate {gate:.300} shows: read the gate first, and send what it has there"

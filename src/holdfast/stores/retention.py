@@ -83,7 +83,7 @@ class Retention(ABC):
         for _ in range(_MOST_TRIES):
             await self._expect_free(month)
             await self._archive_runs(month)
-            # Before it goes, for nobody comes back to a month that has gone.
+            # Before it goes, for no process comes back to a month that has gone.
             await self._forget_what_was_shown(month.first, month.next.first)
             if await self._let_go(month):
                 ((runs, events, stored_bytes),) = await self._tables.ask("archived_of", month.first, month.next.first)
@@ -145,7 +145,7 @@ class Retention(ABC):
         CorruptHistory where it did not come back whole."""
         run, tenant, seq, earlier = row
         lines = [line for line in lines if line.seq <= seq]  # the rest came meanwhile
-        if earlier is not None:  # something was said of the run after it had been archived
+        if earlier is not None:  # something was recorded of the run after it had been archived
             before = await self._shelf.read(run, tenant, earlier)
             lines = [*before.events, *(line for line in lines if line.seq > len(before.events))]
             ledger = ledger or list(before.effects)

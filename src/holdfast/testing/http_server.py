@@ -15,7 +15,7 @@ with needs("testing", "A server of holdfast.testing"):
     from uvicorn.server import ServerState
 
 MAX_CONNECTIONS = 4096
-KEEP_ALIVE_S = 600  # an idle connection that closes under a client would be a fault nobody asked for
+KEEP_ALIVE_S = 600  # an idle connection that closes under a client would be an unwanted fault
 MOMENT_S = 1.0  # longer than a closed connection takes to be noticed
 
 

@@ -231,6 +231,6 @@ def _copied(installation: Path) -> Path:
         unfinished.chmod(0o755)
         try:
             unfinished.rename(copy)
-        except OSError:  # somebody else was first
+        except OSError:  # another was first
             remove_folder(unfinished)
     return copy

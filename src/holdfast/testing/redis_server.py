@@ -47,7 +47,7 @@ class RedisServer:
     def start(self) -> None:
         """Serve, empty. Raises RuntimeError with the end of the log when it does not come up."""
         if not self._account.can_run(self._program):
-            self._account.uid = self._account.gid = None  # Redis runs as root where nobody else can reach it
+            self._account.uid = self._account.gid = None  # Redis runs as root where no other user can reach it
         self._folder = self._folder or new_folder(self._account)
         self.port = self.port or free_port()
         self._server = ServerProcess(

@@ -39,7 +39,7 @@ _SPECIAL: Final[tuple[Network, ...]] = (
     ip_network("127.0.0.0/8"),  # this machine (RFC 1122)
     ip_network("169.254.0.0/16"),  # this link (RFC 3927)
     ip_network("172.16.0.0/12"),  # private (RFC 1918)
-    ip_network("192.0.0.0/24"),  # protocols (RFC 6890), and what machines of a cloud are told their secrets by
+    ip_network("192.0.0.0/24"),  # protocols (RFC 6890), and what gives machines of a cloud their secrets
     ip_network("192.0.2.0/24"),  # documentation (RFC 5737)
     ip_network("192.31.196.0/24"),  # AS112 (RFC 7535)
     ip_network("192.52.193.0/24"),  # multicast tunnels (RFC 7450)
@@ -50,8 +50,8 @@ _SPECIAL: Final[tuple[Network, ...]] = (
     ip_network("198.51.100.0/24"),  # documentation (RFC 5737)
     ip_network("203.0.113.0/24"),  # documentation (RFC 5737)
     ip_network("224.0.0.0/4"),  # groups (RFC 5771), from another registry
-    ip_network("240.0.0.0/4"),  # kept for later (RFC 1112); the last of them means everybody here (RFC 919)
-    ip_network("168.63.129.16/32"),  # what Azure's machines are told their secrets by; from Azure's documentation
+    ip_network("240.0.0.0/4"),  # kept for later (RFC 1112); the last of them means all hosts here (RFC 919)
+    ip_network("168.63.129.16/32"),  # what gives Azure's machines their secrets; from Azure's documentation
     # iana.org/assignments/iana-ipv6-special-registry, as far as it is within what is given out.
     ip_network("2001::/23"),  # protocols (RFC 2928), Teredo (RFC 4380), benchmarks, anycast, ids that are no places
     ip_network("2001:db8::/32"),  # documentation (RFC 3849)

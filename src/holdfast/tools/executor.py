@@ -212,7 +212,7 @@ class ToolExecutor:
 
     async def _conclude(self, journal: Journal, tool: Tool, arguments: dict[str, Any], call: CallId) -> Recall:
         if not journal.may_send():
-            # Frozen past its lease between intent and send: somebody else may already be at it.
+            # Frozen past its lease between intent and send: another process may already be at it.
             await journal.release(call)
         given: dict[str, Any] = {}
         if "key" in tool.given:

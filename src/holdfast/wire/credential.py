@@ -39,7 +39,7 @@ class Trust(NamedTuple):
 async def holder(identity: Identity, pairs: Iterable[tuple[str, str | bytes]], origin: str = "") -> Holder | None:
     """Find who sends this metadata from that address; None for a token that is not known."""
     several = [value for name, value in pairs if name == HEADER]
-    said = several[0] if len(several) == 1 else ""  # of two nobody knows which is meant
+    said = several[0] if len(several) == 1 else ""  # of two it is unknown which is meant
     return await identity.holder(said if isinstance(said, str) else said.decode("utf-8", "surrogateescape"), origin)
 
 

@@ -66,7 +66,7 @@ def unary(name: str, method: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[
             return await method(messages, context)
         except grpc.aio.AbortError as ended:
             raise ended.with_traceback(None) from None
-        except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
+        except Exception as problem:  # noqa: BLE001 - whatever it is, the caller gets it
             ending = _ending(name, problem)
         return await context.abort(*ending)
 
@@ -84,7 +84,7 @@ def streaming(name: str, method: Callable[[Any, Any], AsyncGenerator[Any, None]]
             return
         except grpc.aio.AbortError as ended:
             raise ended.with_traceback(None) from None
-        except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
+        except Exception as problem:  # noqa: BLE001 - whatever it is, the caller gets it
             ending = _ending(name, problem)
         await context.abort(*ending)
 

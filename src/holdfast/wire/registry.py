@@ -198,7 +198,7 @@ class WorkerRegistry:
         def look() -> None:
             now_s = self._now_s()
             if now_s - due_s > bounds.lease_s / 2:
-                connection.heard_s = now_s  # this process stood still; what it was told meanwhile lies unread
+                connection.heard_s = now_s  # this process stood still; what it was sent meanwhile lies unread
             if now_s - connection.heard_s > bounds.lease_s:
                 self._lose(connection, f"nothing was heard of it for {bounds.lease_s:g} s")
             elif not connection.say(heartbeat=wire.Heartbeat()):

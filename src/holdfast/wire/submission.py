@@ -37,5 +37,5 @@ class Submissions:
             why = "".join(f"\n  {each}" for each in refused)
             raise UsageError(f"The file is right, but cannot be run here:{why}\nNothing was started.")
         workflow = workflow_of(document, variables=self._variables)
-        workflow.graph  # noqa: B018 - it is compiled when it is first asked for, and here nobody waits for that
+        workflow.graph  # noqa: B018 - it is compiled when it is first asked for, and here no caller waits for that
         return workflow

@@ -213,10 +213,10 @@ class Worker:
             due_s = loop.time() + min(terms.heartbeat_s, terms.lease_s / 4)
             await asyncio.sleep(due_s - loop.time())
             if self._outbox is None:
-                return  # who does not read what it is told may go on speaking for ever
+                return  # a client that does not read may go on sending for ever
             self._say(heartbeat=wire.Heartbeat())
             if loop.time() - due_s > terms.lease_s / 2:
-                self._heard_s = loop.time()  # this process stood still; what it was told lies unread
+                self._heard_s = loop.time()  # this process stood still; what it was sent lies unread
             if loop.time() - self._heard_s > terms.lease_s:
                 self._notify(f"The server has been silent for {terms.lease_s:g} s; connecting again.")
                 return
@@ -253,7 +253,7 @@ class Worker:
             return
         self._say(ack=wire.Ack(job=assign.job))
         if assign.job in self._jobs or assign.job in self._results or body is None:
-            return  # said again: it is at work
+            return  # sent again: it is at work
         job = Job(assign.job, self, assign.pools, assign.timeout_s or None)
         task = asyncio.create_task(self._do(job, body, assign), name=f"holdfast-job-{assign.job}")
         self._jobs[assign.job] = (job, task)

@@ -214,4 +214,4 @@ class StepRun:
                 running.cancel()
                 await asyncio.wait((running,))
             if not running.cancelled():
-                running.exception()  # asyncio complains of errors that nobody asks for
+                running.exception()  # asyncio complains of errors that are never retrieved

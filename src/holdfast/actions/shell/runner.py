@@ -290,7 +290,7 @@ class _Run:
         with ExitStack() as open_:
             devices = open_.enter_context(device_variables(self._script.gpus, worker.get(VISIBLE)))
             prepared = _prepare(self._script, worker, devices)
-            # Nothing is awaited between the folder and its supervisor, so there is always somebody who removes it.
+            # Nothing is awaited between the folder and its supervisor, so a process always removes it.
             process, control, printed = _start_supervisor(prepared.private)
             open_.callback(control.close)
             open_.enter_context(printed)
@@ -344,7 +344,7 @@ class _Run:
             report = None
         finally:
             listening.cancel()
-            await asyncio.wait((listening,))  # nobody else may read the answers before
+            await asyncio.wait((listening,))  # no other process may read the answers before
         if report is None:
             self._end_without_supervisor(process)
         return report

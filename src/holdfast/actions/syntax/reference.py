@@ -54,7 +54,7 @@ _Problem = tuple[str, str | None] | None
 
 def _problem(read: Read, path: Path, jobs: Jobs) -> _Problem:
     job = jobs.jobs.get(str(path[1]).lower()) if path[0] == "jobs" and len(path) > 1 else None
-    # A key that is only known when it runs may be any, and what follows it is a key of nobody knows what.
+    # A key that is only known when it runs may be any, and what follows it is a key of something unknown.
     keys = [key for key in itertools.takewhile(lambda key: key is not None, read.keys) if key is not None]
     if job is None or not keys:
         return None

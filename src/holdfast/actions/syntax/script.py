@@ -85,5 +85,5 @@ def _is_posix(shell: str | None) -> bool:
         words = shlex.split(shell)
     except ValueError:
         return False
-    # `bash -c '... {0}'` and wrappers read the file's name otherwise; nobody can tell what reads the script then.
+    # `bash -c '... {0}'` and wrappers read the file's name otherwise; what reads the script is unknown then.
     return bool(words) and words[0].rpartition("/")[2] in _POSIX and words[-1] == "{0}" and "-c" not in words

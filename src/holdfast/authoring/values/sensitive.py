@@ -84,8 +84,8 @@ class _Hidden:
 
 
 class Sensitive:
-    """Marks a field of a Pydantic model, `Annotated[str, Sensitive]`, that is stored and shown encrypted under the key of the
-    run's tenant. The code that declares it has the text. It takes a key file (`HOLDFAST_KEY_FILE`)."""
+    """A mark for a field of a Pydantic model: `Annotated[str, Sensitive]`. The field is stored and shown encrypted under the
+    key of the run's tenant; code that declares it gets the text. It requires a key file (`HOLDFAST_KEY_FILE`)."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:

@@ -55,7 +55,7 @@ def up(
     from holdfast.cli.target import load
     from holdfast.testing.redis_server import RedisServer
 
-    # A mistake in one of them is told once, before anything is started; this machine has whatever they ask for.
+    # A mistake in one of them is reported once, before anything is started; this machine has whatever they ask for.
     targets = targets or []
     if not targets and not yaml:
         raise UsageError("The workers have nothing to execute: name a workflow, or pass --yaml for all YAML workflows.")

@@ -342,7 +342,7 @@ async def _reconcile(
             try:
                 await service.tell(Reconcile(each["call"], cost))
             except NotFound:
-                continue  # somebody else was there first
+                continue  # another was there first
             done.append(each["call"])
         return done
 

@@ -27,7 +27,7 @@ _OBEYED: Final = re.compile(
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns the direction of writing round
     r"\u2028\u2029"  # further ends of lines
     r"\xad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
-    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # what nobody sees
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # what is not seen
     r"\ud800-\udfff]"  # halves of characters
     # What joins and parts letters and emoji is at home between them, and hides in words of Latin letters.
     r"|(?<![\u0300-\U0010ffff])[\u200c\u200d]|[\u200c\u200d](?![\u0300-\U0010ffff])"

@@ -81,7 +81,7 @@ async def _follow(
                 table.show_rows(_columns(now_ms), rows)
             terminal.hand_over()
             await asking.changed(_LOOK_EVERY_S)
-            await asyncio.sleep(_LOOK_EVERY_S / 5)  # what follows at once is told together
+            await asyncio.sleep(_LOOK_EVERY_S / 5)  # what follows at once is sent together
 
 
 async def _sought(asking: Asking, asked: Asked, named: Mapping[str, str | None]) -> Runs:

@@ -131,7 +131,7 @@ class Replies:
         try:
             if self._screen.is_live and not self._as_json:
                 return await self._hear_all(run)
-            await waits  # nobody watches, and yet somebody may be asked
+            await waits  # no listener is left, and yet a person may be asked
             return ""
         finally:
             waits.cancel()

@@ -260,7 +260,7 @@ async def _run(
             )
         told: Collection[str] = ()
         asking = Here(Service(engine), who(None))
-        since = "start" if is_new else "now"  # of one that was there nothing is said again
+        since = "start" if is_new else "now"  # of one that was there nothing is printed again
         if not how.detach:
             with progress.display(workflow.graph, engine.now_ms) as display, job_log.shown():
                 telling = engine.watch_stream(begun.id, since=since) if how.heard else None

@@ -75,7 +75,7 @@ class Tally:
                 case ev.ModelCallSettled() as settled:
                     tokens = settled.input_tokens, settled.output_tokens
                     self._count(each.seq, settled.call, *tokens, settled.cost_nanousd)
-                case ev.ModelCallReconciled() as reconciled:  # of its tokens, nobody knows
+                case ev.ModelCallReconciled() as reconciled:  # of its tokens, an unknown number
                     self._count(each.seq, reconciled.call, 0, 0, reconciled.cost_nanousd)
                 case other:
                     self._take_tool(other, each)

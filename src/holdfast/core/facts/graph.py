@@ -215,7 +215,7 @@ class Graph:
         self.demanding = {node.name: node.demand for node in definition.nodes if node.demand != NOTHING}
         """The nodes that are to be placed, and what they ask for."""
         each = [node.each.demand for node in definition.nodes if node.each is not None]
-        # Of a job whose combinations are steps it is said what each asks for; True, where that is known only when it begins.
+        # Of a job whose combinations are steps it is known what each asks for; True, where that is known only when it begins.
         spread = [said for node in definition.nodes if (said := node.options.get("spreads"))]
         each += [msgspec.convert(said, Demand) for said in spread if said is not True]
         self.demands = (*self.demanding.values(), *(demand for demand in each if demand != NOTHING))

@@ -44,7 +44,7 @@ class Terms(msgspec.Struct, omit_defaults=True, kw_only=True):
         ),
     ] = None
     agent: str | None = None
-    """The agent in whose allotment its calls count, where a team budget is shared and their node names none."""
+    """Agent to charge in the team budget when a node does not name one."""
     tags: Annotated[
         tuple[str, ...], Meta(description="Tags by which the run is found in lists: at most 20, each of 1 to 100 characters.")
     ] = ()

@@ -27,8 +27,7 @@ _ROUNDING: Final = 1e-9
 
 
 class TeamAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An agent's place in a team budget. `initial_allocation` is its part of the total, above 0 and at most 1; agents without
-    one share the rest equally. Of two agents that are idle equally long, the one with the lower `priority` lends first."""
+    """An agent's place in a team budget."""
 
     priority: Annotated[
         float, Meta(description="Of two agents that are idle equally long, the one with the lower priority lends first.")

@@ -314,7 +314,7 @@ def attend_doubts(d: Decision) -> None:
         if wanted and (call.repeatable or (call.policy == "verify" and _has_its_step(d.state, id_, call))):
             continue  # who only waits for the same effect verifies nothing
         node = node_of(call.step)
-        if call.policy == "read":  # it changes nothing, so nobody need know
+        if call.policy == "read":  # it changes nothing, so no event is needed
             error = d.error(node, CANCELLED, "Its answer is not needed any more.", tool=call.name)
             d.emit(ev.EffectFailed(id_, error, hold=call.hold, cost_nanousd=call.hold_nanousd))
         else:

@@ -36,7 +36,7 @@ def retry_run(d: Decision, c: commands.RetryRun) -> None:
         d.emit(ev.RunReopened(*c.by.kept, gone))
     d.contribute(c.contributors)
     d.learn(c.makers)
-    if state.paused:  # by somebody, before it failed; since it had ended, nobody could let it go on
+    if state.paused:  # by a person, before it failed; since it had ended, no person could let it go on
         d.emit(ev.RunResumed(*c.by.kept))
     for step in going_on:
         dead_letters.replay(d, step.id, paths.get(step.id), c.by)

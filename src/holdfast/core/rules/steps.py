@@ -364,7 +364,7 @@ def await_pools(d: Decision, c: commands.AwaitPools) -> None:
 def judge_guards(d: Decision, c: commands.JudgeGuards) -> None:
     for verdict in c.verdicts:
         if verdict_key(verdict.step, verdict.target, verdict.guard) not in d.state.asked:
-            continue  # somebody else judged, or a loop has made the question pointless
+            continue  # another process judged, or a loop has made the question pointless
         allowed = verdict.allowed and verdict.error is None
         d.emit(ev.GuardJudged(verdict.step, verdict.target, verdict.guard, allowed, verdict.reason, verdict.above))
         d.touch(node_of(verdict.step))

@@ -303,7 +303,7 @@ class Attempt:
         for wait_s in _TRIES_S:
             told = [self.mailbox.post(command) for command in commands]
             try:
-                events = await told[-1]  # the others went before it, and are told no later
+                events = await told[-1]  # the others went before it, and are reported no later
                 if len(told) == 1:
                     return events
             except asyncio.CancelledError:

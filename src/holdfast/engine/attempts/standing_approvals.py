@@ -70,7 +70,7 @@ async def used(
         is_for_others = rule is not None and rule.four_eyes
         kin = await contributors_of_kin(journal.attempt.services.runtime.runs, state) if is_for_others else ()
         involved = (*with_read(state, journal.noted()), *(kin or ()))
-        if is_for_others and (kin is None or OTHERS in involved):  # nobody knows who else there was
+        if is_for_others and (kin is None or OTHERS in involved):  # it is unknown who else there was
             return None
         call = tool, arguments, state.workflow, state.run, rule, state.by, involved
         # This process's clock may be behind the run's history.

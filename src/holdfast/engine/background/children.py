@@ -187,7 +187,7 @@ class Children:
                 return
         except (RunEnded, NotFound):
             pass
-        # The parent does not care any more, so nobody has to be told.
+        # The parent does not wait any more, so nothing has to be sent.
         link = await self._links.link(end.child)
         if link is not None and link.state == "ended":
             await self._links.settle(link)

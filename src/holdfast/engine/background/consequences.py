@@ -199,7 +199,7 @@ class GuardJudge:
                 await mailbox.send(cmd.JudgeGuards(tuple(verdicts)))
                 state = await mailbox.stable()
         except (Conflict, NotFound):
-            pass  # somebody else judged, or the run has ended
+            pass  # another process judged, or the run has ended
         except StoreError as problem:
             log.warning("holdfast could not ask the guards of run %s and will ask again: %s", mailbox.run, problem)
         finally:

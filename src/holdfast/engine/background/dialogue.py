@@ -156,7 +156,7 @@ class Dialogues:
         try:
             run = await self._run_of(conversation, exchanges, message)
         except StoreError:
-            raise  # nobody knows: it stays to be started
+            raise  # the outcome is unknown: it stays to be started
         except HoldfastError as refused:
             log.warning("holdfast cannot have message %s of %s answered: %s", message.number, conversation.id, refused)
             return rule.ended(conversation, exchanges, Outcome(status="failed", problem=refused.message))

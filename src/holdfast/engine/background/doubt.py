@@ -125,7 +125,7 @@ class Doubts:
             try:
                 await self._runtime.runs.send(each.run, ReconcileCall(each.call, cost, Claim(rule.set_by), str(rule)))
             except (Conflict, NotFound):
-                continue  # somebody else was there first
+                continue  # another was there first
             done, amount = done + 1, amount + each.hold_nanousd
             if done == _MOST:
                 self._looked_s = -_EVERY_S  # there may be more

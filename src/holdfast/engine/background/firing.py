@@ -71,7 +71,7 @@ class Firing:
                 return  # another has, or a person has changed it
             revision += 1
         if schedule.pending:
-            await changed(await self._begun(schedule, now_ms), revision)  # else whoever changed it has left it pending
+            await changed(await self._begun(schedule, now_ms), revision)  # else the change has left it pending
 
     async def _begun(self, schedule: Schedule, now_ms: int) -> Schedule:
         """The schedule with its pending times begun."""

@@ -101,7 +101,7 @@ class Supervising:
                 if await self._supervisors.put(change):
                     for each in late:
                         await self._call_off(supervisor, each)
-                else:  # somebody else was first
+                else:  # another was first
                     await self._runtime.clock.sleep(_PAUSE_S)
 
     def _turn(self, tenant: str, name: str) -> asyncio.Lock:
@@ -159,7 +159,7 @@ class Supervising:
         try:
             return await self._run_of(supervisor, active, task)
         except StoreError:
-            raise  # nobody knows: it stays to be started
+            raise  # the outcome is unknown: it stays to be started
         except HoldfastError as refused:
             log.warning("holdfast cannot have task %s of %s done: %s", active.task, supervisor.name, refused)
             return Ended("failed", 0, refused.message)

@@ -158,7 +158,7 @@ class CallPools:
         if placed:
             self._pool_client.placed()
         for each in placed:
-            if not (waiter := self._waiting.pop(each.job.key)).done():  # or whoever waited has just been called off
+            if not (waiter := self._waiting.pop(each.job.key)).done():  # or the waiter has just been called off
                 waiter.set_result(None)
         self._pool_client.tell_soon()
         if self._timer is not None:

@@ -55,7 +55,7 @@ class ModelKnowledge:
                 self._reading[workflow] = reading
                 reading.add_done_callback(lambda _: self._reading.pop(workflow, None))
             if known is None:
-                await asyncio.wait([reading])  # who stops waiting takes it from nobody else
+                await asyncio.wait([reading])  # a waiter that stops takes it from no other
                 known = self._known.get(workflow)
         places = {} if known is None else known.places
         return Experience(places.get((workflow, node), {}), places.get(EVERYWHERE, {}), self._store_clock.now_ms())

@@ -187,7 +187,7 @@ class PoolShares:
             if session == self._session:
                 self._hear(said, {grant.pool.name: grant for grant in grants}, left_s)
 
-    # --- What is to be said -------------------------------------------------------------------------------------------
+    # --- What is to be sent -------------------------------------------------------------------------------------------
 
     def _names(self) -> list[str]:
         wanted = {name for name, need in self._needs.items() if not need.is_nothing}
@@ -316,6 +316,6 @@ class PoolShares:
                 await asyncio.wait([visit], timeout=LOOK_S)
                 self._look()
         finally:
-            visit.cancel()  # an answer that nobody waits for changes nothing: the next visit has a higher number
+            visit.cancel()  # an answer without a waiter changes nothing: the next visit has a higher number
             await asyncio.wait([visit])
         visit.result()

@@ -88,7 +88,7 @@ class Dispatch:
                 state.run, state.graph_hash, tenant=state.tenant, steps=steps, looks=wants and not here
             )
         if not self._runtime.membership.works or state.ended or not (state.active or wants or steps):
-            self._news[state.run] = state.seq  # others may wait for what was said, or for where it rests
+            self._news[state.run] = state.seq  # others may wait for what was sent, or for where it rests
         self._woken.set()
 
     def wake(self) -> None:
@@ -135,7 +135,7 @@ class Dispatch:
             known = runtime.runs.known(run)
             if known is not None and known.seq < seq:
                 self._begin(self._look(Job(run, "")))
-        runtime.runs.notify(seqs or None)  # of no runs in particular, where nobody knows what was missed
+        runtime.runs.notify(seqs or None)  # of no runs in particular, where it is unknown what was missed
         return 0.0
 
     async def _take(self) -> float:
@@ -145,7 +145,7 @@ class Dispatch:
             return _SESSION_S
         handed = await self._queue.placed(session)
         if handed:
-            # What it holds and how much it has taken are said together: it would seem to be done with the one otherwise.
+            # What it holds and how much it has taken are sent together: it would seem to be done with the one otherwise.
             now_ms = runtime.store.clock.now_ms()
             for each in handed:
                 if not each.job.until_ms or now_ms <= each.job.until_ms:

@@ -168,7 +168,7 @@ class Leader:
                 session = None
             self._unclaimed.ends()
         except StoreError as problem:
-            # Nobody else can have led before the lease is over.
+            # No other can have led before the lease is over.
             session = self._session if self._runtime.membership.alive() else None
             self._unclaimed.goes_on(problem)
         if session is not None and session != self._session:
@@ -198,7 +198,7 @@ class Leader:
         reports, now_s, workers = (await self._queue.reported(), self._runtime.clock.monotonic_s(), self._jobs.workers)
         for report in reports:
             workers.report(report, now_s)
-        if not self.leads.is_set():  # nobody tidies here; a silent worker is looked for in the store (_living)
+        if not self.leads.is_set():  # no process tidies here; a silent worker is looked for in the store (_living)
             for worker in workers.silent(now_s - _SILENT_S):
                 workers.forget(worker)
         self._awake.set()

@@ -210,7 +210,7 @@ class Sweep:
             return
         conversations, now_ms = self._runtime.store.conversations, self._runtime.store.clock.now_ms()
         for each in await conversations.idle(now_ms - self._conversations_days * _DAY_MS, MOST_RUNS):
-            await conversations.remove(each)  # else somebody has said something meanwhile
+            await conversations.remove(each)  # else a message has come meanwhile
 
     def _share(self, due: list[DueRun]) -> list[DueRun]:
         """As many as there is room for, where more are due: in an order of this process's own, so that others who find

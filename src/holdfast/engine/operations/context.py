@@ -349,7 +349,7 @@ class StepContext(AttemptContext):
         compensates: CallId | None = None,
         allowed: Mapping[str, Tool] | None = None,
     ) -> Any:
-        asked = self._services.payloads.redact(name)  # of a tool that nobody offered, any text
+        asked = self._services.payloads.redact(name)  # of a tool that was not offered, any text
         with cursor().place() as path, outside_of_flows():
             return fields(
                 await self._services.tools.call(

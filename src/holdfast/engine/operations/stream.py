@@ -84,7 +84,7 @@ async def tell_rest(journal: StepJournal, stream: str) -> None:
         return
     content = journal.attempt.services.payloads.clean(rest.decode("utf-8", "surrogatepass"))
     piece = Piece(StreamName(journal.run, stream), f"{journal.step}:{mark}+", 1, content, journal.tenant)
-    if journal.may_send():  # else whoever goes on with the step tells it
+    if journal.may_send():  # else the process that goes on with the step sends it
         journal.attempt.writes = True
         await journal.attempt.services.streams.write(piece)
 

@@ -141,7 +141,7 @@ class Catalog:
     def _put_beside(self, workflow: Workflow) -> None:
         try:
             hash_ = workflow.hash
-        except HoldfastError:  # it is not whole, and whoever starts it is told so
+        except HoldfastError:  # it is not whole, and a start of it is refused
             return
         place = workflow.name, workflow.version
         if hash_ in self._named or any((each.name, each.version) == place for each in self._named.values()):

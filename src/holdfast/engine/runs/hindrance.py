@@ -57,9 +57,9 @@ class Hindrances:
         try:
             yield note
         except (StoreError, asyncio.CancelledError):
-            is_there = False  # it has given up, or was told to
+            is_there = False  # it has given up, or was asked to
             raise
-        except GeneratorExit:  # its event loop is closed: nothing can be told any more
+        except GeneratorExit:  # its event loop is closed: nothing can be reported any more
             is_dropped = True
             raise
         finally:
@@ -97,7 +97,7 @@ class Hindrances:
 
     async def _said(self) -> None:
         said: tuple[Hindered, ...] | None = None
-        while said != self.told():  # more may have come while it was told
+        while said != self.told():  # more may have come while it was reported
             said = self.told()
             with contextlib.suppress(StoreError):  # a reader of the same store would not hear of it either
                 await self._tell()

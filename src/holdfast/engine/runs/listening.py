@@ -315,7 +315,7 @@ class Listening:
         found = await self._streams.chunks(feeds, known, _PAGE)
         for chunk in found:
             chunks.setdefault(chunk.name.run, []).append(chunk)
-        for run, feed in feeds.items():  # what needs no event to be understood is told at once
+        for run, feed in feeds.items():  # what needs no event to be understood is sent at once
             if run in chunks and all(_is_known(feed, chunk) for chunk in chunks[run]):
                 self._tell(run, feed, News((), chunks.pop(run)))
         for run, feed in feeds.items():

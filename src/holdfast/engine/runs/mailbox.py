@@ -275,7 +275,7 @@ class Flush:
 
     async def _carry(self) -> None:
         try:
-            while self._waiting:  # whoever was ready when the first of them came, has come by now
+            while self._waiting:  # each sender that was ready when the first of them came has come by now
                 batch, self._waiting = self._waiting[:MOST_APPENDS], self._waiting[MOST_APPENDS:]
                 await self._commit(batch)
         finally:
@@ -332,7 +332,7 @@ def _fail(those: list[_Waiting], problem: HoldfastError) -> None:
     for each in those:
         if not each.done.done():
             each.done.set_exception(problem)
-            each.done.exception()  # asyncio complains of one that nobody has seen; who stops now will never look
+            each.done.exception()  # asyncio complains of one that was never retrieved; a caller that stops now will never look
 
 
 _EVENT_BYTES: Final = 120
@@ -655,7 +655,7 @@ class Mailbox:
             for envelope in (*delivery.envelopes, *self._envelopes):
                 envelope.told.cancel()
             raise
-        except Exception as problem:  # noqa: BLE001 - every sender must be told, whatever it is
+        except Exception as problem:  # noqa: BLE001 - every sender must get it, whatever it is
             self.state = None
             if not tried:
                 self._failed(delivery, problem)
@@ -679,7 +679,7 @@ class Mailbox:
             decision = self._decide(delivery)
             append = decision.append
             appended = None if append is None else self._runtime.flush.append(append, patient=delivery.is_patient)
-        except Exception as problem:  # noqa: BLE001 - every sender must be told, whatever it is
+        except Exception as problem:  # noqa: BLE001 - every sender must get it, whatever it is
             self._failed(delivery, problem)
             self._go_on()
             return
@@ -700,7 +700,7 @@ class Mailbox:
             try:
                 self._history.weigh(decision.answers.events)
                 self._runtime.committed(self, decision.answers.events, decision.state, own=True)
-            except Exception as broken:  # noqa: BLE001 - every sender must be told, whatever it is
+            except Exception as broken:  # noqa: BLE001 - every sender must get it, whatever it is
                 problem = broken
         if decision.slots and self._runtime.starter is not None:
             self._runtime.starter.take_slots(-decision.slots)

@@ -157,7 +157,7 @@ class Membership:
     async def aclose(self) -> None:
         """Give the session back."""
         if self.session is not None:
-            # A store that cannot be told finds out: nobody holds the session's lock any more.
+            # A store that cannot be reached finds out: no process holds the session's lock any more.
             with contextlib.suppress(StoreError):
                 await self._sessions.close(self.session)
 

@@ -242,7 +242,7 @@ class Runs:
             if subscriber.needs(mailbox):
                 return
         if any(watcher.is_set() for watcher in self._watchers.get(run, ())):
-            return  # somebody is about to ask
+            return  # a caller is about to ask
         if self._mailboxes.get(run) is mailbox:
             del self._mailboxes[run]
 

@@ -489,7 +489,7 @@ async def execute(attempt: Attempt) -> None:
             if isinstance(command, cmd.CompleteStep):
                 for stream in journal.borders:
                     await tell_rest(journal, stream)
-            if attempt.writes:  # what code wrote that does not run again is there before anybody hears of its end
+            if attempt.writes:  # what code wrote that does not run again is there before any listener hears of its end
                 await attempt.services.streams.flushed()
             attempt.said_its_last = True
             await _report(attempt, command, journal)

@@ -212,7 +212,7 @@ class Executor:
         return bool(under_way) or self._runs.busy
 
     def session_held(self) -> None:
-        self._fill_slots()  # nobody was given a slot while it was not known whether the session lives
+        self._fill_slots()  # no step was given a slot while it was not known whether the session lives
 
     def session_lost(self) -> None:
         self.services.pool_client.lose()

@@ -134,7 +134,7 @@ async def _fetched(url: str, algorithms: Sequence[str]) -> Mapping[str | None, A
     found: dict[str | None, Any] = {}
     for each in said:
         if not isinstance(each, dict) or each.get("use", "sig") != "sig" or each.get("kty") == "oct":
-            continue  # a secret that is shown to everybody is none
+            continue  # a secret that is shown to all is none
         try:
             key = jwt.PyJWK(each)
         except jwt.PyJWTError:

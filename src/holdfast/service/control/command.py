@@ -406,7 +406,7 @@ class Commands(ControlBase):
         known."""
         try:
             state = await self.runtime.runs.state(run_of(gate_named(gate_id)))
-        except NotFound:  # as whoever brings the decision is answered
+        except NotFound:  # as the sender of the decision is answered
             return ()
         asked = state.gates.get(GateId(gate_id))
         return await contributors_of_kin(self.runtime.runs, state) if asked is not None and asked.opened.four_eyes else ()
@@ -416,7 +416,7 @@ class Commands(ControlBase):
         the gate's form says that it is sensitive. Raises InvalidInput, InvalidDecision."""
         try:
             state = await self.runtime.runs.state(run_of(gate))
-        except NotFound:  # as whoever brings the decision is answered
+        except NotFound:  # as the sender of the decision is answered
             return self.payloads.plain(data)
         asked = state.gates.get(gate)
         if asked is None:
@@ -435,7 +435,7 @@ class Commands(ControlBase):
         """Raise InvalidDecision for the output of a failed step in which a person was asked, by it or by a child."""
         try:
             asked = (await self.runtime.runs.state(run_of(gate))).gates.get(gate)
-        except NotFound:  # as whoever brings the decision is answered
+        except NotFound:  # as the sender of the decision is answered
             return
         if asked is None or asked.opened.reason != EXHAUSTED:
             return

@@ -243,7 +243,7 @@ class Conversations(Commands):
     async def _kept_part(self, part: Image | Audio | Document, tenant: str) -> ContentPart:
         contents = self.executor.services.contents
         if part.url is None:
-            # Whoever names a hash may say anything of it, and each later run would be told.
+            # A sender of a hash may claim anything of it, and each later run would get that.
             whole = part if part.data is not None else await contents.read(part, tenant)
             return await contents.kept(whole, tenant, self.now_ms())
         try:

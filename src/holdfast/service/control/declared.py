@@ -87,6 +87,6 @@ def _type_of(definition: NodeDefinition) -> Adapter | None:
         return PLAIN if output is None else adapter_of(output)
     if definition.kind == "child":
         code = definition.settings.get(CODE)
-        # Of a graph nobody has said what it returns.
+        # A graph does not declare what it returns.
         return code.returns if isinstance(code, Workflow) and code.returns is not PLAIN else None
     return definition.returns

@@ -84,7 +84,7 @@ class Run(OfLoop, Generic[Output_co]):
         if not self._runtime.membership.works:
             await self._warn_if_nobody_works()
         state = await self._until(lambda state: bool(state.ended), fresh=False, at_end=True)
-        if state.ended == "failed":  # unless somebody has just taken it up again elsewhere
+        if state.ended == "failed":  # unless it has just been taken up again elsewhere
             state = await self._until(lambda state: bool(state.ended), fresh=True, at_end=True)
         if state.ended == "completed":
             found: Output_co = self._typed(state, await output(self._executor.services.payloads, state))
@@ -142,10 +142,10 @@ class Run(OfLoop, Generic[Output_co]):
                     raise runtime.membership.broken
                 again_s = _HOPE_S if may_be_placed(state) else _LOOK_AGAIN_S
                 try:
-                    async with asyncio.timeout(again_s):  # wait_for may swallow that somebody cancels the wait
+                    async with asyncio.timeout(again_s):  # wait_for may swallow a cancellation of the wait
                         await changed.wait()
                 except TimeoutError:
-                    changed.elsewhere = True  # a commit elsewhere may not have been told
+                    changed.elsewhere = True  # a commit elsewhere may not have been announced
 
     async def settled(self) -> State:
         """Wait until the run has ended, or waits for a person, a signal or money, is paused, or has no prospect of a place. A

@@ -144,7 +144,7 @@ class Repairs(Commands):
             None if reply is None else await self._kept(reply, row.tenant),
             await quiet_children(self.store, history),
         )
-        # A long history holds nobody up.
+        # A long history holds no other up.
         plan: Fork = await self.executor.services.threads.run(partial(forked, graph, history, wish), {})
         return plan
 

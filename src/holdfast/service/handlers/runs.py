@@ -127,7 +127,7 @@ async def items(request: Request, query: ask.Items) -> Rows[ItemRow]:
 async def streams(request: Request, query: ask.Streams) -> Rows[StreamRow]:
     if not 0 <= query.wait_s <= MOST_WAIT_S:
         raise InvalidInput(f"wait_s is {query.wait_s:g}; a page is waited for 0 to {MOST_WAIT_S:g} seconds.")
-    ended = (await request.control.find(query.run)).ended_at_ms is not None  # asked first: what comes after it is told
+    ended = (await request.control.find(query.run)).ended_at_ms is not None  # asked first: what comes after it is sent
     since = since_of(query.cursor)
     told = await _told(request, query, since, follow=False)
     if not told and query.wait_s and not ended:

@@ -350,7 +350,7 @@ class RunRow(TypedDict):
 def of_row(row: projection.RunRow, missing_ms: int | None = None, labels: Sequence[Pair] = ()) -> RunRow:
     """A run as lists show it; `missing_ms` is since when no living process can go on with it."""
     waits = json.loads(row.waiting_for)
-    if not waits and status.waits_for_nothing(row.status, ()):  # early versions said nothing of it
+    if not waits and status.waits_for_nothing(row.status, ()):  # early versions have nothing of it
         waits = [status.describe(status.for_nothing(row.run, row.updated_at_ms))]
     return {
         "run_id": row.run,

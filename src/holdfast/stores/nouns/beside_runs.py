@@ -58,7 +58,7 @@ class DeadLetters(Noun):
         return [LetterCount(*row) for row in await self._tables.ask("letter_counts", tenant)]
 
     async def forget(self, before_ms: int) -> int:
-        # Whoever is frozen while it writes keeps others from writing: nothing is written for nothing.
+        # A process frozen while it writes keeps others from writing: nothing is written for nothing.
         if not await self._tables.ask("any_old_letter", before_ms):
             return 0
         return len(await self._tables.change("forget_letters", before_ms))

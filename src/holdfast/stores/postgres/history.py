@@ -60,7 +60,7 @@ class Histories(StorePort):
                 try:
                     for told, read in zip(batch.values(), await self._read([*batch]), strict=True):
                         told.set_result(read)
-                except Exception as problem:  # noqa: BLE001 - everybody who asked is told
+                except Exception as problem:  # noqa: BLE001 - all who asked get it
                     for told in batch.values():
                         told.set_exception(problem)
                 except asyncio.CancelledError:

@@ -56,14 +56,14 @@ class PostgresRetention(Retention):
         if not await tables(db, address, parts):
             return True
         history, *others = places = [f"{address.schema}.{each}" for each in parts]
-        # An append to a run writes an event of it: from here on nobody does in this month, and everybody reads.
+        # An append to a run writes an event of it: from here on no process does in this month, and all read.
         await db.execute(f"lock table {history} in share mode")
         await db.execute(f"lock table {', '.join(others)} in share update exclusive mode")
         if await db.fetch(self._sql["unarchived"], month.first, month.next.first, 1):
             return False
         if await db.fetch(self._sql["holders"], month.first, month.next.first, 1):
             return False
-        # For the moment that it takes to drop them, nobody reads either: a partition cannot leave its table otherwise,
+        # For the moment that it takes to drop them, no process reads either: a partition cannot leave its table otherwise,
         # but in two transactions, between which a crash would leave it half gone.
         await _wait_at_most(db, _LOCK_MS)
         await db.execute(f"lock table {', '.join(f'{address.schema}.{table}' for table in PARTITIONED)}")

@@ -114,7 +114,7 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
         if len(self.of_tenants) == _MOST_TENANTS:
             self.of_tenants.clear()
         context = self.context._replace(connections=self.context.connections.of_tenant(tenant))
-        # What is not named here is everybody's. The tail tells of all commits, and whoever reads it looks for the runs' rows.
+        # What is not named here is shared. The tail has all commits, and its readers look for the runs' rows.
         found = self.of_tenants[tenant] = msgspec.structs.replace(
             self,
             context=context,

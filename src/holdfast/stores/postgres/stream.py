@@ -62,7 +62,7 @@ class Streams(StorePort):
     async def forget(self, names: Collection[StreamName]) -> None:
         async with self._db.writing() as db:
             told = _columns(sorted(names), 2)
-            await db.execute(self._sql["forget_streams"], *told)  # first: whoever adds to one waits for its row
+            await db.execute(self._sql["forget_streams"], *told)  # first: a writer that adds to one waits for its row
             await db.execute(self._sql["forget_chunks"], *told)
 
 

@@ -157,7 +157,7 @@ class Tail(StorePort):
         except NotFound:
             return ()  # and removed for good
         except KeyMissing:
-            return ()  # one that was erased keeps nobody from what others do
+            return ()  # one that was erased keeps no reader from what others do
         if len(found) != count:
             raise CorruptHistory(
                 f"Run {span.run}: events {span.first} to {span.last} were committed, and are not there.", run=span.run

@@ -140,7 +140,7 @@ def back_up(db: apsw.Connection, file: Path) -> int:
         db.execute("vacuum into ?", (str(part),))
         _expect_sound(part, file)
         _sync(part)
-        os.link(part, file)  # refuses where somebody else was first
+        os.link(part, file)  # refuses where another was first
         _sync(file.parent)
         return file.stat().st_size
     except FileExistsError:

@@ -77,7 +77,7 @@ def open_database(path: Path, wait_s: float) -> Opened:
             presence = _presence(path, wait_s)
             undo.callback(presence.close)
         if is_there and log_of(path).exists():
-            # Somebody has it open, or had it when his process was killed. The log is theirs: a reader does not remove it.
+            # A process has it open, or had it when it was killed. The log is theirs: a reader does not remove it.
             noted = reach.expect_begun(path) if presence is not None and presence.is_first else None
             db = connect(path, wait_s=wait_s)
             undo.callback(db.close)
@@ -85,7 +85,7 @@ def open_database(path: Path, wait_s: float) -> Opened:
             if noted is not None:
                 _expect_frames(db, path, reach, noted)
         elif is_there and not locks_of(path).is_dir():
-            _expect_ours(path)  # before anything is made beside it; with the locks there somebody may be just making it
+            _expect_ours(path)  # before anything is made beside it; with the locks there a process may be just making it
         ready = db is not None and _is_ready(db, path)
         turnstile = _turnstile(path, wait_s)
         undo.callback(turnstile.close)
@@ -93,7 +93,7 @@ def open_database(path: Path, wait_s: float) -> Opened:
             presence = _presence(path, wait_s)
             undo.callback(presence.close)
         if db is None or not ready:
-            with turnstile:  # where nobody else puts it away, or gives it its log
+            with turnstile:  # where no other process puts it away, or gives it its log
                 if db is None:
                     may_lack = path.exists() and not (log_of(path).exists() or (locks_of(path) / _TURNING).exists())
                     db = connect(path, like=turnstile.room, wait_s=wait_s)

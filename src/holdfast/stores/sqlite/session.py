@@ -111,7 +111,7 @@ class Sessions(StorePort):
         try:
             renewed_ms = await self._writer.write(write)
         except BaseException:
-            file.close()  # the file stays: should the row be there after all, it says that nobody holds it
+            file.close()  # the file stays: should the row be there after all, it says that no process holds it
             raise
         self._leases[session] = Lease(file, renewed_ms)
         self._renewer.start()

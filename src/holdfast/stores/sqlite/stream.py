@@ -47,7 +47,7 @@ class Streams(StorePort):
 
     async def news(self, mark: str | None) -> StreamNews:
         def read(db: apsw.Connection) -> StreamNews:
-            ((moved, place),) = rows(db, "stream_news_end")  # first: what comes meanwhile is told twice
+            ((moved, place),) = rows(db, "stream_news_end")  # first: what comes meanwhile is sent twice
             after = (moved, place) if mark is None else tuple(map(int, mark.split("-")))
             streams = rows(db, "streams_moved", after[:1])
             sizes = {StreamName(run, stream): size for run, stream, size in streams}

@@ -66,7 +66,7 @@ class Tail(StorePort):
             )
         told = []
         for place, run, seq, at_ms, payload, trace_id in found:
-            with contextlib.suppress(KeyMissing):  # one that was erased keeps nobody from what others do
+            with contextlib.suppress(KeyMissing):  # one that was erased keeps no reader from what others do
                 event = recorded(self._sealing, RunId(run), seq, seq, at_ms, payload, trace_id)
                 told.append(TailEvent(RunId(run), event, str(Cursor(place, at.gap))))
         return told, str(Cursor(found[-1][0], at.gap)) if found else str(at)
@@ -92,7 +92,7 @@ class Watch(StorePort):
         until_s = time.monotonic() + timeout_s
         while True:
             asking = asyncio.ensure_future(self._writer.ask(data_version))
-            # A writer that waits for another process answers late; nobody else commits meanwhile either.
+            # A writer that waits for another process answers late; no other commits meanwhile either.
             await asyncio.wait({asking}, timeout=max(until_s - time.monotonic(), _ANSWER_S))
             if not asking.done():
                 asking.cancel()

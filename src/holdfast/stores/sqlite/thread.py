@@ -61,7 +61,7 @@ class StoreThread(ABC):
         self._closed: StoreError | None = None
         self._stopped: Future[None] = Future()
         self._stopped.set_running_or_notify_cancel()  # who gives up waiting for the end does not call the end off
-        # Daemonic: a store that nobody closed must not keep its process alive.
+        # Daemonic: a store that was not closed must not keep its process alive.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -118,7 +118,7 @@ class StoreThread(ABC):
     def _run(self) -> None:
         try:
             db = self._connect()
-        except Exception as problem:  # noqa: BLE001 - the caller is told; nobody waits for a thread that is gone
+        except Exception as problem:  # noqa: BLE001 - the caller gets it; none waits for a thread that is gone
             self._refuse(explain(problem, self._path))
         else:
             while jobs := self._take():
@@ -192,7 +192,7 @@ class Writer(StoreThread):
                 await self.ask(lambda db: held.enter_context(self._turnstile))
                 yield
             finally:
-                # Queued behind the entering, which may be under way even if nobody waits for it any more.
+                # Queued behind the entering, which may be under way even if no caller waits for it any more.
                 with contextlib.suppress(StoreError):
                     self.submit(Job(lambda db: held.close()))
 
@@ -231,7 +231,7 @@ class Writer(StoreThread):
                 return
             for job in jobs:
                 self._flush(db, [job])
-        except Exception as problem:  # noqa: BLE001 - everybody whose job it was is told
+        except Exception as problem:  # noqa: BLE001 - each sender of a job gets it
             failure = explain(problem, self._path, db)
             for job in jobs:
                 job.future.set_exception(failure)

@@ -73,7 +73,7 @@ class AnthropicWire:
         return _message(call, answer, content, STOP_REASONS[answer.ended_by], _usage(call, answer.usage))
 
     def events(self, call: Call, answer: Answer) -> list[str]:
-        # A stream reports its usage twice: with one token of output before anything is said, and at the end.
+        # A stream reports its usage twice: with one token of output before any text, and at the end.
         early = answer.usage and replace(answer.usage, output_tokens=1)
         return [
             _event("message_start", message=_message(call, answer, [], None, _usage(call, early))),

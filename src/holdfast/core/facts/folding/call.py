@@ -159,7 +159,7 @@ def _model_call_in_doubt(s: State, e: ev.ModelCallInDoubt, at_ms: int) -> None:
     else:
         _set_open(s, call, e.call, "reopened" if e.reopens else "failed", None if e.reopens else e.error)
     _doubt(call, e.error, at_ms)
-    wake_deferred(s)  # what waited for this hold must be told that it will not come back
+    wake_deferred(s)  # what waited for this hold must learn that it will not come back
 
 
 def _doubt_money(s: State, call: OpenCall) -> None:
@@ -178,7 +178,7 @@ def _model_call_reconciled(s: State, e: ev.ModelCallReconciled, at_ms: int) -> N
     call = s.calls.pop(e.call)
     _free(s, call)
     _settle(s, call, e.cost_nanousd)
-    s.tokens_used += call.tokens  # nobody knows how many it was; never fewer than it was
+    s.tokens_used += call.tokens  # the number is unknown; never fewer than it was
     wake_deferred(s)
 
 

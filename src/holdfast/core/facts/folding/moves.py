@@ -128,12 +128,12 @@ def reopen(s: State, step: Step, path: Path | None) -> None:
     op = step.journal.get(path) if path is not None else None
     if path is None or op is None or op.status != "failed":
         return
-    if op.kind == "gate":  # it has expired: a person is asked anew, at a gate of another name
+    if op.kind == "gate":  # it has expired: a person is asked again, at a gate of another name
         del step.journal[path]
         step.generation += 1
     else:
         op.error = None
-        op.failures = op.rate_limited = 0  # its own policy begins anew
+        op.failures = op.rate_limited = 0  # its own policy begins again
         mark(s, step, path, op, "done" if op.has_come_to_something else "reopened")
         reopen(s, step, approval_at(path))
 

@@ -118,7 +118,7 @@ def _operation_called_off(s: State, e: ev.OperationCalledOff, at_ms: int) -> Non
         child.places.pop(place, None)
     for waits in (s.deferred, s.short, s.shared_waits):
         waits.pop(place, None)
-    if op.signal and op.outcome is not None:  # nobody has had it: it is kept for another wait
+    if op.signal and op.outcome is not None:  # no step has had it: it is kept for another wait
         s.signals.append(Signal(op.name, op.signal, op.outcome))
         s.signals.sort(key=lambda signal: signal.number)
         op.signal, op.outcome = 0, None
