@@ -343,7 +343,7 @@ def asks_the_machine(nodes: Iterable[ast.AST]) -> Iterator[str]:
             yield ast.unparse(node)
 
 
-def test_nobody_but_the_ports_asks_for_the_time_for_chance_or_for_a_thread() -> None:
+def test_only_the_ports_ask_for_the_time_for_chance_or_for_a_thread() -> None:
     inside = [file for file in sorted(ROOT.rglob("*.py")) if not PORTS.keys() & places(file.relative_to(ROOT))]
     inside += [file for file in sorted(SIMULATION.glob("*.py")) if not {file.name, file.name[:5]} & SIMULATIONS.keys()]
     assert [f"{file}: {asked}" for file in inside for asked in read(file).asks] == []

@@ -212,7 +212,7 @@ PIECES = st.lists(
 
 
 @given(PIECES, st.data())
-def test_texts_that_are_told_one_after_the_other_tell_no_secret_together(words: list[str], data: st.DataObject) -> None:
+def test_texts_that_are_sent_one_after_the_other_show_no_secret_together(words: list[str], data: st.DataObject) -> None:
     secret = "hunter-2-hunter"
     text = "".join(words)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=6)))

@@ -153,7 +153,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize(("who", "name"), [(who, name) for who, names in STEERING.items() for name in names.split()])
-def test_a_name_that_chooses_what_runs_is_told_with_who_obeys_it(who: str, name: str) -> None:
+def test_a_name_that_chooses_what_runs_is_reported_with_who_obeys_it(who: str, name: str) -> None:
     assert (obeyed_by(name) or "nobody").startswith(who)
 
 

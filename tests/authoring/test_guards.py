@@ -64,7 +64,7 @@ async def test_what_is_of_high_risk_or_of_none_that_is_known_needs_an_approval(
     assert told is None if passes else "needs an approval, and has none" in str(told)
 
 
-async def test_a_state_without_the_field_is_told_in_words(store: str) -> None:
+async def test_a_state_without_the_field_is_reported_in_words(store: str) -> None:
     class Other(BaseModel):
         name: str = ""
 

@@ -124,7 +124,7 @@ def test_a_model_reads_files_that_are_in_the_folder_and_no_others(written: Writt
         read.function("refunds", path)
 
 
-def test_what_a_model_is_told_is_bounded_and_names_what_there_is(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_model_is_sent_is_bounded_and_names_what_there_is(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     found = Skill.read(written(limits="At most 100."))
     load, read = tools_of([found])
     assert load.function("refunds") == (

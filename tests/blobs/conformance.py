@@ -58,7 +58,7 @@ class BlobConformance:
         assert await theirs.put("acme", "2026-12", content) == hashes[0]
         assert await mine.get("acme", "2026-12", hashes[0]) == content
 
-    async def test_what_nobody_put_is_not_found(self, connect: Connect) -> None:
+    async def test_what_was_not_put_is_not_found(self, connect: Connect) -> None:
         place = await connect()
         sha256 = await place.put("acme", MONTH, b"content")
         for month, asked in [(MONTH, "0" * 64), ("2026-12", sha256), (MONTH, f"../{MONTH}/{sha256}"), (MONTH, "")]:

@@ -113,7 +113,7 @@ def test_no_two_names_are_one_part_of_a_path() -> None:
 
 
 @pytest.mark.parametrize("blobs", ["s4://x", "file://payloads", "s3://", "s3://payloads/../other", "nowhere", ""])
-async def test_a_setting_that_names_no_place_is_told_before_anything_is_opened(tmp_path: Path, blobs: str) -> None:
+async def test_a_setting_that_names_no_place_is_reported_before_anything_is_opened(tmp_path: Path, blobs: str) -> None:
     with pytest.raises(UsageError, match=r"file:///FOLDER or s3://BUCKET/PREFIX.*Nothing was started"):
         async with opened(tmp_path, blobs):
             pass
@@ -230,7 +230,7 @@ async def test_a_bucket_that_refuses_is_named_with_the_reason_and_no_secret(
     assert not server.objects["payloads"]
 
 
-async def test_a_bucket_where_one_may_not_write_is_told(server: ObjectServer) -> None:
+async def test_a_bucket_without_permission_to_write_is_reported(server: ObjectServer) -> None:
     server.script.add(ObjectRule(method="PUT", status=403))
     with pytest.raises(StoreUnreadable, match=r"this process may not; it needs s3:GetObject, s3:PutObject"):
         await Bucket.open("payloads", "", {}).put("acme", MONTH, b"content")

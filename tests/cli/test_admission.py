@@ -10,7 +10,7 @@ from tests.cli.test_runs import finished
 LETTER = ("flow:letter", "-i", '{"customer": "Ada"}', "--tenant", "acme")
 
 
-def test_beyond_the_cap_a_start_is_refused_and_told_when_to_try_again(shell: Shell) -> None:
+def test_beyond_the_cap_a_start_is_refused_with_the_time_to_try_again(shell: Shell) -> None:
     assert shell("admission", "set", "--tenant", "acme", "--runs", "1", "--json").data["cap"] == 1
     assert shell("run", *LETTER).code == 8
     refused = shell("run", *LETTER)

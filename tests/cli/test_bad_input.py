@@ -135,7 +135,7 @@ def imported(home: Path, shell: Shell, text: str, *words: str) -> tuple[list[str
         ("\0", "null bytes"),
     ],
 )
-def test_whatever_a_file_raises_is_told_as_its_own(home: Path, shell: Shell, text: str, problem: str) -> None:
+def test_whatever_a_file_raises_is_reported_as_its_own(home: Path, shell: Shell, text: str, problem: str) -> None:
     trace, last = imported(home, shell, text)
     assert problem in last
     places = [line for line in trace if line.lstrip().startswith("File ")]

@@ -44,7 +44,7 @@ def foreign(path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("words", [GREET, ("runs", "list"), ("worker", "flow:greet", "--until-idle")])
-def test_a_store_that_cannot_be_used_is_told_in_one_paragraph(
+def test_an_unusable_store_is_reported_in_one_paragraph(
     shell: Shell, home: Path, words: tuple[str, ...], breaking: Callable[[Path], None], told: str, do: str
 ) -> None:
     assert shell(*GREET).code == 0

@@ -8,7 +8,7 @@ from tests.cli.conftest import Shell
 from tests.cli.test_runs import started
 
 
-def test_all_of_some_runs_are_told_and_one_that_refuses_keeps_nobody_else(shell: Shell) -> None:
+def test_all_of_some_runs_are_changed_and_one_that_refuses_keeps_no_other(shell: Shell) -> None:
     runs = [started(shell, "patient", "--tenant", "acme") for _ in range(3)]
     other = started(shell, "patient")
     ended = started(shell, "broken", "--tenant", "acme")

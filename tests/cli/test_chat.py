@@ -167,7 +167,7 @@ def test_files_go_with_a_message(shell: Shell, home: Path, typed: Callable[..., 
     assert "none cannot be read" in shell("conversations", "say", "c", "read", "--attach", "none").err
 
 
-def test_what_a_reply_waits_for_is_told_where_nobody_types(
+def test_what_a_reply_waits_for_is_shown_where_no_person_types(
     shell: Shell, process: Callable[..., Fork], typed: Callable[..., list[dict[str, object]]]
 ) -> None:
     typed("one", agent="waiter")

@@ -147,7 +147,7 @@ def test_it_goes_on_by_itself_when_the_old_file_is_back(
 
 
 @pytest.mark.parametrize("target", ["flow.py", "letter"])
-def test_it_goes_on_with_the_new_file_when_it_is_told_to_migrate(target: str, stranded: str, shell: Shell) -> None:
+def test_it_goes_on_with_the_new_file_when_it_is_migrated(target: str, stranded: str, shell: Shell) -> None:
     assert shell("runs", "migrate", stranded, "flow.py", "--version", "1").code == 2
     assert shell("runs", "migrate", stranded, target, "--as", "ann").code == 0
     assert until(shell, stranded, "completed")["output"] == "sent by release 2, and filed"

@@ -95,7 +95,7 @@ def test_a_file_that_is_not_there_or_no_text_is_refused_in_words(shell: Shell, h
     assert "not UTF-8 text" in shell("eval", "bytes.yaml").err
 
 
-def test_a_run_whose_time_is_up_is_told_as_far_as_it_came(shell: Shell, home: Path) -> None:
+def test_a_run_whose_time_is_up_is_shown_as_far_as_it_came(shell: Shell, home: Path) -> None:
     (home / "slow.yaml").write_text("workflow: slow.py:wait\nscenarios: [{id: slow, timeout_s: 0.3, expect: {nodes: [flow]}}]")
     (home / "slow.py").write_text("from holdfast import flow\n\n@flow\nasync def wait(ctx):\n    await ctx.sleep(days=1)\n")
     said = shell("eval", "slow.yaml")
@@ -106,7 +106,7 @@ def test_a_run_whose_time_is_up_is_told_as_far_as_it_came(shell: Shell, home: Pa
 # --- Reports that are kept --------------------------------------------------------------------------------------------
 
 
-def test_a_report_is_kept_where_somebody_says_so_and_nothing_overwrites_it(shell: Shell, home: Path) -> None:
+def test_a_report_is_kept_on_request_and_nothing_overwrites_it(shell: Shell, home: Path) -> None:
     (home / "letters.yaml").write_text(GOOD)
     assert shell("run", "flow:greet", "--input", '{"customer": "Ada"}').code == 0  # which makes the store
     assert shell("eval", "letters.yaml").code == 0
@@ -155,7 +155,7 @@ def test_a_store_that_is_not_there_is_made_for_the_first_report(shell: Shell, ho
     assert len(shell("evals", "list", "--json", "--store", "none.db").data) == 1
 
 
-def test_a_store_that_cannot_be_had_is_told_before_anything_is_played(shell: Shell, home: Path) -> None:
+def test_an_unavailable_store_is_reported_before_anything_is_played(shell: Shell, home: Path) -> None:
     (home / "letters.yaml").write_text(GOOD)
     said = shell("eval", "letters.yaml", "--keep", "--store", str(home / "nowhere" / "none.db"))
     assert said.code != 0

@@ -130,7 +130,7 @@ def test_the_first_words_of_a_start_say_that_a_worker_takes_it_up(shell: Shell) 
     assert said.err.splitlines()[1:] == ["Started. A worker takes it up:", "  holdfast worker asking.py:role"]
 
 
-def test_a_failure_is_told_once(shell: Shell) -> None:
+def test_a_failure_is_reported_once(shell: Shell) -> None:
     said = shell("run", "asking.py:fails", "-i", "{}")
     assert said.code == 1
     assert said.err.count("ValueError: it is on fire") == 1, said.err
@@ -147,7 +147,7 @@ def test_a_failure_is_told_once(shell: Shell) -> None:
         (("gates", "aprove", "x"), "Did you mean 'approve'? Try 'holdfast gates --help'."),
     ],
 )
-def test_a_mistake_is_told_in_the_words_of_what_was_typed(shell: Shell, words: tuple[str, ...], told: str) -> None:
+def test_a_mistake_is_reported_in_the_words_of_what_was_typed(shell: Shell, words: tuple[str, ...], told: str) -> None:
     shell("run", "asking.py:role", "-i", "{}", "--detach")
     said = shell(*words)
     assert said.code != 0
@@ -155,7 +155,7 @@ def test_a_mistake_is_told_in_the_words_of_what_was_typed(shell: Shell, words: t
     assert "no run zzzz in" not in said.err
 
 
-def test_who_may_not_decide_is_told_which_options_say_who_may(shell: Shell) -> None:
+def test_a_caller_who_may_not_decide_learns_which_options_say_who_may(shell: Shell) -> None:
     run = shell("run", "asking.py:role", "-i", "{}", "--json").data["run_id"]
     said = shell("gates", "approve", run)
     assert said.code == 4

@@ -149,7 +149,7 @@ def test_when_the_leader_dies_or_stands_still_the_other_leads_within_three_secon
         assert STANDS_BY not in "".join(standby.lines)
 
 
-def test_a_leader_that_is_told_to_stop_is_followed_at_once(fleet: Fleet) -> None:
+def test_a_leader_that_is_stopped_is_followed_at_once(fleet: Fleet) -> None:
     leader, standby = pair(fleet)
     began_s = time.monotonic()
     assert leader.stop() == 0
@@ -302,7 +302,7 @@ def test_a_port_tells_when_the_store_is_away_and_when_it_is_back(
             member.process.wait(MOST_S)
 
 
-def test_what_cannot_be_served_is_told(fleet: Fleet, shell: Shell, home: Path) -> None:
+def test_what_cannot_be_served_is_reported(fleet: Fleet, shell: Shell, home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         said = shell("serve", "--port", str(taken.getsockname()[1]))
     assert said.code == 2
@@ -348,14 +348,14 @@ def test_what_a_service_starts_is_left_to_the_workers_of_its_lane(shell: Shell, 
 
 
 @pytest.mark.parametrize("mistake", ['services = "till"', 'service = ["till"]', "services = [1]"])
-def test_a_lane_that_is_not_described_as_one_is_told(shell: Shell, home: Path, mistake: str) -> None:
+def test_a_lane_that_is_not_described_as_one_is_reported(shell: Shell, home: Path, mistake: str) -> None:
     (home / "holdfast.toml").write_text(f"[lanes.shop]\n{mistake}\n")
     said = shell("worker", "flow:greet")
     assert said.code == 2, said.err
     assert f"lanes.shop.{mistake.partition(' ')[0]}" in said.err
 
 
-def test_a_queue_that_cannot_be_named_so_is_told(shell: Shell, fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_queue_that_cannot_be_named_so_is_reported(shell: Shell, fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     for url, words in (("amqp://host", "is no queue that this Holdfast knows"), ("redis://host:port", "cannot be read")):
         monkeypatch.setenv("HOLDFAST_QUEUE", url)
         for command in (("serve", "--port", "0"), ("worker", "flow:greet")):

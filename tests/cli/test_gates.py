@@ -57,7 +57,7 @@ def test_an_edit_is_what_is_sent(shell: Shell, run: str) -> None:
     assert shell("runs", "show", run, "--json").data["output"] == {"sent": "Hi"}
 
 
-def test_the_second_decision_is_told_who_was_first(shell: Shell, run: str) -> None:
+def test_the_second_decision_learns_who_was_first(shell: Shell, run: str) -> None:
     shell("gates", "reject", run, "--as", "ann", "--reason", "too curt")
     for words in (run, f"{run}:approval#1:0"):
         said = shell("gates", "approve", words, "--as", "bob")

@@ -38,7 +38,7 @@ def test_a_graph_is_data_too(shell: Shell) -> None:
     assert len(found["hash"]) == 64
 
 
-def test_every_problem_of_a_workflow_is_told_at_once(shell: Shell) -> None:
+def test_every_problem_of_a_workflow_is_reported_at_once(shell: Shell) -> None:
     said = shell("validate", "flow:invalid")
     assert said.code == 2
     assert "no node 'nowhere'" in said.out

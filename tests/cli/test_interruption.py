@@ -52,7 +52,7 @@ def taken_up(shell: Shell, err: str) -> Said:
 
 @pytest.mark.parametrize("after", ["Run ", "first started", "first completed", "second started"])
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_wherever_a_run_is_interrupted_it_can_be_taken_up_as_it_is_told(
+def test_wherever_a_run_is_interrupted_it_can_be_taken_up_as_reported(
     shell: Shell, process: Start, after: str, sent: signal.Signals
 ) -> None:
     running = process("run", "flow:slow", STEP_S="0.05" if after in ("first completed", "second started") else "30")
@@ -123,7 +123,7 @@ def test_an_interrupt_while_the_output_is_written_says_where_it_can_be_seen(shel
     assert shell("runs", "show", run, "--json").data["output"].startswith("word word")
 
 
-def test_at_random_moments_nothing_that_was_told_is_lost(shell: Shell, process: Start) -> None:
+def test_at_random_moments_nothing_that_was_sent_is_lost(shell: Shell, process: Start) -> None:
     moments = random.Random(3)
     told: set[str] = set()
     for _ in range(8):
@@ -202,7 +202,7 @@ def test_a_call_that_has_left_gets_its_time_to_bring_its_outcome_home(shell: She
 
 
 @pytest.mark.parametrize("again", [True, False])
-def test_who_leaves_a_call_without_its_outcome_is_told_what_will_be_asked(
+def test_leaving_a_call_without_its_outcome_reports_what_will_be_asked(
     shell: Shell, process: Start, home: Path, again: bool
 ) -> None:
     running = process("run", "flow:wiring", *(() if again else ("--grace-s", "0.2")), STEP_S="60")

@@ -25,7 +25,7 @@ def test_a_worker_takes_what_it_has_the_labels_for_and_leaves_the_rest(shell: Sh
     assert status_of(shell, picture) == "completed"
 
 
-def test_a_worker_that_would_take_nothing_is_told_which_labels(shell: Shell) -> None:
+def test_a_worker_that_would_take_nothing_learns_which_labels(shell: Shell) -> None:
     said = shell("worker", "flow:rendering", "--label", "zone=us")
     assert (said.code, "pass --label gpu --label zone=eu" in said.err) == (2, True)
 

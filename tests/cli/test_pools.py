@@ -95,7 +95,7 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(shell: Shell, words:
 
 
 @pytest.mark.parametrize("word", ["show", "remove"])
-def test_a_pool_that_is_not_there_is_told(shell: Shell, word: str) -> None:
+def test_a_missing_pool_is_reported(shell: Shell, word: str) -> None:
     shell("pools", "set", "KEPT", "--slots", "1")
     said = shell("pools", word, "BROWSER")
     assert said.code == 3

@@ -83,7 +83,7 @@ def test_of_a_group_the_one_command_is_made_that_is_meant(monkeypatch: pytest.Mo
     assert len(made) == 1, made
 
 
-def test_whoever_only_looks_at_lists_waits_for_no_engine(shell: Shell, home: Path) -> None:
+def test_looking_at_lists_waits_for_no_engine(shell: Shell, home: Path) -> None:
     assert shell("run", "flow:slow").code == 0
     for words in (["runs", "list"], ["gates", "list"]):
         program = f"import sys; from holdfast.cli.app import invoke; invoke({words}); print(*sys.modules, file=sys.stderr)"
@@ -118,9 +118,7 @@ def test_a_plain_function_that_never_returns_does_not_keep_its_process(process: 
     assert running.returncode == 130
 
 
-def test_a_worker_that_is_told_to_stop_finishes_its_step_and_takes_nothing_new(
-    shell: Shell, process: Start, home: Path
-) -> None:
+def test_a_worker_that_is_stopped_finishes_its_step_and_takes_nothing_new(shell: Shell, process: Start, home: Path) -> None:
     run = shell("run", "flow:slow", "--detach").out.strip()
     working = process("worker", "flow:slow", "--json", STEP_S="0.5")
     began(home, working)

@@ -87,7 +87,7 @@ def test_it_names_what_is_lacking(store: str, capsys: pytest.CaptureFixture[str]
         (Demand(labels=("gpu",)), "It needs label gpu, which no running worker has"),
     ],
 )
-def test_who_follows_a_run_is_told_once_why_it_has_no_place(
+def test_a_follower_of_a_run_learns_once_why_it_has_no_place(
     store: str, capsys: pytest.CaptureFixture[str], demand: Demand, words: str
 ) -> None:
     async def followed() -> tuple[str, str, bool]:
@@ -127,7 +127,7 @@ def test_what_waits_is_listed_with_its_demand(store: str, capsys: pytest.Capture
     assert "No step of" in told(capsys, "queue", "why", f"{run}/other", "--store", store)
 
 
-def test_an_unknown_run_is_told(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_run_is_reported(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     asyncio.run(_made(store))
     assert invoke(["queue", "why", "nothing", "--store", store]) != OK
     assert "There is no run nothing" in capsys.readouterr().err

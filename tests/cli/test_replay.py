@@ -61,7 +61,7 @@ def test_runs_are_exported_redacted_and_replayed(shell: Shell, letters: Path) ->
     assert not list(letters.glob("replay*"))
 
 
-def test_what_goes_another_way_is_told_and_exits_with_1(shell: Shell, letters: Path) -> None:
+def test_what_goes_another_way_is_reported_and_exits_with_1(shell: Shell, letters: Path) -> None:
     exported(shell)
     Path("stricter.py").write_text(FLOW.replace("< 100", "< 5"))
     said = shell("replay", "records.jsonl", "stricter.py:wf")

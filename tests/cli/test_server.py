@@ -271,7 +271,7 @@ def test_a_server_is_worked_on_as_a_store_is(shell: Shell, tmp_path: Path, monke
         assert other == one
 
 
-def test_a_run_is_followed_over_a_server_that_is_begun_anew(
+def test_a_run_is_followed_over_a_server_that_is_restarted(
     tmp_path: Path, shell: Shell, process: Callable[..., Fork], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed with its worker while a person follows a run; what happened is told once."""
@@ -370,7 +370,7 @@ def test_a_reply_at_a_server_is_stopped_by_who_is_at_a_terminal(
         assert person.leaves() == 0
 
 
-def test_a_reply_is_waited_for_over_a_server_that_is_begun_anew(
+def test_a_reply_is_waited_for_over_a_server_that_is_restarted(
     tmp_path: Path, shell: Shell, process: Callable[..., Fork], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "agents.py").write_text(AGENT)

@@ -133,7 +133,7 @@ def test_nothing_is_removed_without_a_yes(shell: Shell, stories: list[Story], wh
 @pytest.mark.parametrize("where", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("words", [("archive", "--before"), ("prune", "--yes", "--before")])
 @pytest.mark.parametrize("month", ["", "2023", "2023-13", "yesterday"])
-def test_what_is_no_month_is_told(shell: Shell, stories: list[Story], words: tuple[str, ...], month: str) -> None:
+def test_what_is_no_month_is_reported(shell: Shell, stories: list[Story], words: tuple[str, ...], month: str) -> None:
     said = shell("store", *words, month)
     assert (said.code, "is not a month" in said.err) == (2, True)
 
@@ -173,7 +173,7 @@ def test_tables_are_guarded_where_there_is_a_database_to_do_so(
     assert shell("store", "guard", "x;drop").code == 2
 
 
-def test_lost_keys_are_forgotten_when_somebody_says_yes(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_keys_are_forgotten_after_a_confirmation(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_ENCRYPT", "payloads")
     for number in range(2):
         file = Path(f"keys-{number}.toml")

@@ -59,7 +59,7 @@ def test_what_was_said_is_printed_and_nothing_of_it_commands_the_terminal(shell:
     assert part == "flow#1:0:1:\n  Tuesday.\n"
 
 
-def test_an_escape_that_comes_in_two_pieces_commands_no_terminal_whoever_says_it() -> None:
+def test_an_escape_that_comes_in_two_pieces_commands_no_terminal_whatever_prints_it() -> None:
     written: list[str] = []
     shown = stream.Shown(written.append)
     for kind, source in (("thinking", "flow#1:0:1:thinking"), ("text", "flow#1:0:1"), ("arguments", "flow#1:0:1:a:b")):
@@ -74,7 +74,7 @@ def test_an_escape_that_comes_in_two_pieces_commands_no_terminal_whoever_says_it
 
 
 @pytest.mark.parametrize("words", [("--from", "yesterday"), ("--from", "3"), ("--name", "model", "--from", "3")])
-def test_what_is_no_place_is_told(shell: Shell, words: tuple[str, ...]) -> None:
+def test_what_is_no_place_is_reported(shell: Shell, words: tuple[str, ...]) -> None:
     shell(*ASKED)
     (row,) = shell("runs", "list", "--json").data
     said = shell("runs", "stream", row["run_id"], *words)

@@ -49,7 +49,7 @@ def test_the_events_of_a_fork_are_numbered_without_gaps(shell: Shell) -> None:
     assert forked["origin_seq"] > 0
 
 
-def test_what_is_no_cursor_is_told_and_no_store_is_made_by_asking(shell: Shell) -> None:
+def test_what_is_no_cursor_is_reported_and_no_store_is_made_by_asking(shell: Shell) -> None:
     assert shell("runs", "tail").code == 3
     shell(*GREET)
     said = shell("runs", "tail", "--from", "yesterday")
@@ -76,7 +76,7 @@ def test_a_tail_that_follows_tells_what_comes_and_how_to_go_on(shell: Shell, pro
     assert f"--from {json.loads(second[-1])['cursor']} --json" in err
 
 
-def test_a_tail_that_nobody_reads_ends(shell: Shell, process: Callable[..., Fork]) -> None:
+def test_a_tail_without_readers_ends(shell: Shell, process: Callable[..., Fork]) -> None:
     shell(*GREET)
     tail = process("runs", "tail", "--json", "--follow")
     assert tail.stdout is not None

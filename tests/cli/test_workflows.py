@@ -89,7 +89,7 @@ def test_a_run_of_a_name_says_what_it_needs(loaded: Shell, words: tuple[str, ...
     assert told in said.err
 
 
-def test_a_run_of_a_name_that_nobody_executes_shows_at_once_what_does(loaded: Shell, process: Start) -> None:
+def test_a_run_of_a_name_that_no_process_executes_shows_at_once_what_does(loaded: Shell, process: Start) -> None:
     waiting = process("run", "greet", "-i", ADA)
     lines = [waiting.stderr.readline().strip() for _ in range(4)]
     waiting.terminate()
@@ -101,7 +101,7 @@ def test_a_run_of_a_name_that_nobody_executes_shows_at_once_what_does(loaded: Sh
     ]
 
 
-def test_whoever_leaves_a_run_of_a_name_is_told_what_would_drive_it() -> None:
+def test_leaving_a_run_of_a_name_says_what_would_execute_it() -> None:
     following = Following("build", None)
     following.run = "019aa8b2"
     following.means(workflow(FLOW))

@@ -37,7 +37,7 @@ def nightly(home: Path) -> Path:
     return path
 
 
-def test_a_file_that_is_right_is_told_with_its_jobs(nightly: Path, shell: Shell) -> None:
+def test_a_correct_file_is_reported_with_its_jobs(nightly: Path, shell: Shell) -> None:
     said = shell("validate", "nightly.yaml")
     assert (said.code, said.err) == (0, "")
     assert said.out == ("ok: nightly, 2 jobs\n  fetch   2 steps\n  report  1 step, 2 combinations, after fetch\n")
@@ -51,7 +51,7 @@ def test_a_file_that_is_right_is_told_with_its_jobs(nightly: Path, shell: Shell)
     }
 
 
-def test_all_mistakes_are_told_with_their_places(home: Path, shell: Shell) -> None:
+def test_all_mistakes_are_reported_with_their_places(home: Path, shell: Shell) -> None:
     (home / "bad.yml").write_text(BAD)
     said = shell("validate", "bad.yml")
     assert said.code == 2
@@ -102,7 +102,7 @@ def test_what_is_to_be_checked_has_to_be_named(shell: Shell) -> None:
     assert shell("validate").code == 2
 
 
-def test_pools_that_nobody_has_declared_are_warned_of_with_or_without_a_store(home: Path, shell: Shell) -> None:
+def test_undeclared_pools_are_warned_of_with_or_without_a_store(home: Path, shell: Shell) -> None:
     (home / "p.yaml").write_text("jobs: {a: {runs-on: any, pools: {API: 1, GPU: 2}, steps: [{run: echo}]}}")
     (home / "p.py").write_text(
         "from holdfast import Demand, Workflow, task\nwf = Workflow('p')\n"

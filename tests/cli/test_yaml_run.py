@@ -55,7 +55,7 @@ def test_a_file_is_run_and_its_steps_are_read_as_they_speak(shell: Shell, home: 
     assert re.fullmatch(r"Run \S+: completed, \$0.00\.", lines[-1])
 
 
-def test_the_combinations_of_a_job_are_told_as_its_own_and_by_no_place_of_the_engine(shell: Shell, home: Path) -> None:
+def test_the_combinations_of_a_job_are_shown_as_its_own_and_not_by_engine_places(shell: Shell, home: Path) -> None:
     said = shell("run", write(home, FLOW), "-i", '{"name": "Ada"}')
     told = [line for line in said.err.splitlines() if line.startswith("again") and " | " not in line]
     assert told == [
@@ -108,7 +108,7 @@ def test_a_worker_drives_the_runs_of_a_file_and_shows_whose_lines_they_are(shell
     assert shell("runs", "show", run, "--json").data["status"] == "completed"
 
 
-def test_every_mistake_of_a_file_is_told_and_nothing_is_started(shell: Shell, home: Path) -> None:
+def test_every_mistake_of_a_file_is_reported_and_nothing_is_started(shell: Shell, home: Path) -> None:
     write(home, "on: push\njobs:\n  a:\n    runs-on: any\n    needs: b\n    steps:\n      - run: echo\n        uses: x\n")
     for command in ("run", "worker", "graph"):
         said = shell(command, "flow.yaml")
@@ -304,7 +304,7 @@ jobs:
     assert run["status"] == "completed"
 
 
-def test_a_worker_of_nothing_is_told_how_to_be_one_of_something(shell: Shell, home: Path) -> None:
+def test_a_worker_of_nothing_learns_how_to_be_one_of_something(shell: Shell, home: Path) -> None:
     for command in ("worker", "up"):
         said = shell(command)
         assert (said.code, "name a workflow, or pass --yaml" in said.err) == (2, True)
@@ -372,7 +372,7 @@ jobs:
     assert not [line for line in lines if "attempt" in line and not line.startswith("again ")]
 
 
-def test_a_run_that_waits_for_a_pool_which_nobody_declared_says_so_with_the_remedy(
+def test_a_run_that_waits_for_an_undeclared_pool_says_so_with_the_remedy(
     shell: Shell, home: Path, process: Callable[..., Fork]
 ) -> None:
     write(home, "jobs: {a: {runs-on: any, pools: {API: 1}, steps: [{run: echo}]}}")
@@ -388,7 +388,7 @@ def test_a_run_that_waits_for_a_pool_which_nobody_declared_says_so_with_the_reme
     worker.communicate(timeout=60)
 
 
-def test_the_follower_of_a_run_says_once_that_nobody_has_declared_its_pool(
+def test_the_follower_of_a_run_gets_one_notice_of_its_undeclared_pool(
     shell: Shell, home: Path, process: Callable[..., Fork]
 ) -> None:
     flow = write(home, "jobs: {a: {runs-on: any, pools: {API: 1}, steps: [{run: echo}]}}")

@@ -171,7 +171,7 @@ async def test_what_the_server_refuses_is_raised_as_it_is_there(client: AsyncCli
     assert many.value.retry_after_s > 0
 
 
-async def test_tokens_are_told_apart_and_never_printed(tmp_path: Path) -> None:
+async def test_tokens_are_distinguished_and_never_printed(tmp_path: Path) -> None:
     identity = known(everyone=Holder("everyone"), acme=Holder("acme", tenant="acme"))
     async with served(tmp_path, identity) as port:
         async with AsyncClient(port.address, "acme" * 4) as client:
@@ -185,7 +185,7 @@ async def test_tokens_are_told_apart_and_never_printed(tmp_path: Path) -> None:
                 await client.me()
 
 
-async def test_a_server_that_is_not_there_is_told_so() -> None:
+async def test_a_missing_server_is_reported() -> None:
     async with AsyncClient(f"http://127.0.0.1:{free_port()}") as client:
         with pytest.raises(Unreachable, match="Nothing was done"):
             await client.start("quick")
@@ -198,7 +198,7 @@ def test_an_address_at_which_a_token_could_be_read_is_refused(address: str) -> N
     assert "secret" not in str(refused.value)
 
 
-def test_another_machine_is_asked_in_clear_text_only_where_somebody_says_so() -> None:
+def test_another_machine_is_asked_in_clear_text_only_on_request() -> None:
     Client("http://db.example:8000", insecure=True).close()
     Client("https://db.example:8000").close()
 

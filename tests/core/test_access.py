@@ -61,7 +61,7 @@ def test_who_decides_about_all_of_a_pattern_decides_about_each_that_fits_it(own:
     assert not holds or all(access.handles(name) for name in fitting if fnmatchcase(name, asked))
 
 
-def test_what_somebody_wrote_down_is_a_grant_or_told() -> None:
+def test_what_a_person_wrote_down_is_a_grant_or_reported() -> None:
     assert problem(["viewer", "admin"]) is None
     assert problem([]) == "it grants nothing"
     assert "there is no grant 'root'" in (problem(["viewer", "root"]) or "")

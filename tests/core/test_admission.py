@@ -41,7 +41,7 @@ def test_waiting_for_a_person_keeps_the_place() -> None:
 
 
 @pytest.mark.parametrize("scope", run_scopes("acme"))
-def test_a_start_beyond_the_cap_is_refused_and_told_when_to_try_again(scope: str) -> None:
+def test_a_start_beyond_the_cap_is_refused_with_the_time_to_try_again(scope: str) -> None:
     game = Game(graph("a"), start=False)
     with pytest.raises(TooManyRuns, match="Nothing was started") as refused:
         game.start(shortages={scope: cmd.Shortage(limit=2, left=-3, held=2)})
@@ -98,7 +98,7 @@ def test_a_queued_run_can_be_cancelled_and_gives_back_what_it_never_had() -> Non
     assert game.rows(events).waiters == ()
 
 
-def test_a_queued_run_that_is_paused_takes_nobodys_turn() -> None:
+def test_a_queued_run_that_is_paused_takes_no_other_turn() -> None:
     game = queued()
     assert game.rows(game.pause()).waiters == ()
     assert [waiter.scope for waiter in game.rows(game.resume()).waiters] == [ACME]

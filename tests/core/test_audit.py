@@ -169,7 +169,7 @@ def test_what_is_added_to_a_log_that_was_cut_hides_nothing(
     ("links", "keys", "head_key"),
     [(CUT, (KEY,), KEY), (CUT, (STRANGE, KEY), KEY), (CUT, (), KEY), (UNSIGNED, (KEY,), b""), (UNSIGNED, (), b"")],
 )
-def test_an_entry_follows_the_head_whoever_signs(links: list[Link], keys: Keys, head_key: bytes) -> None:
+def test_an_entry_follows_the_head_whichever_key_signs(links: list[Link], keys: Keys, head_key: bytes) -> None:
     head = head_of(links[-1], head_key)
     assert before_next(head, ended(links), head, True, keys) == head
     assert before_next(Head(0, FIRST), None, Head(0, FIRST), True, keys) == Head(0, FIRST)

@@ -325,7 +325,7 @@ def test_an_unanswered_idempotent_call_fails_its_step_and_is_repeated_by_the_ret
     assert game.status == "completed"
 
 
-def test_an_idempotent_call_that_nobody_repeats_any_more_is_known_to_be_unknown() -> None:
+def test_an_idempotent_call_without_a_repeat_is_known_to_be_unknown() -> None:
     """A run that called it failed, or undid everything but it, would be guessing."""
     game = Game(graph("a > b"))
     done = game.effect("a", path="0", compensation="undo")
@@ -525,7 +525,7 @@ def test_a_loser_whose_effect_is_in_doubt_holds_up_only_the_end() -> None:
     assert game.output == "J"
 
 
-def test_calling_again_is_not_offered_when_nobody_is_left_to_call() -> None:
+def test_calling_again_is_not_offered_when_no_step_is_left_to_call() -> None:
     game, _ = in_doubt()
     assert "retry" in game.gate.allowed
     game.cancel()
@@ -670,7 +670,7 @@ def test_another_step_may_make_the_repeat_and_both_get_its_outcome() -> None:
     assert kinds(game.intend("a", "idempotent", key="invite:1")) == ["EffectReused"]
 
 
-def test_a_step_that_wants_the_same_effect_is_somebody_left_to_repeat_it() -> None:
+def test_a_step_that_wants_the_same_effect_is_left_to_repeat_it() -> None:
     game = Game(graph("a > end", "b > end", node("a", continue_on_error=True)))
     first = game.intended("a", "idempotent", key="invite:1")
     game.intend("b", "idempotent", key="invite:1")
@@ -771,7 +771,7 @@ def test_a_call_that_its_sender_gave_up_unheard_is_repeated_without_a_failure(po
     assert game.op("a").status == expected[policy]
 
 
-def test_a_model_call_that_its_sender_gave_up_is_made_anew() -> None:
+def test_a_model_call_that_its_sender_gave_up_is_made_again() -> None:
     game = Game(graph("a"), limit=100)
     call = game.held("a", 40)
     game.do(cmd.DoubtModelCall(call, TRANSIENT, reopens=True))

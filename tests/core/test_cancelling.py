@@ -51,7 +51,7 @@ def test_an_active_flow_comes_back_to_hear_of_it() -> None:
 
 
 @pytest.mark.parametrize("problem", [error(policies.TIMEOUT, retryable=True), error()])
-def test_a_clean_up_that_fails_is_told_of_and_not_tried_again(problem: policies.ErrorRecord) -> None:
+def test_a_clean_up_that_fails_is_reported_and_not_tried_again(problem: policies.ErrorRecord) -> None:
     game = waiting()
     game.cancel()
     (cancelled, *_) = game.fail("flow", problem, "2")
@@ -73,7 +73,7 @@ def test_a_clean_up_may_wait_and_is_cut_short_when_its_time_is_over() -> None:
     assert events[0].reason == "the run is being cancelled, and its clean-up took longer than 30 s"  # type: ignore[attr-defined]
 
 
-def test_an_attempt_whose_time_is_over_speaks_for_nobody() -> None:
+def test_an_attempt_whose_time_is_over_changes_nothing() -> None:
     game = a_flow()
     game.cancel()
     at = game.at("flow")

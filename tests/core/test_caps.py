@@ -14,7 +14,7 @@ def left(game: Game) -> limits.LimitsLeft:
     return limits.left(game.state, game.now_ms)
 
 
-def test_each_threshold_is_told_once_in_the_commit_that_crosses_it() -> None:
+def test_each_threshold_is_reported_once_in_the_commit_that_crosses_it() -> None:
     game = Game(graph("a", limits={"max_model_calls": 10}))
     for number in range(10):
         events = game.hold("a", path=str(number))
@@ -24,7 +24,7 @@ def test_each_threshold_is_told_once_in_the_commit_that_crosses_it() -> None:
     assert told(game) == [("model_calls", 50), ("model_calls", 80), ("model_calls", 100)]
 
 
-def test_a_jump_over_two_thresholds_is_told_as_the_higher_one() -> None:
+def test_a_jump_over_two_thresholds_is_reported_as_the_higher_one() -> None:
     game = Game(graph("a"), limit=100)
     game.settle(game.held("a", 90), 85)
     assert told(game) == [("cost", 80)]
@@ -44,7 +44,7 @@ def test_what_is_in_doubt_counts_as_used() -> None:
     assert told(game) == [("cost", 50)]
 
 
-def test_a_limit_that_stops_the_run_is_told_to_be_reached_though_a_little_is_left() -> None:
+def test_a_limit_that_stops_the_run_is_reported_as_reached_though_a_little_is_left() -> None:
     game = Game(graph("a"), limit=100)
     game.settle(game.held("a", 40), 40)
     game.hold("a", 70, path="1")
@@ -53,7 +53,7 @@ def test_a_limit_that_stops_the_run_is_told_to_be_reached_though_a_little_is_lef
     assert (event.used, event.most) == (40, 100)
 
 
-def test_a_raised_limit_is_told_of_anew() -> None:
+def test_a_raised_limit_is_reported_again() -> None:
     game = Game(graph("a"), limit=100)
     game.settle(game.held("a", 60), 60)
     game.raise_limit("cost", 110)
@@ -62,7 +62,7 @@ def test_a_raised_limit_is_told_of_anew() -> None:
     assert told(game) == [("cost", 50), ("cost", 50), ("cost", 80)]
 
 
-def test_time_is_told_by_whoever_looks_and_somebody_does() -> None:
+def test_time_is_reported_by_the_process_that_looks_and_one_does() -> None:
     game = Game(graph("a", limits={"max_wall_s": 100}))
     game.sleep("a", 1000)
     for after_s, due_ms in ((50, 80_000), (30, 100_000), (20, 1_000_000)):
@@ -71,7 +71,7 @@ def test_time_is_told_by_whoever_looks_and_somebody_does() -> None:
     assert told(game) == [("wall", 50), ("wall", 80), ("wall", 100)]
 
 
-def test_what_is_left_is_what_nobody_holds() -> None:
+def test_what_is_left_is_what_is_not_held() -> None:
     game = Game(
         graph(
             "a > b",

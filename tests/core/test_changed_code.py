@@ -142,7 +142,7 @@ def test_what_the_new_code_asks_for_otherwise_has_a_name_of_its_own() -> None:
     assert first.key != second.key
 
 
-def test_nothing_is_dropped_of_which_nobody_knows_whether_it_happened() -> None:
+def test_nothing_of_unknown_outcome_is_dropped() -> None:
     game = Game(graph("a"))
     game.doubt(game.intended("a", path="1"))
     game.tick()
@@ -171,7 +171,7 @@ def test_rejected_it_fails_like_any_other_step_and_can_be_taken_up() -> None:
     assert game.active == ["mend"]
 
 
-def test_a_gate_that_nobody_has_answered_is_withdrawn_with_its_journal() -> None:
+def test_an_unanswered_gate_is_withdrawn_with_its_journal() -> None:
     game = Game(graph("a"))
     game.open_gate("a", "0")
     (asked,) = game.state.gates

@@ -296,7 +296,7 @@ def test_a_run_without_a_limit_has_no_tree_and_one_without_children_no_scope() -
     assert "tree" not in "".join(each.scope for each in plain.rows(plain.hold("a", 5)).postings)
 
 
-def test_a_tree_has_no_day_and_can_be_told_to_a_person() -> None:
+def test_a_tree_has_no_day_and_can_be_described_to_a_person() -> None:
     assert (family_of(TREE), over_at_ms(TREE), in_words(TREE)) == (TREE, None, f"run {RUN} with all its children")
 
 

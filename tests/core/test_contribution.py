@@ -127,7 +127,7 @@ def test_what_it_was_started_with_may_have_more_than_one_author() -> None:
 
 
 @pytest.mark.parametrize("four_eyes", [True, False])
-def test_an_approval_clears_nobody_and_is_no_contribution(four_eyes: bool) -> None:
+def test_an_approval_clears_no_person_and_is_no_contribution(four_eyes: bool) -> None:
     """What the question has shown of what was contributed is not known: it may be about something else."""
     game = Game(graph(node("one", "human_gate"), node("two", "human_gate"), "one > two"), by="ann", contributors=("dan",))
     _signals(game)
@@ -210,7 +210,7 @@ def test_who_gives_content_in_the_starter_s_name_contributes() -> None:
     assert contributors(game.state) == ("bob",)
 
 
-def test_a_reason_why_a_call_is_made_reaches_nobody_and_is_no_content() -> None:
+def test_a_reason_why_a_call_is_made_is_not_sent_and_is_no_content() -> None:
     game = Game(graph("work"), by="ann")
     asks_in_words(game, reason="tool_approval")
     game.decide("approve", by="bob", reason="as agreed")
@@ -219,7 +219,7 @@ def test_a_reason_why_a_call_is_made_reaches_nobody_and_is_no_content() -> None:
 
 @pytest.mark.parametrize("more", [{"four_eyes": True}, {"quorum": 2}])
 @pytest.mark.parametrize("decision", ["to_legal", "reject", "retry"])
-def test_data_that_nobody_else_would_see_is_refused_beside_another_word(decision: str, more: dict[str, object]) -> None:
+def test_data_that_no_other_would_see_is_refused_beside_another_word(decision: str, more: dict[str, object]) -> None:
     game = Game(graph("work"), by="ann")
     allowed = tuple(each for each in WORDS if "four_eyes" in more or each != "to_legal")
     game.do(cmd.OpenGate(*game.at("work"), Path("0"), "question", "h", inline(5), "h", allowed, **more))
@@ -499,7 +499,7 @@ def test_an_answer_that_fills_in_what_was_open_is_none() -> None:
     assert game.step("gate").output.value() == {"to": "ann", "note": "fine"}
 
 
-def test_an_edit_after_which_nobody_could_decide_is_refused() -> None:
+def test_an_edit_after_which_no_person_could_decide_is_refused() -> None:
     game = started()
     asked(game, reviewers=("bob",))
     with pytest.raises(DecisionRefused, match="Reassign gate"):
@@ -511,7 +511,7 @@ def test_an_edit_after_which_nobody_could_decide_is_refused() -> None:
 
 
 @pytest.mark.parametrize("reviewers", [("Ann",), ("bob",), ("ann", "bob"), ("zoe", "bob")])
-def test_four_eyes_whose_reviewers_all_contributed_ask_nobody(reviewers: tuple[str, ...]) -> None:
+def test_four_eyes_whose_reviewers_all_contributed_ask_no_person(reviewers: tuple[str, ...]) -> None:
     game = started()
     _signals(game)
     with pytest.raises(InvalidInput, match="Name a reviewer who did not contribute"):

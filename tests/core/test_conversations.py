@@ -104,7 +104,7 @@ def test_what_is_refused_is_not_said() -> None:
         play.say("more")
 
 
-def test_what_was_done_for_good_meanwhile_is_hidden_from_nobody() -> None:
+def test_what_was_done_for_good_meanwhile_is_never_hidden() -> None:
     play = busy()
     play.say("three", "rollback")
     play.end(None, "cancelled", lasting=("send_mail",))
@@ -141,7 +141,7 @@ def test_what_steers_the_agent_is_part_of_what_it_is_at() -> None:
     assert play.heard(play.say("otherwise", after=2)) == ["u:one", "a:first", "u:two", "u:shorter", "a:second", "u:otherwise"]
 
 
-def test_what_steers_before_the_run_is_there_is_told_to_it() -> None:
+def test_what_steers_before_the_run_is_there_is_sent_to_it() -> None:
     play = Play()
     play.say("one")
     play.say("more", "steer")
@@ -162,7 +162,7 @@ def test_what_was_to_steer_an_exchange_that_is_left_is_left_with_it() -> None:
     assert play.heard(5) == ["u:one", "a:first", "u:anew"]
 
 
-def test_a_run_is_told_only_so_much() -> None:
+def test_a_run_takes_only_so_many_messages() -> None:
     play = busy()
     for _ in range(rule.MOST_STEERING):
         play.say("more", "steer")

@@ -28,7 +28,7 @@ def of_an_attempt(step: StepId, attempt: int) -> list[cmd.AttemptCommand]:
     ]
 
 
-def test_an_attempt_that_was_lost_is_refused_and_told() -> None:
+def test_an_attempt_that_was_lost_is_refused_with_an_error() -> None:
     game = Game(graph("a > b"))
     game.lose()
     assert (game.step("a").attempt, game.step("a").session) == (2, OTHER)
@@ -37,7 +37,7 @@ def test_an_attempt_that_was_lost_is_refused_and_told() -> None:
             game.do(command)
 
 
-def test_a_superseded_step_is_refused_and_told() -> None:
+def test_a_superseded_step_is_refused_with_an_error() -> None:
     game = Game(graph("t > s", "t > side", loop("s", "t", 2)))
     game.complete("t")
     game.complete("s")

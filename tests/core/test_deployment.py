@@ -32,7 +32,7 @@ def find(game: Game, *loaded: Loaded, after_s: float = 60, dead: Any = ()) -> li
     return game.do(Tick(frozenset(dead), loaded), session=None)
 
 
-def test_a_run_that_nobody_can_go_on_with_asks_a_person() -> None:
+def test_a_run_that_no_process_can_go_on_with_asks_a_person() -> None:
     game = stranded()
     assert kinds(find(game, NEWER, ANOTHER)) == ["GateOpened"]
     assert game.status == "requires_attention"

@@ -97,7 +97,7 @@ def test_pausing_and_resuming_twice_is_once() -> None:
     assert game.resume() == []
 
 
-def test_somebody_who_executes_nothing_can_resume_a_run() -> None:
+def test_a_process_that_executes_nothing_can_resume_a_run() -> None:
     game = Game(graph("a > b"))
     game.pause()
     game.complete("a")
@@ -327,7 +327,7 @@ def test_a_compensation_that_failed_in_a_cancelled_failing_run_keeps_its_questio
     assert game.status == "cancelled"
 
 
-def test_nobody_with_slots_undoes_it_as_soon_as_somebody_looks() -> None:
+def test_no_process_with_slots_undoes_it_as_soon_as_one_looks() -> None:
     game = Game(graph("a > b"))
     game.effect("a", compensation="undo")
     game.do(cmd.CancelRun(), session=None)

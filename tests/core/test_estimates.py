@@ -38,7 +38,7 @@ def test_an_estimate_is_never_below_the_latest_use_nor_above_the_largest(amounts
     assert found.samples == len(amounts)
 
 
-def test_what_is_known_goes_on_and_what_nobody_used_stays() -> None:
+def test_what_is_known_goes_on_and_what_was_not_used_stays() -> None:
     known = {KIND: after(1000), ("report", "read", "TPM"): Estimate("report", "read", "TPM", 1, 1)}
     assert learned(known, [Use(*KIND, 0)]) == {KIND: after(1000, 0)}
 

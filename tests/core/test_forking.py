@@ -99,7 +99,7 @@ def test_what_a_person_approves_is_done_in_a_fork() -> None:
     assert kinds(game.intend("send", args="else")) == ["EffectIntended"]
 
 
-def test_what_was_undone_is_done_anew_also_where_the_fork_begins_later() -> None:
+def test_what_was_undone_is_done_again_also_where_the_fork_begins_later() -> None:
     game = Game(graph("fly > sleep"))
     game.did(game.intended("fly", compensation="cancel"))
     game.complete("fly")
@@ -115,7 +115,7 @@ def test_what_was_undone_is_done_anew_also_where_the_fork_begins_later() -> None
     assert kinds(again.intend("fly", compensation="cancel")) == ["EffectIntended"]
 
 
-def test_what_a_child_has_undone_is_done_anew_by_another() -> None:
+def test_what_a_child_has_undone_is_done_again_by_another() -> None:
     game = Game(graph("fly > sleep"))
     child = game.child("fly")
     game.suspend("fly")
@@ -287,7 +287,7 @@ def test_a_fork_takes_a_persons_output_for_its_operation_and_for_no_other(naming
     assert (found.again, found.path) == (("a#1",), "1")
 
 
-def test_a_plan_says_what_has_happened_and_what_is_done_anew_and_why() -> None:
+def test_a_plan_says_what_has_happened_and_what_is_done_again_and_why() -> None:
     game = Game(graph("draft > send"))
     game.complete("draft", "D")
     game.effect("send", "0")
@@ -445,7 +445,7 @@ def test_a_fork_is_forked_with_what_it_has_from_its_own_origin() -> None:
         plan(again_cancelled, "send#1")
 
 
-def test_the_ledger_and_the_quote_say_what_is_done_anew() -> None:
+def test_the_ledger_and_the_quote_say_what_is_done_again() -> None:
     origin = draft_and_send()
     found = plan(origin, "draft#1")
     assert [(each.kind, each.settled_nanousd, each.held_nanousd) for each in found.reused] == [
@@ -496,7 +496,7 @@ def test_what_an_operation_is_said_to_come_to_has_its_turn_when_it_is_asked_for(
     assert kinds(game.await_signal("flow", "go", path="~1.0")) == []
 
 
-def test_what_a_flow_cleaned_up_is_no_part_of_a_fork_that_nobody_has_cancelled() -> None:
+def test_what_a_flow_cleaned_up_is_no_part_of_a_fork_that_was_not_cancelled() -> None:
     origin = Game(graph(node("flow")), naming=2)
     returned(origin, "0")
     origin.cancel()

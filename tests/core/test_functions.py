@@ -25,7 +25,7 @@ def failed(game: Game, problem: policies.ErrorRecord = TRANSIENT, retry: RetryPo
     return game.do(cmd.FailFunction(*game.at("a"), Path("0"), "price", "h", problem, retry))
 
 
-def test_what_it_returned_stands_at_its_place_and_is_nobody_elses() -> None:
+def test_what_it_returned_stands_at_its_place_only() -> None:
     game = Game(graph("a"))
     assert kinds(returned(game, {"net": 3})) == ["ValueRecorded"]
     op = game.op("a")

@@ -86,7 +86,7 @@ def test_retry_is_offered_only_where_it_leads_somewhere_and_while_visits_remain(
     assert "retry" not in game.gate.allowed
 
 
-def test_a_form_that_no_answer_could_fit_asks_nobody() -> None:
+def test_a_form_that_no_answer_could_fit_asks_no_person() -> None:
     game = Game(graph("a"))
     with pytest.raises(InvalidInput, match="no JSON Schema"):
         game.open_gate("a", form={"type": "no such type"})
@@ -139,7 +139,7 @@ def test_a_gate_takes_only_what_it_allows() -> None:
     assert game.gate.allowed == ("approve", "reject")
 
 
-def test_a_gate_is_decided_once_and_the_second_is_told_who_won() -> None:
+def test_a_gate_is_decided_once_and_the_second_learns_who_won() -> None:
     game = approval()
     gate = game.gate.gate
     game.decide("approve", by="bob")
@@ -148,7 +148,7 @@ def test_a_gate_is_decided_once_and_the_second_is_told_who_won() -> None:
     assert (caught.value.decision, caught.value.by, caught.value.at_ms) == ("approve", "bob", START_MS)
 
 
-def test_the_second_is_told_who_won_though_the_decision_ended_the_run() -> None:
+def test_the_second_learns_who_won_though_the_decision_ended_the_run() -> None:
     game = Game(graph(node("gate", "human_gate")))
     gate = game.human_gate("gate")
     game.decide("approve", by="bob")
@@ -173,7 +173,7 @@ def test_a_decision_is_bound_to_what_was_shown() -> None:
 
 
 @pytest.mark.parametrize("unnamed", [None, " "])
-def test_a_run_that_will_need_four_eyes_is_not_started_by_nobody(unnamed: str | None) -> None:
+def test_a_run_that_will_need_four_eyes_is_not_started_without_a_person(unnamed: str | None) -> None:
     shape = graph(node("gate", "human_gate", options={"four_eyes": True}), "gate > publish")
     with pytest.raises(InvalidInput, match=r"'gate' needs a second pair of eyes.*No run was started"):
         Game(shape, by=unnamed)
@@ -524,7 +524,7 @@ def test_a_gate_whose_own_decision_leads_nowhere_is_no_workflow() -> None:
 # --- After which no answer counts -------------------------------------------------------------------------------------
 
 
-def test_a_gate_that_nobody_answers_expires_and_takes_the_edge_for_that() -> None:
+def test_an_unanswered_gate_expires_and_takes_its_edge() -> None:
     game = approval(edge("gate", "late", when="expired"), expires_after_ms=60_000)
     game.tick(59)
     assert not game.events(ev.GateExpired)

@@ -28,7 +28,7 @@ WORDS = st.frozensets(st.sampled_from("abc"))
 
 
 @given(st.dictionaries(st.sampled_from(["x", "y", "z"]), st.builds(Rule, WORDS, WORDS, WORDS)))
-def test_a_lane_may_have_a_workflow_exactly_if_somebodys_run_of_it_belongs_there(rules) -> None:
+def test_a_lane_may_have_a_workflow_exactly_if_a_run_of_it_belongs_there(rules) -> None:
     lanes = Lanes(rules)
     for workflow in "abcd":
         found = {lanes.of(workflow, tenant, service) for tenant in "abcd" for service in "abcd"}

@@ -144,7 +144,7 @@ def targets(pool: DeclaredPool, *shares: Share) -> list[int]:
     ("name", "tenant"),
     [("RPS", None), ("RPS@acme", "acme"), ("RPS@acme%20inc%2C", "acme inc,"), ("R@" + "%E2%82%AC" * 85, "€" * 85)],
 )
-def test_a_pool_is_everybodys_or_a_tenants(name: str, tenant: str | None) -> None:
+def test_a_pool_is_shared_or_a_tenants(name: str, tenant: str | None) -> None:
     pool = DeclaredPool(name, "slots", 1)
     assert list(pool.problems()) == []
     assert pool.tenant == tenant
@@ -170,7 +170,7 @@ def test_small_wants_are_met_and_the_others_are_level() -> None:
     assert targets(SLOTS, share("a", 2), share("b", 100), share("c", 100)) == [2, 3, 3]
 
 
-def test_what_nobody_wants_is_spread() -> None:
+def test_what_no_job_wants_is_spread() -> None:
     assert targets(SLOTS, share("a", 1), share("b", 1)) == [4, 4]
 
 
@@ -234,7 +234,7 @@ def test_a_newcomer_gets_what_is_free_and_the_rest_as_it_is_given_back() -> None
     assert (a.granted, b.visit().granted) == (4, 4)
 
 
-def test_nobody_gives_back_what_nobody_lacks() -> None:
+def test_no_holder_gives_back_what_none_lacks() -> None:
     """The third has the one slot that it wants; that all could have two or three is no reason to ask the second."""
     authority = Authority(SLOTS)
     a, b, c = holders(authority, "a", "b", "c")
@@ -248,7 +248,7 @@ def test_nobody_gives_back_what_nobody_lacks() -> None:
     assert (a.usable, b.visit().usable) == (3, 4)
 
 
-def test_in_a_smaller_pool_holders_are_told_and_give_back_as_jobs_end() -> None:
+def test_in_a_smaller_pool_holders_get_notice_and_give_back_as_jobs_end() -> None:
     authority = Authority(SLOTS)
     (a,) = holders(authority, "a")
     a.want(*[1] * 8).visit()
@@ -439,7 +439,7 @@ def test_the_part_of_the_dead_was_not_filling_before() -> None:
     assert (grant.granted, grant.filled) == (50, 0)
 
 
-def test_what_is_owed_is_owed_by_whoever_has_it_next() -> None:
+def test_what_is_owed_is_owed_by_the_next_holder() -> None:
     authority = Authority(RATE)
     a, b = holders(authority, "a", "b")
     a.want(1).visit()
@@ -463,7 +463,7 @@ def test_what_was_not_used_comes_back_also_when_its_share_is_gone() -> None:
     assert authority.row.bucket.level == RATE.full(RATE.limit), "a pool holds a burst, whatever comes back"
 
 
-def test_what_comes_back_of_a_rate_that_is_lent_goes_to_whoever_has_it() -> None:
+def test_what_comes_back_of_a_rate_that_is_lent_goes_to_its_present_holder() -> None:
     authority = Authority(RATE)
     a, b = holders(authority, "a", "b")
     a.want(1).visit()
@@ -473,7 +473,7 @@ def test_what_comes_back_of_a_rate_that_is_lent_goes_to_whoever_has_it() -> None
     assert a.visit().filled == 0
 
 
-def test_of_a_closed_pool_nothing_is_lent_and_everybody_hears_of_it() -> None:
+def test_of_a_closed_pool_nothing_is_lent_and_all_holders_hear_of_it() -> None:
     for pool in (SLOTS, RATE):
         authority = Authority(pool)
         a, b = holders(authority, "a", "b")

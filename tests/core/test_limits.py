@@ -345,7 +345,7 @@ def test_a_run_that_has_nothing_left_to_do_needs_no_more_time() -> None:
     assert game.output == "A"
 
 
-def test_a_fraction_of_a_millisecond_makes_nobody_look_too_early() -> None:
+def test_a_fraction_of_a_millisecond_makes_no_process_look_too_early() -> None:
     game = Game(graph("a", limits={"max_active_s": 0.0015, "max_lifespan_s": 0.0025}))
     assert game.due_ms == 1, "half of it is told"
     game.now_ms = START_MS + 2

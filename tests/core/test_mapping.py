@@ -252,7 +252,7 @@ def test_an_item_that_reports_failure_stops_new_items_and_lets_active_ones_end()
     assert [seq > 0 for seq in map_in(game).results] == [True, False, True]
 
 
-def test_what_told_of_a_failure_is_begun_again_with_its_run_and_what_is_well_is_not() -> None:
+def test_a_reported_failure_is_begun_again_with_its_run_and_what_is_well_is_not() -> None:
     game = opened(count=5, max_parallel=2, fail_fast=True)
     game.complete("m[0]", "well")
     game.effect("m[1]")
@@ -309,7 +309,7 @@ def test_a_loop_over_a_map_begins_with_other_steps() -> None:
     assert game.at("m[0]") == ("m[0]#2", 1)
 
 
-def test_a_map_that_nobody_needs_any_more_is_called_off_with_all_its_items() -> None:
+def test_a_map_that_is_no_longer_needed_is_called_off_with_all_its_items() -> None:
     game = Game(graph(MAPS, edge("m", "j"), edge("x", "j"), node("j", join="any")))
     mapped(game)
     told = [event.step for event in game.complete("x") if isinstance(event, ev.StepCancelled)]

@@ -62,7 +62,7 @@ def test_a_recall_brings_what_is_asked_for_and_no_more_than_fits() -> None:
     assert len(chosen(large, None, 0.0, 40)) == 9
 
 
-def test_the_trusted_is_told_by_kind_and_all_else_is_quoted_in_one_place() -> None:
+def test_the_trusted_is_given_by_kind_and_all_else_is_quoted_in_one_place() -> None:
     known = [memory(f"a {kind}", kind=kind) for kind in reversed(KINDS)]
     known += [memory("heard", trusted=False, source="search"), memory("two\n## lines")]
     told = context(known, CONTEXT_TOKENS)

@@ -19,7 +19,7 @@ def read(game: Game, path: str) -> list[tuple[str, int]]:
     return [(event.path, event.number) for event in events if isinstance(event, ev.MessageRead)]
 
 
-def test_a_message_is_kept_once_however_often_it_is_told() -> None:
+def test_a_message_is_kept_once_however_often_it_is_sent() -> None:
     game = Game(graph("a"))
     assert said(game, 2, 2, 5, 2, 5) == ["MessageReceived"] * 2
     assert [game.state.has_read(number) for number in (1, 2, 5, 6)] == [True, False, False, False]
@@ -37,7 +37,7 @@ def test_the_next_call_reads_all_that_has_come_and_no_other_does() -> None:
     assert all(map(game.state.has_read, (2, 3, 4)))
 
 
-def test_a_call_that_was_begun_is_told_nothing_more() -> None:
+def test_a_call_in_progress_is_sent_nothing_more() -> None:
     game = Game(graph("a"))
     call = game.held("a", 5)
     said(game, 2)
@@ -47,7 +47,7 @@ def test_a_call_that_was_begun_is_told_nothing_more() -> None:
     assert read(game, "1") == [("1.message.0", 2)]
 
 
-def test_nothing_is_read_while_the_run_is_paused_and_nothing_told_after_its_end() -> None:
+def test_nothing_is_read_while_the_run_is_paused_and_nothing_sent_after_its_end() -> None:
     game = Game(graph("a"))
     game.pause()
     assert said(game, 2) == ["MessageReceived"]

@@ -83,7 +83,7 @@ def test_a_measured_speed_counts_for_an_hour_and_never_for_another_model() -> No
     assert known._replace(now_ms=NOW_MS + SPEED_MS + 1).tokens_per_s("small") is None
 
 
-def test_after_a_month_without_a_reply_nothing_is_known_and_the_next_one_begins_anew() -> None:
+def test_after_a_month_without_a_reply_nothing_is_known_and_the_next_begins_again() -> None:
     known = seen(use(output_tokens=20), now_ms=NOW_MS + FORGOTTEN_MS)
     assert known.output_tokens("small", 1_000) == 20
     assert known._replace(now_ms=NOW_MS + FORGOTTEN_MS + 1).output_tokens("small", 1_000) == 1_000

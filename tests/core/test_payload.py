@@ -29,7 +29,7 @@ def test_a_payload_survives_being_stored(value: object) -> None:
     assert again.value() == value
 
 
-def test_a_blob_is_told_apart_from_a_value() -> None:
+def test_a_blob_is_distinguished_from_a_value() -> None:
     payload = Payload(blob="ab" * 32, size_bytes=100_000)
     assert msgspec.json.decode(msgspec.json.encode(payload), type=Payload) == payload
     with pytest.raises(LookupError, match="100000 bytes lives in the blob abab"):

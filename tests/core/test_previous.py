@@ -110,7 +110,7 @@ def test_a_gate_that_goes_back_says_why(reason: str | None) -> None:
     assert (gate.decision, gate.reason, gate.payload["reason"], gate.output) == ("retry", reason, reason, None)
 
 
-def test_a_rejection_says_why_to_whoever_takes_it_up() -> None:
+def test_a_rejection_gives_its_reason_to_the_next_attempt() -> None:
     game = Game(graph(node("gate", "human_gate"), "gate > publish", edge("gate", "sorry", when="reject")))
     game.human_gate("gate")
     game.decide("reject", data={"tone": "rude"}, reason="not like this")

@@ -62,7 +62,7 @@ def test_a_call_that_never_left_costs_nothing() -> None:
 @pytest.mark.parametrize(
     ("policy", "answer", "spent"), [("once", "answer", 60), ("once", "reject", 0), ("verify", "answer", 60)]
 )
-def test_a_lost_outcome_is_in_doubt_until_somebody_knows(policy: str, answer: str, spent: int) -> None:
+def test_a_lost_outcome_is_in_doubt_until_it_is_known(policy: str, answer: str, spent: int) -> None:
     game = one()
     call = game.intended("a", policy, nanousd=60, settles_within_s=0)
     game.doubt(call)
@@ -97,7 +97,7 @@ def test_each_sending_of_a_repeat_counts() -> None:
     assert books(game) == (120, 0, 0)
 
 
-def test_a_look_that_nobody_will_know_the_end_of_may_have_been_billed() -> None:
+def test_a_read_without_a_known_end_may_have_been_billed() -> None:
     game = one()
     game.doubt(game.intended("a", "read", nanousd=60))
     assert books(game) == (60, 0, 0)

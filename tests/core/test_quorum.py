@@ -35,7 +35,7 @@ def test_so_many_different_persons_approve_and_the_last_decides() -> None:
     assert game.step("publish").status == "ready"
 
 
-def test_persons_are_told_apart_by_who_they_are_and_not_by_their_keys() -> None:
+def test_persons_are_distinguished_by_who_they_are_and_not_by_their_keys() -> None:
     game = asked()
     game.decide("approve", by=Claim("keys.one", "", "keys.one", maker="bob"))
     for by in (

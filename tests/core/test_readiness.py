@@ -368,7 +368,7 @@ def test_a_guard_is_heard_once() -> None:
     assert game.statuses()["b"] == "skipped"
 
 
-def test_a_verdict_that_nobody_asked_for_changes_nothing() -> None:
+def test_an_unrequested_verdict_changes_nothing() -> None:
     game = Game(graph("a > b"))
     assert game.do(cmd.JudgeGuards((cmd.Verdict("a#1", "b", "safe", False),))) == []
 

@@ -35,7 +35,7 @@ def test_a_failed_run_goes_on_where_it_failed_and_ends_like_any_other() -> None:
         game.retry()
 
 
-def test_one_that_somebody_had_paused_before_it_failed_goes_on_too() -> None:
+def test_one_that_was_paused_before_it_failed_goes_on_too() -> None:
     """While it had ended nobody could let it go on, so whoever takes it up does."""
     game = Game(graph("a"))
     game.pause()
@@ -82,7 +82,7 @@ def test_what_was_called_off_comes_back_and_nothing_else_does() -> None:
     assert game.status == "completed"
 
 
-def test_whoever_was_asked_by_a_step_that_was_called_off_is_asked_anew() -> None:
+def test_a_person_asked_by_a_step_that_was_called_off_is_asked_again() -> None:
     game = Game(graph(node("sign", "human_gate"), "work > sign", "b > c"))
     game.complete("work")
     first = game.human_gate("sign")
@@ -121,7 +121,7 @@ def test_a_failure_that_something_took_up_is_left_as_it_is() -> None:
     assert game.statuses() == {"a": "failed", "side": "failed", "mend": "active", "more": "active", "b": "active"}
 
 
-def test_a_join_whose_time_was_up_waits_anew() -> None:
+def test_a_join_whose_time_was_up_waits_again() -> None:
     game = Game(graph("a > j", "b > j", node("j", join=Join("all", timeout_s=10))))
     game.complete("a")
     game.tick(10)
@@ -134,7 +134,7 @@ def test_a_join_whose_time_was_up_waits_anew() -> None:
     assert (game.active, game.step("j").id) == (["j"], "j#1")
 
 
-def test_a_guard_that_broke_is_asked_anew() -> None:
+def test_a_guard_that_broke_is_asked_again() -> None:
     game = Game(graph(edge("a", "b", guard="g"), "a > c"))
     game.complete("a")
     game.judge(allow=False, broken=ErrorRecord("b", policies.GUARD, "broke", False, START_MS))
@@ -198,7 +198,7 @@ def test_a_retried_run_waits_for_room_only_after_it_asks_for_it_again() -> None:
     assert kinds(game.hold("a", 60)) == ["ModelCallHeld"]
 
 
-def test_its_place_is_taken_anew_and_given_back_again() -> None:
+def test_its_place_is_taken_again_and_given_back_again() -> None:
     game = failed()
     taken = game.rows(game.retry()).postings
     assert {(each.scope, each.held, each.bounded) for each in taken} == {("tenant/acme/runs", 1, True), (FLEET_RUNS, 1, True)}

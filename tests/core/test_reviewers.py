@@ -28,21 +28,21 @@ def test_four_eyes_refuse_who_asked(name: str) -> None:
 
 
 @pytest.mark.parametrize("unnamed", [None, "", "  ", "\u200b"])
-def test_four_eyes_refuse_whoever_does_not_say_who_he_is(unnamed: str | None) -> None:
+def test_four_eyes_refuse_a_caller_without_a_name(unnamed: str | None) -> None:
     game = approval(four_eyes=True)
     with pytest.raises(DecisionRefused, match="say who you are"):
         game.decide("approve", by=unnamed)
     assert len(game.state.gates) == 1
 
 
-def test_four_eyes_where_nobody_knows_who_asked_ask_nobody() -> None:
+def test_four_eyes_with_an_unknown_starter_ask_no_person() -> None:
     game = Game(graph(node("gate", "human_gate"), "gate > publish"))
     with pytest.raises(InvalidInput, match="Say who asks for the run"):
         game.human_gate("gate", four_eyes=True)
     assert game.state.gates == {}
 
 
-def test_four_eyes_of_an_older_run_where_nobody_knows_who_asked_let_nobody_decide() -> None:
+def test_four_eyes_of_an_older_run_with_an_unknown_starter_let_no_person_decide() -> None:
     game = Game(graph(node("gate", "human_gate"), "gate > publish"), by="ann")
     game.human_gate("gate", four_eyes=True)
     (gate,) = game.state.gates.values()
@@ -93,7 +93,7 @@ def test_who_is_asked_has_others_asked_too() -> None:
     game.decide("approve", by="eve")
 
 
-def test_a_gate_is_given_to_nobody_who_asked_for_its_run_unless_it_asks_them() -> None:
+def test_a_gate_is_not_given_to_the_person_who_asked_for_its_run_unless_it_asks_them() -> None:
     """Also without four eyes: reviewers bind, and nobody makes themselves one for what they have started."""
     game = approval(reviewers=("eve",))
     with pytest.raises(DecisionRefused, match="'ann' asked for, and is not given to them"):
@@ -103,7 +103,7 @@ def test_a_gate_is_given_to_nobody_who_asked_for_its_run_unless_it_asks_them() -
     assert [each.reviewers for each in asks_them.events(ev.GateAssigned)] == [("ann",)]
 
 
-def test_who_is_asked_hands_on_to_nobody_who_asked_for_the_run() -> None:
+def test_a_reviewer_hands_on_to_no_person_who_asked_for_the_run() -> None:
     game = approval(reviewers=("ida",))
     with pytest.raises(DecisionRefused, match="'ann' asked for, and is not given to them"):
         assign(game, "Ann", by="ida")
@@ -114,7 +114,7 @@ def test_who_is_asked_hands_on_to_nobody_who_asked_for_the_run() -> None:
 
 @pytest.mark.parametrize("delegates", [True, False])
 @pytest.mark.parametrize("four_eyes", [True, False])
-def test_what_a_gate_is_given_to_helps_nobody_with_a_hand_in_the_run(delegates: bool, four_eyes: bool) -> None:
+def test_a_gate_cannot_be_given_to_contributors_of_the_run(delegates: bool, four_eyes: bool) -> None:
     """In no key of theirs, also one that they make afterwards, and in no role of theirs."""
     game = approval(reviewers=("ida",), four_eyes=four_eyes)
     assign(game, "keys.k", "fin", delegates=delegates, by="ida")
@@ -139,7 +139,7 @@ def test_whom_a_gate_asked_first_it_may_ask_again() -> None:
     game.decide("approve", by="ann", roles=("fin",))
 
 
-def test_a_gate_that_asked_anybody_is_given_back_to_anybody() -> None:
+def test_a_gate_that_asked_any_person_is_given_back_to_any_person() -> None:
     """Four eyes and `not_by` hold all the same."""
     for to, by in (("ann", "bob"), ("bob", "bob"), ("role:fin", "ann")):
         game = approval()
@@ -179,7 +179,7 @@ def test_others_are_asked_in_the_place_of_those_who_were() -> None:
         ({"reviewers": ("eve",), "four_eyes": True}, ("Ann",), "eve", (), "second pair of eyes"),
     ],
 )
-def test_who_may_not_hand_on_is_told_why(
+def test_a_caller_who_may_not_hand_on_learns_why(
     options: dict[str, object], to: tuple[str, ...], by: str | None, roles: tuple[str, ...], problem: str
 ) -> None:
     game = approval(**options)
@@ -189,13 +189,13 @@ def test_who_may_not_hand_on_is_told_why(
 
 
 @pytest.mark.parametrize("to", [(), ("",), ("eve", " "), tuple(f"r{number}" for number in range(MOST_REVIEWERS + 1))])
-def test_a_gate_is_given_to_somebody_and_not_to_everybody(to: tuple[str, ...]) -> None:
+def test_a_gate_is_given_to_one_person_and_not_to_all(to: tuple[str, ...]) -> None:
     game = approval(reviewers=("ann",))
     with pytest.raises(InvalidInput, match="It still asks ann"):
         assign(game, *to, delegates=False)
 
 
-def test_a_gate_that_is_decided_is_given_to_nobody() -> None:
+def test_a_decided_gate_cannot_be_given_to_others() -> None:
     game = approval(reviewers=("ann",))
     gate = game.gate.gate
     game.decide("approve", by="ann")

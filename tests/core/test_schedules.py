@@ -172,7 +172,7 @@ def test_the_latest_time_counts_even_if_too_many_times_were_missed(cron: str, co
 
 
 @pytest.mark.parametrize("overlap", ["allow", "skip", "queue", "cancel"])
-def test_after_a_year_away_it_fires_in_the_first_go_and_says_what_nobody_counted(overlap: Any) -> None:
+def test_after_a_year_away_it_fires_in_the_first_go_and_reports_what_was_not_counted(overlap: Any) -> None:
     away = schedule("*/4 * * * * *", overlap=overlap, catch_up_s=8)
     found, is_all = turn(away, ms("2027-11-23T00:00:00"), last_has_ended=True)
     assert (stamps(found.pending)[-1], is_all) == ("2027-11-23T00:00:00Z", True)
@@ -216,7 +216,7 @@ def test_a_paused_one_is_never_due_and_goes_on_from_when_it_is_resumed() -> None
     assert turn(resumed, ms("2026-11-25T01:00:00"), last_has_ended=True).after.missed == 0
 
 
-def test_the_jitter_of_a_time_is_the_same_for_everybody_and_within_its_bound() -> None:
+def test_the_jitter_of_a_time_is_the_same_everywhere_and_within_its_bound() -> None:
     one = schedule(jitter_s=600)
     late = [starts_at_ms(one, at_ms) - at_ms for at_ms in range(0, 100 * HOUR_MS, HOUR_MS)]
     assert late == [starts_at_ms(one, at_ms) - at_ms for at_ms in range(0, 100 * HOUR_MS, HOUR_MS)]

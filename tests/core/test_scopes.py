@@ -54,7 +54,7 @@ def test_whatever_a_tenant_is_called_its_scopes_are_its_own(name: str) -> None:
     assert not set(money_scopes(name, None, NOVEMBER_14)) & set(money_scopes(f"{name}/day", None, NOVEMBER_14))
 
 
-def test_a_scope_can_be_told_to_a_person() -> None:
+def test_a_scope_can_be_described_to_a_person() -> None:
     assert in_words(DAY) == "tenant acme, day 2023-11-14"
     assert in_words("team/acme/r%20and%20d/month/2023-11") == "team r and d of acme, month 2023-11"
     assert in_words("tenant/acme/day") == "tenant acme, each day"
@@ -73,7 +73,7 @@ def test_tokens_have_scopes_of_their_own_that_no_name_can_take() -> None:
 # --- Where there is no room ---------------------------------------------------------------------------------------------
 
 
-def test_a_call_for_which_a_scope_has_no_room_waits_there_and_asks_nobody() -> None:
+def test_a_call_without_room_in_a_scope_waits_there_and_asks_no_person() -> None:
     game = two()
     events = game.hold("b", 60, shortages=game.shortages(left=50, held=100, limit=500))
     (exceeded,) = events
@@ -195,7 +195,7 @@ def test_what_fails_for_want_of_tokens_says_how_many() -> None:
     assert "limit of 500 tokens" in game.state.error.message
 
 
-def test_a_paused_run_takes_nobodys_turn_and_waits_again_when_it_goes_on() -> None:
+def test_a_paused_run_takes_no_other_turn_and_waits_again_when_it_goes_on() -> None:
     game = Game(graph("a"))
     game.hold("a", 60, shortages=game.shortages())
     game.suspend("a")

@@ -135,7 +135,7 @@ def test_code_that_waits_again_has_gone_on_with_what_had_come() -> None:
     assert heard(game) == [0, 60, 120]
 
 
-def test_code_that_begins_anew_begins_at_another_time() -> None:
+def test_code_that_begins_again_begins_at_another_time() -> None:
     game = a_flow()
     for number in range(3):
         game.do(cmd.RecordValues(*game.at("flow"), (cmd.Value(Path(str(number)), "now", 7),)))

@@ -88,7 +88,7 @@ def test_a_question_is_searched_by_what_it_is_about() -> None:
     assert len(query_words(" ".join(map(str, range(99))))) == 32
 
 
-def test_the_engines_own_spaces_are_nobody_elses() -> None:
+def test_the_engines_own_spaces_belong_to_the_engine_alone() -> None:
     assert expect_space("memory") == "memory"
     with pytest.raises(InvalidInput, match="engine's own"):
         expect_space("!memory/ann")

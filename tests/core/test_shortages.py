@@ -99,7 +99,7 @@ def test_a_tool_with_a_price_is_lent_for_too() -> None:
     assert free.agent is None
 
 
-def test_what_nobody_lends_waits_at_its_agent_and_says_what_could_be_granted() -> None:
+def test_what_no_agent_lends_waits_at_its_agent_and_says_what_could_be_granted() -> None:
     game = teamed()
     (exceeded,) = events = game.hold("a", 71, shortages=short({WRITER: 20, CRITIC: 60, PLANNER: 41}, held=30))
     assert isinstance(exceeded, ev.ScopeExceeded)
@@ -109,7 +109,7 @@ def test_what_nobody_lends_waits_at_its_agent_and_says_what_could_be_granted() -
     assert kinds(game.do(cmd.Tick(headroom=frozenset([WRITER])))) == ["OperationReopened"]
 
 
-def test_what_nobody_can_lend_whatever_comes_back_blocks_its_run() -> None:
+def test_what_no_agent_can_lend_whatever_comes_back_blocks_its_run() -> None:
     game = teamed()
     (exceeded,) = game.hold("a", 71, shortages=short({WRITER: 20, CRITIC: 100}))
     assert isinstance(exceeded, ev.ScopeExceeded)
@@ -118,7 +118,7 @@ def test_what_nobody_can_lend_whatever_comes_back_blocks_its_run() -> None:
     assert [wait.reason for wait in game.waits] == ["agent_budget"]
 
 
-def test_where_limits_make_a_run_fail_it_is_told_what_could_be_granted() -> None:
+def test_where_limits_make_a_run_fail_it_reports_what_could_be_granted() -> None:
     game = Game(graph("a > end", on_limit="fail"), shared=(TEAM,), agent="writer")
     game.hold("a", 2_000_000_000, shortages=short({WRITER: 500_000_000, CRITIC: 1_000_000_000}))
     assert game.state.error is not None

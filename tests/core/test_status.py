@@ -91,7 +91,7 @@ def test_a_wait_is_plain_data() -> None:
     }
 
 
-def test_the_earliest_of_all_that_falls_due_is_when_somebody_must_look() -> None:
+def test_the_earliest_of_all_that_falls_due_is_when_a_process_must_look() -> None:
     game = Game(graph("a > end", "b > end", "c > end", node("c", "human_gate"), limits={"max_lifespan_s": 500}))
     assert game.due_ms == 500_000
     game.human_gate("c", timeout_ms=400_000)

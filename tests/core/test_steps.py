@@ -308,7 +308,7 @@ def test_a_denied_loop_is_not_taken() -> None:
     assert game.active == ["c"]
 
 
-def test_guards_are_asked_anew_on_every_visit() -> None:
+def test_guards_are_asked_again_on_every_visit() -> None:
     game = Game(graph("t > s > end", edge("t", "x", guard="g"), loop("s", "t", 3, guard="again")))
     for visit in (1, 2):
         game.complete("t")
@@ -329,7 +329,7 @@ def test_a_guard_of_a_superseded_step_need_not_speak_any_more() -> None:
     assert not game.state.asked
 
 
-def test_a_guard_of_a_node_that_a_loop_overtook_is_asked_anew() -> None:
+def test_a_guard_of_a_node_that_a_loop_overtook_is_asked_again() -> None:
     """`x` was about to be judged on what the loop has made history."""
     flow = graph("t > x", "t > s > end", node("x", guard="g"), loop("s", "t", 2))
     game = Game(flow)
@@ -394,7 +394,7 @@ def test_calls_of_a_superseded_step_keep_their_outcomes() -> None:
     assert [done.call for done in game.state.compensable] == [effect]
 
 
-def test_a_superseded_timer_wakes_nobody() -> None:
+def test_a_superseded_timer_wakes_no_step() -> None:
     game = Game(graph("t > s", "t > side", loop("s", "t", 2)))
     game.complete("t")
     game.sleep("side", 60)

@@ -94,7 +94,7 @@ def test_what_a_model_thinks_and_calls_tools_with_have_their_own_places() -> Non
         assert {each.kind for each in told} == kinds
 
 
-def test_what_became_of_a_request_is_told_once_at_a_place_of_its_own() -> None:
+def test_what_became_of_a_request_is_sent_once_at_a_place_of_its_own() -> None:
     watching = Follower(RUN, Cursor())
     told = [*watching.chunk(*answered(0, "found")), *watching.chunk(*answered(0, "found"))]
     told += watching.chunk(*answered(1, "", is_error=True))
@@ -110,7 +110,7 @@ def test_what_became_of_a_request_is_told_once_at_a_place_of_its_own() -> None:
         assert tells or [*Follower(RUN, Cursor(), only).chunk(*answered(0, "found"))] == []
 
 
-def test_of_what_is_long_the_beginning_is_told_and_fits_into_a_piece() -> None:
+def test_of_what_is_long_the_beginning_is_sent_and_fits_into_a_piece() -> None:
     _, _, piece = answered(0, "\x00" * 1_000_000)
     assert len(piece) < MOST_BYTES
     (told,) = Follower(RUN, Cursor()).chunk("tools", 0, piece)
@@ -209,7 +209,7 @@ def look(talk: Talk, watching: Follower, after: int) -> Iterator[Told]:
 
 
 @given(st.randoms(use_true_random=False))
-def test_however_it_comes_and_however_often_he_comes_back_he_is_told_each_piece_once(chance: random.Random) -> None:
+def test_however_often_a_reader_comes_back_it_gets_each_piece_once(chance: random.Random) -> None:
     told: list[Told] = []
     talk, watching = Talk(chance), Follower(RUN, Cursor())
     for _ in range(40):

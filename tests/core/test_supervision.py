@@ -81,7 +81,7 @@ def test_a_burst_is_taken_as_far_as_there_is_room() -> None:
     assert {each.reason for each in answers if isinstance(each, Rejected)} == {"queue_full"}
 
 
-def test_at_the_threshold_nobody_waits_for_whom_no_worker_of_his_type_is_free() -> None:
+def test_at_the_threshold_no_task_waits_without_a_free_worker_of_its_type() -> None:
     desk = Desk(worker("ann", "read"), worker("bob", "write", max_concurrent=2))
     for _ in range(3):
         desk.taken("read")
@@ -102,7 +102,7 @@ def test_who_is_free_is_not_held_up_by_a_queue_that_is_full() -> None:
     assert desk.submit("write") == ("t2", "bob", 0)
 
 
-def test_a_type_that_nobody_takes_is_a_mistake() -> None:
+def test_a_type_that_no_worker_takes_is_a_mistake() -> None:
     with pytest.raises(InvalidInput, match="tasks of type 'sing'; there are read"):
         Desk().submit("sing")
 
@@ -293,7 +293,7 @@ def test_a_task_may_have_a_time_of_its_own() -> None:
 # --- Declared, and looked at ----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_declared_anew_keeps_what_was_taken_and_what_is_known() -> None:
+def test_what_is_declared_again_keeps_what_was_taken_and_what_is_known() -> None:
     desk = Desk(worker(max_concurrent=1), threshold=None)
     desk.end(desk.taken())
     first, second = desk.taken(), desk.taken()
@@ -304,7 +304,7 @@ def test_what_is_declared_anew_keeps_what_was_taken_and_what_is_known() -> None:
 
 
 @pytest.mark.parametrize(("left", "why"), [("bob", "ann have tasks at work"), ("ann", "tasks of type read wait")])
-def test_nobody_is_left_without_a_worker(left: str, why: str) -> None:
+def test_no_tenant_is_left_without_a_worker(left: str, why: str) -> None:
     desk = Desk(worker(max_concurrent=1), threshold=None)
     desk.taken()
     desk.taken()
@@ -366,7 +366,7 @@ def test_a_key_names_its_supervisor() -> None:
     ),
     st.sampled_from([None, 0.5, 0.8]),
 )
-def test_no_worker_has_more_than_it_may_and_nobody_is_lost(
+def test_no_worker_has_more_than_it_may_and_none_is_lost(
     steps: list[tuple[str, str, int, Fate]], threshold: float | None
 ) -> None:
     workers = (worker("ann", "read", max_concurrent=2), worker("bob", "read", "write", max_concurrent=3))

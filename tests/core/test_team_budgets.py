@@ -33,7 +33,7 @@ def test_the_longest_idle_lends_first_and_then_the_lowest_priority() -> None:
     assert [*lent(1200, team).items()] == [("idle", 500), ("cheap", 500), ("dear", 200)]
 
 
-def test_nobody_lends_more_than_half_of_what_it_has_left() -> None:
+def test_no_agent_lends_more_than_half_of_what_it_has_left() -> None:
     assert lent(500, [lender("writer", 1001)]) == {"writer": 500}
     assert lent(501, [lender("writer", 1001)]) == {}
     assert lent(1, [lender("writer", -5), lender("critic", 1)]) == {}
@@ -74,7 +74,7 @@ def test_agents_share_equally_what_those_leave_who_have_an_initial_allocation() 
     assert team["writer"] == TeamAgent(1.5)
 
 
-def test_a_new_allotment_leaves_everybody_what_he_has_used() -> None:
+def test_a_new_allotment_leaves_each_agent_what_it_has_used() -> None:
     team = checked({"planner": 1, "writer": 1, "critic": 1})
     assert allotted(900, team, {"planner": 700}) == {"planner": 700, "writer": 100, "critic": 100}
     assert allotted(900, team, {"gone": 600, "idle": 0}) == {"gone": 600, "planner": 100, "writer": 100, "critic": 100}

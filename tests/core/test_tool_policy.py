@@ -92,7 +92,7 @@ def test_each_comparison(compared: Any, value: Any, given: Any, holds: bool) -> 
         (ToolRule("t", "ask", expires_after_s=-1), "expires_after_s=-1 is no time"),
     ],
 )
-def test_a_rule_that_says_nothing_is_told_in_words(rule: ToolRule, words: str) -> None:
+def test_an_empty_rule_is_reported_in_words(rule: ToolRule, words: str) -> None:
     assert words in next(rule.problems())
 
 

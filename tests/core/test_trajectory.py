@@ -70,7 +70,7 @@ def test_a_loop_is_gone_by_its_own_edge() -> None:
     assert sum(way in loops for way in ways) == len(back)
 
 
-def test_an_approval_is_told_with_its_decision() -> None:
+def test_an_approval_is_sent_with_its_decision() -> None:
     path = trajectory(read("gate").events)
     assert path.approvals
     decided = [each for each in path.approvals if each.decision is not None]
@@ -99,7 +99,7 @@ def test_a_trace_says_nothing_of_what_the_data_says(name: str) -> None:
     assert b"planted" not in told
 
 
-def test_data_is_told_by_its_shape() -> None:
+def test_data_is_recognized_by_its_shape() -> None:
     assert shape(inline({"card": "4111", "name": "Ann"})) == {"kind": "object", "size_bytes": 28, "fields": ["card", "name"]}
     assert shape(inline([1, 2])) == {"kind": "array", "size_bytes": 5, "count": 2}
     assert [shape(inline(value))["kind"] for value in ("secret", True, None, 2, 0.5)] == [

@@ -112,7 +112,7 @@ def test_what_a_loop_does_again_is_forgotten() -> None:
     assert conflicts(play.complete("judge", {"append": [3]}, decisions="pass")) == []
 
 
-def test_without_strategies_nothing_is_told() -> None:
+def test_without_strategies_nothing_is_reported() -> None:
     play = Game(Graph(definition("a > end", "b > end")))
     play.complete("a", {"last_write": 1})
     assert kinds(play.complete("b", {"last_write": 2}))[0] == "StepCompleted"

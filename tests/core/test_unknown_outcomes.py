@@ -72,7 +72,7 @@ def test_the_answer_that_it_happened_is_what_the_step_goes_on_with() -> None:
     assert game.status == "completed"
 
 
-def test_a_person_who_has_it_called_again_gives_the_step_all_its_tries_anew() -> None:
+def test_a_person_who_has_it_called_again_gives_the_step_all_its_tries_again() -> None:
     game, call = asking()
     answer(game, "retry")
     again = game.intended("a", "idempotent")

@@ -37,7 +37,7 @@ def test_a_deployment_runs_a_command_that_there_is_with_options_that_there_are(d
 
 
 @pytest.mark.parametrize("deployment", pods())
-def test_a_pod_drains_before_it_is_killed_and_is_nobody_s_root(deployment: Any) -> None:
+def test_a_pod_drains_before_it_is_killed_and_does_not_run_as_root(deployment: Any) -> None:
     spec = deployment["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     grace_s = next((float(word.partition("=")[2]) for word in container["args"] if word.startswith("--grace-s=")), 10.0)
@@ -75,7 +75,7 @@ def test_the_service_leads_to_those_that_serve() -> None:
 
 
 @pytest.mark.parametrize("deployment", pods())
-def test_nobody_reaches_a_pod_but_from_the_namespaces_that_need_to(deployment: Any) -> None:
+def test_a_pod_is_reached_only_from_the_namespaces_that_need_to(deployment: Any) -> None:
     """Of every port: what it says is clear text, and some of it is believed."""
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     (policy,) = [
@@ -112,7 +112,7 @@ def test_the_settings_of_the_manifest_are_settings(tmp_path: Path) -> None:
     assert load(tmp_path).identity is not None
 
 
-def test_the_image_is_of_locked_packages_and_starts_as_nobody() -> None:
+def test_the_image_is_of_locked_packages_and_starts_without_root() -> None:
     words = [line.split(None, 1) for line in LINES]
     assert {word for word, _ in words} <= {
         "ARG",

@@ -339,7 +339,7 @@ def test_the_table_of_idioms_is_that_of_their_tests() -> None:
 
 
 @pytest.mark.parametrize(("page", "most"), [("design.md", 5_000), ("glossary.md", 800)])
-def test_what_everybody_reads_stays_short(page: str, most: int) -> None:
+def test_what_all_processes_read_stays_short(page: str, most: int) -> None:
     assert len((ROOT / "docs" / page).read_text(encoding="utf-8").split()) <= most
 
 

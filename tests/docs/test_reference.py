@@ -131,7 +131,7 @@ def test_the_site_has_every_page() -> None:
 # --- Lists ------------------------------------------------------------------------------------------------------------
 
 
-def test_every_event_says_what_it_means_and_is_written_by_somebody() -> None:
+def test_every_event_has_a_meaning_and_a_rule_that_writes_it() -> None:
     sections = lists.event_list().split("\n### ")[1:]
     assert {section.partition("\n")[0] for section in sections} == {kind.__name__ for kind in get_args(events.AnyEvent)}
     for section in sections:

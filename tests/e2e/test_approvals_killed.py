@@ -128,7 +128,7 @@ async def settled(api: Asked, run: str) -> Any:
     return said.json()
 
 
-async def test_a_client_killed_after_its_decision_is_told_what_came_of_it_the_next_time(shop: Shop) -> None:
+async def test_a_client_killed_after_its_decision_gets_its_result_the_next_time(shop: Shop) -> None:
     """Its connection breaks before the answer; under the same key the answer is found, and nothing is done twice."""
     process = shop.serve()
     with ended(process):

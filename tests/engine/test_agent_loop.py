@@ -88,7 +88,7 @@ async def test_the_tools_of_one_turn_run_at_the_same_time(store: str, server: Mo
 
 
 @BOTH
-async def test_what_a_tool_fails_with_is_told_to_the_model_which_may_do_better(
+async def test_what_a_tool_fails_with_is_sent_to_the_model_which_may_do_better(
     store: str, server: ModelServer, model: Providers, name: str
 ) -> None:
     weighed: list[int] = []
@@ -330,7 +330,7 @@ async def test_a_pause_between_two_turns_holds_the_next_back(
     assert world == ["1"]
 
 
-async def test_a_loop_of_many_turns_pays_for_each_once_and_ends_where_it_was_told_to(
+async def test_a_loop_of_many_turns_pays_for_each_once_and_ends_where_it_should(
     store: str, server: ModelServer, model: Providers, world: list[str], look: Tool
 ) -> None:
     turns = 12

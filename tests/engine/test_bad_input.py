@@ -351,7 +351,7 @@ async def test_a_missing_store_ends_the_work_at_once_and_its_runs_resume_when_it
 
 
 @bounded
-async def test_a_store_that_cannot_be_read_for_a_while_is_told_of_once(
+async def test_a_store_that_cannot_be_read_for_a_while_is_reported_once(
     store: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sweep, "_AWAY_S", 0.01)

@@ -377,7 +377,7 @@ async def test_what_a_step_sets_in_a_context_variable_stays_with_it(engine: Engi
 
 
 @bounded
-async def test_an_observer_that_exits_is_told_on(tmp_path: Path) -> None:
+async def test_an_observer_that_exits_is_reported(tmp_path: Path) -> None:
     def observer(observation: Any) -> None:
         sys.exit(3)
 
@@ -635,7 +635,7 @@ def _soon() -> Any:
 
 
 @bounded
-async def test_a_group_of_one_is_told_as_its_member(engine: Engine) -> None:
+async def test_a_group_of_one_is_shown_as_its_member(engine: Engine) -> None:
     @step
     async def look(n: int) -> int:
         return n

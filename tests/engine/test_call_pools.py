@@ -77,7 +77,7 @@ async def until(met: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_calls_take_of_what_counts_for_everybody_and_for_their_tenant(shared: Store) -> None:
+async def test_calls_take_of_what_counts_for_all_and_for_their_tenant(shared: Store) -> None:
     own, others = (msgspec.structs.replace(CALLS, name=f"CALLS@{tenant}") for tenant in ("acme", "other"))
     for pool in (own, others):
         await shared.lending.set_pool(pool)
@@ -164,7 +164,7 @@ async def test_what_comes_back_after_its_share_is_gone_is_there_for_another_proc
         await asyncio.gather(*calls)
 
 
-async def test_a_pool_that_is_closed_lets_nobody_in_anywhere_until_it_opens(shared: Store) -> None:
+async def test_a_closed_pool_lets_no_call_in_anywhere_until_it_opens(shared: Store) -> None:
     async with process(shared) as one, process(shared) as other:
         for each in (one, other):
             await each.call({"CALLS": 1, "TOKENS": 10}, {})

@@ -10,7 +10,7 @@ from holdfast.errors import Conflict
 from holdfast.service.control.change import TRIES, changed
 
 
-async def test_a_change_is_decided_anew_until_nobody_came_before() -> None:
+async def test_a_change_is_decided_again_until_no_other_came_before() -> None:
     times = count(1)
 
     async def attempt() -> int | None:

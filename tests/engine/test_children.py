@@ -242,7 +242,7 @@ async def test_cancelling_and_pausing_go_down(store: str) -> None:
 
 
 @bounded
-async def test_a_child_that_nobody_waits_for_any_more_is_cancelled(store: str) -> None:
+async def test_a_child_without_a_waiting_parent_is_cancelled(store: str) -> None:
     @flow
     async def parent(ctx: Context) -> str:
         try:
@@ -333,7 +333,7 @@ async def test_what_cannot_be_a_child_is_refused_in_words(store: str) -> None:
 
 
 @bounded
-async def test_what_follows_from_commits_is_found_in_the_store_where_nobody_hears_of_them(store: str) -> None:
+async def test_what_follows_from_commits_is_found_in_the_store_without_listeners(store: str) -> None:
     """Between the request and the start; and between the child's end and its parent's hearing of it."""
 
     @flow

@@ -168,7 +168,7 @@ async def test_the_approval_that_is_waited_for_survives_and_a_replay_sees_the_sa
 
 
 @bounded
-async def test_who_dies_behind_the_summary_asks_nothing_anew(store: str, asked: Recorder, server: ModelServer) -> None:
+async def test_a_death_behind_the_summary_asks_nothing_again(store: str, asked: Recorder, server: ModelServer) -> None:
     server.script.add(
         Rule(system="Look around", user="They spoke of ships.", latency_s=0.3, times=1, text="done"),
         Rule(system="Look around", user="They spoke of ships.", text="done"),
@@ -228,9 +228,7 @@ async def mate(ctx: Context, chat: Chat) -> str:
 
 
 @bounded
-async def test_who_takes_over_is_told_the_summary_and_what_came_after_it(
-    store: str, asked: Recorder, server: ModelServer
-) -> None:
+async def test_a_successor_gets_the_summary_and_what_came_after_it(store: str, asked: Recorder, server: ModelServer) -> None:
     @flow
     async def captain(ctx: Context, chat: Chat) -> str:
         return await ctx.agent(MODEL, chat, tools=[Handoff(mate)], max_tokens=200, compact_above_tokens=MOST)

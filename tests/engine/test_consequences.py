@@ -67,7 +67,7 @@ class Hands:
 
 
 @bounded
-async def test_looking_is_rare_where_nothing_is_and_soon_where_somebody_died(
+async def test_looking_is_rare_where_nothing_is_and_soon_where_a_process_died(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(store, workflows=[parrot], execute=False) as engine:

@@ -277,7 +277,7 @@ async def looks(ctx: Context, chat: Chat) -> str:
 
 
 @bounded
-async def test_what_is_attached_to_a_message_is_told_in_every_later_run(
+async def test_what_is_attached_to_a_message_is_sent_in_every_later_run(
     store: str, wire: Wire, model: Providers, stored: Callable[[], bytes]
 ) -> None:
     async with opened(store, workflows=[looks], model=model) as engine:
@@ -339,7 +339,7 @@ async def test_a_message_that_steers_may_show_something(store: str, wire: Wire, 
 
 
 @bounded
-async def test_a_picture_said_months_ago_is_kept_for_the_run_that_is_told_of_it(tmp_path: Path) -> None:
+async def test_a_picture_sent_months_ago_is_kept_for_the_run_that_gets_it(tmp_path: Path) -> None:
     now = Time()
     async with engine_at(tmp_path, now, workflows=[counts]) as engine:
         await engine.open_conversation("c", counts)

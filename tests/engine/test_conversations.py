@@ -158,7 +158,7 @@ async def test_what_cannot_be_undone_is_not_rolled_back(store: str) -> None:
 
 
 @bounded
-async def test_a_model_is_told_who_said_what_and_all_runs_have_one_budget(
+async def test_a_model_learns_the_author_of_each_message_and_all_runs_have_one_budget(
     store: str, model: Providers, server: ModelServer
 ) -> None:
     async with opened(store, workflows=[helper], model=model) as engine:
@@ -264,7 +264,7 @@ async def test_a_conversation_that_is_deleted_is_gone_and_one_of_its_name_is_ano
 
 
 @bounded
-async def test_with_whom_nobody_has_talked_for_days_is_forgotten_where_somebody_said_so(tmp_path: Path) -> None:
+async def test_conversations_without_messages_for_days_are_deleted_where_that_is_set(tmp_path: Path) -> None:
     now = Time()
     async with engine_at(tmp_path, now, workflows=[parrot]) as engine:
         for name in ("c", "busy"):

@@ -184,7 +184,7 @@ async def test_letters_are_listed_counted_and_resolved_within_their_tenant(store
         assert await runs[0].status() == "failed"
 
 
-async def test_one_that_nobody_can_say_the_effect_of_is_neither_edited_nor_replayed(store: str) -> None:
+async def test_one_of_unknown_effect_is_neither_edited_nor_replayed(store: str) -> None:
     wf = Workflow("unsure", on_exhausted="dead_letter")
 
     @tool(effect="once")
@@ -239,7 +239,7 @@ async def test_resolved_letters_are_forgotten_after_three_days_and_open_ones_nev
         assert await engine.run(runs[0].id).events() == history
 
 
-async def test_letters_of_calls_that_nobody_knows_the_end_of_are_replayed_by_one_command(store: str) -> None:
+async def test_letters_of_calls_without_a_known_end_are_replayed_by_one_command(store: str) -> None:
     """An outage of one service, and sixty runs of it: nobody has to say of each what became of it."""
     away, keys = [True], list[str]()
 

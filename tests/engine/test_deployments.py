@@ -105,7 +105,7 @@ async def test_a_changed_workflow_asks_after_a_grace_period_until_its_code_is_ba
 
 
 @bounded
-async def test_a_run_goes_on_with_other_code_when_it_is_told_to_migrate(tmp_path: Path, now: Time) -> None:
+async def test_a_run_goes_on_with_other_code_when_it_is_migrated(tmp_path: Path, now: Time) -> None:
     run_id = await started(tmp_path, now)
     async with engine_at(tmp_path, now, workflows=[new()]) as newer:
         await approved(newer, run_id)
@@ -185,7 +185,7 @@ async def test_the_grace_period_goes_on_across_restarts(tmp_path: Path, now: Tim
 
 
 @bounded
-async def test_what_an_attempt_left_behind_is_taken_from_it_although_nobody_has_the_code(tmp_path: Path, now: Time) -> None:
+async def test_what_an_attempt_left_is_taken_from_it_although_no_process_has_the_code(tmp_path: Path, now: Time) -> None:
     begun = asyncio.Event()
     wf = Workflow("long")
 
@@ -412,7 +412,7 @@ async def test_who_lacks_a_label_starts_a_run_and_leaves_its_steps_to_who_has_it
             assert await run.result() == "a picture"
 
 
-async def test_labels_that_nobody_has_are_named_when_a_person_is_asked(tmp_path: Path, now: Time) -> None:
+async def test_missing_labels_are_named_when_a_person_is_asked(tmp_path: Path, now: Time) -> None:
     wf = Workflow("drawing", runs_on=["zone=eu", "gpu"])
     wf.node("draw")(task(lambda state: "a picture"))
     settings = Settings(workflow_grace_s=GRACE_S)
@@ -425,7 +425,7 @@ async def test_labels_that_nobody_has_are_named_when_a_person_is_asked(tmp_path:
 
 
 @pytest.mark.parametrize("label", ["", "a b", "a,b", "x" * 101])
-def test_what_is_no_label_is_told_before_anything_runs(label: str) -> None:
+def test_what_is_no_label_is_reported_before_anything_runs(label: str) -> None:
     wf = Workflow("drawing", runs_on=[label])
     wf.node("draw")(task(lambda state: "a picture"))
     with pytest.raises(InvalidWorkflow, match="runs_on"):

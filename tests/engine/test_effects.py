@@ -330,7 +330,7 @@ async def test_an_unknown_outcome_is_asked_about_even_when_its_step_has_failed_f
             await run.result()
 
 
-async def test_an_answer_saves_a_step_whose_idempotent_call_nobody_knows_the_end_of(store: str) -> None:
+async def test_an_answer_saves_a_step_whose_idempotent_call_has_no_known_end(store: str) -> None:
     async with opened(store) as engine:
         run = await engine.start(pays(World(*[OutcomeUnknown("500")] * 9), "idempotent", retry=RetryPolicy(initial_s=0.001)))
         state = await run.until(lambda state: status(state) == "requires_attention")
@@ -573,7 +573,7 @@ async def test_a_process_that_stops_waits_until_a_slow_store_has_the_outcome(sto
         assert await engine.run(run.id).result() == {"paid": 5}
 
 
-async def test_what_became_of_a_call_is_recorded_even_if_nobody_waits_for_it_any_more(store: str) -> None:
+async def test_what_became_of_a_call_is_recorded_even_if_no_caller_waits_for_it_any_more(store: str) -> None:
     async with opened(store) as engine:
         run = await engine.start(pays(World(forever), "once"))
         call = call_of(await run.until(lambda state: bool(state.calls)))
@@ -648,7 +648,7 @@ async def test_who_says_what_became_of_a_call_sees_the_answer_that_cannot_be_kep
     assert b"4242424242424242" not in stored()
 
 
-async def test_a_plain_tool_runs_in_a_thread_and_holds_nobody_up(store: str) -> None:
+async def test_a_plain_tool_runs_in_a_thread_and_holds_nothing_up(store: str) -> None:
     wf = Workflow("plain")
     met: list[str] = []
     quick_is_over = threading.Event()

@@ -41,7 +41,7 @@ async def test_vectors_are_held_paid_for_and_made_once(store: str, server: Model
         assert (await run.state()).budget.settled_nanousd == settled.cost_nanousd
 
 
-async def test_who_watches_a_run_that_embeds_is_told_of_the_call_and_of_no_text(
+async def test_a_watcher_of_a_run_that_embeds_sees_the_call_and_no_text(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     async with opened(store, workflows=[embeds], model=model) as engine:
@@ -62,7 +62,7 @@ async def test_a_call_for_vectors_that_does_not_fit_the_limit_is_not_made(
 
 
 @pytest.mark.parametrize("fault", ["missing_usage", "cut_before_reply"])
-async def test_what_nobody_knows_of_a_call_for_vectors_is_in_doubt(
+async def test_an_unknown_end_of_a_call_for_vectors_is_in_doubt(
     store: str, server: ModelServer, model: Providers, fault: Any
 ) -> None:
     server.script.add(Rule(fault=Fault(kind=fault), times=1))

@@ -171,7 +171,7 @@ async def test_a_tenant_without_a_key_stores_nothing_and_others_go_on(
     assert CANARY.encode() not in stored()
 
 
-async def test_a_deleted_key_erases_a_tenant_and_keeps_nobody_else_from_anything(store: str, tmp_path: Path) -> None:
+async def test_a_deleted_key_erases_one_tenant_and_hinders_no_other(store: str, tmp_path: Path) -> None:
     wf = telling()
     settings = written(tmp_path / "keys.toml", *TENANTS)
     async with opened(store, workflows=[wf, parrot], settings=settings) as engine:
@@ -216,7 +216,7 @@ async def test_a_conversation_whose_key_is_gone_is_deleted_unread(store: str, tm
         assert (await engine.conversation("desk", tenant="globex")).exchanges[1].text == CANARY
 
 
-async def test_a_store_whose_keys_are_lost_takes_others_when_it_is_told_to(store: str, known: Settings, tmp_path: Path) -> None:
+async def test_a_store_whose_keys_are_lost_takes_others_on_request(store: str, known: Settings, tmp_path: Path) -> None:
     others = Settings(key_file=key_file(tmp_path / "others.toml", 7), encrypt="payloads")
     administration = await open_administration(store)
     async with opened(store, settings=known):

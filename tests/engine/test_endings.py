@@ -92,7 +92,7 @@ async def test_a_pause_acts_between_steps_and_outlives_the_process(store: str) -
     assert done == ["first", "second"]
 
 
-async def test_a_pause_and_a_resume_before_anybody_noticed_lose_nothing(store: str) -> None:
+async def test_a_pause_and_a_resume_that_no_process_noticed_lose_nothing(store: str) -> None:
     wf = Workflow("flapping")
     done: list[int] = []
 
@@ -214,7 +214,7 @@ async def test_a_run_that_is_paused_or_waits_can_be_cancelled(store: str) -> Non
             assert waiting_for(await run.state()) == []
 
 
-async def test_somebody_who_waits_for_a_run_can_stop_waiting(store: str) -> None:
+async def test_a_caller_that_waits_for_a_run_can_stop_waiting(store: str) -> None:
     wf = Workflow("waiting")
     wf.node("ask")(human_gate(lambda state: "text"))
     async with opened(store) as engine:

@@ -33,7 +33,7 @@ def test_a_tenant_of_twice_the_weight_gets_two_turns_where_others_get_one() -> N
     assert Counter(run.rstrip("0123456789") for run in order) == {"vip": 40, "other": 20}
 
 
-def test_nobody_saves_up_turns_and_nobody_jumps_the_queue_by_leaving_it() -> None:
+def test_no_waiter_saves_up_turns_or_jumps_the_queue_by_leaving_it() -> None:
     queue = filled(FairQueue(), busy=50)
     served(queue, 40)
     filled(queue, late=20)

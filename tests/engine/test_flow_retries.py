@@ -96,7 +96,7 @@ async def test_what_a_failure_led_to_is_not_in_the_way_of_another_try(store: str
 
 
 @pytest.mark.parametrize("by_itself", [True, False], ids=["by_itself", "by_a_person"])
-async def test_a_sleep_that_was_over_is_not_slept_again_and_a_time_limit_begins_anew(
+async def test_a_sleep_that_was_over_is_not_slept_again_and_a_time_limit_begins_again(
     store: str, world: World, by_itself: bool
 ) -> None:
     look, _, _ = steps_of(world)

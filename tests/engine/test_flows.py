@@ -918,7 +918,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("make", "words"), WRONG)
-def test_what_cannot_be_a_flow_or_a_step_is_told_where_it_is_written(make: Callable[[], Any], words: str) -> None:
+def test_what_cannot_be_a_flow_or_a_step_is_reported_where_it_is_written(make: Callable[[], Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         make()
 

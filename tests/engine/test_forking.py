@@ -79,7 +79,7 @@ async def test_what_the_origin_has_paid_and_sent_is_neither_paid_nor_sent_again(
         assert (await engine.budgets("default"))["day"].settled == (await origin.state()).budget.settled_nanousd
 
 
-async def test_what_is_new_is_paid_anew_and_once_asks_a_person_unless_repeats_were_allowed(
+async def test_what_is_new_is_paid_again_and_once_asks_a_person_unless_repeats_are_allowed(
     store: str, model: Providers, sent: list[str]
 ) -> None:
     wf = letters()

@@ -267,7 +267,7 @@ async def test_a_decision_is_bound_to_the_hash_of_what_was_shown(store: str) -> 
         assert decided.shown_hash == gate_opened.shown_hash
 
 
-async def test_a_gate_is_decided_once_and_the_loser_is_told_who_won(store: str) -> None:
+async def test_a_gate_is_decided_once_and_the_loser_learns_who_won(store: str) -> None:
     async with opened(store) as engine:
         run = await engine.start(review())
         gate = await gate_of(run)
@@ -323,7 +323,7 @@ async def test_another_person_than_the_first_decides_the_second_question_of_a_fl
         assert await engine.run(run.id).result() == ["ann", "bob"]
 
 
-async def test_where_nobody_is_known_to_have_decided_first_nobody_is_asked(store: str) -> None:
+async def test_where_the_first_decision_is_unknown_no_person_is_asked(store: str) -> None:
     async with opened(store, workflows=[two_reviewers]) as engine:
         run = await engine.start(two_reviewers, {})
         await engine.decide(await gate_of(run))
@@ -531,7 +531,7 @@ async def test_a_gate_that_stays_stale_may_cancel_its_run(tmp_path: Path) -> Non
         assert (await run.state()).reason == "gate_stale_limit_exceeded"
 
 
-async def test_deadlines_and_reminders_fall_due_without_anybody_asking(tmp_path: Path) -> None:
+async def test_deadlines_and_reminders_fall_due_by_themselves(tmp_path: Path) -> None:
     now = Time()
     async with engine_at(tmp_path, now) as engine:
         run = await engine.start(review(timeout_s=60, remind_every_s=30))
@@ -564,7 +564,7 @@ def patient(**options) -> Workflow:
     return wf
 
 
-async def test_a_gate_that_nobody_answers_expires_without_anybody_asking(tmp_path: Path) -> None:
+async def test_an_unanswered_gate_expires_by_itself(tmp_path: Path) -> None:
     now = Time()
     async with engine_at(tmp_path, now) as engine:
         run = await engine.start(patient())

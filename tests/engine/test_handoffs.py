@@ -112,7 +112,7 @@ async def test_another_agent_is_given_what_was_said_and_its_answer_is_the_steps(
 
 
 @bounded
-async def test_a_handoff_that_cannot_be_is_told_to_the_model_and_a_circle_ends(
+async def test_an_impossible_handoff_is_reported_to_the_model_and_a_circle_ends(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     """A run is 10 runs below its root at most; the agent there answers itself."""

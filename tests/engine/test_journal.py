@@ -513,7 +513,7 @@ async def test_code_that_contradicts_the_journal_shows_both_and_executes_nothing
     assert world == ["old"]
 
 
-async def test_what_looks_at_the_time_where_something_else_stood_is_told(store: str, world: list[Any], note: Tool) -> None:
+async def test_what_looks_at_the_time_where_something_else_stood_is_reported(store: str, world: list[Any], note: Tool) -> None:
     looks = False
 
     async def handler(state, ctx):
@@ -649,7 +649,7 @@ async def test_a_step_whose_process_dies_each_time_fails_instead_of_killing_for_
     assert len(begun) == 5
 
 
-async def test_an_attempt_that_another_process_has_replaced_is_told_and_changes_nothing(
+async def test_an_attempt_that_another_process_replaced_gets_an_error_and_changes_nothing(
     store: str, world: list[Any], note: Tool
 ) -> None:
     go_on = asyncio.Event()
@@ -870,7 +870,7 @@ async def test_what_would_look_like_another_place_is_no_name(store: str, name: s
             await (await engine.start(wf)).result()
 
 
-async def test_nobody_complains_of_branches_that_were_called_off_before_they_began(
+async def test_branches_that_were_called_off_before_they_began_cause_no_complaint(
     store: str, world: list[Any], note: Tool
 ) -> None:
     """A coroutine that is let go of without a word makes asyncio warn, which is an error here."""
@@ -924,7 +924,7 @@ async def test_a_recorded_result_is_there_for_later_attempts_and_belongs_to_its_
 
 
 @pytest.mark.parametrize("name", ["", "0", "a.b", "a:b"])
-async def test_what_names_no_place_is_told(store: str, name: str) -> None:
+async def test_what_names_no_place_is_reported(store: str, name: str) -> None:
     wf = one(lambda state, ctx: ctx.record(name, 1))
     async with opened(store, workflows=[wf]) as engine:
         with pytest.raises(RunFailed, match="names no place"):

@@ -55,7 +55,7 @@ async def until_free(leader: leader_.Leader, slots: int) -> None:
 
 
 @bounded
-async def test_runs_that_nobody_can_take_hide_no_others(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_runs_that_no_process_can_take_hide_no_others(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leader_, "MOST_RUNS", 2)
     known, unknown = brief("known"), brief("unknown")
     silent = Settings(store=settings.store)
@@ -121,7 +121,7 @@ async def test_what_waits_for_a_slot_is_not_looked_for_all_the_time(settings: Se
 
 
 @bounded
-async def test_nor_by_a_process_that_nobody_leads(store: str, turns: dict[str, int]) -> None:
+async def test_nor_by_a_process_without_a_leader(store: str, turns: dict[str, int]) -> None:
     enough = asyncio.Event()
     wf = held(enough)
     async with Engine.open(store, slots=1) as worker:

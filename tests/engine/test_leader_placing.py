@@ -233,7 +233,7 @@ async def test_each_lane_has_a_leader_and_workers_of_its_own_and_pools_are_share
 
 
 @bounded
-async def test_what_a_service_starts_is_done_in_its_lane_whoever_finds_it(settings: Settings) -> None:
+async def test_what_a_service_starts_is_done_in_its_lane_by_any_process_that_finds_it(settings: Settings) -> None:
     stage = Stage()
     stage.go.set()
     flows = [played(stage, "placed", Demand(cpu_m=100), copies=2), played(stage, "plain", Demand(), copies=2)]
@@ -287,7 +287,7 @@ async def test_a_fleet_without_code_for_a_queued_step_asks_until_the_code_is_the
         await run.result()
 
 
-async def test_a_lane_that_nobody_knows_is_refused(settings: Settings) -> None:
+async def test_an_unknown_lane_is_refused(settings: Settings) -> None:
     with pytest.raises(UsageError, match="There is no lane 'nobody'"):
         async with leading(settings.store, settings=settings, lane="nobody"):
             pass

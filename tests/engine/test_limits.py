@@ -164,7 +164,7 @@ async def test_a_reply_billed_above_its_bound_is_the_last_that_passes_the_limit(
 
 
 @pytest.mark.usefixtures("replays")
-async def test_what_is_left_is_recorded_and_a_replay_is_told_the_same(store: str) -> None:
+async def test_what_is_left_is_recorded_and_a_replay_gets_the_same(store: str) -> None:
     seen: list[int | None] = []
 
     @tool(effect="idempotent")
@@ -384,7 +384,7 @@ async def test_a_guard_that_is_replayed_sees_what_it_saw(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("replays")
-async def test_what_is_left_above_is_recorded_and_a_replay_is_told_the_same(store: str) -> None:
+async def test_what_is_left_above_is_recorded_and_a_replay_gets_the_same(store: str) -> None:
     seen: list[Any] = []
 
     @flow

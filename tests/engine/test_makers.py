@@ -364,7 +364,7 @@ async def test_an_approval_does_not_cover_what_its_giver_has_written_for_the_sam
 
 
 @pytest.mark.parametrize("key", ["schedule/nightly/2026-11-27T13:45:00Z", "conversation/c/1/2", "Supervisor/desk/1"])
-async def test_a_key_of_the_engine_s_own_is_nobody_s_to_take(store: str, key: str) -> None:
+async def test_a_key_of_the_engine_s_own_cannot_be_taken(store: str, key: str) -> None:
     async with opened(store) as engine:
         with pytest.raises(InvalidInput, match="one of the engine's own"):
             await engine.start(paying(), key=key, by="alice")

@@ -98,9 +98,7 @@ async def test_without_a_key_the_step_fails_as_one_without_authorization(store: 
         assert await events_of(run, ModelCallHeld) == []
 
 
-async def test_a_prompt_that_is_none_is_told_before_anything_is_called(
-    store: str, server: ModelServer, model: Providers
-) -> None:
+async def test_an_empty_prompt_is_reported_before_anything_is_called(store: str, server: ModelServer, model: Providers) -> None:
     async with Engine.open(store, model=model) as engine:
         run = await engine.start(one(prompt={"system": "x", "usr": "typo"}))
         with pytest.raises(RunFailed, match="system, usr") as failed:
@@ -352,7 +350,7 @@ async def test_an_unfit_answer_after_one_repair_fails_as_schema_and_is_not_retri
         assert [call.turn for call in server.calls] == [1, 2]
 
 
-async def test_a_model_without_tools_that_asks_for_one_is_told_once_and_answers(
+async def test_a_model_without_tools_that_asks_for_one_gets_one_error_and_answers(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     server.script.add(Rule(turn=1, fault=Fault("unknown_tool")), Rule(turn=2, text="then in words"))
@@ -419,7 +417,7 @@ async def test_the_static_tools_carry_the_mark_of_anthropics_prompt_cache(
     assert second.used.cache_read_tokens == first.used.cache_write_tokens
 
 
-async def test_no_key_is_in_the_store_whoever_said_it(
+async def test_no_key_is_in_the_store_whichever_source_has_it(
     store: str, stored: Callable[[], bytes], server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = {"ANTHROPIC_API_KEY": "sk-ant-canary-58a1", "OPENAI_API_KEY": "sk-oai-canary-91c7"}

@@ -84,9 +84,7 @@ async def test_a_model_is_heard_while_it_speaks_and_its_reply_has_the_same_place
 
 
 @bounded
-async def test_a_call_that_nobody_is_to_hear_comes_whole_and_is_told_whole(
-    store: str, server: ModelServer, model: Providers
-) -> None:
+async def test_a_call_without_listeners_arrives_and_is_sent_whole(store: str, server: ModelServer, model: Providers) -> None:
     server.script.add(Rule(text=SENTENCE))
 
     @flow
@@ -210,7 +208,7 @@ async def test_a_watcher_sees_a_dead_processs_text_voided_and_then_the_whole_ans
 
 
 @bounded
-async def test_a_secret_that_comes_in_two_pieces_is_told_to_nobody(
+async def test_a_secret_that_comes_in_two_pieces_is_never_shown(
     store: str, server: ModelServer, model: Providers, monkeypatch: pytest.MonkeyPatch, stored: Callable[[], bytes]
 ) -> None:
     """However the provider cuts it: each sentence has it elsewhere, and the server cuts them all alike."""
@@ -302,7 +300,7 @@ async def test_thinking_and_arguments_are_heard_as_they_come_without_the_secrets
 
 @pytest.mark.parametrize("page", [1, 200])
 @bounded
-async def test_what_a_model_thinks_is_told_before_what_it_says_also_to_who_comes_later(
+async def test_what_a_model_thinks_is_sent_before_what_it_says_also_to_who_comes_later(
     store: str, server: ModelServer, model: Providers, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where both are there at one look, while the call goes on."""
@@ -369,7 +367,7 @@ def keep_order(told: list[Told]) -> None:
 
 @pytest.mark.parametrize("page", [1, 2, 200])
 @bounded
-async def test_a_result_is_told_before_what_is_said_of_it(
+async def test_a_result_is_sent_before_what_is_written_about_it(
     store: str, server: ModelServer, model: Providers, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To those who listen, who come later, and who come back at any place."""
@@ -389,7 +387,7 @@ async def test_a_result_is_told_before_what_is_said_of_it(
 
 
 @bounded
-async def test_a_result_is_told_first_though_text_comes_while_it_is_looked_for(
+async def test_a_result_is_sent_first_though_text_comes_while_it_is_looked_for(
     store: str, server: ModelServer, model: Providers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page that is full of what the model says meanwhile has no room for the result."""

@@ -156,7 +156,7 @@ async def test_the_question_about_the_money_may_be_answered_with_a_new_limit(
         assert (await engine.find(run.id)).limit_nanousd == 100_000_000
 
 
-async def test_a_budget_that_nobody_wants_to_raise_ends_the_run(store: str, server: ModelServer, model: Providers) -> None:
+async def test_a_budget_that_no_person_raises_ends_the_run(store: str, server: ModelServer, model: Providers) -> None:
     async with Engine.open(store, model=model) as engine:
         run = await engine.start(asks("a"), cost_limit_usd="0.0001")
         (gate,) = (await run.settled()).gates

@@ -70,7 +70,7 @@ OF_GATES: dict[str, Asked] = {
 }
 
 
-async def test_a_row_or_a_handle_in_the_place_of_an_id_is_told_so_and_nothing_is_done(tmp_path: Path) -> None:
+async def test_a_row_or_a_handle_in_the_place_of_an_id_is_reported_and_nothing_is_done(tmp_path: Path) -> None:
     async with opened(f"sqlite:///{tmp_path}/holdfast.db", workflows=[asks]) as engine:
         run = await engine.start(asks, None)
         await run.settled()

@@ -95,7 +95,7 @@ def commits(heard: list[Observation]) -> list[Committed]:
 
 
 @bounded
-async def test_what_observers_are_told_is_the_history(tmp_path: Path, server: ModelServer, model: Providers) -> None:
+async def test_what_observers_get_is_the_history(tmp_path: Path, server: ModelServer, model: Providers) -> None:
     server.script.add(Rule(text="Yes."))
     first: list[Observation] = []
     order: list[int] = []
@@ -165,7 +165,7 @@ async def test_an_observer_that_raises_breaks_nothing_and_is_logged_once(
 
 
 @bounded
-async def test_what_another_process_has_committed_is_told_as_a_commit_alone(tmp_path: Path) -> None:
+async def test_what_another_process_has_committed_is_announced_as_a_commit_alone(tmp_path: Path) -> None:
     """Whoever counts what began and ended in all processes of a fleet counts everything once."""
     going = asyncio.Event()
     wf = Workflow("asked")
@@ -193,7 +193,9 @@ async def test_what_another_process_has_committed_is_told_as_a_commit_alone(tmp_
 
 
 @bounded
-async def test_places_and_waits_for_a_providers_pools_are_told(tmp_path: Path, server: ModelServer, model: Providers) -> None:
+async def test_places_and_waits_for_a_providers_pools_are_reported(
+    tmp_path: Path, server: ModelServer, model: Providers
+) -> None:
     wf = Workflow("placed")
     wf.node("ask", demand=Demand(pools={"BROWSERS": 2}))(llm_node(model=HAIKU, max_tokens=200)(lambda state: "Is it right?"))
     heard: list[Observation] = []

@@ -90,7 +90,7 @@ async def test_an_operation_beside_a_thread_is_refused_with_its_line(store: str)
     assert failed.value.error.error_class == "non_deterministic"
 
 
-async def test_a_flow_that_waits_for_nothing_is_told_where_each_task_waits(store: str) -> None:
+async def test_a_flow_that_waits_for_nothing_reports_where_each_task_waits(store: str) -> None:
     async def takes(first: asyncio.Lock, second: asyncio.Lock) -> None:
         async with first:
             await work("a")

@@ -184,7 +184,7 @@ async def test_a_stream_is_followed_from_another_loop_and_left_there(store: str)
         assert len(await following) > 1
 
 
-async def test_whoever_leaves_a_call_leaves_nothing_of_it_behind(store: str) -> None:
+async def test_leaving_a_call_leaves_nothing_of_it_behind(store: str) -> None:
     async with opened(store, workflows=[waits]) as engine:
         run = await engine.start(waits)
 
@@ -253,7 +253,7 @@ async def test_a_call_that_an_engine_is_closed_under_ends(store: str) -> None:
         await waiting
 
 
-def test_an_engine_whose_loop_does_not_run_is_told_how_to_be_opened(tmp_path: Any) -> None:
+def test_an_engine_whose_loop_does_not_run_reports_how_to_be_opened(tmp_path: Any) -> None:
     loop = asyncio.new_event_loop()
     opening = Engine.open(tmp_path / "holdfast.db", workflows=[plus])
     engine = loop.run_until_complete(opening.__aenter__())
@@ -296,7 +296,7 @@ def test_a_loop_that_is_closed_completes_no_call_and_keeps_no_caller(monkeypatch
     asyncio.run(work())
 
 
-async def test_a_fork_is_told_to_open_an_engine_of_its_own(store: str) -> None:
+async def test_a_forked_process_gets_the_advice_to_open_an_engine_of_its_own(store: str) -> None:
     async with opened(store, workflows=[plus]) as engine:
         reading, writing = os.pipe()
         child = os.fork()

@@ -149,7 +149,7 @@ async def test_a_step_without_an_amount_asks_for_at_least_one_and_at_most_its_po
     assert await guessed(place, pool, *used) == amount
 
 
-async def test_of_a_pool_that_nobody_has_declared_a_step_asks_for_one(place: Place) -> None:
+async def test_of_an_undeclared_pool_a_step_asks_for_one(place: Place) -> None:
     await place.desk.read("wf")
     known = place.known(step("NOWHERE"))
     assert known is not None
@@ -178,17 +178,17 @@ async def test_a_step_gets_of_its_tenants_own_pool_where_there_is_one(place: Pla
     assert [place.known(each).demand.pools for each in said] == [{"BROWSERS": 3}, {"BROWSERS@a%2Cb": 3}, {"OTHER": 1}]
 
 
-async def test_nobody_says_that_there_is_no_pool_before_the_store_was_asked(place: Place) -> None:
+async def test_no_missing_pool_is_reported_before_the_store_was_asked(place: Place) -> None:
     assert place.desk.may_have(step(amount=1), place.time.monotonic_s())
 
 
-async def test_a_step_that_asks_for_no_pool_asks_nobody(place: Place) -> None:
+async def test_a_step_that_asks_for_no_pool_asks_no_server(place: Place) -> None:
     said = msgspec.structs.replace(step(), demand=Demand())
     assert place.known(said) is said
     assert place.asked.estimated == []
 
 
-async def test_while_the_store_cannot_be_asked_nobody_is_kept_waiting_for_its_answer(place: Place) -> None:
+async def test_while_the_store_cannot_be_asked_no_caller_is_kept_waiting_for_its_answer(place: Place) -> None:
     """Whoever waits is found again in the store; what waits here would be kept without end."""
     place.asked.fails = True
     for number in range(20):
@@ -232,7 +232,7 @@ async def test_a_share_that_owes_is_kept_until_its_bucket_has_filled_and_no_long
     await until(lambda: not place.desk._needs)
 
 
-async def test_a_pool_that_is_too_small_is_asked_about_for_as_long_as_somebody_waits(
+async def test_a_pool_that_is_too_small_is_asked_about_for_as_long_as_a_step_waits(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool_client, "KEEP_S", 0.05)

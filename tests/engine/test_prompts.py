@@ -57,6 +57,6 @@ def test_the_messages_of_a_chat_are_turns_of_those_who_said_them() -> None:
         ({"messages": [{"role": "user", "text": "x"}], "user": "y"}, "A prompt is a text"),
     ],
 )
-def test_messages_that_nobody_can_answer_are_refused(asked: Any, words: str) -> None:
+def test_messages_that_no_agent_can_answer_are_refused(asked: Any, words: str) -> None:
     with pytest.raises(InvalidInput, match=f"(?i){words}"):
         prompt.read(asked)

@@ -48,7 +48,7 @@ async def administering(where: str) -> AsyncIterator[Administration]:
     await administration.aclose()
 
 
-async def test_a_month_goes_when_it_is_cold_and_one_that_is_held_back_is_told_about_once(
+async def test_a_month_goes_when_it_is_cold_and_one_that_is_held_back_is_reported_once(
     old: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "holdfast")

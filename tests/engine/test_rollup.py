@@ -33,9 +33,7 @@ async def everything(engine: Engine) -> list[Cost]:
 
 
 @bounded
-async def test_whoever_sweeps_adds_yesterdays_costs_up_once_a_day(
-    tmp_path: Path, server: ModelServer, model: Providers
-) -> None:
+async def test_sweeping_adds_yesterdays_costs_up_once_a_day(tmp_path: Path, server: ModelServer, model: Providers) -> None:
     server.script.add(Rule(usage=CHEAP, text="."))
     now, clock = Time(), Ahead()
     around = Environment.of_machine(10, {})._replace(clock=clock)

@@ -304,7 +304,7 @@ async def test_two_starts_with_one_key_at_the_same_moment_are_one_run(store: str
         assert len({run.id for run in runs}) == 1
 
 
-async def test_a_broken_workflow_is_told_before_anything_is_opened(tmp_path: Path) -> None:
+async def test_a_broken_workflow_is_reported_before_anything_is_opened(tmp_path: Path) -> None:
     place = tmp_path / "holdfast.db"
     wf = Workflow("broken")
     wf.node("a")(task(lambda state: 1))

@@ -312,7 +312,7 @@ async def test_who_acts_for_a_tenant_has_schedules_of_his_own(store: str) -> Non
             await service.ask(everybody, query.Schedules(cursor="nonsense"))
 
 
-async def test_a_schedule_that_too_many_have_set_has_nobody_as_its_second_pair_of_eyes(store: str) -> None:
+async def test_a_schedule_set_by_too_many_has_no_second_pair_of_eyes(store: str) -> None:
     """Who set it first is not forgotten because a hundred others have set it since."""
     async with opened(store, workflows=[approved()]) as engine:
         for number in range(101):
@@ -327,7 +327,7 @@ async def test_a_schedule_that_too_many_have_set_has_nobody_as_its_second_pair_o
         await engine.decide(await gate_of(engine.run(made_up_for[0].run)), "approve", by="eve")
 
 
-async def test_whoever_has_set_a_schedule_contributes_to_what_it_starts(store: str) -> None:
+async def test_the_person_who_has_set_a_schedule_contributes_to_what_it_starts(store: str) -> None:
     """Also who set it before another did: what they said may still be in it."""
     async with opened(store, workflows=[report()]) as engine:
         await engine.set_schedule("nightly", report(), "0 * * * *", time_field="at", by=Claim("keys.k", maker="bob"))

@@ -178,7 +178,7 @@ async def test_a_call_beyond_its_tenants_budget_blocks_its_run_until_the_limit_i
 
 
 @bounded
-async def test_a_limit_that_is_taken_away_lets_everybody_go_on(store: str, server: ModelServer, model: Providers) -> None:
+async def test_a_limit_that_is_removed_lets_all_runs_go_on(store: str, server: ModelServer, model: Providers) -> None:
     server.script.add(Rule(text="."))
     async with opened(store, model=model) as engine:
         await engine.set_budget("acme", "day", "0.000001")

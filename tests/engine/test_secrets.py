@@ -159,7 +159,7 @@ async def test_canaries_planted_everywhere_appear_nowhere(
     assert_nowhere(tmp_path, stored(), *shown, caplog.text)
 
 
-async def test_a_way_that_is_named_after_a_secret_is_not_told(store: str, stored: Callable[[], bytes], tmp_path: Path) -> None:
+async def test_a_way_that_is_named_after_a_secret_is_not_shown(store: str, stored: Callable[[], bytes], tmp_path: Path) -> None:
     wf = Workflow("way")
 
     @wf.node("route")
@@ -323,7 +323,7 @@ async def test_secrets_of_a_file_are_known_from_the_start_and_need_not_be_asked_
     assert b"canary" not in b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
 
 
-async def test_a_secret_too_short_to_be_told_from_text_is_refused(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_secret_too_short_to_be_found_in_text_is_refused(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHORT", "abc")
     wf = Workflow("short")
 

@@ -274,7 +274,7 @@ async def test_a_fork_takes_no_output_that_does_not_fit(tmp_path: Path, known: S
 
 
 @pytest.mark.parametrize("workflow", [ordering, parked, revealing])
-async def test_no_text_is_given_where_nobody_knows_which_are_sensitive(tmp_path: Path, known: Settings, workflow: Any) -> None:
+async def test_no_text_is_given_where_the_sensitive_ones_are_unknown(tmp_path: Path, known: Settings, workflow: Any) -> None:
     """Another process than the one with the code is asked, and the store has keys."""
     async with Engine.open(str(tmp_path / "runs.db"), workflows=CODE, settings=known) as engine:
         gate = await _gate_of(engine, workflow)

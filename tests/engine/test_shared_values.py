@@ -155,7 +155,7 @@ async def test_reads_are_recorded_even_if_the_write_beside_them_is_repeated(
         assert (await names(run))[2:4] == ["ValueRecorded", "SharedValueWritten"]
 
 
-async def test_a_step_that_waits_goes_on_with_what_somebody_writes_who_is_no_run(store: str) -> None:
+async def test_a_step_that_waits_goes_on_with_a_value_that_is_not_from_a_run(store: str) -> None:
     @flow
     async def waits(ctx, given):
         found = await ctx.shared("board").changed("n")
@@ -331,7 +331,7 @@ async def test_a_holder_that_lost_its_lock_does_not_overwrite_the_newer_value(st
         assert [each.value for each in await shared.versions("default", "board", "case")] == ["theirs"]
 
 
-async def test_what_is_deleted_is_away_and_nobody_takes_a_later_value_for_it(store: str) -> None:
+async def test_what_is_deleted_is_away_and_no_later_value_is_taken_for_it(store: str) -> None:
     @flow
     async def deletes(ctx, given):
         board = ctx.shared("board", agent="ann")

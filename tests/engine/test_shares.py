@@ -147,7 +147,7 @@ async def test_two_share_and_neither_ever_has_what_the_other_has(opened) -> None
         assert a.usable() == 4
 
 
-async def test_what_is_needed_no_more_is_given_back_and_nobody_is_asked_any_more(opened) -> None:
+async def test_what_is_no_longer_needed_is_given_back_and_no_person_is_asked_any_more(opened) -> None:
     store, lending = broken(await opened())
     await store.lending.set_pool(SLOTS)
     async with placing(store) as a:
@@ -171,7 +171,7 @@ async def test_a_pool_that_is_made_smaller_is_noticed_within_two_seconds(opened)
         await until(lambda: a.usable() == 3, 2 * EVERY_S)
 
 
-async def test_a_pool_that_is_not_there_is_told_once_and_found_when_it_is_declared(opened) -> None:
+async def test_a_missing_pool_is_reported_once_and_found_when_it_is_declared(opened) -> None:
     store = await opened()
     async with placing(store) as a:
         a.need(0, 1)
@@ -184,7 +184,7 @@ async def test_a_pool_that_is_not_there_is_told_once_and_found_when_it_is_declar
         await until(lambda: a.told["BROWSERS"][-1] is None)
 
 
-async def test_what_a_rate_brings_along_is_told_once(opened) -> None:
+async def test_what_a_rate_brings_along_is_reported_once(opened) -> None:
     store = await opened()
     await store.lending.set_pool(RATE)
     async with placing(store) as a:
@@ -235,7 +235,7 @@ async def test_while_the_store_is_away_what_is_held_is_kept_until_the_lease_is_o
         assert a.shares.usable("BROWSERS") == 0
 
 
-async def test_whose_lease_was_over_for_a_while_has_what_the_store_lends_it_anew(opened) -> None:
+async def test_a_lease_that_was_over_for_a_while_gets_what_the_store_lends_it_again(opened) -> None:
     store, _ = broken(await opened())
     await store.lending.set_pool(SLOTS)
     async with placing(store) as a:
@@ -265,7 +265,7 @@ async def test_an_answer_that_was_lost_leaks_nothing(opened) -> None:
         await until(lambda: b.usable() == 8)
 
 
-async def test_a_dead_session_has_nothing_and_the_next_begins_anew(opened) -> None:
+async def test_a_dead_session_has_nothing_and_the_next_begins_again(opened) -> None:
     store = await opened()
     await store.lending.set_pool(SLOTS)
     async with placing(store) as a:

@@ -262,7 +262,7 @@ async def test_signals_are_kept_until_a_step_asks_and_come_in_the_order_they_wer
         assert await run.result() == [{"number": 0}, {"number": 1}, {"number": 2}, "the last"]
 
 
-async def test_a_signal_is_delivered_once_to_whoever_waited_longest(store: str) -> None:
+async def test_a_signal_is_delivered_once_to_the_step_that_waited_longest(store: str) -> None:
     wf = Workflow("waiters")
     wf.node("begin")(task(lambda state: None))
     for name in ("first", "second", "third"):
@@ -348,7 +348,7 @@ async def test_a_signal_from_another_process_is_taken_up_at_once(store: str) -> 
             assert await run.result() == [0, 1, 2]
 
 
-async def test_an_acknowledged_signal_survives_the_death_of_everybody(store: str) -> None:
+async def test_an_acknowledged_signal_survives_the_death_of_all_processes(store: str) -> None:
     wf = one(collect)
     async with opened(store) as engine:
         run = await engine.start(wf, {"n": 1})

@@ -58,7 +58,7 @@ NOT_LISTS = {"a flow": a_flow, "a name": "a_flow", "a function": a_function, "no
 
 
 @pytest.mark.parametrize("given", NOT_LISTS.values(), ids=NOT_LISTS)
-async def test_what_is_no_list_of_workflows_is_told_to_be_given_as_one(store: str, given: Any) -> None:
+async def test_what_is_no_list_of_workflows_gets_the_advice_to_give_one(store: str, given: Any) -> None:
     with pytest.raises(UsageError, match=r"^Give a list: workflows=\[\.\.\.\]"):
         async with opened(store, workflows=given):
             pass
@@ -75,7 +75,7 @@ NO_WORKFLOWS = {
 
 
 @pytest.mark.parametrize("name", NO_WORKFLOWS)
-async def test_what_is_no_workflow_is_told_what_to_give_instead(store: str, name: str) -> None:
+async def test_what_is_no_workflow_gets_advice_on_what_to_give(store: str, name: str) -> None:
     given, way_out = NO_WORKFLOWS[name]
     with pytest.raises(UsageError, match=f"^{way_out}"):
         async with opened(store, workflows=[given]):
@@ -125,7 +125,7 @@ async def test_an_engine_that_is_not_entered_says_how_to(store: str) -> None:
         assert await (await engine.start(a_flow)).result() == "done"
 
 
-async def test_who_waits_for_a_result_that_nobody_works_on_is_told_to_start_a_worker(
+async def test_waiting_for_a_result_that_no_process_works_on_advises_to_start_a_worker(
     store: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened(store, execute=False) as asking:
@@ -161,7 +161,7 @@ QUESTIONS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-async def test_a_question_that_nobody_could_answer_is_refused_when_it_is_asked(store: str, name: str) -> None:
+async def test_a_question_that_no_person_could_answer_is_refused_when_it_is_asked(store: str, name: str) -> None:
     options, way_out = QUESTIONS[name]
 
     @flow
@@ -178,7 +178,7 @@ async def test_a_question_that_nobody_could_answer_is_refused_when_it_is_asked(s
 
 
 @pytest.mark.parametrize("decisions", [(), "approve", ("approve", "approve")])
-def test_a_gate_that_nobody_could_answer_is_refused_when_it_is_defined(decisions: Any) -> None:
+def test_a_gate_that_no_person_could_answer_is_refused_when_it_is_defined(decisions: Any) -> None:
     with pytest.raises(UsageError, match=r"^Name each answer once"):
         human_gate(decisions=decisions)(lambda state: "?")
 
@@ -252,7 +252,7 @@ async def test_a_loop_that_goes_on_is_not_complained_of(caplog: pytest.LogCaptur
     assert "holds the event loop" not in caplog.text
 
 
-async def test_an_input_that_is_given_by_the_name_of_the_one_parameter_is_told_so(store: str) -> None:
+async def test_an_input_that_is_given_by_the_name_of_the_one_parameter_is_reported(store: str) -> None:
     @flow
     async def quote(ctx: Context, item: str) -> str:
         return item

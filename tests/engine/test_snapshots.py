@@ -132,7 +132,7 @@ async def test_a_state_from_a_snapshot_is_the_state_from_all_events(store: str) 
     assert msgspec.json.decode(msgspec.json.encode(loaded)) == msgspec.json.decode(msgspec.json.encode(whole))
 
 
-async def test_a_snapshot_of_another_fold_is_folded_anew(store: str) -> None:
+async def test_a_snapshot_of_another_fold_is_folded_again(store: str) -> None:
     wf = long_loop(30)
     async with Engine.open(store) as engine:
         run = await engine.start(wf)

@@ -208,7 +208,7 @@ async def test_a_message_whose_sender_died_reaches_the_run_all_the_same(store: s
 
 
 @bounded
-async def test_a_fork_is_told_at_the_same_place_what_its_origin_was(store: str, asked: Recorder, server: ModelServer) -> None:
+async def test_a_fork_gets_at_the_same_place_what_its_origin_got(store: str, asked: Recorder, server: ModelServer) -> None:
     server.script.add(*LOOKS)
     desk = Desk()
     async with opened(store, workflows=[wf := agent(desk.look)], model=asked) as engine:

@@ -241,7 +241,7 @@ async def test_a_value_of_a_stream_is_as_large_as_it_may_be_and_no_larger(store:
 
 
 @bounded
-async def test_what_is_no_stream_or_no_place_in_one_is_told_in_words(store: str) -> None:
+async def test_what_is_no_stream_or_no_place_in_one_is_reported_in_words(store: str) -> None:
     @flow
     async def misnames(ctx: Context, name: str) -> str:
         try:
@@ -265,7 +265,7 @@ async def test_what_is_no_stream_or_no_place_in_one_is_told_in_words(store: str)
 
 
 @bounded
-async def test_nobody_asks_the_store_when_nobody_watches(store: str) -> None:
+async def test_the_store_is_not_asked_without_watchers(store: str) -> None:
     async with opened(store, workflows=[chatty]) as engine:
         run = await engine.start(chatty, 1)
         await run.settled()
@@ -278,7 +278,7 @@ async def test_nobody_asks_the_store_when_nobody_watches(store: str) -> None:
 
 
 @bounded
-async def test_many_who_watch_are_each_told_what_he_wants(store: str) -> None:
+async def test_each_of_many_watchers_gets_what_it_wants(store: str) -> None:
     """What comes is made out once for all who stand at the same place."""
     async with opened(store, workflows=[chatty]) as engine, opened(store, execute=False) as elsewhere:
         run = await engine.start(chatty, 2)
@@ -297,7 +297,7 @@ async def test_many_who_watch_are_each_told_what_he_wants(store: str) -> None:
 
 
 @bounded
-async def test_what_no_news_told_of_is_found_all_the_same(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_no_news_announced_is_found_all_the_same(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after a failover, where what has grown cannot be told by what was there before."""
     monkeypatch.setattr("holdfast.engine.runs.listening._ALL_S", 0.05)
     async with opened(store, workflows=[chatty]) as engine, opened(store, execute=False) as elsewhere:

@@ -172,7 +172,7 @@ async def test_what_a_dead_process_has_taken_is_done_by_another(store: str) -> N
 
 
 @bounded
-async def test_an_end_that_nobody_has_heard_of_is_found(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_end_that_no_process_has_seen_is_found(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(store, workflows=WORKFLOWS) as engine:
         desk = await engine.set_supervisor("desk", [WorkerAgent("ann", moody, ["ask"])])
         put, lost = engine.store.supervisors.put, asyncio.Event()

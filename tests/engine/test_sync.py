@@ -103,7 +103,7 @@ def test_an_engine_may_be_left_open_between_calls_and_is_closed_once(path: str) 
     assert "holdfast-engine" not in {each.name for each in threading.enumerate()}
 
 
-def test_what_is_wrong_with_opening_is_told_to_the_caller(path: str) -> None:
+def test_what_is_wrong_with_opening_is_reported_to_the_caller(path: str) -> None:
     with pytest.raises(UsageError, match=r"^Give a list: workflows="):
         sync.open(path, workflows=plus)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="workflow"):
@@ -157,7 +157,7 @@ def test_the_engine_s_own_thread_is_refused_and_a_step_in_a_thread_is_served(pat
 # --- Slips -----------------------------------------------------------------------------------------------------------------
 
 
-async def test_code_that_awaits_all_the_same_is_told_not_to(path: str) -> None:
+async def test_code_that_awaits_all_the_same_gets_advice(path: str) -> None:
     engine: Any = sync.open(path, workflows=[plus])
     run: Any = engine.start(plus, 1)
     with pytest.raises(UsageError, match=r"^Leave out `await`"):
@@ -350,7 +350,7 @@ def test_a_program_that_leaves_its_engine_open_ends_and_its_run_goes_on(path: st
     assert again.stdout == "3 []\n"
 
 
-def test_a_fork_of_a_program_is_told_to_open_an_engine_of_its_own(path: str) -> None:
+def test_a_forked_program_gets_the_advice_to_open_an_engine_of_its_own(path: str) -> None:
     script = """
         import os, sys
         import holdfast.sync

@@ -72,7 +72,7 @@ async def test_what_a_call_uses_of_a_loan_stays_with_who_borrowed(store: str, se
 
 
 @bounded
-async def test_a_request_that_nobody_can_grant_waits_and_says_what_could_be_granted(
+async def test_a_request_that_cannot_be_granted_waits_and_says_what_could_be_granted(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     server.script.add(Rule(usage=CHEAP, text="."))
@@ -95,7 +95,7 @@ async def test_a_request_that_nobody_can_grant_waits_and_says_what_could_be_gran
 
 
 @bounded
-async def test_a_workflow_that_fails_at_limits_is_told_what_could_be_granted(
+async def test_a_workflow_that_fails_at_limits_reports_what_could_be_granted(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     async with opened(store, model=model) as engine:
@@ -112,7 +112,7 @@ async def test_a_workflow_that_fails_at_limits_is_told_what_could_be_granted(
 
 
 @bounded
-async def test_the_total_is_never_passed_and_all_loans_add_up_whoever_asks(
+async def test_the_total_is_never_passed_and_all_loans_add_up_whichever_agent_asks(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     """Three agents, four times the runs that the budget has room for at once, in two processes' worth of engines."""

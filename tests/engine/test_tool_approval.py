@@ -299,7 +299,7 @@ async def test_a_retry_of_an_approved_call_is_not_asked_about_again(store: str, 
     assert len(set(paid)) == 1
 
 
-async def test_an_approval_given_while_nobody_worked_is_acted_upon_once(store: str, pay: Tool, paid: list[Any]) -> None:
+async def test_an_approval_given_while_no_process_worked_is_acted_upon_once(store: str, pay: Tool, paid: list[Any]) -> None:
     wf = node(pay, {"to": "ada"})
     async with opened(store) as engine:
         run = await engine.start(wf)
@@ -356,7 +356,7 @@ async def test_an_agent_waits_for_approval_inside_its_loop_and_uses_the_edited_c
     assert [call.turn for call in server.calls] == [1, 2]  # the first turn was not paid for again
 
 
-async def test_a_model_is_told_of_a_rejection_and_may_do_something_else(
+async def test_a_model_gets_a_rejection_and_may_do_something_else(
     store: str, server: ModelServer, model: Providers, pay: Tool, look: Tool, paid: list[Any]
 ) -> None:
     server.script.add(PAYS, Rule(turn=2, text="then not"))
@@ -395,7 +395,7 @@ async def test_a_model_that_asks_for_a_tool_it_was_not_given_gets_a_recorded_den
         assert [row.tool for row, _ in await engine.effects(run.id)] == ["look"]
 
 
-async def test_a_model_that_gives_a_tool_wrong_arguments_is_told_and_nothing_happens(
+async def test_a_model_that_gives_a_tool_wrong_arguments_gets_an_error_and_nothing_happens(
     store: str, server: ModelServer, model: Providers, pay: Tool, look: Tool, paid: list[Any]
 ) -> None:
     server.script.add(Rule(turn=1, tool_calls=(ToolCall("pay", {"to": "ada", "amount": "lots"}),)), Rule(turn=2, text="well"))
@@ -432,7 +432,7 @@ async def test_code_that_drops_a_call_which_a_person_answered_stops_and_asks(
 
 
 @pytest.mark.usefixtures("replays")
-async def test_nobody_is_asked_about_a_call_where_something_else_stands(
+async def test_no_person_is_asked_about_a_call_where_something_else_stands(
     tmp_path: Path, pay: Tool, look: Tool, paid: list[Any]
 ) -> None:
     """Else a person could answer in the tool's place over what the journal has there."""

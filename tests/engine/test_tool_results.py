@@ -110,7 +110,7 @@ async def heard(engine: Engine, run: str, since: str = "start") -> list[Told]:
 
 @BOTH
 @bounded
-async def test_who_watches_is_told_what_the_model_was_told_of_each_request(
+async def test_a_watcher_sees_what_the_model_got_for_each_request(
     store: str, server: ModelServer, name: str, stored: Callable[[], bytes]
 ) -> None:
     """Whatever it came to: a value, an error, a refusal, a run, a memory; without secrets, and the beginning of what is long."""
@@ -153,7 +153,7 @@ async def test_who_watches_is_told_what_the_model_was_told_of_each_request(
 
 
 @bounded
-async def test_a_result_is_told_once_however_often_its_step_runs_again(store: str, server: ModelServer) -> None:
+async def test_a_result_is_sent_once_however_often_its_step_runs_again(store: str, server: ModelServer) -> None:
     """What is done before somebody is asked is told before; the rest when he has answered, also where the process died between.
     Who comes back with his cursor misses nothing and hears nothing twice."""
     both = asks(("look", {"where": "here"}), ("pay", {"who": "ida"}), ("pay", {"who": "bob"}))
@@ -220,7 +220,7 @@ async def test_answers_among_requests_and_what_is_handed_over_have_a_result_too(
 
 
 @bounded
-async def test_of_an_agent_that_is_not_heard_nothing_is_told(store: str, server: ModelServer, model: Providers) -> None:
+async def test_of_an_agent_without_listeners_nothing_is_sent(store: str, server: ModelServer, model: Providers) -> None:
     server.script.add(Rule(turn=1, tool_calls=asks(("look", {"where": "here"}))), Rule(turn=2, text="Done."))
     wf = agent(stream=False)
     async with opened(store, workflows=[wf], model=model) as engine:

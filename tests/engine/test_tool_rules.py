@@ -140,7 +140,7 @@ async def test_an_approval_beforehand_of_one_who_contributed_is_not_for_four_eye
     assert done == []
 
 
-async def test_a_call_that_nobody_has_approved_in_time_is_not_made(tmp_path: Path) -> None:
+async def test_a_call_without_an_approval_in_time_is_not_made(tmp_path: Path) -> None:
     """The model or the code hears why; whoever retries the run is asked anew."""
     done: list[int] = []
     now = Time()

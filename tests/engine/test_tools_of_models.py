@@ -109,7 +109,7 @@ async def test_arguments_that_do_not_fit_never_reach_the_tool_and_the_model_may_
     assert (denied.tool, denied.error.error_class) == ("weigh", "schema")
 
 
-async def test_an_error_of_a_tool_is_told_to_the_model(store: str, server: ModelServer, model: Providers) -> None:
+async def test_an_error_of_a_tool_is_sent_to_the_model(store: str, server: ModelServer, model: Providers) -> None:
     world: list[str] = []
     server.script.add(Rule(turn=1, tool_calls=(ToolCall("weigh", {"kilos": -1}),)), Rule(turn=2, text="it cannot be weighed"))
     output, events = await result(store, model, agent(world))
@@ -183,7 +183,7 @@ async def test_guards_are_asked_about_what_a_model_chose(store: str, server: Mod
     assert (judged.allowed, judged.reason) == (False, "nothing is due")
 
 
-async def test_a_reply_that_asks_for_too_many_tools_opens_no_gate_and_the_model_is_told(
+async def test_a_reply_with_too_many_tools_opens_no_gate_and_the_model_gets_an_error(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     wf = Workflow("agent")

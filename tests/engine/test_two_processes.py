@@ -309,7 +309,9 @@ async def test_a_process_that_slept_alone_goes_on_where_it_was(path: Path, desk:
 
 
 @bounded
-async def test_a_worker_that_slept_past_its_lease_is_told_and_changes_nothing(path: Path, desk: Engine, start: Start) -> None:
+async def test_a_worker_that_slept_past_its_lease_gets_an_error_and_changes_nothing(
+    path: Path, desk: Engine, start: Start
+) -> None:
     frozen = await start(LEASE_S, worker.FREEZE_IN_STEP)
     run = await desk.start(worker.WORKFLOWS["slow"])
     await stopped(frozen)

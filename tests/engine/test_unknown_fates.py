@@ -214,7 +214,7 @@ async def test_a_lookup_that_breaks_is_no_answer_that_code_can_go_on_with(store:
         assert [failed.error.error_class for failed in await events_of(run, ev.AttemptFailed)] == ["network"]
 
 
-async def test_who_waits_hears_of_another_process_although_the_store_was_away_when_it_told(tmp_path: Path) -> None:
+async def test_a_waiter_hears_of_another_process_although_the_store_was_away_at_the_time(tmp_path: Path) -> None:
     """The other process says its last while this one cannot look; nothing comes after it."""
     wf = Workflow("asking")
     wf.node("ask")(human_gate(lambda state: {"what": "go on?"}))

@@ -26,7 +26,7 @@ def test_each_path_can_be_read_from_a_comparison_with_any_other() -> None:
             assert tuple(part.node for part in found.nodes if part.of != "first") == second.nodes
 
 
-def test_what_is_different_is_told_of_both() -> None:
+def test_what_is_different_is_shown_of_both() -> None:
     first = msgspec.structs.replace(
         PATHS[0],
         status="completed",

@@ -90,7 +90,7 @@ def test_what_a_path_keeps_to_is_no_miss(expected: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("expected", "sentence"), MISSED)
-def test_each_miss_is_told_in_a_sentence(expected: dict[str, Any], sentence: str) -> None:
+def test_each_miss_is_reported_in_a_sentence(expected: dict[str, Any], sentence: str) -> None:
     found = evaluate(PATH, Expectation(**expected), "high risk")
     assert sentence in str(found.notes)
     assert not found.passed
@@ -98,7 +98,7 @@ def test_each_miss_is_told_in_a_sentence(expected: dict[str, Any], sentence: str
         found.require()
 
 
-def test_the_same_call_again_is_one_that_nobody_needed() -> None:
+def test_the_same_call_again_is_one_that_was_not_needed() -> None:
     twice = msgspec.structs.replace(PATH, tools=(*PATH.tools, ToolUse("send", "post", "c", 21)))
     found = evaluate(twice, Expectation())
     assert (found.unnecessary_tool_calls, found.misses) == (
@@ -110,7 +110,7 @@ def test_the_same_call_again_is_one_that_nobody_needed() -> None:
     assert evaluate(reused, Expectation()).passed
 
 
-def test_an_approval_is_for_one_visit_and_goes_when_somebody_rejects() -> None:
+def test_an_approval_is_for_one_visit_and_goes_when_a_person_rejects() -> None:
     approvals = {"send": "approval"}
     again = msgspec.structs.replace(PATH, visits=(*PATH.visits, Visit("send", 22)))
     assert evaluate(again, Expectation(approvals=approvals)).missing_approval

@@ -199,7 +199,7 @@ async def test_a_node_that_the_record_does_not_have_is_missed(record: RunRecord)
     assert (found.missing, found.passed, WORLD) == (("tell#1 begins",), False, [])
 
 
-async def test_a_gate_at_which_nobody_had_decided_stays_open(record: RunRecord) -> None:
+async def test_an_undecided_gate_stays_open(record: RunRecord) -> None:
     more = case_of()
     more.node("second")(human_gate(lambda state: {"diff": 1}))
     more.edge("pay", "second")
@@ -525,7 +525,7 @@ async def test_an_answer_that_would_come_too_late_now_does(expired: RunRecord) -
     assert found.missing == ("remind#2 begins",)
 
 
-async def test_a_gate_that_had_expired_and_does_not_any_more_is_told(expired: RunRecord) -> None:
+async def test_a_gate_that_had_expired_and_does_not_any_more_is_reported(expired: RunRecord) -> None:
     [found] = await replayed([expired], expiring(None))
     assert found.missing == ("approval#1 asks at a gate that had expired, and now stays open",)
     assert (found.passed, found.path.status, found.path.nodes) == (False, "waiting", ("draft", "approval"))
@@ -594,7 +594,7 @@ async def test_the_jobs_of_a_file_are_answered_with_what_they_did_once(tmp_path:
 # --- Where steps run --------------------------------------------------------------------------------------------------
 
 
-async def test_what_steps_ask_for_is_there_and_what_is_not_is_told(tmp_path: Path) -> None:
+async def test_what_steps_ask_for_is_there_and_what_is_not_is_reported(tmp_path: Path) -> None:
     wf = Workflow(name="placed")
     wf.node("train", demand=Demand(labels=("gpu",), cpu_m=64_000, pools={"licences": 2}))(task(lambda state: 1))
     async with engine_at(tmp_path, Time(), workflows=[wf], labels=["gpu"], resources=Resources(cpu_m=64_000)) as engine:
@@ -643,6 +643,6 @@ async def test_what_is_no_record_is_refused_in_words(record: RunRecord, text: by
         list(read([text.replace(b"DEFINITION", definition)], "cases.jsonl"))
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         load_records(tmp_path / "none.jsonl")

@@ -89,7 +89,7 @@ def test_every_question_has_an_answer_and_every_part_of_the_report_lines() -> No
     assert "pay fails: sorry goes on" in found.report["Failure scenarios"]
 
 
-def test_what_a_careless_workflow_lacks_is_told_with_what_to_do() -> None:
+def test_what_a_careless_workflow_lacks_is_reported_with_what_to_do() -> None:
     found = review(careless())
     told = {number: found.findings[number - 1].because for number in open_(found)}
     assert set(told) == {1, 4, 5, 6, 13, 15}

@@ -225,7 +225,7 @@ def test_who_is_killed_in_an_auction_sends_nothing_again(world: World) -> None:
 
 @complete
 @pytest.mark.timeout(3600)
-def test_whoever_is_killed_at_every_other_commit_sends_nothing_again(tmp_path: Path, world: World) -> None:
+def test_a_process_killed_at_every_other_commit_sends_nothing_again(tmp_path: Path, world: World) -> None:
     commits, lives = 1, True
     while lives:
         world.begin_again(tmp_path / str(commits))

@@ -196,7 +196,7 @@ def test_a_second_e_mail_would_be_noticed(forged: Path) -> None:
     assert verdict_on(forged)["No e-mail was sent twice."] is False
 
 
-def test_words_that_nobody_approved_would_be_noticed(forged: Path) -> None:
+def test_words_without_an_approval_would_be_noticed(forged: Path) -> None:
     entries = read_journal(forged / judge.MAIL)
     (forged / judge.MAIL).write_text("")
     for entry in entries[:-1]:

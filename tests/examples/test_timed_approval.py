@@ -33,7 +33,7 @@ async def test_an_approval_in_time_is_one_and_its_limit_is_called_off(tmp_path: 
         assert await events_of(run, ev.TimerFired, ev.EffectIntended) == []
 
 
-async def test_an_approval_that_nobody_gives_in_time_is_withdrawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_approval_that_is_not_given_in_time_is_withdrawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     now = Time()
     async with engine_at(tmp_path, now, workflows=[approval]) as engine:
         run, gate = await asked(engine)

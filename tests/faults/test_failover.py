@@ -119,7 +119,7 @@ async def test_a_commit_is_unknown_whose_wait_for_the_standby_was_ended(pair: Pa
 
 
 @bounded
-async def test_a_refusal_because_of_what_the_standby_has_not_got_is_not_told_either(pair: Pair) -> None:
+async def test_a_refusal_because_of_what_the_standby_lacks_is_not_reported_either(pair: Pair) -> None:
     """A key, a conflict: both would name a run, or an event, that a failover erases."""
     store, theirs = await PostgresStore.connect(pair.url), await PostgresStore.connect(pair.url)
     story, other = Story(), Story()

@@ -76,7 +76,7 @@ def victim() -> Iterator[Victim]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_hostile_input_holds_nobody_up_and_fills_no_memory(case: Case, victim: Victim) -> None:
+def test_a_hostile_input_holds_up_no_other_and_fills_no_memory(case: Case, victim: Victim) -> None:
     found = victim.take(case)
     for _ in range(MOST_TRIALS - 1):
         if found.pause_s >= PAUSE_S:

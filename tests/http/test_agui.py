@@ -513,7 +513,7 @@ async def test_a_snapshot_is_what_a_client_has_that_has_heard_it_all(tmp_path: P
         assert failed["error"] == failed["content"] == "'look': ValueError: no b here"
 
 
-async def test_what_is_told_again_is_thought_once(tmp_path: Path) -> None:
+async def test_what_is_sent_again_is_thought_once(tmp_path: Path) -> None:
     wire = Wire()
     listening = await asyncio.start_server(wire.serve, "127.0.0.1", 0)
     wire.port = listening.sockets[0].getsockname()[1]
@@ -569,7 +569,7 @@ async def test_where_a_model_is_asked_again_only_what_it_had_said_counts_for_not
         ]
 
 
-async def test_an_idempotency_key_is_one_request_s_and_its_answer_is_told_again(tmp_path: Path, server: ModelServer) -> None:
+async def test_an_idempotency_key_is_one_request_s_and_its_answer_is_sent_again(tmp_path: Path, server: ModelServer) -> None:
     """Also while it goes on; what was refused leaves its key free."""
     server.script.add(Rule(text="one two three four five six seven eight", pause_s=0.05))
     async with served(tmp_path, server) as port, port.asked("ann" * 4) as ann, port.asked("bob" * 4) as bob:
@@ -648,7 +648,7 @@ async def test_a_thread_is_one_caller_s_and_of_one_agent(tmp_path: Path, server:
         assert len(await ann.rows("/runs")) == 1
 
 
-async def test_somebody_else_s_thread_is_not_there_among_conversations_either(tmp_path: Path, server: ModelServer) -> None:
+async def test_another_person_s_thread_is_not_there_among_conversations_either(tmp_path: Path, server: ModelServer) -> None:
     async with served(tmp_path, server) as port, port.asked("ann" * 4) as ann, port.asked("bob" * 4) as bob:
         await told(ann, "mute", asks("one", thread="hers"))
         await bob.post("/conversations", {"name": "ours", "workflow": "mute"})
@@ -871,7 +871,7 @@ async def test_what_a_front_end_brings_is_bounded(tmp_path: Path, server: ModelS
         assert await ann.rows("/runs") == []
 
 
-async def test_a_result_that_nobody_asked_for_or_that_is_too_long_is_refused(tmp_path: Path, server: ModelServer) -> None:
+async def test_a_result_without_a_request_or_that_is_too_long_is_refused(tmp_path: Path, server: ModelServer) -> None:
     server.script.add(Rule(turn=1, tool_calls=(ToolCall("confirm", {"question": "?"}),)))
     async with served(tmp_path, server) as port, port.asked("ann" * 4) as ann, port.asked("bob" * 4) as bob:
         given = brings(asks("Pay"))

@@ -70,7 +70,7 @@ async def test_what_is_answered_ends_its_line_and_names_no_option_of_a_command(a
     assert "--" not in refused.json()["detail"]
 
 
-async def test_a_run_is_told_what_one_may_tell_it(api: Asked) -> None:
+async def test_a_run_takes_the_messages_that_one_may_send_it(api: Asked) -> None:
     run = (await api.post("/runs", {"workflow": "order", "input": {"item": "tea"}}, wait_s=10))["run_id"]
     assert (await api.post(f"/runs/{run}/pause"))["status"] == "paused"
     await api.post(f"/runs/{run}/extend", {"limit": "steps", "value": 5_000})
@@ -157,7 +157,7 @@ async def test_runs_are_found_by_tags_text_and_cost(api: Asked) -> None:
     assert len(await api.rows("/runs")) == 4
 
 
-async def test_a_list_is_told_page_by_page_while_rows_come(api: Asked) -> None:
+async def test_a_list_is_sent_page_by_page_while_rows_come(api: Asked) -> None:
     runs = [(await api.post("/runs", {"workflow": "quick", "input": number}))["run_id"] for number in range(7)]
     page = await api.get("/runs", limit=3, workflow="quick")
     assert [row["run_id"] for row in page["rows"]] == runs[:-4:-1]
@@ -204,7 +204,7 @@ async def test_a_decision_is_of_what_was_seen(api: Asked) -> None:
     assert await api.refused("POST", decided, {}, holdfast_as="ida") in ((409, "already_decided"), (409, "run_ended"))
 
 
-async def test_everything_else_that_there_is_can_be_asked_and_told(api: Asked) -> None:
+async def test_everything_else_that_there_is_can_be_queried_and_changed(api: Asked) -> None:
     await api.post("/pools", {"name": "gpu", "slots": 2})
     assert (await api.get("/pools/gpu"))["name"] == "gpu"
     await api.said("DELETE", "/pools/gpu")
@@ -258,7 +258,7 @@ async def test_everything_else_that_there_is_can_be_asked_and_told(api: Asked) -
 # --- Events as they come ----------------------------------------------------------------------------------------------
 
 
-async def test_a_history_is_told_without_a_gap_over_a_restart(tmp_path: Path) -> None:
+async def test_a_history_is_sent_without_a_gap_over_a_restart(tmp_path: Path) -> None:
     """The listener comes back with the last id that was heard, to another process's worth of engine on the same store."""
     address, seen = f"127.0.0.1:{free_port()}", []
     async with served(tmp_path, address=address) as port, port.asked() as api:
@@ -279,7 +279,7 @@ async def test_a_history_is_told_without_a_gap_over_a_restart(tmp_path: Path) ->
     assert heard == [(str(row["seq"]), row["type"]) for row in rows]
 
 
-async def test_who_has_heard_all_is_told_to_rest(api: Asked) -> None:
+async def test_a_listener_that_has_heard_all_may_rest(api: Asked) -> None:
     """A browser's EventSource comes back after each end, until it is answered 204."""
     run = (await api.post("/runs", {"workflow": "counting", "input": 2}, wait_s=10))["run_id"]
     await api.post(f"/runs/{run}/signals/enough", wait_s=10)
@@ -327,7 +327,7 @@ async def test_a_signal_counts_once_under_its_key_and_needs_the_expected_data(ap
     assert [each["type"] for each in await api.rows(f"/runs/{run}/events")].count("SignalReceived") == 1
 
 
-async def test_a_stream_is_told_from_where_it_was_heard(api: Asked) -> None:
+async def test_a_stream_is_sent_from_where_it_was_heard(api: Asked) -> None:
     run = (await api.post("/runs", {"workflow": "counting", "input": 3}, wait_s=10))["run_id"]
     values, cursor = [], None
     async for kind, id_, row in api.events(f"/runs/{run}/stream"):
@@ -343,7 +343,7 @@ async def test_a_stream_is_told_from_where_it_was_heard(api: Asked) -> None:
     assert (told[-1][0], told[-1][2]["status"]) == ("end", "completed")
 
 
-async def test_every_event_of_all_runs_is_told_once_in_one_stream(api: Asked) -> None:
+async def test_every_event_of_all_runs_is_sent_once_in_one_stream(api: Asked) -> None:
     """Those who come late hear the rest, whoever committed it; a page has the same."""
     runs = [(await api.post("/runs", {"workflow": "quick", "input": n}, wait_s=10))["run_id"] for n in range(3)]
     heard: list[tuple[str, str, str]] = []

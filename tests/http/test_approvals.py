@@ -95,7 +95,7 @@ async def test_a_preapproved_call_is_not_asked_about_until_the_approval_is_revok
         assert deeds == [("GrantApproval", "pay", "ann"), ("RevokeApproval", granted["approval"], "bob")]
 
 
-async def test_nobody_says_beforehand_what_they_may_not_decide(port: Port) -> None:
+async def test_no_person_approves_in_advance_what_they_may_not_decide(port: Port) -> None:
     async with asking(port, "ida", "looks", "mail", "pays", "other", "globex") as (ida, looks, mail, pays, other, globex):
         all_of_it = {"tool": "pay", "for_s": 60}
         run = (await paid(ida, ada=1))["run_id"]

@@ -129,7 +129,7 @@ async def test_a_port_without_a_browser_takes_no_cookie(tmp_path: Path) -> None:
                 pass
 
 
-async def test_the_cookie_outlives_a_server_that_is_started_anew(tmp_path: Path) -> None:
+async def test_the_cookie_outlives_a_server_that_is_restarted(tmp_path: Path) -> None:
     """The code is in no line that the server says; only `dev` itself has printed it."""
     code = tmp_path / "quick.py"
     code.write_text("from holdfast import flow\n\n@flow\nasync def quick(ctx, given):\n    return given\n")

@@ -83,7 +83,7 @@ def test_a_port_that_must_not_be_is_refused_in_words(tmp_path: Path, words: list
         assert process.process.wait(MOST_S) != 0
 
 
-def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_reported(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         process = holdfast("serve", "--http", address, "--port", "0", "--store", str(tmp_path / "x.db"), folder=tmp_path)
@@ -107,7 +107,7 @@ async def greet(ctx, name):
 """
 
 
-async def test_a_change_of_the_code_starts_the_server_anew_and_its_runs_go_on(tmp_path: Path) -> None:
+async def test_a_change_of_the_code_restarts_the_server_and_its_runs_go_on(tmp_path: Path) -> None:
     code = tmp_path / "greet.py"
     code.write_text(CODE.replace("MARK", '"!"'))
     process = holdfast(

@@ -215,7 +215,7 @@ async def test_a_link_dies_with_its_question_and_answers_no_later_one(tmp_path: 
         assert (await stranger.said("POST", f"/links/{again['link']}", body)).status_code == 200
 
 
-async def test_what_became_of_its_gate_meanwhile_a_link_is_told_as_a_decision_is(port: Port) -> None:
+async def test_what_became_of_its_gate_meanwhile_is_shown_by_a_link_as_by_a_decision(port: Port) -> None:
     async with asking(port, "mails", "") as (mails, stranger):
         body = {"decision": "approve"}
         for way, headers, refusal in (
@@ -238,7 +238,7 @@ async def test_what_became_of_its_gate_meanwhile_a_link_is_told_as_a_decision_is
             assert (await stranger.said("POST", f"/links/{link}", body)).status_code == status
 
 
-async def test_a_link_whose_answer_broke_off_is_told_what_happened_and_decides_once(
+async def test_a_link_whose_answer_broke_off_reports_what_happened_and_decides_once(
     port: Port, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when the process dies right before the decision, right after it, or right before the answer."""
@@ -300,7 +300,7 @@ async def test_who_may_not_decide_makes_no_link_that_does(port: Port) -> None:
         assert await mails.refused("POST", f"{gate}/link", body) == (409, "already_decided")
 
 
-async def test_a_link_is_for_whom_its_maker_could_speak_and_for_nobody_else(port: Port) -> None:
+async def test_a_link_is_for_those_its_maker_could_speak_for_and_for_no_others(port: Port) -> None:
     """Who makes a link has it in hand. A person, and a program that acts for one, makes it for that person only; with no role
     that its maker has not."""
     refused = (403, "not_permitted")

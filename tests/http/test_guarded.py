@@ -210,7 +210,7 @@ async def test_without_policies_each_of_these_lists_would_tell(
         )
 
 
-async def test_a_tenant_is_told_all_that_is_its_own(postgres: PostgresServer, guarded: str) -> None:
+async def test_a_tenant_sees_all_that_is_its_own(postgres: PostgresServer, guarded: str) -> None:
     plain = guarded.partition("&")[0]
     async with (
         served(guarded, BLIND) as port,
@@ -359,7 +359,9 @@ async def test_a_slow_read_is_ended_at_the_database_and_costs_no_other_connectio
     await store.aclose()
 
 
-async def test_a_pooler_lends_nobody_another_s_tenant(postgres: PostgresServer, pooled_database: str, database: str) -> None:
+async def test_a_pooler_lends_no_connection_with_another_s_tenant(
+    postgres: PostgresServer, pooled_database: str, database: str
+) -> None:
     """Behind it the connections of many are one; the superuser who works there is bound in the other role too."""
     await (await PostgresStore.connect(database)).aclose()
     say(postgres, ROLES)

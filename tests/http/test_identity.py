@@ -258,7 +258,7 @@ async def test_keys_that_the_issuer_changes_are_known_soon(issuer: KeyServer, mo
     assert many == [None] * 20
 
 
-async def test_an_issuer_that_answers_no_keys_lets_nobody_in(issuer: KeyServer) -> None:
+async def test_an_issuer_that_answers_no_keys_admits_no_token(issuer: KeyServer) -> None:
     secret = base64.urlsafe_b64encode(b"s" * 32).rstrip(b"=").decode()
     issuer.keys = [{"kty": "oct", "k": secret, "kid": "k1"}, {"kty": "RSA", "kid": "k1"}, {"use": "enc", "kid": "k1"}]
     tokens = SignedTokens(rules(issuer))
@@ -341,7 +341,7 @@ def test_keys_of_this_machine_may_come_in_clear_text(url: str) -> None:
         ({"key_file": "x", "algorithms": []}, "say"),
     ],
 )
-def test_rules_that_would_let_anybody_sign_are_refused(said: dict[str, Any], told: str) -> None:
+def test_rules_that_would_let_any_key_sign_are_refused(said: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         SignedTokenRules(issuer=ISSUER, audience=AUDIENCE, **said)
 

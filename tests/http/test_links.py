@@ -45,7 +45,7 @@ async def test_a_link_sends_its_signal_once_and_the_same_again_is_answered_alike
         assert told == [(7, f"keys.{made.json()['name']}", True)]
 
 
-async def test_a_link_that_was_taken_back_or_is_over_or_nobody_s_opens_nothing(tmp_path: Path) -> None:
+async def test_a_link_that_is_revoked_expired_or_unknown_opens_nothing(tmp_path: Path) -> None:
     async with served(tmp_path, IDENTITY) as port, port.asked("admin" * 4) as admin, port.asked() as stranger:
         run = await waiting(admin)
         made = await admin.post(f"/runs/{run}/signals/enough/link")
@@ -62,7 +62,7 @@ async def test_a_link_that_was_taken_back_or_is_over_or_nobody_s_opens_nothing(t
         assert not [each for each in await admin.rows(f"/runs/{run}/events") if each["type"] == "SignalReceived"]
 
 
-async def test_who_may_send_a_signal_makes_its_link_and_nobody_else(tmp_path: Path) -> None:
+async def test_only_a_caller_who_may_send_a_signal_makes_its_link(tmp_path: Path) -> None:
     async with served(tmp_path, IDENTITY) as port, port.asked("admin" * 4) as admin, port.asked("looks" * 4) as looks:
         run = await waiting(admin)
         assert await looks.refused("POST", f"/runs/{run}/signals/enough/link") == (403, "not_permitted")

@@ -172,7 +172,7 @@ async def test_who_made_the_key_of_an_edit_is_none_of_two_who_approve_it(port: P
         await refused(gate, alice)
 
 
-async def test_a_gate_is_given_to_nobody_with_a_hand_in_its_run_in_no_key_or_role(port: Port) -> None:
+async def test_a_gate_is_not_given_to_contributors_in_any_key_or_role(port: Port) -> None:
     async with asking(port, "alice", "carol", "ida") as (alice, carol, ida), with_key_of(port, alice, "reviewer") as key:
         gate = await gate_of(alice, (await run_of(alice, "order"))["run_id"])
         assert await ida.refused("POST", f"{gate}/delegate", {"to": ["alice"]}) == REFUSED

@@ -142,7 +142,7 @@ async def test_what_broke_off_is_done_once_where_the_same_again_is_asked_for(
         assert (first.is_success, again.json(), len(await api.rows(rows))) == (True, first.json(), done), path
 
 
-async def test_what_broke_off_and_may_not_be_repeated_is_told_and_not_done_again(
+async def test_what_broke_off_and_may_not_be_repeated_is_reported_and_not_done_again(
     api: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = (await api.post("/runs", START, wait_s=10))["run_id"]

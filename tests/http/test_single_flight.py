@@ -46,7 +46,7 @@ async def test_another_key_is_another_read() -> None:
     assert await asyncio.gather(reads.read(("run", 1), reading), reads.read(("run", 2), reading)) == [1, 2]
 
 
-async def test_who_leaves_takes_the_answer_from_nobody() -> None:
+async def test_a_caller_that_leaves_takes_the_answer_from_no_other() -> None:
     reads, reading = SingleFlight(), Reading()
     first, second = await asked(reads, reading, 2)
     first.cancel()
@@ -56,7 +56,7 @@ async def test_who_leaves_takes_the_answer_from_nobody() -> None:
     assert first.cancelled()
 
 
-async def test_what_goes_wrong_is_told_to_all_who_asked() -> None:
+async def test_what_goes_wrong_is_reported_to_all_who_asked() -> None:
     reads, reading = SingleFlight(), Reading(NotFound("There is no such run."))
     asking = await asked(reads, reading, 2)
     reading.let_go.set()

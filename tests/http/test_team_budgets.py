@@ -105,7 +105,7 @@ async def test_a_supervisor_is_there_for_who_reaches_the_workflows_of_its_worker
         assert await globex.rows("/supervisors") == []
 
 
-async def test_the_count_of_costs_is_everybody_s(port: Port) -> None:
+async def test_the_count_of_costs_is_shared(port: Port) -> None:
     async with port.asked("runs" * 4) as runs, port.asked("admin" * 4) as admin, port.asked("looks" * 4) as looks:
         assert await runs.post("/costs/rollup") == {"up_to_date": True}
         for api in (admin, looks):

@@ -322,7 +322,7 @@ async def test_a_listener_of_one_tenant_hears_nothing_of_another_s(port: Port) -
 PLACE = re.compile(r"\w\.py:\d")
 
 
-async def test_a_tenant_is_not_told_where_the_server_keeps_its_code(port: Port) -> None:
+async def test_a_tenant_does_not_see_where_the_server_keeps_its_code(port: Port) -> None:
     async with port.asked(GLOBEX * 4) as globex, port.asked(OPS * 4) as ops:
         run = (await globex.post("/runs", {"workflow": "broken"}, wait_s=10))["run_id"]
         kept = Path(flows.__file__).relative_to(Path(flows.__file__).parents[2]).as_posix()
@@ -365,7 +365,7 @@ async def test_who_acts_for_one_tenant_says_so_of_no_other(port: Port) -> None:
         assert (await acme.get(f"/runs/{run}"))["started_by_client"] == "clients.ops"
 
 
-async def test_a_token_that_nobody_has_or_that_is_a_worker_s_asks_nothing(port: Port) -> None:
+async def test_a_token_that_is_unknown_or_a_worker_s_asks_nothing(port: Port) -> None:
     async with port.asked("nobodys-token-at-all") as nobody, port.asked("works" * 4) as worker, port.asked() as without:
         for route in ROUTES:
             path = path_of(

@@ -175,7 +175,7 @@ async def test_invariant_05_a_stale_attempt_adds_no_result_or_intent_and_one_out
 
 
 @bounded
-async def test_invariant_06_a_superseded_writer_is_told(path: Path, desk: Engine, start: Start) -> None:
+async def test_invariant_06_a_superseded_writer_gets_an_error(path: Path, desk: Engine, start: Start) -> None:
     """A process that slept past its lease hears of it; so does whoever appends where somebody else has been."""
     frozen = await start(LEASE_S, worker.FREEZE_IN_STEP)
     run = await desk.start(worker.WORKFLOWS["slow"])
@@ -312,7 +312,7 @@ async def test_invariant_10_the_same_key_with_another_request_is_an_error(store:
 
 
 @bounded
-async def test_invariant_14_each_gate_is_decided_once_and_the_losers_are_told_who_won(path: Path) -> None:
+async def test_invariant_14_each_gate_is_decided_once_and_the_losers_learn_who_won(path: Path) -> None:
     wf = asking.workflow()
     async with opened(str(path), workflows=[wf]) as one, opened(str(path), execute=False) as two:
         run = await one.start(wf)
@@ -420,7 +420,7 @@ async def test_invariant_18_terminal_states_absorb(store: str, how: str) -> None
         assert row.status == how
 
 
-async def test_invariant_18_but_for_a_failed_run_that_somebody_takes_up(store: str) -> None:
+async def test_invariant_18_but_for_a_failed_run_that_is_retried(store: str) -> None:
     """The one exception: with nothing declared before, what failed is tried again, and nothing that was done is repeated."""
     wf = Workflow("ends once more")
     mended: list[bool] = []

@@ -12,7 +12,7 @@ SAID = [f"m{number}" for number in range(8)]
 
 
 @bounded
-async def test_invariant_31_a_message_is_answered_by_one_run_in_its_order_whoever_dies(store: str) -> None:
+async def test_invariant_31_a_message_is_answered_by_one_run_in_its_order_whichever_dies(store: str) -> None:
     async with opened(store, workflows=[parrot]) as one, opened(store, workflows=[parrot]) as two:
         await one.open_conversation("c", parrot)
         first = await one.say("c", "wait", key="wait")

@@ -72,7 +72,7 @@ def test_a_text_is_a_text() -> None:
 @pytest.mark.parametrize(
     ("model", "found"), [(CLAUDE, part("document", "application/pdf", media.PDF)), ("openai:llama-4", image(10, 10))]
 )
-def test_what_nobody_can_bound_is_the_whole_context(model: str, found: ContentPart) -> None:
+def test_what_cannot_be_bounded_is_the_whole_context(model: str, found: ContentPart) -> None:
     assert input_tokens_at_most(asked(model, found), 200_000) == 200_000
     with pytest.raises(UnboundableRequest, match="context_tokens"):
         input_tokens_at_most(asked(model, found))

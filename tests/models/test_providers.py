@@ -504,7 +504,7 @@ async def test_without_a_key_nothing_is_called(model: str) -> None:
 
 
 @pytest.mark.parametrize("model", ["llama-4", "mistral:large", "anthropic:", "o"])
-async def test_a_model_nobody_serves_says_how_to_name_its_provider(model: str) -> None:
+async def test_a_model_without_a_provider_says_how_to_name_its_provider(model: str) -> None:
     error = await failure(Providers(environment={}), ask(model))
     assert (type(error), error.error_class) == (ModelRefused, "validation")
     assert f"openai:{model}" in str(error)

@@ -57,14 +57,14 @@ def test_a_mutant_is_noticed(name: str, tmp_path: Path) -> None:
     assert hunt(mutant, tmp_path) in mutant.killers
 
 
-def test_a_patch_that_no_longer_applies_is_told(tmp_path: Path) -> None:
+def test_a_patch_that_no_longer_applies_is_reported(tmp_path: Path) -> None:
     gone = tmp_path / "gone.patch"
     gone.write_text("# tests/x.py::test_y\n--- a/src/gone.py\n+++ b/src/gone.py\n@@ -1 +1 @@\n-a\n+b\n")
     with pytest.raises(Unusable, match="no longer applies"):
         apply(read(gone), tmp_path)
 
 
-def test_a_patch_that_names_no_test_is_told(tmp_path: Path) -> None:
+def test_a_patch_that_names_no_test_is_reported(tmp_path: Path) -> None:
     (tmp_path / "none.patch").write_text("# what\n--- a/x\n")
     with pytest.raises(Unusable, match="which test kills it"):
         read(tmp_path / "none.patch")

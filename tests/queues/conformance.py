@@ -86,7 +86,7 @@ class QueueConformance:
         assert jobs(await some(lambda: standby.offered(NEXT_LEADER), 2)) == [job(2), job(3)]
         assert await nothing(lambda: standby.offered(NEXT_LEADER))
 
-    async def test_what_needs_no_worker_comes_to_nobody(self, connect: Connect) -> None:
+    async def test_what_needs_no_worker_comes_to_none(self, connect: Connect) -> None:
         leader, standby = await connect(), await connect()
         await leader.offer([job(1), job(2)])
         first, _ = await some(lambda: leader.offered(LEADER), 2)
@@ -141,7 +141,7 @@ class QueueConformance:
         async with asyncio.timeout(MOST_S):
             assert list(await leader.reported()) == []
 
-    async def test_news_come_to_everybody_who_listens(self, connect: Connect) -> None:
+    async def test_news_come_to_all_who_listen(self, connect: Connect) -> None:
         teller, one, two = await connect(), await connect(), await connect()
         async with listening(one) as first, listening(two) as second:
             await teller.notify({RunId("run-1"): Seq(7)})

@@ -174,7 +174,7 @@ async def test_no_more_jobs_wait_for_a_leader_than_there_may(
     assert await client.xlen(f"{prefix}:ready:default") == 1
 
 
-async def test_what_nobody_can_read_is_dropped_and_stops_nobody(
+async def test_an_unreadable_notice_is_dropped_and_stops_no_process(
     connect: Connect, client: Any, prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = await connect()

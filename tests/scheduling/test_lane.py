@@ -52,7 +52,7 @@ def test_the_least_loaded_gets_the_next_job() -> None:
     assert lane.waiting == 0
 
 
-def test_a_job_waits_for_somebody_who_can_run_it_and_holds_up_no_other() -> None:
+def test_a_job_waits_for_a_worker_that_can_run_it_and_holds_up_no_other() -> None:
     lane = a_lane()
     lane.workers.report(worker("a", 5, "known"), 0)
     lane.offer(handed("1", "unknown"), 0)
@@ -127,7 +127,7 @@ def test_no_more_jobs_wait_than_there_may(monkeypatch) -> None:
     assert lane.offer(too_many, 0) is None
 
 
-def test_a_worker_that_is_silent_is_told_apart() -> None:
+def test_a_silent_worker_is_distinguished() -> None:
     lane = a_lane()
     lane.workers.report(worker("a", 1), 1)
     lane.workers.report(worker("b", 1), 5)

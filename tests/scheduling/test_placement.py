@@ -107,7 +107,7 @@ def test_without_a_worker_nothing_is_taken_of_the_pools() -> None:
     assert scheduler.waiting() == {"ready": 0, "quota": 0, "worker": 1}
 
 
-def test_a_full_pool_holds_up_nobody_who_wants_another_or_none() -> None:
+def test_a_full_pool_holds_up_no_step_that_needs_another_or_none() -> None:
     scheduler = fleet(worker(), calls=1, others=1)
     submit(scheduler, *(job(f"calls-{number}", calls=1) for number in range(50)))
     submit(scheduler, job("other", others=1), job("none"))
@@ -145,7 +145,7 @@ def test_more_jobs_than_may_wait_are_not_taken(monkeypatch: pytest.MonkeyPatch) 
     assert scheduler.submit(job("3"), 0)
 
 
-def test_a_pool_that_nobody_has_declared_is_waited_for() -> None:
+def test_an_undeclared_pool_is_waited_for() -> None:
     scheduler = fleet(worker())
     submit(scheduler, job("1", unheard_of=1), job("2"))
     assert names(scheduler.place(0)) == ["2"]
@@ -158,7 +158,7 @@ def test_a_pool_that_nobody_has_declared_is_waited_for() -> None:
     assert names(scheduler.place(5)) == []
 
 
-def test_whoever_wants_more_than_there_can_be_holds_up_nobody() -> None:
+def test_a_request_for_more_than_there_can_be_holds_up_no_other() -> None:
     scheduler = fleet(worker(), calls=3)
     submit(scheduler, job("never", calls=4), job("now", calls=3))
     assert names(scheduler.place(0)) == ["now"]
@@ -226,7 +226,7 @@ def test_a_rate_that_is_changed_keeps_what_is_in_it() -> None:
 
 
 @pytest.mark.parametrize("kind", ["slots", "rate"])
-def test_of_a_closed_pool_nobody_gets_any_until_it_opens_and_a_rate_is_empty_then(kind: Literal["slots", "rate"]) -> None:
+def test_of_a_closed_pool_no_step_gets_any_until_it_opens_and_a_rate_is_empty_then(kind: Literal["slots", "rate"]) -> None:
     scheduler = fleet(worker())
     scheduler.set_pool("P", kind, 2, 0, per_s=1.0)
     submit(scheduler, job("a", P=1))
@@ -333,7 +333,7 @@ def test_a_worker_gives_no_more_than_it_has(what: str, amount: int) -> None:
     assert names(scheduler.place(0)) == ["2"]
 
 
-def test_workers_that_are_full_hold_up_nobody_who_needs_others() -> None:
+def test_full_workers_hold_up_no_job_that_needs_others() -> None:
     scheduler = fleet(worker("gpu", 1, labels="gpu"), worker("plain", 5, able="h"))
     submit(scheduler, *(job(f"gpu-{number}", labels=["gpu"]) for number in range(50)))
     submit(scheduler, *(job(f"plain-{number}", able="h") for number in range(5)))
@@ -418,7 +418,7 @@ def test_what_was_placed_before_a_leader_took_over_counts() -> None:
 # --- whose turn it is -------------------------------------------------------------------------------------------------
 
 
-def test_a_higher_priority_goes_first_and_then_whoever_came_first() -> None:
+def test_a_higher_priority_goes_first_and_then_the_earlier_one() -> None:
     scheduler = fleet(worker(slots=1))
     submit(scheduler, job("0"), job("1"), job("2"), job("high", priority=1), job("low", priority=-1), job("top", priority=9))
     first = names(scheduler.place(0))
@@ -540,7 +540,7 @@ def test_why_tells_for_whom_a_worker_is_kept() -> None:
     assert why(scheduler, "whole", PATIENCE_S).place == 1
 
 
-def test_jobs_that_nobody_could_take_keep_nothing_from_others() -> None:
+def test_jobs_that_no_worker_could_take_keep_nothing_from_others() -> None:
     scheduler = fleet(worker("a", labels="gpu"), worker("b"), calls=1)
     submit(scheduler, job("holds", calls=1))
     scheduler.place(0)
@@ -554,7 +554,7 @@ def test_jobs_that_nobody_could_take_keep_nothing_from_others() -> None:
     assert why(scheduler, "gpu").lacking == "label gpu"
 
 
-def test_who_borrows_is_told_which_pools_the_next_job_takes_of_at_once() -> None:
+def test_a_borrower_learns_at_once_which_pools_the_next_job_takes_of() -> None:
     scheduler = fleet(worker(), A=0, B=0, C=0)
     submit(scheduler, job("both", A=1, B=2), job("one", C=1), now_s=1)
     scheduler.place(1)

@@ -75,7 +75,7 @@ class Crowd:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_nobody_waits_for_ever_for_what_is_kept_for_somebody_who_waits_for_him(part: int) -> None:
+def test_no_waiter_waits_for_ever_for_what_is_kept_for_one_that_waits_for_it(part: int) -> None:
     assert [seed for seed in range(part, 160, 4) if Crowd(seed).stuck()] == []
 
 

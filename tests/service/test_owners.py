@@ -188,7 +188,7 @@ async def test_a_key_is_in_the_hand_of_a_person_however_many_keys_are_between(wo
     assert opened.maker == "boss"
 
 
-async def test_a_program_that_acts_for_nobody_is_no_person_who_has_a_key_in_hand(world: World) -> None:
+async def test_a_program_that_acts_for_no_person_is_no_person_who_has_a_key_in_hand(world: World) -> None:
     """What it makes is in the hand of the key itself; what it makes for somebody in theirs."""
     ci, tell = Principal("clients.ci", ACME, client="clients.ci"), world.service.tell
 

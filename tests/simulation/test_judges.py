@@ -254,7 +254,7 @@ def test_a_job_that_runs_whatever_has_become_of_those_before_is_found(found: Fou
     }
 
 
-def test_a_job_that_sees_what_nobody_has_recorded_is_found(found: Found) -> None:
+def test_a_job_that_sees_what_was_not_recorded_is_found(found: Found) -> None:
     output_of = decision.output_of
 
     def invented(*given: Any) -> dict[str, Any]:
@@ -331,7 +331,7 @@ class Branching(Talk):
                 await asyncio.sleep(1.0)
 
 
-def test_a_branch_that_is_told_of_what_was_left_is_found(found: Found, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_branch_that_gets_the_remainder_is_found(found: Found, monkeypatch: pytest.MonkeyPatch) -> None:
     def all_of_it(exchanges: Exchanges, number: int | None) -> list[Exchange]:
         return [each for each in exchanges.values() if number is not None and each.number <= number]
 
@@ -443,14 +443,14 @@ def test_an_approval_of_any_call_is_found(found: Found) -> None:
     assert broken == {"an approval is for the calls that it covers"}
 
 
-def test_an_approval_of_somebody_whom_nobody_asks_is_found(found: Found) -> None:
+def test_an_approval_of_a_person_who_is_not_asked_is_found(found: Found) -> None:
     rule = Rule("sign", ("item0",), "ask", ("lead",))
     scenario = Scenario(program_of(Op("sleep", 90.0), call(sign), rules=(rule,)), arrange=grants("sign"))
     broken = found(scenario, (StandingApproval, "_may_decide", always(True)))
     assert broken == {"an approval is for the calls that it covers"}
 
 
-def test_a_call_that_nobody_is_asked_about_is_found(found: Found) -> None:
+def test_a_call_that_no_person_is_asked_about_is_found(found: Found) -> None:
     async def unasked(*_: Any) -> bool:
         return False
 
@@ -485,7 +485,7 @@ def faults_never_stop(simulation: Any) -> None:
     simulation._calm = lambda: None
 
 
-def test_a_call_that_nobody_settles_before_another_model_is_asked_is_found(found: Found) -> None:
+def test_a_call_that_is_not_settled_before_another_model_is_called_is_found(found: Found) -> None:
     async def elsewhere(self: Any, journal: Any, path: Any, call: Any, sending: Any, error: Any, **_: Any) -> object:
         return gateway._ELSEWHERE
 

@@ -198,7 +198,7 @@ class StoreConformance:
         await put(store, second, third)
         assert seqs(await store.log.events(story.run)) == list(range(1, len(story.history) + 1))
 
-    async def test_a_stale_append_is_told_so_and_changes_nothing(self, connect: Connect) -> None:
+    async def test_a_stale_append_gets_an_error_and_changes_nothing(self, connect: Connect) -> None:
         store, story = await connect(), Story()
         await put(store, story.start(), story.draft(), story.ask())
         there, row = tuple(story.history), await store.views.run(story.run)
@@ -213,7 +213,7 @@ class StoreConformance:
         assert await store.views.run(story.run) == row
         assert (await store.views.gates(run=story.run))[0][1] is None
 
-    async def test_of_two_who_append_at_the_same_place_one_wins_and_one_is_told(self, connect: Connect) -> None:
+    async def test_of_two_who_append_at_the_same_place_one_wins_and_one_gets_an_error(self, connect: Connect) -> None:
         mine, theirs, story = await connect(), await connect(), Story()
         start = story.start()
         await put(mine, start)
@@ -394,9 +394,7 @@ class StoreConformance:
         assert await store.scopes.balances([tokens]) == [ScopeRow(tokens, 500, 2, 200)]
 
     @pytest.mark.parametrize("scope", ["tree/{run}", "tokens/tree/{run}", "conversation/acme/runs", in_tokens(DAY)])
-    async def test_who_waits_for_what_calls_in_flight_will_not_leave_is_found_to_be_told(
-        self, connect: Connect, scope: str
-    ) -> None:
+    async def test_a_waiter_for_what_calls_in_flight_will_not_leave_is_found(self, connect: Connect, scope: str) -> None:
         store, giver, story = await connect(), Story(), Story()
         scope = scope.format(run=giver.run)
         shared = () if "tenant" in scope else (scope,)
@@ -495,7 +493,7 @@ class StoreConformance:
 
     # --- Team budgets ---------------------------------------------------------------------------------------------------
 
-    async def test_a_team_budget_is_allotted_to_its_agents_and_to_nobody_less_than_he_has_used(self, connect: Connect) -> None:
+    async def test_a_team_budget_leaves_each_agent_at_least_what_it_has_used(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         await mine.scopes.allot(TEAM, 300, TRIO)
         writer = Story()
@@ -648,7 +646,7 @@ class StoreConformance:
         await put(mine, stories[1].does(cmd.ResumeRun()))
         assert [each.run for each in await theirs.views.unplaced(0, 10)] == [stories[2].run, stories[1].run]
 
-    async def test_whoever_finds_a_run_is_told_who_started_it(self, connect: Connect) -> None:
+    async def test_a_key_that_finds_a_run_shows_who_started_it(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         placed, due, lost = Story(graph=ASKS), Story(), Story(session="s")
         await mine.sessions.open(lost.session, "worker", [TINY.hash])
@@ -662,7 +660,7 @@ class StoreConformance:
         await put(mine, due.does(cmd.CancelRun(by=Claim("ada"))))
         assert [row.started_by for row in await theirs.views.runs()] == ["desk", "bücher", "shop"]
 
-    async def test_the_workflows_of_runs_with_something_to_do_are_told_whoever_knows_them(self, connect: Connect) -> None:
+    async def test_the_workflows_of_runs_with_work_are_listed_whichever_process_knows_them(self, connect: Connect) -> None:
         store = await connect()
         later, sooner, placed, lost = (Story(graph=graph("later")), Story(graph=graph("sooner")), Story(graph=ASKS), Story())
         lost.session = SessionId("never opened")
@@ -797,7 +795,7 @@ class StoreConformance:
         assert isinstance(fate, EffectKeyTaken)
         assert fate.response == inline("sent")
 
-    async def test_an_effect_that_did_not_happen_leaves_its_key_to_whoever_means_it_next(self, connect: Connect) -> None:
+    async def test_an_effect_that_did_not_happen_leaves_its_key_to_the_next_call(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         stories = [Story(), Story(), Story()]
         for story in stories:
@@ -1027,7 +1025,7 @@ class StoreConformance:
 
         await asyncio.gather(*(come_and_go(n) for n in range(3)))
 
-    async def test_what_a_holder_said_last_can_be_seen_by_everybody(self, connect: Connect) -> None:
+    async def test_what_a_holder_reported_last_can_be_seen_by_all(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         await mine.lending.set_pool(SLOTS)
         session = await holder(mine, "a")
@@ -1059,7 +1057,7 @@ class StoreConformance:
         with pytest.raises(Conflict):
             await visits(mine, gone, 2, Visit("BROWSERS", 0, 8, 0))
 
-    async def test_what_may_outlive_a_holder_is_lent_to_nobody_but_its_heir(self, connect: Connect) -> None:
+    async def test_what_may_outlive_a_holder_is_lent_only_to_its_heir(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         await mine.lending.set_pool(SLOTS)
         gone, heir, other = [await holder(mine, name) for name in ("gone", "heir", "other")]
@@ -1070,7 +1068,7 @@ class StoreConformance:
         assert [each.granted for each in await visits(theirs, heir, 1, Visit("BROWSERS", 8, 8, 0))] == [8]
         assert [share.session for share in await theirs.lending.pool_shares("BROWSERS") if share.granted] == [heir]
 
-    async def test_a_session_that_nobody_opened_is_lent_nothing(self, connect: Connect) -> None:
+    async def test_a_session_that_was_not_opened_is_lent_nothing(self, connect: Connect) -> None:
         store = await connect()
         await store.lending.set_pool(SLOTS)
         with pytest.raises(Conflict):
@@ -1142,7 +1140,7 @@ class StoreConformance:
         )
         assert sorted(each.samples for each in await stores[0].model_estimates.of("w")) == [15, 15, 15, 45]
 
-    async def test_of_what_models_are_like_no_more_is_read_than_anybody_looks_at(self, connect: Connect) -> None:
+    async def test_of_what_models_are_like_no_more_is_read_than_is_needed(self, connect: Connect) -> None:
         store = await connect()
         uses = [ModelUse("w", f"node {n}", "m", 5, 5, 5, 5, n) for n in range(MOST_ESTIMATES + 5)]
         await store.model_estimates.learn(uses)
@@ -1162,7 +1160,7 @@ class StoreConformance:
             assert await reopened.views.run(story.run) == project(state, [append.events[-1].event], executing=True).run
             await reopened.aclose()
 
-    async def test_a_run_that_nobody_started_is_not_found(self, connect: Connect) -> None:
+    async def test_a_run_that_was_not_started_is_not_found(self, connect: Connect) -> None:
         store = await connect()
         with pytest.raises(NotFound):
             await store.log.load(RunId("nobody"), FOLD_VERSION)
@@ -1316,7 +1314,7 @@ class StoreConformance:
         assert await theirs.sessions.expire() == frozenset()
         assert await theirs.views.due(BORN_MS, [TINY.hash], 10) == []
 
-    async def test_a_session_that_nobody_knows_is_dead(self, connect: Connect) -> None:
+    async def test_an_unknown_session_is_dead(self, connect: Connect) -> None:
         store, story = await connect(), Story(session="never opened")
         await put(store, story.start())
         assert await store.sessions.expire() == {story.session}
@@ -1352,7 +1350,7 @@ class StoreConformance:
         assert [due.run for due in await store.views.due(FOR_EVER_MS, [TINY.hash], 10)] == in_order[1:]
         assert await store.views.next_due_ms([TINY.hash]) == stories[3].at_ms + 200
 
-    async def test_a_process_is_only_told_of_workflows_that_it_can_run(self, connect: Connect) -> None:
+    async def test_a_process_hears_only_of_workflows_that_it_can_run(self, connect: Connect) -> None:
         store = await connect()
         theirs = graph("of another release")
         foreign, own = Story(graph=theirs), Story()
@@ -1458,7 +1456,7 @@ class StoreConformance:
         await store.sessions.widen(SessionId("s"), [new.hash])
         assert await store.views.stranded(FOR_EVER_MS, 10) == []
 
-    async def test_a_run_about_which_somebody_is_asked_is_stranded_no_more(self, connect: Connect) -> None:
+    async def test_a_run_about_which_a_person_is_asked_is_stranded_no_more(self, connect: Connect) -> None:
         store, stories = await connect(), [Story() for _ in range(3)]
         for story in stories:
             await put(store, story.start(executes=False))
@@ -1727,7 +1725,7 @@ class StoreConformance:
         await put(theirs, story.draft())
         assert await asyncio.wait_for(hearing, 60)
 
-    async def test_nobody_else_appends_to_a_run_that_one_holds_alone(self, connect: Connect) -> None:
+    async def test_no_other_appends_to_a_run_that_one_holds_alone(self, connect: Connect) -> None:
         mine, theirs, story = await connect(), await connect(), Story()
         await put(mine, story.start())
         signal = story.does(cmd.SendSignal("ping"))
@@ -1741,7 +1739,7 @@ class StoreConformance:
             assert (await theirs.log.seqs([story.run]))[story.run] == story.state.seq
         await put(mine, story.does(cmd.SendSignal("ping")))
 
-    async def test_whoever_gave_up_waiting_to_be_exclusive_holds_nothing(self, connect: Connect) -> None:
+    async def test_a_process_that_gave_up_waiting_to_be_exclusive_holds_nothing(self, connect: Connect) -> None:
         mine, theirs, story = await connect(), await connect(), Story()
 
         async def want() -> None:
@@ -1803,7 +1801,7 @@ class StoreConformance:
             with pytest.raises(UsageError):
                 await store.tail.after(text, 10)
 
-    async def test_tending_a_store_changes_nothing_that_anybody_sees(self, connect: Connect) -> None:
+    async def test_tending_a_store_changes_nothing_that_is_visible(self, connect: Connect) -> None:
         store, story = await connect(), Story()
         await put(store, story.start())
         for _ in range(2):
@@ -1948,7 +1946,7 @@ class StoreConformance:
         assert await store.task("acme", "d é", "u") is None
         assert [each.name for each in await store.page(None, None, 10)] == ["a"]
 
-    async def test_a_stream_has_each_piece_once_and_in_its_place_whoever_brings_it(self, connect: Connect) -> None:
+    async def test_a_stream_has_each_piece_once_and_in_its_place_whichever_process_brings_it(self, connect: Connect) -> None:
         store, there, story, other = await connect(), await connect(), Story(), Story()
         said, progress = StreamName(story.run, "draft#1:0:1"), StreamName(story.run, "progress")
         elsewhere = StreamName(other.run, "progress")
@@ -1998,7 +1996,7 @@ class StoreConformance:
         (next_,) = await store.streams.chunks([story.run], {names[1]: 3}, 1)
         assert next_.name == names[0]
 
-    async def test_what_has_grown_is_told_of_all_runs_and_never_missed(self, connect: Connect) -> None:
+    async def test_what_has_grown_is_shown_of_all_runs_and_never_missed(self, connect: Connect) -> None:
         store, there, story, other = await connect(), await connect(), Story(), Story()
         said, progress = StreamName(story.run, "draft#1:0:1"), StreamName(other.run, "progress")
         mark, sizes, seqs = await store.streams.news(None)
@@ -2054,7 +2052,7 @@ class StoreConformance:
         assert [place for place, *_ in await there.job_logs.pieces(story.run)] == [grown]
         assert (await there.job_logs.read(first), await there.job_logs.pieces(Story().run)) == (b"", [])
 
-    async def test_scores_are_all_kept_in_their_order_up_to_a_bound_whoever_gives_them(self, connect: Connect) -> None:
+    async def test_scores_are_all_kept_in_their_order_up_to_a_bound_from_all_authors(self, connect: Connect) -> None:
         store, there, story, other = await connect(), await connect(), Story(), Story()
         first = Score("helpful", -0.25, "ann é", "person", "two\nlines", BORN_MS, "deploy", "shop")
         second = Score("helpful", 1e15, "judge", "code", "", BORN_MS - 1)
@@ -2154,7 +2152,7 @@ class StoreConformance:
         assert list(await there.keys.listed("acme", ("audits", ""), 1)) == [rotated]
         assert list(await there.keys.listed("globex", None, 9)) == []
 
-    async def test_the_name_of_a_key_is_its_tenant_s_and_that_of_the_fleet_s_is_nobody_else_s(self, connect: Connect) -> None:
+    async def test_the_name_of_a_key_is_its_tenant_s_and_that_of_the_fleet_s_is_no_other_s(self, connect: Connect) -> None:
         store, there = await connect(), await connect()
         keys = [ApiKey(name="shop", hash=tenant * 9, tenant=tenant) for tenant in ("acme", "globex")]
         assert [await store.keys.put(each, None) for each in keys] == [True, True]
@@ -2177,7 +2175,7 @@ class StoreConformance:
         assert await there.keys.cursor_key() == secret
         assert len(secret) >= 64
 
-    async def test_the_audit_log_is_one_chain_whoever_adds_to_it(self, connect: Connect) -> None:
+    async def test_the_audit_log_is_one_chain_whichever_process_adds_to_it(self, connect: Connect) -> None:
         store, there = await connect(), await connect()
         entry = Entry(BORN_MS, "Decide", "run:gate", "done", "ann é", True, "clients.shop", "", "127.0.0.1", "acme", "t")
         others = entry._replace(tenant="globex", outcome="not_found")

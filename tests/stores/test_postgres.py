@@ -442,7 +442,7 @@ async def test_a_database_that_is_not_there_is_a_clear_error(postgres: PostgresS
         await PostgresStore.connect(postgres.url_of("nowhere"))
 
 
-async def test_a_user_without_rights_is_told_which(postgres: PostgresServer, database: str) -> None:
+async def test_a_user_without_rights_learns_which(postgres: PostgresServer, database: str) -> None:
     say(postgres, "set client_min_messages = error; drop role if exists bob; create role bob login")
     as_bob = database.replace("postgres@", "bob@")
     with pytest.raises(StoreUnreadable, match=r"permission denied.*needs rights on the schema"):
@@ -505,7 +505,7 @@ async def test_a_server_without_a_free_connection_says_so_and_is_of_use_afterwar
 
 
 @bounded
-async def test_a_full_disk_is_told_and_whatever_was_taken_is_there() -> None:
+async def test_a_full_disk_is_reported_and_what_was_taken_is_there() -> None:
     disk = Path(tempfile.mkdtemp(prefix="holdfast-disk-"))
     mounted = await asyncio.create_subprocess_exec("mount", "-t", "tmpfs", "-o", "size=8m,mode=777", "tmpfs", str(disk))
     if await mounted.wait():

@@ -218,7 +218,7 @@ def greeting() -> Workflow:
     return wf
 
 
-async def test_a_user_without_rights_is_told_what_to_do(
+async def test_a_user_without_rights_gets_advice(
     postgres: PostgresServer, database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     schema = Address.of(database).schema

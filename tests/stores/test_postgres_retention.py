@@ -70,7 +70,7 @@ async def test_a_tail_returns_newly_archived_events_but_no_pruned_ones(place: Pl
     assert [each.recorded for each in told] == young.history
 
 
-async def test_a_month_that_somebody_reads_for_long_is_let_go_later(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_month_with_a_long_reader_is_released_later(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     (story,) = await ended(place.store, 1)
     monkeypatch.setattr(retention, "_MOST_TRIES", 2)
     reader = await asyncpg.connect(place.database.partition("?")[0])

@@ -407,7 +407,7 @@ async def test_archives_go_where_large_payloads_go_and_are_found_there(place: Pl
         await place.store.log.events(second.run)
 
 
-async def test_an_archive_that_is_damaged_is_told_and_hurts_no_other(place: Place) -> None:
+async def test_a_damaged_archive_is_reported_and_hurts_no_other(place: Place) -> None:
     first, second = await ended(place.store, 2)
     await place.administration.archive(MONTH)
     (sha256,) = await place.ask(f"select sha256 from archives where run = '{first.run}'")

@@ -151,7 +151,7 @@ async def test_a_process_that_died_while_making_the_file_left_one_that_opens(pat
     assert list(await store.log.append([story.start()])) == [None]
 
 
-async def test_a_store_whose_log_is_missing_says_so_and_goes_on_when_told_to(path: Path, opened: Opened) -> None:
+async def test_a_store_whose_log_is_missing_says_so_and_goes_on_on_request(path: Path, opened: Opened) -> None:
     """The live file copied alone is from the past, and of a store that is new it is empty."""
     store, story, late = await opened(path), Story(), Story()
     await store.log.append([story.start()])
@@ -495,7 +495,7 @@ async def test_a_damaged_file_is_refused_with_the_way_to_save_its_contents(path:
     await read_everything(path, stories)
 
 
-async def test_a_damaged_history_is_told_and_hurts_no_other(path: Path, opened: Opened) -> None:
+async def test_a_damaged_history_is_reported_and_hurts_no_other(path: Path, opened: Opened) -> None:
     store = await opened(path)
     newer, gap, sound = Story(), Story(), Story()
     await store.log.append([story.start() for story in (newer, gap, sound)])
@@ -511,7 +511,7 @@ async def test_a_damaged_history_is_told_and_hurts_no_other(path: Path, opened: 
     assert fold(await store.log.load(sound.run, FOLD_VERSION)) == sound.state
 
 
-async def test_an_event_that_is_nested_too_deep_to_be_read_is_told_and_hurts_no_other(path: Path, opened: Opened) -> None:
+async def test_an_event_that_is_nested_too_deep_to_be_read_is_reported_and_hurts_no_other(path: Path, opened: Opened) -> None:
     store = await opened(path)
     deep, sound = Story(), Story()
     await store.log.append([story.start() for story in (deep, sound)])
@@ -530,9 +530,7 @@ async def test_an_event_that_is_nested_too_deep_to_be_read_is_told_and_hurts_no_
 # --- Several processes ------------------------------------------------------------------------------------------------
 
 
-async def test_beside_a_busy_writer_everybody_gets_through_and_nothing_is_lost(
-    path: Path, start: Start, opened: Opened
-) -> None:
+async def test_beside_a_busy_writer_all_get_through_and_nothing_is_lost(path: Path, start: Start, opened: Opened) -> None:
     store, story = await opened(path), Story()
     await store.log.append([story.start()])
     busy = await asyncio.gather(*(start("append", path, 300) for _ in range(2)))
@@ -545,7 +543,7 @@ async def test_beside_a_busy_writer_everybody_gets_through_and_nothing_is_lost(
     assert sql(path, "pragma integrity_check") == "ok"
 
 
-def test_whoever_leaves_the_room_queues_behind_whoever_waits(tmp_path: Path) -> None:
+def test_leaving_the_room_queues_behind_those_who_wait(tmp_path: Path) -> None:
     order = []
     mine, theirs = Turnstile(tmp_path, PATIENCE_S), Turnstile(tmp_path, PATIENCE_S)
 
@@ -596,7 +594,7 @@ async def test_who_holds_the_write_lock_for_too_long_is_named(path: Path, start:
     assert list(await store.log.append([append])) == [None]
 
 
-async def test_a_program_that_is_not_ours_and_keeps_a_transaction_open_is_told_of(path: Path, opened: Opened) -> None:
+async def test_a_foreign_program_that_keeps_a_transaction_open_is_reported(path: Path, opened: Opened) -> None:
     store, story = await opened(path, wait_s=0.1), Story()
     with contextlib.closing(apsw.Connection(str(path))) as browser:
         browser.execute("begin immediate")
@@ -615,7 +613,7 @@ async def test_a_link_to_a_store_is_the_same_store(path: Path, opened: Opened) -
     assert (await mine.log.seqs([story.run])) == {story.run: 2}
 
 
-async def test_lock_files_that_somebody_deletes_cost_nothing_but_the_order(path: Path, opened: Opened) -> None:
+async def test_deleted_lock_files_cost_nothing_but_the_order(path: Path, opened: Opened) -> None:
     mine, story = await opened(path), Story()
     await mine.log.append([story.start()])
     for file in path.with_name("holdfast.db-locks").iterdir():
@@ -786,7 +784,7 @@ async def test_a_job_that_cannot_be_stored_spoils_no_other_of_its_commit(path: P
     assert appended == [None]
 
 
-async def test_whoever_brings_too_much_waits(path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_for_too_much_waits(path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.stores.sqlite.thread.MOST_QUEUED", 3)
     store = await opened(path)
     release = threading.Event()
@@ -799,7 +797,7 @@ async def test_whoever_brings_too_much_waits(path: Path, opened: Opened, monkeyp
     assert len(set(await asyncio.gather(*jobs))) == 20
 
 
-async def test_a_thread_ends_in_order_though_nobody_waits_for_that_any_more(
+async def test_a_thread_ends_in_order_though_no_caller_waits_for_it_any_more(
     path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[object] = []
@@ -898,7 +896,7 @@ async def test_a_long_read_of_a_tenant_ends_and_blocks_neither_others_nor_the_en
         await of["acme"].ask(long)
 
 
-async def test_steps_that_are_committed_beside_what_cannot_be_stored_are_taken_anew(path: Path, opened: Opened) -> None:
+async def test_steps_that_are_committed_beside_what_cannot_be_stored_are_taken_again(path: Path, opened: Opened) -> None:
     """Both were to be committed together; each is then done alone, from its beginning."""
     context = (await opened(path)).context
     tables = context.ground.tables
@@ -921,7 +919,7 @@ async def test_steps_that_are_committed_beside_what_cannot_be_stored_are_taken_a
     assert len(await tables.ask("limits", "tenant/")) == 1
 
 
-async def test_steps_committed_beside_what_cannot_be_stored_are_taken_anew(path: Path, opened: Opened) -> None:
+async def test_steps_committed_beside_what_cannot_be_stored_are_taken_again(path: Path, opened: Opened) -> None:
     """The two were to be committed together; each is then done alone, from its beginning."""
     context = (await opened(path)).context
     tables, is_free_to_go, taken = context.ground.tables, threading.Event(), []

@@ -135,7 +135,7 @@ async def test_a_log_that_goes_on_after_the_note_is_whole_and_its_torn_end_is_no
     await again.aclose()
 
 
-async def test_a_log_that_was_begun_anew_after_the_note_is_believed(path: Path, opened: Opened) -> None:
+async def test_a_log_that_was_restarted_after_the_note_is_believed(path: Path, opened: Opened) -> None:
     """All that was in the noted one is in the file by then."""
     store = await filled(path, opened)
     for times in (1, 2):

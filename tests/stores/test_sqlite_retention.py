@@ -48,7 +48,7 @@ async def told(store: SqliteStore, cursor: str | None) -> list[Any]:
         found += more
 
 
-async def test_a_tail_that_may_have_missed_what_has_left_is_told_so_and_others_go_on(
+async def test_a_tail_that_may_have_missed_what_has_left_gets_an_error_and_others_go_on(
     store: SqliteStore, administration: SqliteAdministration
 ) -> None:
     young = Story(at_ms=NEXT_MS)
@@ -91,7 +91,7 @@ async def test_the_place_of_the_last_event_is_not_given_again_when_it_has_left(
     await again.aclose()
 
 
-async def test_a_run_that_ended_lately_holds_its_month_back_until_every_tail_has_told_it(
+async def test_a_run_that_ended_lately_holds_its_month_back_until_every_tail_has_sent_it(
     store: SqliteStore, administration: SqliteAdministration
 ) -> None:
     (long,) = await ended(store, 1)

@@ -128,7 +128,7 @@ async def test_a_tool_call_makes_its_round_trip(model: sdk.Model, server: ModelS
     ]
 
 
-async def test_arguments_nobody_gave_fit_the_tools_schema(model: sdk.Model, server: ModelServer) -> None:
+async def test_arguments_that_were_not_given_fit_the_tools_schema(model: sdk.Model, server: ModelServer) -> None:
     server.script.add(Rule(tool_calls=(ToolCall("search_kb"),)))
     response = await ask(model, "What about refunds?")
     assert response.tool_calls[0].args_as_dict() == {"query": "query: What about refunds?"}
@@ -347,9 +347,7 @@ async def test_usage_that_is_missing_or_negative_stands_in_the_journal_all_the_s
     assert [call.used for call in server.calls] == [Usage(2, 5)] * 4
 
 
-async def test_an_answer_that_is_not_of_the_schema_is_seen_by_whoever_validates_it(
-    model: sdk.Model, server: ModelServer
-) -> None:
+async def test_an_answer_that_is_not_of_the_schema_is_seen_by_a_validator(model: sdk.Model, server: ModelServer) -> None:
     server.script.add(Rule(fault=Fault("wrong_schema")))
     with pytest.raises(sdk.UnexpectedModelBehavior):
         await sdk.Agent(model, output_type=Triage, retries=0).run("Hello")
@@ -564,7 +562,7 @@ async def test_a_killed_server_has_lost_no_call_and_its_successor_counts_on(tmp_
         assert [(call.number, call.outcome) for call in second.calls] == [(1, "sent"), (2, None), (3, "sent")]
 
 
-def test_a_server_in_a_process_takes_rules_by_http_and_ends_when_told(tmp_path: Path, processes: list[Process]) -> None:
+def test_a_server_in_a_process_takes_rules_by_http_and_ends_on_request(tmp_path: Path, processes: list[Process]) -> None:
     process = Process(tmp_path)
     processes.append(process)
     base = process.announced["ANTHROPIC_BASE_URL"]

@@ -86,7 +86,7 @@ wf.edge("wait", "post")
 wf.edge("route", "stop", when="stop")
 
 
-async def test_an_agent_uses_its_tools_and_answers_as_it_was_told() -> None:
+async def test_an_agent_uses_its_tools_and_answers_as_instructed() -> None:
     outcome = await run_node(wf, "draft", input={"topic": "rain"}, replies=[ToolCall("look_up", {"word": "rain"}), "It rains."])
     assert (outcome.status, outcome.output) == ("completed", "It rains."), outcome.error
     assert [(call.name, call.response) for call in outcome.tool_calls] == [("look_up", "about rain")]
@@ -133,7 +133,7 @@ async def test_a_tool_is_replaced_and_its_call_is_seen() -> None:
     assert outcome.tool_calls == (ToolCall("send", {"to": "ada", "body": "Hi"}, "ada"),)
 
 
-async def test_an_error_is_told() -> None:
+async def test_an_error_is_reported() -> None:
     outcome = await run_node(wf, "stop", outputs={"route": "stop"})
     assert outcome.status == "failed"
     assert outcome.error is not None
@@ -142,7 +142,7 @@ async def test_an_error_is_told() -> None:
         await run_node(wf, "nowhere")
 
 
-async def test_a_reply_that_nobody_gave_is_missed() -> None:
+async def test_a_missing_reply_is_missed() -> None:
     outcome = await run_node(wf, "draft", input={"topic": "rain"})
     assert outcome.error is not None
     assert "given no reply" in outcome.error.message

@@ -112,7 +112,7 @@ async def test_the_deadline_is_hard_and_says_what_is_known(how: Any) -> None:
     assert facts(problem) == (OutcomeUnknown, TIMEOUT)
 
 
-async def test_a_connection_that_nobody_accepts_was_certainly_not_used() -> None:
+async def test_a_connection_that_is_never_accepted_was_certainly_not_used() -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
         address = listener.getsockname()
         fillers = [socket.socket() for _ in range(8)]
@@ -291,7 +291,7 @@ async def test_a_private_address_is_refused_in_every_notation_without_a_connecti
     assert facts(problem) == (ToolFailed, DENIED)
 
 
-async def test_a_name_that_is_nobodys_was_not_called() -> None:
+async def test_an_unknown_name_was_not_called() -> None:
     with pytest.raises(ToolFailed, match="cannot be resolved") as problem:
         await exchange(Request("GET", ("http", "nobody.invalid", 80), "/", {}), OPEN)
     assert facts(problem) == (ToolFailed, NETWORK)
@@ -364,7 +364,7 @@ async def test_the_certificate_must_be_the_names_and_the_connection_goes_to_the_
     assert len(server.asked) == 1
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_refused_before_anything_is_sent() -> None:
+async def test_a_certificate_without_a_known_authority_is_refused_before_anything_is_sent() -> None:
     with Server(tls=tls()) as server, pytest.raises(ToolFailed, match="Nothing was sent") as problem:
         await exchange(to(server, "POST", host="localhost"), OPEN)
     assert facts(problem) == (ToolFailed, NETWORK)

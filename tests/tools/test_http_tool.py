@@ -186,7 +186,7 @@ async def test_a_read_sends_no_key_and_a_secret_is_sent_where_it_is_named() -> N
     assert asked.headers["x-token"] == "v1 value of TOKEN"
 
 
-async def test_a_secret_that_would_break_a_header_is_not_sent_and_not_told() -> None:
+async def test_a_secret_that_would_break_a_header_is_not_sent_and_not_shown() -> None:
     made = http_tool("call", "GET", HOME, headers={"X-Token": secret("TOKEN")})
     with pytest.raises(ToolFailed, match="'TOKEN' holds what cannot stand in the header X-Token") as problem:
         await made(ctx=SimpleNamespace(key=KEY, secret=lambda name: "canary\r\nX: y"))

@@ -135,7 +135,7 @@ async def test_so_many_workers_may_be_connected_and_no_more_until_one_has_gone()
         ({"name": "x" * 1_000_000}, "must be 1 to 100 characters"),
     ],
 )
-async def test_a_worker_that_offers_what_cannot_be_is_told_what_is_wrong_in_a_few_words(
+async def test_a_worker_with_an_impossible_offer_learns_what_is_wrong_in_a_few_words(
     offered: dict[str, Any], said: str
 ) -> None:
     refused = WorkerRegistry(PATIENT).register(registration(**offered), Outbox(10))

@@ -73,7 +73,7 @@ async def test_a_watcher_misses_nothing_of_a_run_that_is_ahead_of_the_store(clie
         assert len(seen) > 20
 
 
-async def test_a_watcher_is_told_every_event_once_and_then_the_end(client: Client) -> None:
+async def test_a_watcher_gets_every_event_once_and_then_the_end(client: Client) -> None:
     run = await client.submit("gated", by="ann")
     gate = await gate_of(client, run)
     waiting = await client.query(run)
@@ -91,7 +91,7 @@ async def test_a_watcher_is_told_every_event_once_and_then_the_end(client: Clien
     assert heard[-1].status == "completed"
 
 
-async def test_whoever_decides_second_is_told_who_was_first(client: Client) -> None:
+async def test_a_second_decision_learns_who_was_first(client: Client) -> None:
     gate = await gate_of(client, await client.submit("gated"))
     with pytest.raises(InvalidDecision, match="Give shown_hash"):
         await client.decide(gate, "approve", by="ida")
@@ -228,7 +228,7 @@ async def test_a_server_that_takes_no_files_says_so(tmp_path: Path) -> None:
             friend.says("Connected to")
 
 
-async def test_a_job_that_nobody_offers_waits_for_somebody_who_does(client: Client, hire: Hire, server: Server) -> None:
+async def test_a_job_that_no_worker_offers_waits_for_one_that_does(client: Client, hire: Hire, server: Server) -> None:
     run = await client.submit("echo", {"n": 1})
     (wait,) = (await client.query(run)).waiting_for
     assert (wait["kind"], wait["demand"]) == ("worker", {"task": "echo"})

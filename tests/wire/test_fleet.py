@@ -19,7 +19,7 @@ KNOWN_S = 2.5
 """By then the serving process has heard that another leads: it asks once a second."""
 
 
-async def test_a_task_is_done_whoever_leads_and_wherever_its_run_was_started(database: str, tmp_path: Path) -> None:
+async def test_a_task_is_done_whichever_process_leads_and_wherever_its_run_was_started(database: str, tmp_path: Path) -> None:
     with RedisServer() as redis:
         fleet = {"HOLDFAST_STORE": database, "HOLDFAST_QUEUE": redis.url}
         leader = holdfast("serve", "--port", "0", folder=tmp_path, **fleet)
@@ -47,7 +47,7 @@ async def test_a_task_is_done_whoever_leads_and_wherever_its_run_was_started(dat
                         assert (await client.result(there.run)).output["said"] == 2
 
 
-async def test_whoever_serves_a_file_archives_its_old_months(tmp_path: Path) -> None:
+async def test_serving_a_file_archives_its_old_months(tmp_path: Path) -> None:
     (tmp_path / "holdfast.toml").write_text("[retention]\nhot_days = 30\n")
     store = await SqliteStore.connect(tmp_path / "runs.db")
     (run,) = await ended_runs(store, 1)

@@ -150,7 +150,7 @@ async def test_a_worker_beyond_its_lease_learns_that_another_has_its_job(
         assert (await client.result(run)).output["pid"] == second.pid
 
 
-async def test_a_worker_that_is_told_to_stop_finishes_what_it_is_at_and_takes_nothing_new(
+async def test_a_worker_that_is_stopped_finishes_what_it_is_at_and_takes_nothing_new(
     client: Client, hire: Hire, server: Server, tmp_path: Path
 ) -> None:
     old, new = Held(tmp_path, "old"), Held(tmp_path, "new")

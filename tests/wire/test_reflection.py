@@ -83,13 +83,13 @@ async def answers(port: Port, *requests: Any, trust: Trust | None = CLIENT) -> l
 
 
 @pytest.mark.parametrize("trust", [None, Trust("wrong")])
-async def test_nothing_is_told_without_a_token(port: Port, trust: Trust | None) -> None:  # noqa: F811
+async def test_nothing_is_shown_without_a_token(port: Port, trust: Trust | None) -> None:  # noqa: F811
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await answers(port, {"list_services": ""}, trust=trust)
     assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
 
 
-async def test_only_the_files_of_the_port_are_told_of(port: Port) -> None:  # noqa: F811
+async def test_only_the_files_of_the_port_are_reported(port: Port) -> None:  # noqa: F811
     """A process has other messages loaded: those of its users' own services."""
     known, *strange = await answers(
         port,

@@ -45,7 +45,7 @@ def test_a_port_that_must_not_be_is_refused_in_words(
         (("--connect", "127.0.0.1:1", "--store", "x.db"), "A worker with --connect has no store"),
     ],
 )
-def test_a_worker_that_cannot_connect_so_is_told(words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_worker_that_cannot_connect_reports_it(words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["worker", TASKS, *words]) == 2
     assert said in capsys.readouterr().err
 
@@ -98,7 +98,7 @@ def private(path: Path, text: str) -> Path:
     return path
 
 
-async def test_a_client_whose_grants_nobody_has_said_only_looks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_client_without_declared_grants_only_reads(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     said = f'[clients.ops]\ntoken = "{"c" * 32}"\n[clients.boss]\ntoken = "{"b" * 32}"\nmay = "admin"\n'
     identity = Identity(tokens=read_tokens(private(tmp_path / "tokens.toml", said)))
     ops = await credential.holder(identity, credential.metadata(Trust("c" * 32)))
@@ -109,7 +109,7 @@ async def test_a_client_whose_grants_nobody_has_said_only_looks(tmp_path: Path, 
     assert "c" * 32 not in warned
 
 
-async def test_tokens_are_told_apart(tmp_path: Path) -> None:
+async def test_tokens_are_distinguished(tmp_path: Path) -> None:
     identity = Identity(tokens=read_tokens(private(tmp_path / "tokens.toml", TOKENS)))
     holders = [await credential.holder(identity, credential.metadata(Trust(letter * 32))) for letter in "cabx"]
     assert holders == [
@@ -137,13 +137,13 @@ async def test_tokens_are_told_apart(tmp_path: Path) -> None:
         (TOKENS.replace("a" * 32, "c" * 32), "workers.acme and clients.ops have the same token"),
     ],
 )
-def test_tokens_that_cannot_be_told_apart_are_refused_in_words(text: str, said: str, tmp_path: Path) -> None:
+def test_tokens_that_cannot_be_distinguished_are_refused_in_words(text: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         read_tokens(private(tmp_path / "tokens.toml", text))
     assert said in refused.value.message
 
 
-def test_one_token_of_everybody_opens_no_port_that_others_can_reach(tmp_path: Path) -> None:
+def test_one_shared_token_opens_no_port_that_others_can_reach(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="With the one of --token-file every worker could do what clients may"):
         credential.server_credentials("0.0.0.0:0", Identity("good"), Tls(PEM, PEM))
     with pytest.raises(UsageError, match="give one of them"):

@@ -128,7 +128,7 @@ async def test_combinations_that_ask_by_an_expression_are_placed_with_workers_on
     assert view.output["jobs"]["work"]["outputs"] == {side: str(worker.pid) for side, worker in workers.items()}
 
 
-async def test_a_script_at_a_worker_is_told_what_it_has_of_pools_and_its_use_is_learned(
+async def test_a_script_at_a_worker_learns_its_pools_and_its_use_is_learned(
     client: Client, hire_shell: Hire, server: Server
 ) -> None:
     hire_shell("frugal")
@@ -146,7 +146,7 @@ async def test_a_script_at_a_worker_is_told_what_it_has_of_pools_and_its_use_is_
     assert [(each["node"], each["amount"]) for each in learned] == [("work", 3)]
 
 
-async def test_without_a_worker_that_has_a_shell_a_job_waits_and_whoever_asks_is_told(
+async def test_without_a_worker_that_has_a_shell_a_job_waits_and_says_so(
     client: Client, server: Server, hire_shell: Hire, folder: Path
 ) -> None:
     runs = [await client.submit(yaml=file_of("true", **{"runs-on": label})) for label in ("any", "gpu")]
@@ -218,7 +218,7 @@ async def test_a_worker_that_was_cut_off_comes_back_to_its_script(
         assert (len(await held.lines(1)), await lost(client, run)) == (1, 0)
 
 
-async def test_what_a_script_came_to_while_its_worker_was_away_is_told_when_it_is_back(
+async def test_what_a_script_came_to_while_its_worker_was_away_is_reported_when_it_is_back(
     client: Client, hire_shell: Hire, held: Held, server: Server, tmp_path: Path
 ) -> None:
     with TcpProxy(server.port) as proxy:
@@ -317,7 +317,7 @@ async def test_the_script_of_a_killed_server_is_ended_and_its_job_done_again_for
                     assert (await client.result(run)).status == "completed"
 
 
-async def test_a_worker_that_would_do_nothing_is_told_so(server: Server, folder: Path) -> None:
+async def test_a_worker_that_would_do_nothing_gets_an_error(server: Server, folder: Path) -> None:
     for words, told in (
         (("--connect", server.address), "This worker has nothing to execute"),
         (("--shell", "--yaml"), "--shell requires --connect"),

@@ -150,7 +150,7 @@ async def test_those_who_watch_are_counted_by_token(port: Port) -> None:
             await each.aclose()  # type: ignore[attr-defined] # a generator
 
 
-async def test_a_tenant_is_told_no_place_in_the_code_where_something_failed(port: Port) -> None:
+async def test_a_tenant_sees_no_place_in_the_code_where_something_failed(port: Port) -> None:
     async with port.client(CLIENT) as ops, port.client(TENANTS) as acme:
         run = await ops.submit("broken", 1, tenant="acme")
         told = {name: [each async for each in client.watch(run)] for name, client in (("ops", ops), ("acme", acme))}
@@ -333,7 +333,7 @@ async def test_a_worker_says_nothing_of_itself_that_its_token_does_not_allow(
     assert said in refused.value.message
 
 
-async def test_nobody_with_another_token_takes_the_place_of_a_worker_that_is_away(port: Port) -> None:
+async def test_another_token_cannot_take_the_place_of_a_worker_that_is_away(port: Port) -> None:
     acme, every = [await credential.holder(port.identity, credential.metadata(trust)) for trust in (ACME, EVERYBODYS)]
     assert acme is not None
     assert every is not None

@@ -213,7 +213,7 @@ async def test_a_step_that_asks_to_run_on_cancellation_goes_on(store: str, outsi
     assert [combination["result"] for combination in done.jobs["work"]["combinations"]] == ["failure", "cancelled"]
 
 
-async def test_nobody_is_told_how_a_script_ended_that_was_broken_off(store: str) -> None:
+async def test_the_end_of_a_script_that_was_broken_off_is_not_sent(store: str) -> None:
     """Its combination is cancelled, also if the script, or the worker that ran it, came to grief over that."""
     text = """
     jobs:

@@ -244,7 +244,7 @@ jobs:
 """
 
 
-def test_after_a_crash_a_job_begins_anew_and_what_runs_once_is_not_run_again(
+def test_after_a_crash_a_job_begins_again_and_what_runs_once_is_not_run_again(
     tmp_path: Path, scratch: Path, outside: Path, begun: Any
 ) -> None:
     file, store = tmp_path / "file.yaml", f"sqlite:///{tmp_path}/killed.db"
@@ -314,7 +314,7 @@ jobs:
     assert world(outside) == ["1", "2", "3", "3", "4"]
 
 
-async def test_a_worker_that_is_told_to_stop_hands_its_job_over_and_leaves_nothing_of_it(
+async def test_a_worker_that_is_stopped_hands_its_job_over_and_leaves_nothing_of_it(
     store: str, tmp_path: Path, scratch: Path, outside: Path, begun: Any
 ) -> None:
     file = tmp_path / "file.yaml"

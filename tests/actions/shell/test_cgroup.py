@@ -96,7 +96,7 @@ async def test_a_script_is_put_into_a_group_of_the_one_tree_too(monkeypatch: pyt
     assert not (ONE_TREE[0] / f"holdfast-{lines[1]}").exists()
 
 
-async def test_a_group_that_cannot_be_made_is_told_and_nothing_is_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_an_impossible_group_is_reported_and_nothing_is_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(cgroup, "limits", lambda *_: [(str(tmp_path / "gone"), {})])
     with pytest.raises(Exception, match=r"its control group .* could not be made: No such file or directory"):
         await ended(f"touch {tmp_path}/ran", memory_mb=90)
@@ -128,7 +128,7 @@ def test_where_systemd_keeps_the_groups_none_is_made_unless_the_unit_was_handed_
     assert cgroup._is_ours(unit)
 
 
-def test_what_a_group_of_each_kind_is_told(tmp_path: Path) -> None:
+def test_what_a_group_of_each_kind_is_shown(tmp_path: Path) -> None:
     one, older = (cgroup.Place("memory", tmp_path, is_unified=True), cgroup.Place("cpu", tmp_path, is_unified=False))
     assert cgroup._settings(one, 64) == {"memory.max": "67108864", "memory.swap.max": "0"}
     assert cgroup._settings(older, 1500) == {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "150000"}

@@ -59,7 +59,7 @@ def test_a_file_says_what_the_runner_would_read_in_it(content: bytes, said: list
         (b"x" * 1000 + b"\n", "xxx…'"),
     ],
 )
-def test_a_mistake_is_told_with_its_line_and_what_stands_before_it_counts(content: bytes, why: str) -> None:
+def test_a_mistake_is_reported_with_its_line_and_what_stands_before_it_counts(content: bytes, why: str) -> None:
     said = pairs(b"before=1\n" + content)
     assert next(said) == ("before", "1")
     with pytest.raises(Malformed) as told:
@@ -109,7 +109,7 @@ def test_a_file_of_nothing_but_openings_is_read_in_linear_time() -> None:
     assert len(list(pairs(b"a<<b\nb\n" * (MOST_FILE_BYTES // 7)))) == MOST_FILE_BYTES // 7
 
 
-def test_of_a_usage_file_each_good_line_counts_and_the_first_bad_ones_are_told() -> None:
+def test_of_a_usage_file_each_good_line_counts_and_the_first_bad_ones_are_reported() -> None:
     good = b"\xef\xbb\xbfTPM=12\n\n TPM = 0\r\nzone=eu=1000000000000\n"
     bad = b"TPM\nTPM=\nTPM=1.5\nTPM=-1\nTPM=1000000000001\nOTHER=1\n=1\nTPM=\xd9\xa3\n" + b"x=2\n" * 4
     found, problems = usage(good + bad, {"TPM", "zone=eu"})

@@ -170,7 +170,7 @@ async def test_the_folder_of_a_script_is_private_and_gone_afterwards(private: Pa
         ("python", "import sys; sys.exit(7)", 7),
     ],
 )
-async def test_a_script_fails_as_its_shell_is_told_to(shell: str | None, text: str, code: int) -> None:
+async def test_a_script_fails_as_its_shell_is_set_to(shell: str | None, text: str, code: int) -> None:
     ending = await ending_of(text, shell=shell, env={"PATH": os.environ["PATH"]})
     assert (ending.exit_code, ending.signal, ending.succeeded) == (code, None, False)
     assert str(ending) == f"It ended with exit code {code}."
@@ -305,7 +305,7 @@ async def test_a_mistake_in_a_file_fails_the_script_and_what_stands_before_it_st
     assert "line 2: 'wrong'" in str(ending)
 
 
-async def test_a_mistake_in_a_file_is_told_without_a_secret() -> None:
+async def test_a_mistake_in_a_file_is_reported_without_a_secret() -> None:
     given = script("echo 's3cret' > $GITHUB_OUTPUT; echo 's3cret' > $GITHUB_ENV")
     ending = await run(given, QUICK, clock=MachineClock(), redact=lambda text: text.replace("s3cret", "[secret]"))
     assert str(ending).count("'[secret]' is neither NAME=value nor NAME<<DELIMITER") == 2
@@ -374,7 +374,7 @@ async def test_a_script_that_closes_its_output_goes_on() -> None:
     assert ending.outputs == {"a": "1"}
 
 
-async def test_whoever_is_slow_to_take_a_line_slows_the_script_down() -> None:
+async def test_a_slow_reader_of_lines_slows_the_script_down() -> None:
     taken = 0
 
     async def slow(_: str) -> None:
@@ -392,7 +392,7 @@ async def test_whoever_is_slow_to_take_a_line_slows_the_script_down() -> None:
     assert ending.log.bytes <= 64 * 1024
 
 
-async def test_whoever_cannot_take_a_line_ends_the_script(tmp_path: Path) -> None:
+async def test_a_reader_that_cannot_take_a_line_ends_the_script(tmp_path: Path) -> None:
     async def broken(_: str) -> None:
         raise RuntimeError("no more")
 

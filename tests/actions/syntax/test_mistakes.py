@@ -339,7 +339,7 @@ EVERY = AT_THE_TOP + REMOVED + OF_JOBS + OF_STEPS + OF_YAML
 
 
 @pytest.mark.parametrize(("text", "told"), EVERY, ids=[told.partition("\n")[0][:70] for _, told in EVERY])
-def test_each_mistake_is_told_with_its_place_and_its_way_out(text: str, told: str) -> None:
+def test_each_mistake_is_reported_with_its_place_and_its_way_out(text: str, told: str) -> None:
     found = [str(each) for each in mistakes(text)]
     assert [each for each in found if each.startswith(told)], "\n".join(found)
 
@@ -393,7 +393,7 @@ def test_mistakes_that_are_alike_are_one_with_one_example_and_all_its_places() -
     assert len(others) == 2
 
 
-def test_a_mistake_in_what_an_alias_stands_for_is_told_where_it_is_written() -> None:
+def test_a_mistake_in_what_an_alias_stands_for_is_reported_where_it_is_written() -> None:
     text = in_job("runs-on: any\nenv: &e {A: [x]}\nsteps:\n- run: echo\n  env: *e\n- run: echo\n  env: *e")
     (found,) = mistakes(text)
     assert str(found) == f"9:17: {JOB}.env.A: found a list; allowed is a text."
@@ -403,7 +403,7 @@ def test_a_mistake_in_what_an_alias_stands_for_is_told_where_it_is_written() -> 
     assert str(found).endswith(" It is there by '*e' in line 12.")
 
 
-def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
+def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file() -> None:
     found = mistakes(
         "on: push\nnmae: x\njobs:\n  a:\n    needs: [b, zz]\n    runs-on: any\n    steps:\n      - run: echo '${{ inputs.x }}'\n"
         "        timeout-minutes: x\n  b:\n    needs: a\n    steps: []\n"
@@ -477,12 +477,12 @@ def test_the_place_of_an_expression_is_exact_in_every_style(value: str, line: in
     assert (found.line, found.column) == (line, column)
 
 
-def test_a_mistake_in_the_second_of_two_alike_expressions_is_told_at_the_second() -> None:
+def test_a_mistake_in_the_second_of_two_alike_expressions_is_reported_at_the_second() -> None:
     (found,) = mistakes(in_step("run: echo \"${{ inputs.a }}\" '${{ inputs.a }}'"))
     assert (found.line, found.column) == (14, 36)
 
 
-def test_no_more_than_a_hundred_are_told_and_that_there_may_be_others() -> None:
+def test_no_more_than_a_hundred_are_reported_and_that_there_may_be_others() -> None:
     with pytest.raises(InvalidFile) as found:
         load("".join(f"k{n}: 1\n" for n in range(150)), "file")
     assert (len(found.value.mistakes), found.value.is_complete) == (100, False)
