@@ -192,3 +192,30 @@ def test_dev_says_where_it_answers_only_when_it_does(home: Path) -> None:
             assert second.process.wait(MOST_S) != 0
         assert not any("The API is at" in line for line in second.lines)
         first.stop()  # its server too
+
+
+KEYLESS: Final = """
+from holdfast import Context, flow
+
+
+@flow
+async def asks(ctx: Context, question: str) -> str:
+    return await ctx.model("claude-haiku-4-5", question, max_tokens=50)
+"""
+
+
+def test_a_run_that_lacks_a_key_says_how_to_take_it_up(
+    shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (home / "keyless.py").write_text(KEYLESS)
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    said = shell("run", "keyless.py:asks", "-i", '"why?"', "--key", "k")
+    assert (said.code, "Set it in the process that executes the run" in said.err) == (1, True), said.err
+    retry, worker = (shlex.split(line)[1:] for line in said.err.splitlines()[-2:])
+    with ModelServer(journal=tmp_path / "calls.jsonl") as running:
+        for name, value in running.environment.items():
+            monkeypatch.setenv(name, value)
+        assert shell(*retry).code == 0
+        assert shell(*worker).code == 0
+    assert shell("run", "keyless.py:asks", "-i", '"why?"', "--key", "k").code == 0

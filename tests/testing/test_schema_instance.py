@@ -86,3 +86,8 @@ def test_a_schema_that_never_ends_is_an_error() -> None:
         instance(endless, "")
     with pytest.raises(ValueError, match="refers to"):
         instance({"$ref": "#/$defs/A"}, "")
+
+
+def test_a_field_that_names_a_person_has_a_name() -> None:
+    schema = {"properties": {"customer": {"type": "string"}, "reason": {"type": "string"}}}
+    assert instance(schema, "Order 17 arrived broken.") == {"customer": "ada", "reason": "reason: Order 17 arrived broken."}

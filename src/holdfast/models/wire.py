@@ -93,7 +93,11 @@ def connect(provider: ProviderName, environment: Mapping[str, str]) -> Line:
     """A line to `provider`. Raises ModelRefused if there is no key for its own service."""
     key, url = (environment.get(f"{provider.upper()}_{name}", "").strip() for name in ("API_KEY", "BASE_URL"))
     if not key and not url:
-        raise ModelRefused(f"{provider.upper()}_API_KEY is not set. Nothing was called.", error_class=policies.AUTHORIZATION)
+        raise ModelRefused(
+            f"{provider.upper()}_API_KEY is not set. Nothing was called. Set it in the process that executes the run, and retry"
+            " the run.",
+            error_class=policies.AUTHORIZATION,
+        )
     format_ = _FORMATS[provider]
     return Line(provider, format_, url or format_.home, key, format_.headers(key, environment))
 

@@ -26,6 +26,8 @@ FORMATS = {
     "ipv4": "192.0.2.1",
     "ipv6": "2001:db8::1",
 }
+NAMED = {"name": "Ada Lovelace"} | dict.fromkeys(("customer", "user", "person", "author", "recipient"), "ada")
+"""Texts of fields that are the name of a person."""
 
 
 def instance(schema: Schema, text: str) -> Any:
@@ -125,7 +127,7 @@ class _Instance:
             found = re.search(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", self._text)
             return found[0] if found else FORMATS["email"]
         excerpt = " ".join(self._text.split())[:EXCERPT]
-        value = f"{name.replace('_', ' ')}: {excerpt}" if name else excerpt
+        value = NAMED.get(name.lower()) or (f"{name.replace('_', ' ')}: {excerpt}" if name else excerpt)
         value = value.ljust(schema.get("minLength", 0), ".")
         return value[: schema.get("maxLength", len(value))]
 

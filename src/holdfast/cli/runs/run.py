@@ -22,6 +22,7 @@ from holdfast.cli.process import parting
 from holdfast.cli.process.interruption import Interruption
 from holdfast.cli.target import is_name, meant_file
 from holdfast.core.nouns.labels import pair
+from holdfast.core.values.policies import AUTHORIZATION
 from holdfast.errors import NotFound, UsageError
 from holdfast.service.declarations.command import Start
 from holdfast.service.principal import Principal
@@ -200,7 +201,7 @@ def _follow(
         else:
             terminal.say(f"Any worker of its workflow drives it{words}")
     else:
-        _conclude(outcome)
+        _conclude(outcome, _retry(following, found))
     terminal.hand_over()
     return OK if how.detach else OF_STATUS.get(found["status"], OK)
 
@@ -354,7 +355,7 @@ def _tell_of_no_worker(following: Following) -> None:
     terminal.say(words)
 
 
-def _conclude(outcome: Outcome) -> None:
+def _conclude(outcome: Outcome, again: Sequence[str]) -> None:
     """The output on stdout; on stderr how the run ended, or what it waits for and the commands that go with it."""
     from holdfast.cli.page.telling import failed
 
@@ -371,8 +372,17 @@ def _conclude(outcome: Outcome) -> None:
     ended = found["status"] in ("completed", "failed", "cancelled")
     why = None if why in told else why
     terminal.say(f"Run {found['run_id']}: {found['status']}, {spent}." + (f" {why}" if why and ended else ""))
-    for line in waits:
+    for line in [*waits, *again]:
         terminal.say(line)
+
+
+def _retry(following: Following, found: View) -> list[str]:
+    """Return the commands that take up a run which failed for lack of a key: its start key shows it as it is."""
+    if found["status"] != "failed" or found["error"] is None or found["error"]["error_class"] != AUTHORIZATION:
+        return []
+    retry = typed("runs", "retry", found["run_id"], store=following.store)
+    worker = [] if server(following.store) is not None else [f"  {following.worker('--until-idle')}"]
+    return ["Set what is missing, then take the run up where it failed:", f"  {retry}", *worker]
 
 
 EXAMPLES: Final = {"run": "refund.py:refund --input '\"Order 17 arrived broken.\"'"}
