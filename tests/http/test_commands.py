@@ -135,6 +135,95 @@ async def test_a_change_of_the_code_restarts_the_server_and_its_runs_go_on(tmp_p
         assert process.stop() == 0
 
 
+PAYS = """
+from pathlib import Path
+
+from holdfast import flow, step
+
+from amounts import amount
+
+@step
+async def pay(n):
+    for name in ("a.json", "b.txt", "c.md", "d.toml", "e.py", "f.yaml"):
+        Path(name).write_text(str(n))
+
+@step
+async def rate(n):
+    import rates
+    return rates.RATE
+
+@flow
+async def pays(ctx, n):
+    await pay(n)
+    return [amount(n), await rate(n)]
+"""
+
+
+def dev(folder: Path, target: str, *words: str) -> Process:
+    return holdfast("dev", target, "--port", "0", "--store", "runs.db", *words, folder=folder, HOLDFAST_TOKEN=TOKEN)
+
+
+async def test_dev_restarts_for_imported_modules_and_not_for_what_a_run_writes(tmp_path: Path) -> None:
+    """Also for a module that a step imports as late as it runs, and for none that is there and not imported."""
+    (tmp_path / "pays.py").write_text(PAYS)
+    (tmp_path / "amounts.py").write_text("def amount(n): return n")
+    (tmp_path / "rates.py").write_text("RATE = 1")
+    (tmp_path / "b.txt").write_text("before")
+    process = dev(tmp_path, "pays.py:pays")
+    with ended(process):
+        process.says("Ready: the API is at http")
+        run = await asked(process).post("/runs", {"workflow": "pays", "input": 7}, wait_s=10)
+        assert run["output"] == [7, 1]
+        (tmp_path / "amounts.py").write_text("def amount(n): return 2 * n")
+        process.says("has changed; the server restarts")
+        run = await asked(process, times=2).post("/runs", {"workflow": "pays", "input": 8}, wait_s=10)
+        assert run["output"] == [16, 1]
+        process.says("Ready: the API is at http", 2)
+        async with asyncio.timeout(MOST_S):
+            while "rates.py has changed" not in "".join(process.lines):  # a step's import is known within half a second
+                (tmp_path / "rates.py").write_text("RATE = 2")
+                await asyncio.sleep(0.2)
+        run = await asked(process, times=3).post("/runs", {"workflow": "pays", "input": 9}, wait_s=10)
+        assert run["output"] == [18, 2]
+        changed = re.findall(r"(\w+\.\w+) has changed", "".join(process.lines))
+        assert changed == ["amounts.py", "rates.py"]
+
+
+async def test_dev_restarts_for_files_that_it_is_to_include(tmp_path: Path) -> None:
+    (tmp_path / "who.py").write_text(WHO)
+    (tmp_path / "prompts").mkdir()
+    process = dev(tmp_path, "who.py:who", "--reload-include", "prompts", "--reload-include", "*.csv")
+    with ended(process):
+        asked(process)
+        (tmp_path / "notes.md").write_text("not included")
+        (tmp_path / "prompts" / "ask.md").write_text("Answer.")
+        process.says("ask.md has changed")
+        asked(process, times=2)
+        (tmp_path / "rows.csv").write_text("1,2")
+        process.says("rows.csv has changed")
+        asked(process, times=3)
+        assert "notes.md" not in "".join(process.lines)
+
+
+async def test_dev_starts_again_when_the_module_that_it_lacked_is_written(tmp_path: Path) -> None:
+    (tmp_path / "who.py").write_text(WHO)
+    process = dev(tmp_path, "who.py:who")
+    with ended(process):
+        asked(process)
+        (tmp_path / "who.py").write_text(f"import later\n{WHO}")
+        process.says("it restarts when a file changes")
+        (tmp_path / "later.py").write_text("")
+        process.says("later.py has changed")
+        asked(process, times=2)
+
+
+def test_dev_includes_nothing_outside_of_its_folder(tmp_path: Path) -> None:
+    process = dev(tmp_path, f"{FLOWS}:quick", "--reload-include", "../prompts")
+    with ended(process):
+        process.says("--reload-include takes a pattern below the working directory")
+        assert process.process.wait(MOST_S) == 2
+
+
 WHO = """
 import os
 from holdfast import flow

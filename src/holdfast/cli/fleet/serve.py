@@ -32,6 +32,7 @@ from holdfast.cli.option import (
 )
 from holdfast.cli.page import terminal
 from holdfast.cli.process.stopping import stopped
+from holdfast.cli.process.watching import Modules, roots_of
 from holdfast.errors import UsageError
 from holdfast.platform.extra import needs
 
@@ -73,7 +74,7 @@ def serve(
         ),
     ] = 1,
     browser: Annotated[
-        Path | None, typer.Option("--browser", metavar="FOLDER", hidden=True, help="A browser's session, of `dev`.")
+        Path | None, typer.Option("--browser", metavar="FOLDER", hidden=True, help="Folder that `dev` shares with its server.")
     ] = None,
     token_file: Annotated[
         Path | None,
@@ -133,6 +134,10 @@ def serve(
             " `holdfast worker` executes them. Nothing was started."
         )
     workflows = [load(target, to_run=True) for target in targets or ()]
+    reports: Modules | None = None
+    if browser is not None:
+        reports = Modules(browser, roots_of(targets or ()))
+        reports.write()
     how = web = None
     identity = identity_of(settings.load(), token_file, tokens, keys=keys)
     if grpc is not None:
@@ -148,7 +153,7 @@ def serve(
         collect_rarely()
         web = HttpPort(http, identity, tls_cert, tls_key, proxies if behind_proxy else 0, browser)
     with terminal.aside():
-        run_quickly(_serve(workflows, host, port, how, web, store, lane, wait_s, as_json))
+        run_quickly(_serve(workflows, host, port, how, web, store, lane, wait_s, reports, as_json))
 
 
 async def _serve(
@@ -160,6 +165,7 @@ async def _serve(
     store: str | None,
     lane: str,
     wait_s: float,
+    reports: Modules | None,
     as_json: bool,
 ) -> None:
     from holdfast.cli.process import job_log
@@ -181,6 +187,8 @@ async def _serve(
             led_lane = lane if served.leader is not None else None
             terminal.emit({"health": f"http://{host}:{listening}", "grpc": grpc, "http": served.http, "lane": led_lane})
             terminal.hand_over()
+        if reports is not None:
+            stack.callback(asyncio.create_task(reports.keep()).cancel)
         if how is not None:
             stack.enter_context(job_log.shown(with_run=True))
         stop = stopped("another process leads from now on" if how is None and web is None else "nothing new is taken")
