@@ -34,7 +34,7 @@ def refused(said: object, told: str) -> None:
         ('{"customer": "Ada", "pieces": -Infinity}', "-Infinity is not a number in JSON"),
         ("[1]", "does not fit Order"),
         ('{"customer": 1}', "customer: Input should be a valid string"),
-        ('{"customer": "\\ud800"}', "the value['customer'] holds half a surrogate pair"),
+        ('{"customer": "\\ud800"}', "the value['customer'] contains half of a surrogate pair"),
         ('{"customer": "\udcff"}', "is not valid UTF-8"),
         ("@", "'@', which names no file, cannot be read"),
         ("@.", ". cannot be read: Is a directory"),

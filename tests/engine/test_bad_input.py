@@ -70,12 +70,12 @@ def echo(**options: Any) -> Workflow:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ([1, float("nan")], "the value[1] is nan, which is not a number in JSON"),
+        ([1, float("nan")], "the value[1] is nan, which does not exist in JSON"),
         ({"most": float("inf")}, "the value['most'] is inf"),
-        ({"text": "\ud800"}, "the value['text'] holds half a surrogate pair"),
-        ({"\ud800": 1}, "the name '\\ud800' in the value holds half a surrogate pair"),
-        ({"by": object()}, "the value['by'] is of the type object"),
-        ([10**5000], "the value[0] is a number of too many digits"),
+        ({"text": "\ud800"}, "the value['text'] contains half of a surrogate pair"),
+        ({"\ud800": 1}, "the key '\\ud800' in the value contains half of a surrogate pair"),
+        ({"by": object()}, "the value['by'] has the type object"),
+        ([10**5000], "the value[0] is a number with too many digits"),
         (nested(201), "nested more than 200 levels deep"),
         (nested(400), "nested more than 200 levels deep"),
         (nested(5000), "nested more than 200 levels deep"),
@@ -201,7 +201,7 @@ async def test_an_end_that_cannot_be_stored_fails_its_own_step_and_the_process_w
 
     async with opened(store) as engine:
         other = await engine.start(good, "unharmed")
-        with pytest.raises(RunFailed, match="How 'odd' ended cannot be stored") as failed:
+        with pytest.raises(RunFailed, match="The outcome of 'odd' cannot be stored") as failed:
             await (await engine.start(wf)).result()
         assert failed.value.error.error_class == "validation"  # type: ignore[attr-defined]
         assert engine.runtime.membership.broken is None
@@ -395,20 +395,26 @@ NOON = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.UTC)
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        ({"tags": {"a"}}, "the value['tags'] is a set, which JSON has not: it has no order; give sorted(...) or list(...)"),
-        ([frozenset()], "the value[0] is a frozenset"),
-        ({1: 2}, "the value has the name 1, a int: names are text in JSON; give str(...)"),
-        ([{"in": {None: 2}}], "the value[0]['in'] has the name None"),
-        (decimal.Decimal("1.50"), "the value is a Decimal, which JSON has not: give str(...), or a field of a Pydantic model"),
-        (b"bytes", "the value is a bytes, which JSON has not: give text"),
-        ((1, NOON), "the value[1] is a datetime, which JSON has not: give .isoformat()"),
-        (NOON.date(), "the value is a date"),
-        (datetime.timedelta(1), "the value is a timedelta"),
-        (uuid.UUID(int=1), "the value is a UUID"),
-        ({"colour": Colour.RED}, "the value['colour'] is a Colour, which JSON has not: give its .value"),
-        (Point(1, 2), "the value is a Point, whose names an array would lose: give ._asdict()"),
-        ({1, object()}, "the value is a set"),
-        ({"a": [Measured({1, 2}), {3}]}, "the value['a'][1] is a set"),
+        (
+            {"tags": {"a"}},
+            "the value['tags'] has the type set, which does not exist in JSON. Use sorted(...) or list(...), or declare",
+        ),
+        ([frozenset()], "the value[0] has the type frozenset"),
+        ({1: 2}, "the value has the key 1 of the type int, but keys are text in JSON. Use str(...)"),
+        ([{"in": {None: 2}}], "the value[0]['in'] has the key None"),
+        (
+            decimal.Decimal("1.50"),
+            "the value has the type Decimal, which does not exist in JSON. Use str(...), or declare the type, as a field",
+        ),
+        (b"bytes", "the value has the type bytes, which does not exist in JSON. Use text"),
+        ((1, NOON), "the value[1] has the type datetime, which does not exist in JSON. Use .isoformat()"),
+        (NOON.date(), "the value has the type date"),
+        (datetime.timedelta(1), "the value has the type timedelta"),
+        (uuid.UUID(int=1), "the value has the type UUID"),
+        ({"colour": Colour.RED}, "the value['colour'] has the type Colour, which does not exist in JSON. Use its .value"),
+        (Point(1, 2), "the value has the type Point, whose field names JSON would lose. Use ._asdict()"),
+        ({1, object()}, "the value has the type set"),
+        ({"a": [Measured({1, 2}), {3}]}, "the value['a'][1] has the type set"),
     ],
 )
 def test_what_would_read_back_as_something_else_is_refused_with_the_way_out(value: Any, told: str) -> None:

@@ -566,7 +566,7 @@ async def test_what_cannot_be_kept_fails_the_step_in_words_and_is_not_tried_agai
         await wrong()
 
     async with opened(store) as engine:
-        with pytest.raises(RunFailed, match="What 'wrong' returned cannot be kept: This value cannot be stored") as failed:
+        with pytest.raises(RunFailed, match="The result of 'wrong' cannot be stored: the value") as failed:
             await (await engine.start(handle)).result()
     assert (failed.value.error.error_class, world) == ("validation", ["ran"])
 
@@ -897,7 +897,10 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: flow(step(_plain)), "`async def handle"),
     (lambda: flow(_takes_any_number), r"takes \(ctx: 'Any', \*a: 'Any'\)"),
     (lambda: flow(_swapped), "with its operations and its input"),
-    (lambda: flow(_takes_a_thread), "takes 'given' as Thread, which cannot be kept: return a Pydantic model"),
+    (
+        lambda: flow(_takes_a_thread),
+        "takes 'given' as Thread, which cannot be stored: a value of the type Thread has no form in JSON",
+    ),
     (lambda: flow(_plain).node("n")(_plain), "is one function, and has no graph"),
     (lambda: step(_generator), "has no one result"),
     (lambda: step(Price), "it is a class"),

@@ -24,6 +24,7 @@ from holdfast.authoring.tool import Tool, find
 from holdfast.authoring.values.adapter import Adapter
 from holdfast.authoring.values.arguments import describe, misfits
 from holdfast.authoring.values.input_schema import requires_input
+from holdfast.authoring.values.plain import refusal
 from holdfast.authoring.values.signature import Signature
 from holdfast.authoring.workflow import Input, Output_co, Workflow
 from holdfast.core.facts.graph import CLEANUP_S, FLOW
@@ -180,7 +181,7 @@ class Flow(Workflow[Input, Output_co]):
             ) from None
         except (InvalidInput, SchemaMismatch) as problem:
             raise InvalidInput(
-                f"The input of workflow {self.name!r} cannot be kept: {problem.message}. No run was started."
+                refusal(f"The input of workflow {self.name!r}", problem.message) + " No run was started."
             ) from None
 
     def __repr__(self) -> str:

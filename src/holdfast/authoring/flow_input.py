@@ -154,7 +154,7 @@ class FlowInput:
             return adapter_of(hint)
         except UsageError as problem:
             raise UsageError(
-                f"{self._what} takes {name!r} as {label(hint)}, which cannot be kept:"
+                f"{self._what} takes {name!r} as {label(hint)}, which cannot be stored:"
                 f" {problem.message[0].lower()}{problem.message[1:]}"
             ) from None
 
@@ -176,7 +176,7 @@ class FlowInput:
             expect_kept(model)
             return adapter_of(model)
         except UsageError as problem:
-            raise UsageError(f"{self._what} cannot be given its input: {problem.message}") from None
+            raise UsageError(f"{self._what} cannot take its input: {problem.message[0].lower()}{problem.message[1:]}") from None
 
     # --- Plain data ----------------------------------------------------------------------------------------------------
 

@@ -157,7 +157,7 @@ def _model(name: str, signature: inspect.Signature) -> type[BaseModel]:
     try:
         expect_kept(model)
     except UsageError as problem:
-        raise UsageError(f"Tool {name!r} cannot be called with its arguments as they are: {problem.message}") from None
+        raise UsageError(f"Tool {name!r} cannot take its arguments: {problem.message}") from None
     return model
 
 

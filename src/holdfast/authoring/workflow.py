@@ -438,7 +438,9 @@ class Workflow(Generic[Input, Output_co]):
                 misfits=misfits(problem),
             ) from None
         except PydanticSerializationError as problem:
-            raise InvalidInput(f"The input of {self.name!r} cannot be stored: {problem}. No run was started.") from None
+            raise InvalidInput(
+                f"The input of workflow {self.name!r} cannot be stored: {problem}. No run was started."
+            ) from None
 
 
 def _children(name: str, given: Any) -> tuple[Workflow, ...]:

@@ -13,7 +13,7 @@ from contextvars import copy_context
 from typing import Any, Final
 
 from holdfast.authoring.tool import Tool
-from holdfast.authoring.values.plain import shown
+from holdfast.authoring.values.plain import refusal, shown
 from holdfast.core.facts.state import REPEATABLE
 from holdfast.core.nouns.tool_policy import ToolRule, ruling
 from holdfast.core.values.ids import CallId, Path, Unique
@@ -239,7 +239,7 @@ class ToolExecutor:
                 raise
             # It happened; only its answer cannot be kept. The person who is asked sees what it was.
             answer = "not shown, for it has sensitive fields." if tool.returns.is_sensitive else self._excerpt(response)
-            message = f"The answer of {tool.name!r}: {describe(problem).rstrip('.')}. It was: {answer}"
+            message = f"{refusal(f'The answer of {tool.name!r}', describe(problem))} It was: {answer}"
             error = journal.error(VALIDATION, message, tool=tool.name)
             await journal.doubt_effect(call, error)
             return Recall(error=error)

@@ -417,7 +417,7 @@ async def _decoded(text: str, name: str) -> Any:
     try:
         return decoded(text, name)
     except InvalidInput as problem:
-        raise RemoteFailed(f"The worker sent what cannot be taken. {problem.message}", error_class=VALIDATION) from None
+        raise RemoteFailed(f"The worker sent data that cannot be read. {problem.message}", error_class=VALIDATION) from None
 
 
 def _put(job: Job, message: WorkerMessage) -> bool:

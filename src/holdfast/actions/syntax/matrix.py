@@ -77,7 +77,9 @@ def check_storable(matrix: Any) -> None:
         if isinstance(value, float) and not math.isfinite(value):
             raise MatrixError(place, f"{value} is no number that JSON has, as which combinations are kept; put it in quotes.")
         if not all(is_text(part) for part in (*path, value) if isinstance(part, str)):
-            raise MatrixError("", "a text in it has half a surrogate pair, which is no character and cannot be kept.")
+            raise MatrixError(
+                "", "a text in it contains half of a surrogate pair, which is not a character and cannot be stored."
+            )
 
 
 def _filters(parts: Mapping[str, Any], name: str) -> tuple[Combination, ...]:

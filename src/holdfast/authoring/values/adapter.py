@@ -123,7 +123,7 @@ class TypedAdapter(Adapter):
             raise
         except Exception as problem:  # noqa: BLE001 - a user's own serializer, validator or comparison
             raise InvalidInput(
-                f"mend what writes or reads {self.label}: its code has raised {type(problem).__name__}"
+                f"the code that writes or reads {self.label} raised {type(problem).__name__}. Correct that code"
             ) from None
 
     def _dumped(self, value: Any) -> Any:
@@ -163,7 +163,7 @@ class TypedAdapter(Adapter):
         except ValidationError as problem:
             return self._loaded_strictly(plain, problem)
         except Exception as problem:  # noqa: BLE001 - a user's own validator
-            raise SchemaMismatch(f"What reads {self.label} has raised {type(problem).__name__}.") from None
+            raise SchemaMismatch(f"The code that reads {self.label} raised {type(problem).__name__}.") from None
 
     def _reads(self, plain: Any) -> bool:
         try:
@@ -178,16 +178,16 @@ class TypedAdapter(Adapter):
             made = self._load(value, by_alias=True, by_name=True)
         except ValidationError as problem:
             raise InvalidInput(
-                f"return a value that fits {self.label}, or change the hint; this is a {type(value).__name__}, which does"
-                f" not fit: {describe(problem)}"
+                f"its type {type(value).__name__} does not fit {self.label}: {describe(problem)}. Return a value that fits, or"
+                " change the type hint"
             ) from None
         if guessed_bytes(value, made):
-            raise InvalidInput(f"return bytes, as in text.encode(); {self.label} has bytes where this has text")
+            raise InvalidInput(f"{self.label} has bytes where this value has text. Use bytes, such as text.encode()")
         try:
             assert self.schema is not None
             plain = self.schema.dump_python(made, mode="json", round_trip=self._round_trip, warnings=False)
         except (PydanticSerializationError, ValueError, TypeError, RecursionError) as problem:
-            raise InvalidInput(f"give a value that {self.label} can hold: {problem}") from None
+            raise InvalidInput(f"{self.label} cannot hold this value: {problem}") from None
         self._prove(made, plain)
         return plain
 
@@ -200,8 +200,8 @@ class TypedAdapter(Adapter):
                 again = self._loaded_strictly(plain, problem)
             except SchemaMismatch:
                 raise InvalidInput(
-                    f"give {self.label} a serializer that its validators can read; what it writes does not read back:"
-                    f" {describe(problem)}"
+                    f"{self.label} cannot read what it writes: {describe(problem)}. Give {self.label} a serializer that its"
+                    " validators can read"
                 ) from None
         where = difference(value, again)
         if where is not None:
@@ -210,8 +210,8 @@ class TypedAdapter(Adapter):
                 raise InvalidInput(known)
             place = f"its field {where.lstrip('.')!r}" if where else "it"
             raise InvalidInput(
-                f"name one type in the hint, or give it a serializer that its validators can read; {place} would not come back"
-                f" from {self.label} as it is"
+                f"{place} would be changed when {self.label} reads it back. Name one type in the type hint, or give it a"
+                " serializer that its validators can read"
             )
 
     def _loaded_strictly(self, plain: Any, problem: ValidationError) -> Any:
@@ -220,12 +220,12 @@ class TypedAdapter(Adapter):
         try:
             return self.schema.validate_json(msgspec.json.encode(plain), by_alias=True, by_name=True)
         except ValidationError:
-            raise SchemaMismatch(f"What was recorded is not what {self.label} takes: {describe(problem)}.") from None
+            raise SchemaMismatch(f"The recorded value does not fit {self.label}: {describe(problem)}.") from None
 
     def _bytes_refusal(self) -> str:
         return (
-            f"say model_config = ConfigDict(ser_json_bytes='base64', val_json_bytes='base64') in the model that has bytes;"
-            f" {self.label} keeps bytes as text, and these are not UTF-8"
+            f"{self.label} stores bytes as text, and these bytes are not UTF-8. Set model_config ="
+            " ConfigDict(ser_json_bytes='base64', val_json_bytes='base64') in the model that has the bytes"
         )
 
 
@@ -349,9 +349,7 @@ def _adapter(hint: Any) -> TypeAdapter[Any]:
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError, AttributeError, KeyError) as problem:
         if is_known_to_msgspec(hint):
             return TypeAdapter(Annotated[Any, ByMsgspec(hint)])
-        raise UsageError(
-            f"Return a Pydantic model, a dataclass or plain JSON data instead of {label(hint)}: {_why(hint, problem)}."
-        ) from None
+        raise UsageError(_why(hint, problem)) from None
 
 
 def _complete(adapter: TypeAdapter[Any]) -> TypeAdapter[Any]:
@@ -361,14 +359,10 @@ def _complete(adapter: TypeAdapter[Any]) -> TypeAdapter[Any]:
 
 
 def _why(hint: Any, problem: Exception) -> str:
-    origin = get_origin(hint) or hint
-    if origin in (
-        collections.abc.Generator,
-        collections.abc.Iterator,
-        collections.abc.AsyncIterator,
-        collections.abc.AsyncGenerator,
-    ):
-        return "a generator is not data; return a list(...)"
-    if isinstance(problem, PydanticSchemaGenerationError):
-        return "nothing says what it is as JSON"
-    return str(problem).partition("\n")[0].rstrip(".")
+    if (get_origin(hint) or hint) in _GENERATORS:
+        return "The value is a generator, which is not data. Use list(...) instead."
+    because = "" if isinstance(problem, PydanticSchemaGenerationError) else f": {problem}".partition("\n")[0].rstrip(".")
+    return (
+        f"A value of the type {label(hint)} has no form in JSON{because}. Use a Pydantic model, a dataclass or plain JSON data"
+        " instead."
+    )

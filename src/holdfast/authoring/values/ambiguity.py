@@ -50,8 +50,8 @@ def ambiguous(hint: Any, adapter: Callable[[Any], Any]) -> str | None:
                     sample
                 ):  # which tells an enum from its value, a set from a list
                     return (
-                        f"name one type in place of {label(union)}, or make each a field of its own in a model: of"
-                        f" {label(member)}, what is kept of {sample!r:.60} reads back as {again!r:.60}"
+                        f"in {label(union)}, {sample!r:.60} of the type {label(member)} is read back as {again!r:.60}. Name one"
+                        " type instead of the union, or give each type a field of its own in a model"
                     )
     return None
 

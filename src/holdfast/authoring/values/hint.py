@@ -167,7 +167,7 @@ def _by_pydantic(hint: type[Any], value: Any) -> Any:
 def _pydantic_dump(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
-    raise NotImplementedError(f"a {type(value).__name__} is not JSON data")
+    raise NotImplementedError(f"the type {type(value).__name__} does not exist in JSON")
 
 
 class _BySubclass:

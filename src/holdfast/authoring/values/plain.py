@@ -39,44 +39,45 @@ _MOST_DEPTH: Final = 200
 version of Python (3.11 reads fewer than 1,000 levels), and a history that a process cannot read is lost."""
 
 _WAYS_OUT: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
-    ((set, frozenset), "it has no order; give sorted(...) or list(...)"),
-    ((bytes, bytearray, memoryview), "give text, with .decode() or base64"),
-    (decimal.Decimal, "give str(...)"),
-    ((datetime.datetime, datetime.date, datetime.time), "give .isoformat()"),
-    (datetime.timedelta, "give .total_seconds()"),
-    (uuid.UUID, "give str(...)"),
-    (enum.Enum, "give its .value"),
+    ((set, frozenset), "Use sorted(...) or list(...)"),
+    ((bytes, bytearray, memoryview), "Use text, with .decode() or base64"),
+    (decimal.Decimal, "Use str(...)"),
+    ((datetime.datetime, datetime.date, datetime.time), "Use .isoformat()"),
+    (datetime.timedelta, "Use .total_seconds()"),
+    (uuid.UUID, "Use str(...)"),
+    (enum.Enum, "Use its .value"),
 )
-"""The types whose values would read back as something else, and what to give instead."""
+"""The types whose values would read back as something else, and what to use instead."""
 _BYTES_REMEDY: Final = (
-    "Say model_config = ConfigDict(ser_json_bytes='base64', val_json_bytes='base64') in the model that has bytes"
+    "Set model_config = ConfigDict(ser_json_bytes='base64', val_json_bytes='base64') in the model that has the bytes"
 )
-_FIELD: Final = "or a field of a Pydantic model or a dataclass, or name the type in the function's hint"
+_FIELD: Final = "or declare the type, as a field of a Pydantic model or a dataclass or in the type hint of the function"
+_REFUSED: Final = "This value cannot be stored: "
 _OF_LIBRARIES: Final[Mapping[tuple[str, str], str]] = {
-    ("numpy", "ndarray"): "give .tolist()",
-    ("numpy", "generic"): "give .item()",
-    ("pandas", "DataFrame"): 'give .to_dict("records"), with None for what is missing',
-    ("pandas", "Series"): "give .tolist()",
-    ("pandas", "Index"): "give .tolist()",
-    ("pandas", "NaTType"): "give None",
-    ("pandas", "NAType"): "give None",
-    ("sqlalchemy", "Row"): "give dict(row._mapping)",
-    ("sqlalchemy", "RowMapping"): "give dict(...)",
-    ("sqlalchemy", "DeclarativeBase"): "give the columns that are needed, as in {'id': row.id}",
-    ("polars", "DataFrame"): "give .to_dicts()",
-    ("polars", "Series"): "give .to_list()",
+    ("numpy", "ndarray"): "Use .tolist()",
+    ("numpy", "generic"): "Use .item()",
+    ("pandas", "DataFrame"): 'Use .to_dict("records"), with None for missing values',
+    ("pandas", "Series"): "Use .tolist()",
+    ("pandas", "Index"): "Use .tolist()",
+    ("pandas", "NaTType"): "Use None",
+    ("pandas", "NAType"): "Use None",
+    ("sqlalchemy", "Row"): "Use dict(row._mapping)",
+    ("sqlalchemy", "RowMapping"): "Use dict(...)",
+    ("sqlalchemy", "DeclarativeBase"): "Use a dict of the columns that you need, such as {'id': row.id}",
+    ("polars", "DataFrame"): "Use .to_dicts()",
+    ("polars", "Series"): "Use .to_list()",
 }
-"""By the package and the name of a class or of one that it is made of: what to give instead. Nothing of them is imported."""
+"""By the package and the name of a class or of one that it is made of: what to use instead. Nothing of them is imported."""
 _OTHERS: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
-    (PurePath, "give os.fspath(...)"),
-    ((fractions.Fraction, ipaddress._IPAddressBase), "give str(...)"),
-    ((collections.deque, range), "give list(...)"),
-    ((Generator, Iterator), "give list(...)"),
-    (complex, "give [z.real, z.imag]"),
-    (re.Pattern, "give its .pattern"),
-    (BaseException, "give str(...)"),
-    (Awaitable, "write `await` before the call that made it"),
-    (type, "give its name"),
+    (PurePath, "Use os.fspath(...)"),
+    ((fractions.Fraction, ipaddress._IPAddressBase), "Use str(...)"),
+    ((collections.deque, range), "Use list(...)"),
+    ((Generator, Iterator), "Use list(...)"),
+    (complex, "Use [z.real, z.imag]"),
+    (re.Pattern, "Use its .pattern"),
+    (BaseException, "Use str(...)"),
+    (Awaitable, "Write `await` before the call that returned it"),
+    (type, "Use its name"),
 )
 
 
@@ -104,7 +105,7 @@ def encode(value: Any, *, is_kept: bool = False) -> bytes:
 
 
 def unstorable(value: Any) -> str | None:
-    """Why `value` cannot be kept, in words that name the place; None if it can."""
+    """Return why `value` cannot be stored, with the place; None if it can."""
     try:
         encode(value)
     except InvalidInput as problem:
@@ -112,24 +113,30 @@ def unstorable(value: Any) -> str | None:
     return None
 
 
-_NO_WAY: Final = "; give a dict, a Pydantic model or a dataclass of what is needed"
+def refusal(what: str, problem: str) -> str:
+    """Return the message about something that cannot be stored, such as the result of a function, with the problem that
+    `encode` or an adapter has found."""
+    return f"{what} cannot be stored: {problem.removeprefix(_REFUSED).rstrip('.')}."
+
+
+_NO_WAY: Final = "Use a dict, a Pydantic model or a dataclass of the data that you need"
 _HARMLESS: Final = frozenset({str, int, bool, type(None)})
 
 
 def _unstorable(where: str) -> InvalidInput:
-    return InvalidInput(f"This value cannot be stored: {where}. Only plain JSON data can.")
+    return InvalidInput(f"{_REFUSED}{where}.")
 
 
 def _undumped(problem: Exception) -> str:
-    """Say why Pydantic has no JSON of a model."""
+    """Return why Pydantic has no JSON of a model."""
     if "utf" in str(problem):
-        return f"{_BYTES_REMEDY}; it keeps bytes as text, and these are not UTF-8."
-    return f"This value cannot be stored: {problem}."
+        return f"{_REFUSED}its model stores bytes as text, and these bytes are not UTF-8. {_BYTES_REMEDY}."
+    return f"{_REFUSED}{problem}."
 
 
 def _whole(value: Any) -> Any:
     if isinstance(value, BaseModel) and (remedy := lost_secret(value)) is not None:
-        raise InvalidInput(f"{remedy[0].upper()}{remedy[1:]}.")
+        raise _unstorable(remedy)
     return _plain(value)
 
 
@@ -138,7 +145,7 @@ def _plain(value: Any) -> Any:
         return sealed(value)
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
-    raise NotImplementedError(f"a {type(value).__name__} is not JSON data")
+    raise NotImplementedError(f"the type {type(value).__name__} does not exist in JSON")
 
 
 def _with_sealed_names(value: Any) -> Any:
@@ -186,19 +193,19 @@ def _is_plain(value: Any) -> bool:
 def _culprit(value: Any, where: str = "the value", depth: int = 0) -> str | None:
     """Name what JSON cannot hold in `value`, and where it is."""
     if (remedy := _of_library(value)) is not None:
-        return f"{where} is of the type {type(value).__name__}, which is not JSON data: {remedy}"
+        return _of_type(where, value, remedy)
     if isinstance(value, float):
-        return None if math.isfinite(value) else f"{where} is {value}, which is not a number in JSON: give None"
+        return None if math.isfinite(value) else f"{where} is {value}, which does not exist in JSON. Use None"
     if isinstance(value, str):
-        return f"{where} holds half a surrogate pair" if not _utf8(value) else None
+        return f"{where} contains half of a surrogate pair, which is not a character" if not _utf8(value) else None
     if depth == _MOST_DEPTH and _holds_itself(value):
-        return f"{where[:30]}… holds itself: give it without the way back"
+        return f"{where[:30]}… contains itself. Remove the reference from the inner value to the outer one"
     if depth > _MOST_DEPTH or (depth == _MOST_DEPTH and isinstance(value, dict | list | tuple | set | frozenset)):
-        return f"{where[:80]}… is nested more than {_MOST_DEPTH} levels deep, or holds itself"
+        return f"{where[:80]}… is nested more than {_MOST_DEPTH} levels deep, or contains itself"
     if isinstance(value, dict):
         return next((found for found in _culprits_of_object(value, where, depth) if found is not None), None)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return f"{where} is a {type(value).__name__}, whose names an array would lose: give ._asdict(), {_FIELD}"
+        return f"{where} has the type {type(value).__name__}, whose field names JSON would lose. Use ._asdict(), {_FIELD}"
     if isinstance(value, list | tuple):
         found_in = (_culprit(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value))
         return next((found for found in found_in if found is not None), None)
@@ -206,7 +213,7 @@ def _culprit(value: Any, where: str = "the value", depth: int = 0) -> str | None
         return _culprit(value.model_dump(mode="json"), where, depth + 1)
     for kinds, way_out in _WAYS_OUT:
         if isinstance(value, kinds) and not isinstance(value, int):  # an IntEnum is a number
-            return f"{where} is a {type(value).__name__}, which JSON has not: {way_out}, {_FIELD}"
+            return _of_type(where, value, f"{way_out}, {_FIELD}")
     return _culprit_of_other(value, where, depth)
 
 
@@ -224,8 +231,10 @@ def shown(value: Any) -> str:
 def _culprits_of_object(value: dict[Any, Any], where: str, depth: int) -> Iterator[str | None]:
     for name in value:
         if not isinstance(name, str):
-            yield f"{where} has the name {name!r:.80}, a {type(name).__name__}: names are text in JSON; give str(...)"
-        yield _culprit(name, f"the name {name!r} in {where}", depth + 1)
+            yield (
+                f"{where} has the key {name!r:.80} of the type {type(name).__name__}, but keys are text in JSON. Use str(...)"
+            )
+        yield _culprit(name, f"the key {name!r} in {where}", depth + 1)
     for name, item in value.items():
         yield _culprit(item, f"{where}[{name!r}]", depth + 1)
 
@@ -236,13 +245,17 @@ def _culprit_of_other(value: Any, where: str, depth: int) -> str | None:
         plain = msgspec.to_builtins(value, enc_hook=_plain, str_keys=True)
         msgspec.json.encode(plain)
     except (TypeError, NotImplementedError):
-        other = next((f": {remedy}" for kinds, remedy in _OTHERS if isinstance(value, kinds)), "")
-        if not other and (inspect.isroutine(value) or isinstance(value, functools.partial)):
-            other = ": give its name"
-        return f"{where} is of the type {type(value).__name__}, which is not JSON data{other or _NO_WAY}"
+        remedy = next((remedy for kinds, remedy in _OTHERS if isinstance(value, kinds)), _NO_WAY)
+        if remedy == _NO_WAY and (inspect.isroutine(value) or isinstance(value, functools.partial)):
+            remedy = "Use its name"
+        return _of_type(where, value, remedy)
     except (ValueError, OverflowError, RecursionError) as problem:
-        return f"{where}: {problem}" if not isinstance(value, int) else f"{where} is a number of too many digits"
+        return f"{where}: {problem}" if not isinstance(value, int) else f"{where} is a number with too many digits"
     return _culprit(plain, where, depth) if isinstance(plain, dict | list) else None
+
+
+def _of_type(where: str, value: Any, remedy: str) -> str:
+    return f"{where} has the type {type(value).__name__}, which does not exist in JSON. {remedy}"
 
 
 def _of_library(value: Any) -> str | None:

@@ -21,15 +21,15 @@ from holdfast.errors import UsageError
 
 _MAX_REMEMBERED: Final = 1024
 _SECRETS: Final = (SecretStr, SecretBytes, Secret)
-_SECRET_REMEDY: Final = "hand over the name of a secret and read it with ctx.secret"
+_SECRET_REMEDY: Final = "Pass the name of a secret, and read it with ctx.secret"
 _COMPOUND: Final = frozenset(
     {"tuple", "list", "set", "frozenset", "dict", "model", "dataclass", "typed-dict", "arguments", "call", "generator"}
 )
 """The schemas of keys that JSON has no text for."""
 _REFUSED: Final = {
-    "callable": "a function is not data; return what it would return, or the name of it",
-    "generator": "a generator is not data; return a list(...)",
-    "is-subclass": "a class is not data; return its name",
+    "callable": "a function, which is not data. Use its result or its name instead",
+    "generator": "a generator, which is not data. Use list(...) instead",
+    "is-subclass": "a class, which is not data. Use its name instead",
 }
 _SCALARS: Final = CONSTANTS | {float}
 """The types of values of an Enum that come back."""
@@ -91,29 +91,29 @@ class Findings:
         self.is_proved |= kind == "dict" and node.get("keys_schema", {}).get("type") == "nullable"
         self.is_proved |= kind == "literal" and not all(type(each) in CONSTANTS for each in node["expected"])
         if kind == "function-after" and _is_secret(made := node["function"]["function"]):
-            remedy = f"{_SECRET_REMEDY}; {place} is a {made.__name__}, whose value is not kept"
+            remedy = f"{place} has the type {made.__name__}, whose value is not stored. {_SECRET_REMEDY}"
             self._loses(name, remedy, is_required=is_required)
         elif kind == "is-instance" and _is_secret(node["cls"]):
-            self._loses(name, f"{_SECRET_REMEDY}; {place} is a secret, whose value is not kept", is_required=False)
+            self._loses(name, f"{place} is a secret, whose value is not stored. {_SECRET_REMEDY}", is_required=False)
         elif node.get("serialization_exclude"):
-            remedy = f"leave exclude=True away, or hand over another model; {place} is left out of what is kept"
+            remedy = f"{place} has exclude=True, so it is not stored. Remove exclude=True, or use another model"
             self._loses(name, remedy, is_required=is_required and node["schema"].get("type") != "default")
         elif kind == "computed-field" or (kind in ("model-fields", "dataclass-args") and node.get("computed_fields")):
             self.round_trip |= self._forbids
         elif kind in _REFUSED and not owner:
-            self.refusal = self.refusal or f"{_REFUSED[kind]}; {place} is one"
+            self.refusal = self.refusal or f"{place} is {_REFUSED[kind]}"
         elif (
             kind == "enum"
             and "missing" not in node
             and not all(type(each.value) in _SCALARS or isinstance(each, str | int | float) for each in node["members"])
         ):
             self.refusal = self.refusal or (
-                f"give the members of {node['cls'].__name__} values that are text or numbers; {place} has others, which do not"
-                " come back"
+                f"{place} has the type {node['cls'].__name__}, whose members cannot be read back. Give its members values that"
+                " are text or numbers"
             )
         elif kind == "dict" and node.get("keys_schema", {}).get("type") in _COMPOUND:
             self.refusal = self.refusal or (
-                f"use a list of pairs, or keys that are text, numbers or dates; {place} has keys that JSON has no text for"
+                f"{place} has keys that JSON cannot store. Use a list of pairs, or keys that are text, numbers or dates"
             )
         if kind in ("model", "dataclass"):
             self._forbids = node.get("config", {}).get("extra_fields_behavior") == "forbid"
@@ -188,7 +188,7 @@ def changed(value: Any, found: Findings) -> str | None:
         return None
     if kind is Decimal:
         if found.has_decimals and not value.is_finite():
-            return f"give a finite Decimal or None instead of {value}, which does not come back from its text"
+            return f"it contains the Decimal {value}, which cannot be read back. Use a finite Decimal or None"
         return None
     inner: Iterable[Any] = ()
     if kind in found.classes:
@@ -199,8 +199,8 @@ def changed(value: Any, found: Findings) -> str | None:
         inner = value
     elif found.is_beneath(kind):
         return (
-            f"name {kind.__name__} in the hint, alone or in a union; the hint names a class above it, with which its own fields"
-            " do not come back"
+            f"it contains the type {kind.__name__}, but the type hint names a class above it, so its own fields would be lost."
+            f" Name {kind.__name__} in the type hint, alone or in a union"
         )
     for each in inner:
         if type(each) not in _LEAVES and (remedy := changed(each, found)) is not None:

@@ -71,7 +71,7 @@ class Signature:
         except UsageError as problem:
             said = "returns" if name == "return" else f"takes {name!r} as"
             raise UsageError(
-                f"{self._what} {said} {label(hint)}, which cannot be kept: {problem.message[0].lower()}{problem.message[1:]}"
+                f"{self._what} {said} {label(hint)}, which cannot be stored: {problem.message[0].lower()}{problem.message[1:]}"
             ) from None
 
     def _evaluated(self, hint: Any, names: Mapping[str, Any] | None = None) -> Any:

@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.authoring import trace
 from holdfast.authoring.step import Step, enter
+from holdfast.authoring.values.plain import refusal
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.state import FUNCTION
@@ -35,8 +36,8 @@ from holdfast.ports import Recall
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _UNCHANGING: Final = frozenset({str, int, float, bool, bytes, type(None)})
 _CHANGED: Final = (
-    "Return what {name!r} makes of its argument {which} instead of changing it, or give it a copy: the argument was changed"
-    " while {name!r} ran, and a replay, which does not run it again, would not see that."
+    "{name!r} changed its argument {which}. A replay does not run it again, and would not see the change. Return the new value"
+    " instead, or pass a copy."
 )
 
 
@@ -132,7 +133,7 @@ async def _called(
                     result = step.returns.dump(result)
                 return Recall(await _kept(journal, path, name, args_hash, result, _ms_since(began_s)))
         except (InvalidInput, Unstorable) as problem:
-            error = journal.error(VALIDATION, f"What {name!r} returned cannot be kept: {problem.message}")
+            error = journal.error(VALIDATION, refusal(f"The result of {name!r}", problem.message))
     begun, took_ms = (journal.step, journal.number, path, name, args_hash), _ms_since(began_s)
     failed = cmd.FailFunction(*begun, error, step.retry, values=journal.take(), took_ms=took_ms)
     _leave_if_retried(await journal.send(failed))

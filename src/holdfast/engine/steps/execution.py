@@ -26,7 +26,7 @@ from holdfast.authoring.node import CODE, OFFERED, NodeDefinition
 from holdfast.authoring.parts import NodeResult
 from holdfast.authoring.step import enter, is_immediate
 from holdfast.authoring.values.form import form_of
-from holdfast.authoring.values.plain import encode
+from holdfast.authoring.values.plain import encode, refusal
 from holdfast.authoring.values.sensitive import seal_for
 from holdfast.authoring.values.view import Fields, typed_state
 from holdfast.core.capacity.estimates import Use, reported
@@ -200,7 +200,7 @@ def _dumped(definition: NodeDefinition, returned: Any) -> Any:
     try:
         return definition.returns.dump(returned)
     except InvalidInput as problem:
-        raise InvalidInput(f"What {definition.label!r} returned cannot be kept: {problem.message}.") from None
+        raise InvalidInput(refusal(f"The result of {definition.label!r}", problem.message)) from None
 
 
 async def _said(result: NodeResult, context: StepContext) -> Result:
@@ -661,6 +661,6 @@ async def _report(attempt: Attempt, command: cmd.Command, journal: StepJournal) 
     try:
         await attempt.report(command)
     except Unstorable as problem:
-        why = journal.error(VALIDATION, f"How {attempt.name!r} ended cannot be stored: {problem.message}")
+        why = journal.error(VALIDATION, f"The outcome of {attempt.name!r} cannot be stored: {problem.message}")
         failed = cmd.FailAttempt(attempt.step, attempt.number, why, None, ())
         await attempt.report(failed)

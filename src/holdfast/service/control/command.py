@@ -16,7 +16,7 @@ from typing_extensions import TypeVar
 from holdfast.authoring.context import Context
 from holdfast.authoring.given import workflow_of
 from holdfast.authoring.signal import Signal
-from holdfast.authoring.values.plain import encode
+from holdfast.authoring.values.plain import encode, refusal
 from holdfast.authoring.values.sensitive import sealed_by
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.facts import commands as cmd
@@ -276,7 +276,7 @@ class Commands(ControlBase):
             try:
                 encoded = encode(valid)  # refuse what cannot be stored before anything is
             except InvalidInput as problem:
-                raise InvalidInput(f"The input of {meant.name!r}: {problem.message} No run was started.") from None
+                raise InvalidInput(refusal(f"The input of {meant.name!r}", problem.message) + " No run was started.") from None
         tenant, key = word("tenant", tenant), None if key is None else start_key(key)
         team = None if team is None else word("team", team)
         shared = await scopes_of_run(runtime.store, tenant, named_budget(team_budget), agent, meant.graph)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from holdfast.authoring.values.plain import encode
+from holdfast.authoring.values.plain import encode, refusal
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.facts.contribution import bounded, of_claim
 from holdfast.core.nouns import schedules
@@ -102,7 +102,7 @@ class Schedules(Commands):
             created_ms=now_ms,
         )
         if problems := list(schedules.problems(schedule)):
-            raise InvalidInput(f"Schedule {name!r:.130} cannot be kept: {'; '.join(problems)}. Nothing was changed.")
+            raise InvalidInput(f"Schedule {name!r:.130} cannot be stored: {'; '.join(problems)}. Nothing was changed.")
         if isinstance(meant, Workflow):
             await self.runtime.catalog.add(meant)
         armed = schedules.armed(schedule, now_ms)
@@ -123,7 +123,7 @@ class Schedules(Commands):
         try:
             encoded = encode(self.payloads.plain(valid))
         except InvalidInput as problem:
-            raise InvalidInput(f"The input of {workflow.name!r}: {problem.message} Nothing was changed.") from None
+            raise InvalidInput(refusal(f"The input of {workflow.name!r}", problem.message) + " Nothing was changed.") from None
         if len(encoded) > INLINE_BYTES:
             raise InvalidInput(
                 f"The input of schedule {name!r:.130} has {len(encoded)} bytes; {INLINE_BYTES} are kept at most. Put what is"

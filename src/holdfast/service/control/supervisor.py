@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from holdfast.authoring.values.plain import encode
+from holdfast.authoring.values.plain import encode, refusal
 from holdfast.authoring.values.sensitive import sealed_by
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.nouns import supervision as rule
@@ -255,7 +255,7 @@ class Supervisor(OfLoop):
                     plain = sealed_by(schema, plain)
             encoded = encode(plain)
         except InvalidInput as problem:
-            raise InvalidInput(f"The payload: {problem.message} Nothing was submitted.") from None
+            raise InvalidInput(refusal("The payload", problem.message) + " Nothing was submitted.") from None
         if len(encoded) > INLINE_BYTES:
             raise InvalidInput(
                 f"The payload has {len(encoded)} bytes; {INLINE_BYTES} are kept at most. Put what is large where the run can"
