@@ -33,7 +33,7 @@ def test_a_schedule_is_set_shown_paused_made_up_for_and_removed(shell: Shell) ->
 def test_what_cannot_be_set_is_refused_in_words(shell: Shell) -> None:
     assert shell(*SET).code == 0
     for words, code, said in (
-        ((*SET[:-1], "0 0 31 2 *"), 2, "names a day that never comes"),
+        ((*SET[:-1], "0 0 31 2 *"), 2, "names a day that its months do not have"),
         ((*SET, "--timezone", "Mars"), 2, "there is no time zone 'Mars'"),
         (("schedules", "set", "x", "nothing", "--cron", "0 0 * * *"), 3, "There is no workflow 'nothing'"),
         (("schedules", "show", "other"), 3, "There is no schedule 'other'"),

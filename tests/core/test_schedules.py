@@ -67,9 +67,9 @@ def test_times_of_a_zone_whose_clocks_change(cron: str, after: str, expected: li
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"cron": "30 2 * *"}, "'30 2 * *' is no cron line (wrong number of fields)"),
-        ({"cron": "61 2 * * *"}, "'61 2 * * *' is no cron line (bad minute)"),
-        ({"cron": "0 0 31 2 *"}, "names a day that never comes: its months have none such"),
+        ({"cron": "30 2 * *"}, "'30 2 * *' is not a cron expression (wrong number of fields)"),
+        ({"cron": "61 2 * * *"}, "'61 2 * * *' is not a cron expression (bad minute)"),
+        ({"cron": "0 0 31 2 *"}, "names a day that its months do not have"),
         ({"cron": "0 0 */30 2 1#5"}, "names a time that never comes"),
         ({"timezone": "Mars/Olympus"}, "there is no time zone 'Mars/Olympus'"),
         ({"timezone": "../../etc/passwd"}, "there is no time zone"),

@@ -236,7 +236,7 @@ async def test_a_schedule_whose_workflow_is_gone_says_so_once_and_tries_again(
 async def test_what_cannot_be_scheduled_is_refused_in_words_and_nothing_is_kept(store: str) -> None:
     async with opened(store, workflows=[report()]) as engine:
         for given, problem, said in (
-            ((waiting(), "0 0 31 2 *"), InvalidInput, "names a day that never comes"),
+            ((waiting(), "0 0 31 2 *"), InvalidInput, "names a day that its months do not have"),
             (("report", "0 0 * * *"), InvalidInput, "does not fit"),
             (("nothing", "0 0 * * *"), NotFound, "There is no workflow 'nothing'"),
         ):

@@ -414,11 +414,11 @@ async def test_a_store_that_is_not_guarded_as_it_says_is_not_opened(postgres: Po
         f"grant usage on schema {schema} to {WORKER}_2; grant all on all tables in schema {schema} to {WORKER}_2",
     )
     spoilt = {
-        f"drop policy holdfast_tenant on {schema}.gates": "sees nothing.*gates",
-        f"alter table {schema}.events no force row level security": "kept from seeing all.*events",
-        f"alter table {schema}.scores disable row level security": "kept from seeing all.*scores",
+        f"drop policy holdfast_tenant on {schema}.gates": "sees no rows.*gates",
+        f"alter table {schema}.events no force row level security": "not restricted to.*events",
+        f"alter table {schema}.scores disable row level security": "not restricted to.*scores",
         f"create policy easy on {schema}.runs using (true)": "sees more than a tenant's rows in table runs",
-        f"revoke select on {schema}.costs from {READER}": "sees nothing.*costs",
+        f"revoke select on {schema}.costs from {READER}": "sees no rows.*costs",
     }
     for spoils, says in spoilt.items():
         say(postgres, spoils)
@@ -427,7 +427,7 @@ async def test_a_store_that_is_not_guarded_as_it_says_is_not_opened(postgres: Po
         say(postgres, f"drop policy if exists easy on {schema}.runs")
         await guard(plain)
         await (await PostgresStore.connect(guarded)).aclose()
-    with pytest.raises(StoreUnreadable, match="hides rows from this user"):
+    with pytest.raises(StoreUnreadable, match="hides rows from this database user"):
         await PostgresStore.connect(plain.replace(WORKER, f"{WORKER}_2"))
     assert await guard(plain, f"{WORKER}_2") == [WORKER, f"{WORKER}_2"]
     await (await PostgresStore.connect(plain.replace(WORKER, f"{WORKER}_2"))).aclose()
@@ -445,6 +445,6 @@ async def test_a_role_that_would_see_all_is_no_read_role(postgres: PostgresServe
         with pytest.raises(UsageError, match=says):
             await administration.guard(role, [])
     await administration.aclose()
-    with pytest.raises(StoreUnreadable, match="sees nothing, or is not kept from seeing all"):
+    with pytest.raises(StoreUnreadable, match="sees no rows, or is not restricted"):
         await PostgresStore.connect(f"{unguarded}&read_role={READER}")
     await (await PostgresStore.connect(unguarded)).aclose()

@@ -150,10 +150,10 @@ def nominal_times(schedule: Schedule, after_ms: int) -> Iterator[int]:
         found = CronSim(schedule.cron, began)
     except CronSimError as problem:
         if str(problem) == "Bad day-of-month":
-            raise ValueError(f"{schedule.cron!r:.100} names a day that never comes: its months have none such") from None
+            raise ValueError(f"{schedule.cron!r:.100} names a day that its months do not have") from None
         raise ValueError(
-            f"{schedule.cron!r:.100} is no cron line ({str(problem).lower()}); it has five fields: minute, hour, day of the"
-            " month, month, day of the week, like '30 2 * * MON-FRI'"
+            f"{schedule.cron!r:.100} is not a cron expression ({str(problem).lower()}); use five fields, minute, hour, day of"
+            " the month, month and weekday, like '30 2 * * MON-FRI', or six with the seconds first"
         ) from None
     until_ms = after_ms + _YEARS_AHEAD_MS
     for moment in found:

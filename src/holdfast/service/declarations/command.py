@@ -453,7 +453,7 @@ class SetSchedule(Command[None], frozen=True, kw_only=True):
     workflow: Annotated[str, doc("Name of the workflow.")]
     cron: Annotated[
         str,
-        doc("Cron expression of five fields, like `30 2 * * MON-FRI`: minute, hour, day of the month, month, day of the week."),
+        doc("Cron line of five fields (minute, hour, day, month, weekday), like `30 2 * * MON-FRI`; six have seconds first."),
     ]
     timezone: Annotated[str, doc("IANA time zone of the cron expression, like `Europe/Berlin`.")] = "UTC"
     input: Annotated[Any, doc("Input of each run, which must fit the workflow's input schema.")] = None

@@ -122,17 +122,17 @@ async def _guard(db: Connection, address: Address, read_role: str, work_roles: C
     there = {row["rolname"] for row in await db.fetch(_THERE, [*workers, read_role])}
     if missing := [name for name in (read_role, *workers) if name not in there]:
         raise UsageError(
-            f"There is no role {missing[0]} in {address.shown}. Nothing was changed. Have a user that may create"
-            f" roles create it (create role {missing[0]} nologin) and grant the reading role to those that work (grant"
-            f" {read_role} to …)."
+            f"The role {missing[0]} does not exist in {address.shown}. Nothing was changed. Create it as a user that may create"
+            f" roles (create role {missing[0]} nologin), and grant the read role to the roles that work (grant {read_role} to"
+            " …)."
         )
     if (await db.fetchrow(_ROLE, read_role))["sees_all"]:
         raise UsageError(f"{_sees_all(read_role)} Nothing was changed.")
     for worker in workers:
         if await db.fetchval("select pg_has_role($1::name, $2::name, 'USAGE')", read_role, worker):
             raise UsageError(
-                f"The role {read_role} has the rights of {worker}, which works and sees all rows. Nothing was changed: name"
-                f" another one, or take it out of that role (revoke {worker} from {read_role})."
+                f"The role {read_role} has the rights of {worker}, which works and sees all rows. Nothing was changed. Name"
+                f" another role, or remove it from that one (revoke {worker} from {read_role})."
             )
     schema, to = address.schema, ", ".join(map(_quoted, workers))
     await db.execute(f"revoke all on all tables in schema {schema} from {read_role}")
@@ -161,27 +161,27 @@ async def expect_kept(connections: Connections) -> None:
         tables = await db.fetch(_STANDING, address.schema, [*GUARDED], None if role is None else role["oid"])
     if blind := [row["table"] for row in tables if row["is_blind"]]:
         raise StoreUnreadable(
-            f"Row-level security of {where} hides rows from this user (table {blind[0]}), who could not tell what there is."
-            " Name its role when the tables are guarded: `holdfast store guard READ_ROLE --work-role NAME`."
+            f"Row-level security of {where} hides rows from this database user (table {blind[0]}), which works and must see all"
+            " rows. Name its role when you guard the tables: `holdfast store guard READ_ROLE --work-role NAME`."
         )
     if address.read_role is None:
         return
     if role is None or not role["may_be_set"]:
         raise StoreUnreadable(
-            f"This user of {where} may not take the role {address.read_role}, in which it is to read for tenants. Have it made"
-            f" and granted to him (create role {address.read_role} nologin; grant {address.read_role} to …), or leave"
-            " read_role= out of the store's URL."
+            f"The database user of {where} may not take the role {address.read_role}, with which it reads for tenants. Create"
+            f" the role and grant it to this user (create role {address.read_role} nologin; grant {address.read_role} to …), or"
+            " remove read_role= from the store's URL."
         )
     if role["sees_all"]:
         raise StoreUnreadable(_sees_all(address.read_role))
     for row in tables:
         if not (row["is_forced"] and row["is_readable"]) or row["is_open"]:
-            how = "more than a tenant's rows" if row["is_open"] else "nothing, or is not kept from seeing all"
+            how = "more than a tenant's rows" if row["is_open"] else "no rows, or is not restricted to a tenant's rows"
             raise StoreUnreadable(f"The role {address.read_role} sees {how} in table {row['table']} of {where}. {again}")
 
 
 def _sees_all(role: str) -> str:
-    return f"The role {role} is a superuser's, or has BYPASSRLS: no policy binds it."
+    return f"The role {role} is a superuser or has BYPASSRLS, so no policy restricts it."
 
 
 def _quoted(role: str) -> str:
