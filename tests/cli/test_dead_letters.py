@@ -48,6 +48,10 @@ def test_after_an_outage_all_letters_are_replayed_by_one_command(shell: Shell, h
     assert shell("worker", f"outage.py:{flow}", "--until-idle").code == 0
     assert [row["status"] for row in shell("runs", "list", "--json").data] == ["completed"] * 3
     assert shell("dead-letters", "list", "--json").data == []
+    for row in shell("runs", "list", "--json").data:
+        shown = shell("runs", "show", row["run_id"]).out
+        assert "completed" in shown
+        assert "cannot reach" not in shown, "its steps have completed since"
 
 
 @pytest.mark.parametrize(

@@ -39,14 +39,14 @@ def test_a_flow_is_shown_with_all_that_it_did(shell: Shell, tmp_path: Path) -> N
     run = shell("run", f"{file}:letter", "--detach").out.strip()
     shell("worker", f"{file}:letter", "--until-idle")
     gate = json.loads(shell("gates", "list", "--json").out)[0]["gate_id"]
-    assert re.search(rf"(?m)^  question +waiting .*{gate[:8]}", shell("runs", "show", run).out)
+    assert re.search(rf"(?m)^ /1 question +waiting .*{gate[:8]}", shell("runs", "show", run).out)
     shell("gates", "approve", gate, "--as", "ada")
     shell("worker", f"{file}:letter", "--until-idle")
     shown = shell("runs", "show", run).out
     assert re.search(r"(?m)^flow#1 +completed +\S+ \w+ +\S+ \w+ +1 ", shown), shown  # to go on after the answer is no attempt
-    assert re.search(r"(?m)^  collect +completed +\S+ \w+ +0\.[2-9] s +1 ", shown), shown
-    assert re.search(r"(?m)^  question +completed .* approve by ada", shown), shown
-    assert re.search(r"(?m)^  pay +completed +\S+ \w+ +\S+ \w+ +1 ", shown), shown
+    assert re.search(r"(?m)^ /0 collect +completed +\S+ \w+ +0\.[2-9] s +1 ", shown), shown
+    assert re.search(r"(?m)^ /1 question +completed .* approve by ada", shown), shown
+    assert re.search(r"(?m)^ /2 pay +completed +\S+ \w+ +\S+ \w+ +1 ", shown), shown
     rows = [json.loads(line) for line in shell("runs", "show", run, "--operations", "--json").out.splitlines()]
     assert [(row["kind"], row["name"], row["status"]) for row in rows] == [
         ("function", "collect", "completed"),
@@ -54,6 +54,9 @@ def test_a_flow_is_shown_with_all_that_it_did(shell: Shell, tmp_path: Path) -> N
         ("tool", "pay", "completed"),
     ]
     assert (rows[1]["decision"], rows[1]["by"]) == ("approve", "ada")
+    listed = shell("runs", "show", run, "--operations").out
+    assert re.findall(r"(?m)^flow#1/\d \w+", listed) == ["flow#1/0 collect", "flow#1/1 question", "flow#1/2 pay"]
+    assert shell("runs", "fork", run, "--from", listed.splitlines()[3].split()[0], "--dry-run").code == 0
     (step,) = json.loads(shell("runs", "show", run, "--json").out)["steps"]
     assert (step["attempts"], step["resumptions"]) == (1, 1)
     assert shell("runs", "show", run, "--operations", "--tree").code == 2

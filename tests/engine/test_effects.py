@@ -613,6 +613,29 @@ async def test_a_response_that_cannot_be_stored_is_an_unknown_outcome_not_a_hang
     assert len(sent) == 1
 
 
+@pytest.mark.parametrize("effect", ["read", "idempotent"])
+async def test_a_response_that_cannot_be_stored_is_not_asked_for_again(store: str, effect: Any) -> None:
+    """Another try would bring the same: only the code of the tool can mend it."""
+    wf = Workflow("odd answer")
+    sent: list[str] = []
+
+    @tool(effect=effect)
+    async def look(key: str):
+        sent.append(key)
+        return object()
+
+    wf.node("look")(tool_node(name=look, retry=AT_ONCE)(lambda state: {}))
+    async with opened(store) as engine:
+        run = await engine.start(wf)
+        state = await asyncio.wait_for(run.settled(), 60)
+        if effect == "read":
+            assert state.error is not None
+            assert state.error.error_class == "validation"
+        else:
+            assert [gate.opened.reason for gate in state.gates.values()] == ["effect_unknown"]
+    assert len(sent) == 1
+
+
 class Receipt(BaseModel):
     number: int
     card: str | None = Field(None, exclude=True)

@@ -63,6 +63,23 @@ async def test_what_one_run_keeps_another_recalls_by_words_kind_and_relevance(st
         assert use == 1
 
 
+async def test_what_was_kept_without_an_embedder_is_found_by_words_beside_others(store: str) -> None:
+    @flow
+    async def both(ctx, given):
+        await ctx.memory("planner").remember("A flat costs 900")
+        await ctx.memory("planner").remember("Call before nine")
+        memory = ctx.memory("planner", embedder=SUBJECTS)
+        await memory.remember("the rent")
+        await memory.remember("the cat")
+        found = {by: [each.text for each in await memory.recall("a flat", by=by)] for by in (None, "meaning")}
+        return [found[None], found["meaning"]]
+
+    async with opened(store, workflows=[both]) as engine:
+        by_default, by_meaning = await (await engine.start(both)).result()
+        assert by_meaning == ["the rent", "the cat"]
+        assert by_default == ["the rent", "A flat costs 900", "the cat"]
+
+
 @pytest.mark.usefixtures("replays")
 async def test_a_step_that_is_run_again_keeps_and_counts_once_and_sees_the_same(store: str) -> None:
     tries = []

@@ -61,8 +61,9 @@ class AgentMemory(Protocol):
         limit: int = RECALLED,
         by: By | None = None,
     ) -> list[Memory]:
-        """Return the entries: with a `query` those that are most like it, by meaning where there is an embedder and by words
-        otherwise; without one the most relevant. Their use is counted in the step's next commit."""
+        """Return the entries: with a `query` those that are most like it, without one the most relevant. With an embedder the
+        search is by meaning, and by words among entries that were kept without it; otherwise it is by words. Their use is
+        counted in the step's next commit."""
         ...
 
     async def context(self, *, max_tokens: int = CONTEXT_TOKENS, query: str | None = None) -> str:

@@ -32,7 +32,14 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN: Final = 20
 
-From = Annotated[str, typer.Option("--from", metavar="STEP", help="Step to fork from: draft#2, or in a flow flow#1/3.")]
+From = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="STEP",
+        help="Step to fork from, like draft#2; in a flow also an operation, like flow#1/3, as `runs show` lists them from /0.",
+    ),
+]
 Input = Annotated[
     str | None,
     typer.Option(

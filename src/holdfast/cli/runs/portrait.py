@@ -82,7 +82,7 @@ async def _show_operations(run: str, as_json: bool, store: str | None) -> None:
         for each in found:
             terminal.emit_line(each)
         return
-    table.show(STEPS, [_operation(each, now_ms, each["step"] + " ") for each in found])
+    table.show(STEPS, [_operation(each, now_ms, each["step"]) for each in found])
 
 
 async def _show_trace(run: str, as_json: bool, store: str | None) -> None:
@@ -248,19 +248,20 @@ def _steps(steps: Sequence[View], operations: Sequence[View], now_ms: int) -> It
         below.setdefault(each["step"], []).append(each)
     for step in steps:
         yield _step(step, now_ms)
-        yield from (_operation(each, now_ms, "  ") for each in below.pop(step["step"], ()))
+        yield from (_operation(each, now_ms, " ") for each in below.pop(step["step"], ()))
     for name, rows in below.items():
         if name:
             yield name, *["-"] * (len(STEPS) - 2), ""
-        yield from (_operation(each, now_ms, "  " if name else "") for each in rows)
+        yield from (_operation(each, now_ms, " " if name else "") for each in rows)
 
 
-def _operation(row: View, now_ms: int, before: str) -> tuple[str, ...]:
+def _operation(row: View, now_ms: int, step: str) -> tuple[str, ...]:
+    """Return the line of an operation, which begins with its place: after its step's id, the place that `runs fork` takes."""
+    place = "" if row["path"] is None else f"/{row['path']}"
     began_ms = moment.ms(row["began_at"])
     spent = nanousd(row["cost_usd"]) + nanousd(row["held_usd"])
     return (
-        before
-        + (row["name"] if row["kind"] in (*_NAMED, row["name"]) else f"{_NOUNS.get(row['kind'], row['kind'])} {row['name']}"),
+        " ".join(filter(None, (f"{step}{place}", _named(row)))),
         row["status"],
         moment.ago(began_ms, now_ms),
         took(row["status"], began_ms, moment.ms(row["ended_at"] or row["began_at"]), now_ms),
@@ -269,6 +270,11 @@ def _operation(row: View, now_ms: int, before: str) -> tuple[str, ...]:
         "",
         "; ".join(_details(row, now_ms)),
     )
+
+
+def _named(row: View) -> str:
+    kind: str = row["kind"]
+    return row["name"] if kind in (*_NAMED, row["name"]) else f"{_NOUNS.get(kind, kind)} {row['name']}"
 
 
 def _details(row: View, now_ms: int) -> Iterator[str]:
@@ -288,7 +294,7 @@ def _details(row: View, now_ms: int) -> Iterator[str]:
             yield f"until {moment.around(moment.ms(row['due_at']), now_ms)}"
         if row["kind"] in ("question", "child") and row["about"] is not None:
             yield row["about"]
-    if row["error"] is not None:
+    if row["error"] is not None and row["status"] != "completed":
         yield failed(**row["error"])
 
 
@@ -300,7 +306,7 @@ _NOUNS: Final = {"shared_value": "shared value"}
 def _step(step: View, now_ms: int) -> tuple[str, ...]:
     from holdfast.cli.page.telling import failed
 
-    error = step["error"]
+    error = step["error"] if step["status"] != "completed" else None  # of an attempt before
     detail = failed(**error) if error is not None else step["reason"] or ", ".join(step["decisions"] or ())
     began_ms, changed_ms = moment.maybe_ms(step["began_at"]), moment.ms(step["changed_at"])
     return (

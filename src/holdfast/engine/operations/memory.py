@@ -7,6 +7,7 @@ what is relevant, what a model is told (core.nouns.memory).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any, Final
 
 import msgspec
@@ -94,6 +95,8 @@ class AgentMemory:
             if known is not None and known.outcome is not None:
                 return msgspec.json.decode(known.outcome.json, type=list[Memory])
             found = await self._space.search(asked, rule.MOST_ALLOWED)
+            if query is not None and by is None and self._embedder is not None:
+                found = _interleaved(found, await self._space.search(SharedIndex(query), rule.MOST_ALLOWED))
             chosen = rule.chosen(self._ordered(found, asked), kinds, least_relevance, limit)
             kept, keys = inline(msgspec.to_builtins(chosen)), {each.key for each in chosen}
             authors = tuple(dict.fromkeys(name for each in found if each.key in keys for name in each.latest.authors))
@@ -152,6 +155,14 @@ note_calls(AgentMemory, "memory", "remember", "recall", "context", "forget", "st
 
 def _as_kept(memory: Memory) -> dict[str, Any]:
     return {name: getattr(memory, name) for name in ("text", "kind", "importance", "metadata", "source", "trusted")}
+
+
+def _interleaved(by_meaning: Sequence[SharedFound], by_words: Sequence[SharedFound]) -> list[SharedFound]:
+    """Return what a search by meaning has found, and between these what only one by words can: entries that were kept without
+    the embedder have no vector, and their likeness compares with no other."""
+    known = {each.key for each in by_meaning}
+    others = [each for each in by_words if each.key not in known]
+    return [each for pair in zip_longest(by_meaning, others) for each in pair if each is not None]
 
 
 def recalled(found: SharedFound) -> Memory:

@@ -30,7 +30,9 @@ PoolName = Annotated[
 KeyName = Annotated[str, doc("Name of the API key.")]
 TeamBudgetName = Annotated[str, doc("Name of the team budget.")]
 TeamOfBudget = Annotated[str | None, doc("Team of the tenant; by default the budget of the whole tenant.")]
-ForkStep = Annotated[str, doc("Step to fork from: a visit of a node, `draft#2`, or an operation of a flow, `flow#1/3`.")]
+ForkStep = Annotated[
+    str, doc("Step to fork from: a visit of a node, `draft#2`, or an operation of a flow, counted from 0, `flow#1/3`.")
+]
 ForkOutput = Annotated[
     Any | UnsetType, doc("Output of the step, used instead of executing it; by default the step is executed again.")
 ]
