@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from holdfast import StateView, Workflow, task
@@ -71,3 +73,19 @@ async def test_a_bulk_retry_or_fork_acts_on_each_run_alone_and_a_dry_run_only_li
             await service.tell(ann, cmd.Bulk(deed="retry", status=("brokn",)))
         with pytest.raises(NotPermitted):
             await service.tell(ann, cmd.Bulk(deed="retry", tenant="other"))
+
+
+async def test_a_criterion_that_does_not_exist_is_refused(store: str) -> None:
+    """Ignored, it would have a bulk command act on more runs than were meant."""
+    misspelt: dict[str, Any] = {"tenent": "acme"}
+    async with opened(store) as engine:
+        for asked in (
+            engine.bulk("cancel", **misspelt),
+            engine.runs(**misspelt),
+            engine.gates(**misspelt),
+            engine.effects(**misspelt),
+            engine.score_means(**misspelt),
+            engine.costs("2026-01-01", "2026-01-02", **misspelt),
+        ):
+            with pytest.raises(TypeError, match="no criterion 'tenent'"):
+                await asked

@@ -19,7 +19,7 @@ import msgspec
 
 from holdfast.core.capacity.estimates import Estimate, Use, learned
 from holdfast.core.capacity.lending import DeclaredPool, Grant, Life, PoolRow, Share, Visit, Visitor, declared, lend
-from holdfast.core.facts.costs import BEFORE_ALL, Cost, CostKey, Uncounted
+from holdfast.core.facts.costs import BEFORE_ALL, Cost, Uncounted
 from holdfast.core.facts.events import Recorded, decode, encode
 from holdfast.core.nouns import model_estimates
 from holdfast.core.nouns.conversations import Change, Conversation, Exchange
@@ -75,7 +75,10 @@ from holdfast.ports import (
     Append,
     ChildLink,
     Chunk,
+    CostFilter,
     DueRun,
+    EffectFilter,
+    GateFilter,
     History,
     KeptSchedule,
     Letter,
@@ -87,6 +90,7 @@ from holdfast.ports import (
     Piece,
     Reply,
     RunFilter,
+    ScoreFilter,
     SharedArrival,
     SharedEntry,
     SharedFound,
@@ -967,16 +971,10 @@ class Scores(Port):
         await self._mount.read()
         return [*self._disk.scores.get(run, ())]
 
-    async def means(
-        self,
-        *,
-        tenant: str | None = None,
-        name: str | None = None,
-        workflow: str | None = None,
-        since_ms: int = 0,
-        limit: int = MOST_LISTED,
-    ) -> Sequence[ScoreMean]:
+    async def means(self, **filters: Unpack[ScoreFilter]) -> Sequence[ScoreMean]:
         await self._mount.read()
+        tenant, workflow, name = filters.get("tenant"), filters.get("workflow"), filters.get("name")
+        since_ms, limit = filters.get("since_ms", 0), filters.get("limit", MOST_LISTED)
         found: dict[tuple[str, str, int], list[Score]] = {}
         for run, given in self._disk.scores.items():
             row = self._disk.runs[run].row
@@ -1341,16 +1339,9 @@ class Costs(Port):
         self._disk.touched(self._mount)
         return True
 
-    async def rollup(
-        self,
-        first_day: str,
-        last_day: str,
-        *,
-        tenant: str | None = None,
-        after: CostKey | None = None,
-        limit: int | None = None,
-    ) -> Sequence[Cost]:
+    async def rollup(self, first_day: str, last_day: str, **filters: Unpack[CostFilter]) -> Sequence[Cost]:
         await self._mount.read()
+        tenant, after, limit = filters.get("tenant"), filters.get("after"), filters.get("limit")
         return [
             cost
             for _, cost in sorted(self._disk.costs.items())
@@ -1765,16 +1756,11 @@ class Views(Port):
         return sum(row.graph_hash in hashes and row.ended_at_ms is None for row in rows)
 
     async def gates(
-        self,
-        *,
-        run: RunId | None = None,
-        tenant: str | None = None,
-        open_only: bool = True,
-        risk_levels: Sequence[str] = (),
-        after: GateId | None = None,
-        limit: int = MOST_LISTED,
+        self, *, run: RunId | None = None, **filters: Unpack[GateFilter]
     ) -> Sequence[tuple[GateRow, GateChange | None]]:
         await self._mount.read()
+        tenant, after, limit = filters.get("tenant"), filters.get("after"), filters.get("limit", MOST_LISTED)
+        open_only, risk_levels = filters.get("open_only", True), filters.get("risk_levels", ())
         return [
             (row, change)
             for row, change in _after(self._disk.gates, after)
@@ -1785,15 +1771,11 @@ class Views(Port):
         ][:limit]
 
     async def effects(
-        self,
-        *,
-        run: RunId | None = None,
-        tenant: str | None = None,
-        state: str | None = None,
-        after: CallId | None = None,
-        limit: int = MOST_LISTED,
+        self, *, run: RunId | None = None, **filters: Unpack[EffectFilter]
     ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
         await self._mount.read()
+        tenant, after, limit = filters.get("tenant"), filters.get("after"), filters.get("limit", MOST_LISTED)
+        state = filters.get("state")
         return [
             (row, change)
             for row, change in _after(self._disk.effects, after)

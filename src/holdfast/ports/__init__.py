@@ -22,7 +22,7 @@ from holdfast.ports.blob import BlobPlace, Blobs
 from holdfast.ports.caller import ApiKey, Audit, Keys, Opens, Pending, Replies, Reply, ToDecide
 from holdfast.ports.codec import OF_NONE, Codec, TenantKey, TenantKeys
 from holdfast.ports.environment import Clock, Ids, Threads
-from holdfast.ports.figures import Costs, ModelEstimates, Scores
+from holdfast.ports.figures import CostFilter, Costs, ModelEstimates, ScoreFilter, Scores
 from holdfast.ports.graph import Graphs, WorkflowRecord
 from holdfast.ports.journal import Edited, Journal, Pace, Recall
 from holdfast.ports.lending import Lending, Reservation
@@ -74,7 +74,7 @@ from holdfast.ports.stand_in import Asked, Ended, Made, StandIn
 from holdfast.ports.store import Store, StoreClock, Upkeep
 from holdfast.ports.stream import Chunk, Piece, StreamName, StreamNews, Streams
 from holdfast.ports.tail import Tail, TailEvent, Watch
-from holdfast.ports.view import MOST_LISTED, DueRun, Unplaced, Views
+from holdfast.ports.view import MOST_LISTED, DueRun, EffectFilter, GateFilter, Unplaced, Views
 from holdfast.ports.worker import JOB_LOG, Calls, Work, WorkerGateway
 
 __all__ = [
@@ -101,11 +101,13 @@ __all__ = [
     "Codec",
     "Committed",
     "Conversations",
+    "CostFilter",
     "Costs",
     "DeadLettered",
     "DeadLetters",
     "DueRun",
     "Edited",
+    "EffectFilter",
     "EmbeddingReply",
     "EmbeddingRequest",
     "Ended",
@@ -114,6 +116,7 @@ __all__ = [
     "Freed",
     "GateBegan",
     "GateEnded",
+    "GateFilter",
     "Graphs",
     "Handed",
     "Hindered",
@@ -161,6 +164,7 @@ __all__ = [
     "RunFilter",
     "Schedules",
     "Scopes",
+    "ScoreFilter",
     "Scores",
     "SessionStanding",
     "Sessions",

@@ -6,13 +6,31 @@ Never here: an implementation, a default, what a figure is worth (core.nouns).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypedDict, Unpack
 
 from holdfast.core.facts.costs import Cost, CostKey, Uncounted
 from holdfast.core.nouns.model_estimates import ModelEstimate, ModelUse
 from holdfast.core.nouns.scores import Score, ScoreMean
 from holdfast.core.values.ids import RunId
-from holdfast.ports.view import MOST_LISTED
+
+
+class ScoreFilter(TypedDict, total=False):
+    """The criteria by which scores are selected. A criterion that is missing matches any."""
+
+    tenant: str | None
+    name: str | None
+    workflow: str | None
+    since_ms: int
+    limit: int
+
+
+class CostFilter(TypedDict, total=False):
+    """The criteria by which rows of the roll-up are selected. A criterion that is missing matches any."""
+
+    tenant: str | None
+    after: CostKey | None
+    """Only those that come after this one."""
+    limit: int | None
 
 
 class Scores(Protocol):
@@ -26,15 +44,7 @@ class Scores(Protocol):
         """All of a run, in the order in which they were given."""
         ...
 
-    async def means(
-        self,
-        *,
-        tenant: str | None = None,
-        name: str | None = None,
-        workflow: str | None = None,
-        since_ms: int = 0,
-        limit: int = MOST_LISTED,
-    ) -> Sequence[ScoreMean]:
+    async def means(self, **filters: Unpack[ScoreFilter]) -> Sequence[ScoreMean]:
         """The means of those that count and were given since then, by workflow and name, the highest version first."""
         ...
 
@@ -51,15 +61,7 @@ class Costs(Protocol):
         nothing added, if the run is not counted up to `counted`: somebody else was first."""
         ...
 
-    async def rollup(
-        self,
-        first_day: str,
-        last_day: str,
-        *,
-        tenant: str | None = None,
-        after: CostKey | None = None,
-        limit: int | None = None,
-    ) -> Sequence[Cost]:
+    async def rollup(self, first_day: str, last_day: str, **filters: Unpack[CostFilter]) -> Sequence[Cost]:
         """The roll-up of the days from `first_day` to `last_day` (`2026-11-21`), in order, after the row `after`."""
         ...
 

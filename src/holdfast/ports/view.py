@@ -6,12 +6,12 @@ Never here: an implementation, a default, a wire format.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol, Unpack
+from typing import Final, Protocol, TypedDict, Unpack
 
 import msgspec
 
 from holdfast.core.nouns.labels import BEFORE_ALL_COUNTS, CountKey, LabelCount, Pair
-from holdfast.core.values.ids import CallId, GateId, RunId, SessionId
+from holdfast.core.values.ids import RunId, SessionId
 from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.views.selection import RunFilter
 
@@ -41,6 +41,29 @@ class Unplaced(msgspec.Struct, frozen=True):
     graph_hash: str
     waiting_for: bytes
     started_by: str | None
+
+
+class GateFilter(TypedDict, total=False):
+    """The criteria by which gates are selected. A criterion that is missing or None matches any."""
+
+    tenant: str | None
+    open_only: bool
+    """True, and by default: only those that wait for a decision."""
+    risk_levels: Sequence[str]
+    """One of which they have."""
+    after: str | None
+    """Only those that were opened after this one."""
+    limit: int
+
+
+class EffectFilter(TypedDict, total=False):
+    """The criteria by which lines of the ledger are selected. A criterion that is missing or None matches any."""
+
+    tenant: str | None
+    state: str | None
+    after: str | None
+    """Only those after the line of this call."""
+    limit: int
 
 
 class Views(Protocol):
@@ -97,14 +120,7 @@ class Views(Protocol):
         ...
 
     async def gates(
-        self,
-        *,
-        run: RunId | None = None,
-        tenant: str | None = None,
-        open_only: bool = True,
-        risk_levels: Sequence[str] = (),
-        after: GateId | None = None,
-        limit: int = MOST_LISTED,
+        self, *, run: RunId | None = None, **filters: Unpack[GateFilter]
     ) -> Sequence[tuple[GateRow, GateChange | None]]:
         """Gates, oldest first, each with the latest that became of it; with `after` those that were opened after that one, with
         `risk_levels` those of one of these.
@@ -112,13 +128,7 @@ class Views(Protocol):
         ...
 
     async def effects(
-        self,
-        *,
-        run: RunId | None = None,
-        tenant: str | None = None,
-        state: str | None = None,
-        after: CallId | None = None,
-        limit: int = MOST_LISTED,
+        self, *, run: RunId | None = None, **filters: Unpack[EffectFilter]
     ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
         """The ledger, oldest first, each line with the latest that became of it; with `after` the lines after that call's.
         Raises NotFound where the ledger has no call `after`: its run may have been archived meanwhile."""

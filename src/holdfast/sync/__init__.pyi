@@ -13,7 +13,7 @@ from holdfast.authoring.workflow import Output_co, Workflow
 from holdfast.compose.engine import Environment
 from holdfast.core.capacity.estimates import Estimate
 from holdfast.core.capacity.lending import Counted, DeclaredPool, Share
-from holdfast.core.facts.costs import Cost, CostKey
+from holdfast.core.facts.costs import Cost
 from holdfast.core.facts.events import Recorded
 from holdfast.core.facts.graph import Graph
 from holdfast.core.facts.state import State
@@ -36,7 +36,6 @@ from holdfast.core.rules.forking import Fork
 from holdfast.core.values.claim import Claim
 from holdfast.core.values.demand import Resources
 from holdfast.core.values.ids import GateId, RunId, SessionId
-from holdfast.core.values.proposal import RiskLevel
 from holdfast.core.values.scopes import Period, ScopeRow, Waiting
 from holdfast.core.views.operations import OperationRow
 from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
@@ -48,7 +47,10 @@ from holdfast.engine.fleet.idleness import Left
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.platform.own_loop import timeout
 from holdfast.ports import (
+    CostFilter,
     DeadLettered,
+    EffectFilter,
+    GateFilter,
     Hindered,
     Letter,
     LetterCount,
@@ -61,6 +63,7 @@ from holdfast.ports import (
     Queue,
     Report,
     RunFilter,
+    ScoreFilter,
     SharedEntry,
     Store,
     WorkerGateway,
@@ -153,15 +156,7 @@ class Control:
     def conversations(
         self, *, tenant: str | None = None, after: tuple[str, str] | None = None, limit: int = ...
     ) -> Sequence[Conversation]: ...
-    def costs(
-        self,
-        first_day: str,
-        last_day: str,
-        *,
-        tenant: str | None = None,
-        after: CostKey | None = None,
-        limit: int | None = None,
-    ) -> Sequence[Cost]: ...
+    def costs(self, first_day: str, last_day: str, **sought: Unpack[CostFilter]) -> Sequence[Cost]: ...
     def dead_letter(self, letter: str | Letter) -> tuple[Letter, State]: ...
     def dead_letter_counts(self, tenant: str | None = None) -> Sequence[LetterCount]: ...
     def dead_letters(
@@ -220,13 +215,7 @@ class Control:
         self, letter: str | Letter, input: Any = ..., *, arguments: Any = ..., by: str | Claim | None = None
     ) -> None: ...
     def effects(
-        self,
-        run_id: str | None = None,
-        *,
-        tenant: str | None = None,
-        state: str | None = None,
-        after: str | None = None,
-        limit: int = ...,
+        self, run_id: str | None = None, **sought: Unpack[EffectFilter]
     ) -> Sequence[tuple[EffectRow, EffectChange | None]]: ...
     def evaluation(self, id_: str) -> tuple[Evaluation, Sequence[Judged]]: ...
     def evaluations(
@@ -261,16 +250,7 @@ class Control:
     ) -> Fork: ...
     def gate(self, gate_id: str) -> OpenGate: ...
     def gate_about(self, call: str) -> GateId: ...
-    def gates(
-        self,
-        run_id: str | None = None,
-        *,
-        tenant: str | None = None,
-        open_only: bool = True,
-        after: str | None = None,
-        limit: int = ...,
-        risk_levels: Sequence[RiskLevel] = (),
-    ) -> Sequence[tuple[GateRow, GateChange | None]]: ...
+    def gates(self, run_id: str | None = None, **sought: Unpack[GateFilter]) -> Sequence[tuple[GateRow, GateChange | None]]: ...
     def grant_approval(
         self,
         tool: str,
@@ -399,15 +379,7 @@ class Control:
     def score(
         self, run_id: str, name: str, value: float, *, by: str | Claim, source: Source = "code", comment: str = ""
     ) -> Score: ...
-    def score_means(
-        self,
-        *,
-        tenant: str | None = None,
-        name: str | None = None,
-        workflow: str | None = None,
-        since_ms: int = 0,
-        limit: int = ...,
-    ) -> Sequence[ScoreMean]: ...
+    def score_means(self, **sought: Unpack[ScoreFilter]) -> Sequence[ScoreMean]: ...
     def scores(self, run_id: str, *, every: bool = False) -> Sequence[Score]: ...
     def sensitive(self, tenant: str = ...) -> AbstractContextManager[None]: ...
     def set_admission(self, runs: int | None, *, tenant: str | None = None) -> None: ...

@@ -6,7 +6,7 @@ Never here: answering in words (cli), changing anything.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
@@ -16,6 +16,9 @@ from holdfast.platform.own_loop import OfLoop, OwnLoop
 from holdfast.ports import (
     ANY_YAML,
     MOST_LISTED,
+    CostFilter,
+    EffectFilter,
+    GateFilter,
     Hindered,
     Letter,
     LetterCount,
@@ -25,6 +28,7 @@ from holdfast.ports import (
     PlacedStep,
     Report,
     RunFilter,
+    ScoreFilter,
     Store,
     WorkflowRecord,
 )
@@ -32,11 +36,10 @@ from holdfast.service.control.naming import DEFAULT_TENANT, call_named, gate_nam
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
-    from holdfast.core.facts.costs import Cost, CostKey
+    from holdfast.core.facts.costs import Cost
     from holdfast.core.facts.graph import Graph
     from holdfast.core.nouns.labels import Pair
     from holdfast.core.nouns.scores import Score, ScoreMean
-    from holdfast.core.values.proposal import RiskLevel
     from holdfast.core.values.scopes import Waiting
     from holdfast.core.views.operations import OperationRow
     from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
@@ -212,6 +215,7 @@ class Inquiries(OfLoop, called="engine"):
 
     async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
         """Return runs that match the criteria, newest first."""
+        _expect_criteria(sought, RunFilter)
         return await self.store.views.runs(**sought)
 
     async def labels_of(self, rows: Sequence[RunRow]) -> Mapping[RunId, Sequence[Pair]]:
@@ -243,18 +247,11 @@ class Inquiries(OfLoop, called="engine"):
         given = await self.store.scores.given(run_named(run_id))
         return given if every else counting(given)
 
-    async def score_means(
-        self,
-        *,
-        tenant: str | None = None,
-        name: str | None = None,
-        workflow: str | None = None,
-        since_ms: int = 0,
-        limit: int = MOST_LISTED,
-    ) -> Sequence[ScoreMean]:
+    async def score_means(self, **sought: Unpack[ScoreFilter]) -> Sequence[ScoreMean]:
         """Return the mean scores of runs by version of their workflow: count, mean and time of the newest. It reads all scores;
         300,000 take a second."""
-        return await self.store.scores.means(tenant=tenant, name=name, workflow=workflow, since_ms=since_ms, limit=limit)
+        _expect_criteria(sought, ScoreFilter)
+        return await self.store.scores.means(**sought)
 
     async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
         """Return the pieces of the kept output of a run's jobs.
@@ -273,14 +270,7 @@ class Inquiries(OfLoop, called="engine"):
         return await self.store.job_logs.read(place)
 
     async def gates(
-        self,
-        run_id: str | None = None,
-        *,
-        tenant: str | None = None,
-        open_only: bool = True,
-        after: str | None = None,
-        limit: int = MOST_LISTED,
-        risk_levels: Sequence[RiskLevel] = (),
+        self, run_id: str | None = None, **sought: Unpack[GateFilter]
     ) -> Sequence[tuple[GateRow, GateChange | None]]:
         """Return gates, oldest first, each with its latest change.
 
@@ -290,23 +280,13 @@ class Inquiries(OfLoop, called="engine"):
             after: Id of the last gate of the page before.
             risk_levels: Only gates with one of these risk levels.
         """
-        return await self.store.views.gates(
-            run=None if not run_id else run_named(run_id),
-            tenant=tenant,
-            open_only=open_only,
-            after=None if after is None else gate_named(after),
-            limit=limit,
-            risk_levels=risk_levels,
-        )
+        _expect_criteria(sought, GateFilter)
+        if (after := sought.get("after")) is not None:
+            sought["after"] = gate_named(after)
+        return await self.store.views.gates(run=None if not run_id else run_named(run_id), **sought)
 
     async def effects(
-        self,
-        run_id: str | None = None,
-        *,
-        tenant: str | None = None,
-        state: str | None = None,
-        after: str | None = None,
-        limit: int = MOST_LISTED,
+        self, run_id: str | None = None, **sought: Unpack[EffectFilter]
     ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
         """Return tool calls, oldest first, each with its latest change.
 
@@ -315,13 +295,10 @@ class Inquiries(OfLoop, called="engine"):
             state: Only calls in this state: intended, completed, failed, released, in_doubt, repeated or orphaned.
             after: Id of the last call of the page before.
         """
-        return await self.store.views.effects(
-            run=None if not run_id else run_named(run_id),
-            tenant=tenant,
-            state=state,
-            after=None if after is None else call_named(after),
-            limit=limit,
-        )
+        _expect_criteria(sought, EffectFilter)
+        if (after := sought.get("after")) is not None:
+            sought["after"] = call_named(after)
+        return await self.store.views.effects(run=None if not run_id else run_named(run_id), **sought)
 
     async def dead_letters(
         self,
@@ -398,24 +375,25 @@ class Inquiries(OfLoop, called="engine"):
         """
         return await self.store.scopes.waiting(scopes, MOST_LISTED)
 
-    async def costs(
-        self,
-        first_day: str,
-        last_day: str,
-        *,
-        tenant: str | None = None,
-        after: CostKey | None = None,
-        limit: int | None = None,
-    ) -> Sequence[Cost]:
+    async def costs(self, first_day: str, last_day: str, **sought: Unpack[CostFilter]) -> Sequence[Cost]:
         """Return the cost of model calls by day, as of the last roll-up.
 
         Args:
             after: Key of the last row of the page before.
             limit: Maximum number of rows; by default all.
         """
-        return await self.store.costs.rollup(first_day, last_day, tenant=tenant, after=after, limit=limit)
+        _expect_criteria(sought, CostFilter)
+        return await self.store.costs.rollup(first_day, last_day, **sought)
 
 
 def no_run(run_id: str) -> NotFound:
     """Return the refusal for a run that is not there, or is hidden from the caller."""
     return NotFound(f"There is no run {run_id} in this store; `holdfast runs list` shows those that are.")
+
+
+def _expect_criteria(given: Mapping[str, Any], known: type) -> None:
+    """Raise TypeError for a keyword that is no criterion: ignored, it would select more than was meant."""
+    if unknown := sorted(given.keys() - known.__annotations__.keys()):
+        raise TypeError(
+            f"There is no criterion {unknown[0]!r}; there are {', '.join(known.__annotations__)}. Nothing was done."
+        )

@@ -6,12 +6,13 @@ Never here: which scores count, what a call costs, what an estimate is worth.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
-from holdfast.core.facts.costs import BEFORE_ALL, Cost, CostKey, Uncounted
+from holdfast.core.facts.costs import BEFORE_ALL, Cost, Uncounted
 from holdfast.core.nouns.model_estimates import MOST_ESTIMATES, ModelEstimate, ModelUse, learned
 from holdfast.core.nouns.scores import Score, ScoreMean
 from holdfast.core.values.ids import RunId
-from holdfast.ports import MOST_LISTED
+from holdfast.ports import MOST_LISTED, CostFilter, ScoreFilter
 from holdfast.stores.nouns.tables import UNBOUNDED, Noun, Steps, columns, do, lock, many
 from holdfast.stores.row import astuple, is_run
 
@@ -29,16 +30,9 @@ class Scores(Noun):
     async def given(self, run: RunId) -> Sequence[Score]:
         return [Score(*row) for row in await self._tables.ask("scores", run)] if is_run(run) else []
 
-    async def means(
-        self,
-        *,
-        tenant: str | None = None,
-        name: str | None = None,
-        workflow: str | None = None,
-        since_ms: int = 0,
-        limit: int = MOST_LISTED,
-    ) -> Sequence[ScoreMean]:
-        found = await self._tables.ask("score_means", tenant, name, workflow, since_ms, limit)
+    async def means(self, **filters: Unpack[ScoreFilter]) -> Sequence[ScoreMean]:
+        asked = (filters.get("tenant"), filters.get("name"), filters.get("workflow"), filters.get("since_ms", 0))
+        found = await self._tables.ask("score_means", *asked, filters.get("limit", MOST_LISTED))
         return [ScoreMean(*row) for row in found]
 
 
@@ -57,16 +51,9 @@ class Costs(Noun):
 
         return await self._tables.transact(steps)
 
-    async def rollup(
-        self,
-        first_day: str,
-        last_day: str,
-        *,
-        tenant: str | None = None,
-        after: CostKey | None = None,
-        limit: int | None = None,
-    ) -> Sequence[Cost]:
-        asked = (first_day, last_day, tenant, *(after or BEFORE_ALL), UNBOUNDED if limit is None else limit)
+    async def rollup(self, first_day: str, last_day: str, **filters: Unpack[CostFilter]) -> Sequence[Cost]:
+        after, limit = filters.get("after") or BEFORE_ALL, filters.get("limit")
+        asked = (first_day, last_day, filters.get("tenant"), *after, UNBOUNDED if limit is None else limit)
         return [Cost(*row) for row in await self._tables.ask("costs", *asked)]
 
 

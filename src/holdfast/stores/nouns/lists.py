@@ -12,7 +12,7 @@ from holdfast.core.nouns.labels import BEFORE_ALL_COUNTS, FIRST_KEY, LAST_KEY, C
 from holdfast.core.values.ids import CallId, GateId, RunId, run_of
 from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.views.sealing import Sealing
-from holdfast.ports import MOST_LISTED, RunFilter
+from holdfast.ports import MOST_LISTED, EffectFilter, GateFilter, RunFilter
 from holdfast.stores.archive import no_line
 from holdfast.stores.nouns.tables import Tables
 from holdfast.stores.row import Row, effect_of, gate_of, is_run, no_gate, runs_from
@@ -74,37 +74,28 @@ class Lists:
         return [LabelCount(*row) for row in await self._tables.ask("label_counts", last, tenant, workflow, *after, limit)]
 
     async def gates(
-        self,
-        *,
-        run: RunId | None = None,
-        tenant: str | None = None,
-        open_only: bool = True,
-        risk_levels: Sequence[str] = (),
-        after: GateId | None = None,
-        limit: int = MOST_LISTED,
+        self, *, run: RunId | None = None, **filters: Unpack[GateFilter]
     ) -> Sequence[tuple[GateRow, GateChange | None]]:
         if run is not None and not is_run(run):
             return []
-        opened = () if open_only else None
-        criteria = {"run": run, "tenant": tenant, "open": opened, "risk_levels": list(risk_levels) or None, "after": after}
-        found = await listed(self._tables, "gates", criteria, limit)
+        after, opened = filters.get("after"), () if filters.get("open_only", True) else None
+        risks = list(filters.get("risk_levels", ())) or None
+        criteria = {"run": run, "tenant": filters.get("tenant"), "open": opened, "risk_levels": risks, "after": after}
+        found = await listed(self._tables, "gates", criteria, filters.get("limit", MOST_LISTED))
         if not found and after is not None and not await listed(self._tables, "gates", {"gate": after}, 1):
-            raise no_gate(after)
+            raise no_gate(GateId(after))
         return [gate_of(row, self._sealing) for row in found]
 
     async def effects(
-        self,
-        *,
-        run: RunId | None = None,
-        tenant: str | None = None,
-        state: str | None = None,
-        after: CallId | None = None,
-        limit: int = MOST_LISTED,
+        self, *, run: RunId | None = None, **filters: Unpack[EffectFilter]
     ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
         if run is not None and not is_run(run):
             return []
+        state, limit = filters.get("state"), filters.get("limit", MOST_LISTED)
+        after = None if (call := filters.get("after")) is None else CallId(call)
         place = None if after is None else (run_of(after), after)
-        found = await self._lines({"run": run, "tenant": tenant, "state": state, "after": place}, place, limit)
+        criteria = {"run": run, "tenant": filters.get("tenant"), "state": state, "after": place}
+        found = await self._lines(criteria, place, limit)
         if not found and run is not None and (archive := await self._shelf.archive(run)) is not None:
             found = archive.ledger(state, after, limit)
         elif not found and after is not None and not await self._lines({"call": place}, place, 1):
