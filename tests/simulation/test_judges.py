@@ -491,7 +491,7 @@ def test_a_call_that_is_not_settled_before_another_model_is_called_is_found(foun
 
     asked = Op("instead", ("large", "small", "tiny"), True)
     scenario = Scenario(program_of(asked), {"model_uncertain": 1.0}, arrange=faults_never_stop)
-    broken = found(scenario, (gateway.Gateway, "_elsewhere", elsewhere), mode="progress")
+    broken = found(scenario, (gateway.Gateway, "_try_elsewhere", elsewhere), mode="progress")
     assert broken == {"every program ends once faults stop"}
 
 
