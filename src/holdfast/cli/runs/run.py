@@ -298,7 +298,7 @@ async def _run_there(
         following.run = found["run_id"]
         whole = await service.row(query.Run(found["run_id"]))
         old_ms = began_ms - moment.ms(whole["started_at"])
-        is_known = start["key"] is not None and old_ms > _CLOCKS_DIFFER_MS
+        is_known = "key" in start and old_ms > _CLOCKS_DIFFER_MS
         terminal.say(_begun(found["run_id"], found["workflow"], found["version"], old_ms if is_known else None))
         following.unattended = whole["workflow_missing_since"] is not None
         if following.unattended and not how.detach:
