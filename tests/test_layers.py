@@ -123,6 +123,7 @@ INNER_FLOORS = {
         {"border"},
         {"lasting_loop", "threads"},
         {"machine"},
+        {"redaction"},
     ),
     "core": (
         {"values"},

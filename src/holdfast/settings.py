@@ -325,6 +325,11 @@ class Settings(BaseModel):
     lanes: dict[str, LaneRules] = {}
     """The lanes of the fleet besides `default`, in order; a run belongs to the first that names it."""
     models: dict[str, DeclaredModel] = {}
+    keep_requests: Literal["hash", "redacted", "full"] | None = None
+    """What histories keep of requests to models: `redacted` (the default: without e-mail addresses and long numbers), `full`
+    (the default of `holdfast dev`), or only their `hash`. Known secrets are never kept."""
+    keep_requests_of: dict[str, Literal["hash", "redacted", "full"]] = {}
+    """The same for workflows by name, as in `WORKFLOW = "full"`: `[keep_requests_of]` in holdfast.toml."""
     exports: Literal["none", "redacted", "whole"] = "redacted"
     """Records of runs that may be written to files: none, only redacted ones, or any."""
     placement: Literal["least_loaded", "best_fit"] = "least_loaded"
@@ -372,6 +377,8 @@ IN_FILE: Final = frozenset(
         "encrypt",
         "fetch",
         "identity",
+        "keep_requests",
+        "keep_requests_of",
         "key_file",
         "lanes",
         "lease_s",
@@ -404,10 +411,10 @@ def load(directory: Path | None = None) -> Settings:
         unknown = set(given) - IN_FILE
         if unknown:
             raise UsageError(
-                f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, encrypt, key_file,"
-                " lease_s, placement, queue, resident_flows_mb, retention_days, secrets_file, workflow_grace_s, [bounds],"
-                " [budget], [fetch], [identity], [lanes.NAME], [limits], [models.NAME], [pools.NAME], [retention], [vars]"
-                " and [weights]."
+                f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, encrypt, keep_requests,"
+                " key_file, lease_s, placement, queue, resident_flows_mb, retention_days, secrets_file, workflow_grace_s,"
+                " [bounds], [budget], [fetch], [identity], [keep_requests_of], [lanes.NAME], [limits], [models.NAME],"
+                " [pools.NAME], [retention], [vars] and [weights]."
             )
     try:
         return Settings(**given)

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+from holdfast.testing.model_server import ModelServer, Rule, ToolCall
 from tests.cli.conftest import Shell
 
 LETTER = """
@@ -60,3 +61,42 @@ def test_a_flow_is_shown_with_all_that_it_did(shell: Shell, tmp_path: Path) -> N
     (step,) = json.loads(shell("runs", "show", run, "--json").out)["steps"]
     assert (step["attempts"], step["resumptions"]) == (1, 1)
     assert shell("runs", "show", run, "--operations", "--tree").code == 2
+
+
+AGENT = """
+from holdfast import Context, flow, tool
+
+
+@tool(effect="read")
+def look(where: str) -> str:
+    "Look somewhere."
+    return f"nothing at {where}"
+
+
+@flow
+async def ask(ctx: Context, question: str) -> str:
+    return await ctx.agent("claude-haiku-4-5", question, system="Be brief.", tools=[look], max_tokens=100)
+"""
+
+
+def test_the_calls_of_models_are_printed_as_a_conversation(shell: Shell, server: ModelServer, tmp_path: Path) -> None:
+    server.script.add(Rule(turn=1, tool_calls=(ToolCall("look", {"where": "home"}),)), Rule(turn=2, text="It is not there."))
+    file = tmp_path / "asker.py"
+    file.write_text(AGENT)
+    run = shell("run", f"{file}:ask", "-i", '"Where is it?"', "--detach").out.strip()
+    shell("worker", f"{file}:ask", "--until-idle")
+    said = shell("runs", "show", run, "--calls").out
+    assert re.sub(r"(?m), \S+ \S+Z, .*$", "", said) == (
+        "Call 1: claude-haiku-4-5 in flow#1, completed\n"
+        "  system\n    Be brief.\n"
+        "  tools\n    look\n"
+        "  user\n    Where is it?\n"
+        '  assistant calls look\n    {"where": "home"}\n'
+        "\n"
+        "Call 2: claude-haiku-4-5 in flow#1, completed\n"
+        "  earlier\n    (1 as in call 1)\n"
+        "  tool look\n    nothing at home\n"
+        "  assistant\n    It is not there.\n"
+    )
+    rows = [json.loads(line) for line in shell("runs", "show", run, "--calls", "--json").out.splitlines()]
+    assert [(row["after"], row["same_turns"]) for row in rows] == [(None, 0), (rows[0]["call"], 1)]

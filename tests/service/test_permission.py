@@ -83,6 +83,7 @@ MakeGateLink         reviewer           404 404 ok  403 h
 Run                  viewer             404 404 ok  ok  hg
 Steps                viewer             404 404 ok  ok  h
 Operations           viewer             404 404 ok  ok  h
+ModelCalls           viewer             404 404 ok  ok  h
 RunCosts             viewer             404 404 ok  ok  h
 RunBudget            viewer             404 404 ok  ok  h
 Drawing              viewer             404 404 ok  ok  h

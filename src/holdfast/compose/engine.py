@@ -32,6 +32,7 @@ from holdfast.core.capacity.lanes import DEFAULT
 from holdfast.core.facts.graph import Definition
 from holdfast.core.values.demand import Resources
 from holdfast.core.values.ids import SessionId
+from holdfast.engine.attempts.kept_requests import RequestKeeping
 from holdfast.engine.attempts.residents import Residents
 from holdfast.engine.attempts.step_services import StepServices
 from holdfast.engine.attempts.value_turn import ValueTurns
@@ -384,6 +385,7 @@ def _services(
         contents=Contents(payloads, settings.fetch),
         secrets=secrets,
         gateway=gateway,
+        requests=RequestKeeping(settings.keep_requests or "redacted", settings.keep_requests_of),
         tools=ToolExecutor(secrets, around.threads),
         threads=around.threads,
         workers=workers,

@@ -87,6 +87,8 @@ class _Asking(NamedTuple):
     model: str
     args_hash: str
     stream: bool
+    asked: Any
+    """The request as it is compared; None where it is never kept."""
 
 
 class Gateway:
@@ -166,7 +168,8 @@ class Gateway:
         known = await journal.recall(path, "model", request.model, args_hash, asked)
         if known is not None and known.error is not None:
             raise journal.failure(known.error, path)
-        return _Asking(path, request.model, args_hash, stream), known
+        kept = asked if isinstance(request, ModelRequest) else None  # texts to embed are data, and stand where they were read
+        return _Asking(path, request.model, args_hash, stream, kept), known
 
     async def _send(self, journal: Journal, asking: _Asking, ways: Sequence[Asked], spare: Sequence[ModelRequest]) -> Any:
         """Ask one model after another, until one answers or fails for another reason than that it cannot for now."""
@@ -206,7 +209,7 @@ class Gateway:
             async with self._paced(journal, wanted):
                 lent = await self._reserve(journal, path, ways[first], offers[first], counted)
                 try:
-                    call, chosen, held = await journal.hold(path, asking.model, asking.args_hash, offers[first:])
+                    call, chosen, held = await journal.hold(path, asking.model, asking.args_hash, offers[first:], asking.asked)
                 except BaseException:
                     self._return_unsent(journal, wanted, lent)
                     raise

@@ -142,9 +142,12 @@ class Journal(Protocol):
         """Make an outside call and record its outcome, so that what has left brings it home even when nobody waits."""
         ...
 
-    async def hold(self, path: Path, model: str, args_hash: str, offers: Sequence[Offer]) -> tuple[CallId, int, Offer]:
+    async def hold(
+        self, path: Path, model: str, args_hash: str, offers: Sequence[Offer], asked: Any = None
+    ) -> tuple[CallId, int, Offer]:
         """The call that may now be made, which of the offers it is (the first that fits the money that is left), and what was
-        held for it: more than was offered, where its model has billed a call of the run above its bound."""
+        held for it: more than was offered, where its model has billed a call of the run above its bound. `asked` is the
+        request, which the history keeps as its workflow's policy has it."""
         ...
 
     async def settle(self, call: CallId, cost_nanousd: int, input_tokens: int, output_tokens: int, output: Any) -> Any:

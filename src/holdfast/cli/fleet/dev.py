@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import tempfile
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -79,6 +80,7 @@ def dev(
                 f"--reload-include takes a pattern below the working directory, like 'prompts/*.md', and no {pattern!r}."
                 " Nothing was started."
             )
+    os.environ.setdefault("HOLDFAST_KEEP_REQUESTS", "full")  # one who writes a workflow reads what its models were asked
     with terminal.aside(), tempfile.TemporaryDirectory(prefix="holdfast-dev-") as folder:
         secrets = {"token": own_token(token_file) or new_trace(), SESSION: new_trace(), CODE: new_trace()}
         for name, secret in secrets.items():

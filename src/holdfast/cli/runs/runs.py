@@ -24,7 +24,7 @@ from holdfast.cli.option import AsJson, MaybeRun, Reason, RunArgument, Store
 from holdfast.cli.page.exit_code import OK
 from holdfast.cli.page.table import Column
 from holdfast.cli.page.telling import tell_run
-from holdfast.cli.runs import history, listing, portrait
+from holdfast.cli.runs import history, listing, portrait, transcript
 from holdfast.cli.runs.comparison import diff
 from holdfast.cli.runs.fork import fork
 from holdfast.cli.runs.recording import export
@@ -72,6 +72,7 @@ def show(
     trace: Annotated[
         bool, typer.Option("--trace", help="Show what happened at each node, how long it took and what it cost, without data.")
     ] = False,
+    calls: Annotated[bool, typer.Option("--calls", help="Print what models were asked and what they answered.")] = False,
     operations: Annotated[
         bool, typer.Option("--operations", help="List every operation of its steps: calls, questions, waits, functions.")
     ] = False,
@@ -79,9 +80,12 @@ def show(
     store: Store = None,
 ) -> None:
     """Show a run: its steps with their operations, cost and effects, and what it waits for."""
-    if tree + trace + operations > 1:
-        raise UsageError("Pass only one of --tree, --trace and --operations.")
-    portrait.show(run, tree=tree, trace=trace, operations=operations, as_json=as_json, store=store)
+    if tree + trace + calls + operations > 1:
+        raise UsageError("Pass only one of --tree, --trace, --calls and --operations.")
+    if calls:
+        transcript.show(run, as_json=as_json, store=store)
+    else:
+        portrait.show(run, tree=tree, trace=trace, operations=operations, as_json=as_json, store=store)
 
 
 @app.command()

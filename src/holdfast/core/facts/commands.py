@@ -446,13 +446,15 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 class HoldModelCall(AttemptCommand, frozen=True):
-    """Set the worst case of a call aside: of the first of `offers` that fits. `model` is what the step asked for."""
+    """Set the worst case of a call aside: of the first of `offers` that fits. `model` is what the step asked for, `request`
+    what is kept of its request."""
 
     path: Path
     model: str
     args_hash: str
     offers: tuple[Offer, ...]
     values: tuple[Value, ...] = ()
+    request: Payload | None = None
 
 
 class IntendEffect(AttemptCommand, frozen=True):

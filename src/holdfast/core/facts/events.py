@@ -831,6 +831,7 @@ class ModelCallHeld(Event, frozen=True):
         tokens_scoped: True if its tokens count there too.
         bound_percent: Factor on its money bound in percent, raised after its model had billed a call above the bound.
         token_bound_percent: The same of its token bound.
+        request: What is kept of the request, by the setting `keep_requests`.
     """
 
     call: CallId
@@ -849,6 +850,7 @@ class ModelCallHeld(Event, frozen=True):
     token_bound_percent: int = 100
     agent: str | None = None
     loans: dict[str, int] = {}
+    request: Payload | None = None
 
 
 class PoolsAwaited(Event, frozen=True):

@@ -66,6 +66,7 @@ def hold_model_call(d: Decision, c: commands.HoldModelCall) -> None:
                 token_bound_percent=d.state.token_bound_percents.get(offer.model, 100),
                 agent=shortages.agent_of(d, c.step),
                 loans=found[admitted].loans,
+                request=c.request,
             )
         )
         return

@@ -104,7 +104,7 @@ class Attempt:
         self, services: StepServices, key: Key, workflow: Workflow, state: State, placed: Placed | None, slots: Slots
     ) -> None:
         self.services = services
-        self.graph = workflow.graph
+        self.workflow, self.graph = workflow.name, workflow.graph
         self.key = key
         self.run, self.step, self.number = key
         name = node_of(key.step)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import msgspec
@@ -34,6 +34,7 @@ from holdfast.core.values.ids import (
     named_effect_key,
     node_of,
     root_of,
+    run_of,
     tenant_effect_key,
 )
 from holdfast.core.values.payload import NULL, digest
@@ -42,6 +43,7 @@ from holdfast.core.values.proposal import Proposal, masked
 from holdfast.engine.attempts import standing_approvals
 from holdfast.engine.attempts.attempt import Attempt
 from holdfast.engine.attempts.cursor import Abandonment, Displacement, Divergence, Suspension, certain
+from holdfast.engine.attempts.kept_requests import EarlierRequests
 from holdfast.engine.attempts.outcomes import Outcomes
 from holdfast.engine.runs import failure, raised
 from holdfast.errors import HoldfastError, NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
@@ -106,6 +108,10 @@ class StepJournal(Outcomes):
         if self.before.journal:
             self._gathered = {place: path for path in reversed(self.before.journal) for place in gathers_around(path)}
 
+    @cached_property
+    def _requests(self) -> EarlierRequests:
+        return EarlierRequests()  # most attempts ask no model
+
     @property
     def pace(self) -> Pace | None:
         return self.attempt.pace
@@ -167,6 +173,8 @@ class StepJournal(Outcomes):
         if op is None or op.status in ("reopened", "deferred"):
             return None
         if op.status == "done":
+            if kind == "model" and op.call is not None and run_of(op.call) == self.run and "turns" in asked:
+                self._requests.add(op.call, asked)  # a later request is kept as what it adds to this one
             return Recall(await self.attempt.value(op.outcome or NULL), child=op.child)
         if op.status == "failed":
             return Recall(error=op.error, child=op.child)
@@ -249,12 +257,18 @@ class StepJournal(Outcomes):
             await turn
         return await self.attempt.outside(call)
 
-    async def hold(self, path: Path, model: str, args_hash: str, offers: Sequence[cmd.Offer]) -> tuple[CallId, int, cmd.Offer]:
+    async def hold(
+        self, path: Path, model: str, args_hash: str, offers: Sequence[cmd.Offer], asked: Any = None
+    ) -> tuple[CallId, int, cmd.Offer]:
+        form = None if asked is None else self.attempt.services.requests.form(self.attempt.workflow, asked, self._requests)
+        request = None if form is None else await self.attempt.kept(form)
         # A reader of the call finds the results that it is given.
         await self.attempt.services.streams.flushed(self.told)
-        command = cmd.HoldModelCall(self.step, self.number, path, model, args_hash, tuple(offers), values=self.take())
-        for event in await self._intend(command):
+        begun = (self.step, self.number, path, model, args_hash)
+        for event in await self._intend(cmd.HoldModelCall(*begun, tuple(offers), values=self.take(), request=request)):
             if isinstance(event, ev.ModelCallHeld):
+                if event.request is not None:
+                    self._requests.add(event.call, asked)
                 return event.call, event.offer, cmd.Offer(event.sent_to, event.hold_nanousd, event.tokens)
         raise Suspension  # the money is not there, or another call of this operation is in flight
 

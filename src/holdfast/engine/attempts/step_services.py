@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.engine.attempts.kept_requests import RequestKeeping
 from holdfast.engine.attempts.residents import Residents
 from holdfast.engine.attempts.value_turn import ValueTurns
 from holdfast.engine.background.supervising import Supervising
@@ -37,6 +38,7 @@ class StepServices:
     contents: Contents
     secrets: Secrets
     gateway: Gateway
+    requests: RequestKeeping
     tools: ToolExecutor
     threads: Threads
     workers: WorkerGateway | None

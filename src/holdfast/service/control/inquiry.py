@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from holdfast.core.nouns.labels import Pair
     from holdfast.core.nouns.scores import Score, ScoreMean
     from holdfast.core.values.scopes import Waiting
+    from holdfast.core.views.model_calls import ModelCallRow
     from holdfast.core.views.operations import OperationRow
     from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
     from holdfast.core.views.trajectory import TraceEvent, Trajectory
@@ -142,6 +143,13 @@ class Inquiries(OfLoop, called="engine"):
 
         row = await self.find(run_id)
         return operations(await self.store.log.events(row.run))
+
+    async def model_calls(self, run_id: str) -> list[ModelCallRow]:
+        """Return the model calls of a run, in the order in which they left. Raises NotFound."""
+        from holdfast.core.views.model_calls import model_calls  # noqa: PLC0415 - as above
+
+        row = await self.find(run_id)
+        return model_calls(await self.store.log.events(row.run))
 
     async def workers_of(self, workflow: Workflow | StoredWorkflow) -> int:
         """Return the number of living processes that can run exactly this workflow. For one in YAML, those count that take any.

@@ -77,6 +77,15 @@ class Operations(ListQuery["view.OperationRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
+@query("GET /runs/{run}/calls", "viewer", about={"run": Thing.RUN})
+class ModelCalls(ListQuery["view.ModelCallRow"], frozen=True, kw_only=True):
+    """List the model calls of a run, in their order: what was asked, as far as it is kept, and what came back."""
+
+    run: field.RunId
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
 @query("GET /runs/{run}/costs", "viewer", about={"run": Thing.RUN})
 class RunCosts(ListQuery["view.NodeCostRow"], frozen=True):
     """List what a run's calls have cost so far, by node."""

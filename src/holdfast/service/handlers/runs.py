@@ -29,6 +29,7 @@ from holdfast.service.view import (
     ItemRow,
     LabelRow,
     LogRow,
+    ModelCallRow,
     NodeCostRow,
     OperationRow,
     OutcomeRow,
@@ -72,6 +73,20 @@ async def operations(request: Request, query: ask.Operations) -> Rows[OperationR
     last = found[query.limit - 1].seq if len(found) > query.limit else None
     rows = found if last is None else [each for each in found if each.seq <= last]  # an event may begin several
     return Rows([view.of_operation(each) for each in rows], None if last is None else str(last))
+
+
+@handles
+async def model_calls(request: Request, query: ask.ModelCalls) -> Rows[ModelCallRow]:
+    """Read anew for each page, as operations are. Only what the page shows is fetched from where large payloads are."""
+    after, control = seq_of(query.cursor), request.control
+    tenant = (await control.find(query.run)).tenant
+    found = [each for each in await control.model_calls(query.run) if each.seq > after]
+    rows = []
+    for each in found[: query.limit]:
+        kept = (each.request, each.reply)
+        asked, reply = [None if part is None else await control.payloads.value(part, tenant) for part in kept]
+        rows.append(view.of_model_call(each, asked, reply))
+    return Rows(rows, str(found[query.limit - 1].seq) if len(found) > query.limit else None)
 
 
 @handles

@@ -98,7 +98,7 @@ from holdfast.service.view.money import (
     of_owner,
     of_team_budget,
 )
-from holdfast.service.view.operation import OperationRow, of_operation
+from holdfast.service.view.operation import ModelCallRow, OperationRow, of_model_call, of_operation
 from holdfast.service.view.plain import Dollars, ErrorRow, Time, iso, maybe_usd, without_traces
 from holdfast.service.view.repair import (
     CallInFlightRow,
@@ -222,6 +222,7 @@ __all__ = [
     "LogRow",
     "MapRow",
     "MemoryRow",
+    "ModelCallRow",
     "NewKeyRow",
     "NewLinkRow",
     "NodeCostRow",
@@ -306,6 +307,7 @@ __all__ = [
     "of_map",
     "of_mean",
     "of_memory",
+    "of_model_call",
     "of_node_costs",
     "of_operation",
     "of_outcome",

@@ -1,11 +1,12 @@
-"""The operations of runs. Never here: printing, who may see it."""
+"""The operations of runs, and their model calls. Never here: printing, who may see it."""
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict
+from typing import Annotated, Any, TypedDict
 
+from holdfast.core.values.model_request import AFTER, SAME
 from holdfast.core.values.money import usd
-from holdfast.core.views import operations
+from holdfast.core.views import model_calls, operations
 from holdfast.service.doc import doc
 from holdfast.service.view.plain import Dollars, ErrorRow, Time, error_of, iso
 
@@ -34,6 +35,56 @@ class OperationRow(TypedDict):
     decision: Annotated[str | None, doc("Decision of a question; null before there is one.")]
     by: Annotated[str | None, doc("The person who decided.")]
     error: Annotated[ErrorRow | None, doc("Its last error.")]
+
+
+class ModelCallRow(TypedDict):
+    """A model call. An agent sends the whole conversation with each call: a row has what is new in it."""
+
+    call: Annotated[str, doc("Id of the call.")]
+    step: Annotated[str, doc("Id of its step, `NODE#VISIT`.")]
+    path: Annotated[str, doc("Place in the code of the step.")]
+    model: Annotated[str, doc("Name of the model that was asked.")]
+    seq: Annotated[int, doc("Number of the event with which it left.")]
+    status: Annotated[model_calls.CallStatus, doc("Status: `in_doubt` if the call may have been billed without a reply.")]
+    at: Annotated[Time, doc("Time at which it left.")]
+    ended_at: Annotated[Time | None, doc("Time of its outcome; null before there is one.")]
+    after: Annotated[str | None, doc("The earlier call with whose request this one begins; null if it is given in full.")]
+    same_turns: Annotated[int, doc("Number of turns that it has in common with that call, which are left out here.")]
+    request: Annotated[
+        dict[str, Any] | None,
+        doc("The request (`system`, `tools`, `turns`, …), without what equals that of `after`; null if only its hash is kept."),
+    ]
+    reply: Annotated[Any, doc("The reply; null if there is none.")]
+    error: Annotated[ErrorRow | None, doc("Error with which it ended.")]
+    cost_usd: Annotated[Dollars, doc("Dollars that it has cost; of a call in doubt, what is reserved for it.")]
+    input_tokens: Annotated[int, doc("Tokens that the model has read.")]
+    output_tokens: Annotated[int, doc("Tokens that the model has written.")]
+    agent: Annotated[str | None, doc("The agent to whose allotment of a team budget it is charged.")]
+
+
+def of_model_call(row: model_calls.ModelCallRow, request: dict[str, Any] | None, reply: Any) -> ModelCallRow:
+    """A model call, with its request as it is kept and its reply."""
+    kept = dict(request or {})
+    after, same = kept.pop(AFTER, None), kept.pop(SAME, 0)
+    return {
+        "call": row.call,
+        "step": row.step,
+        "path": row.path,
+        "model": row.model,
+        "seq": row.seq,
+        "status": row.status,
+        "at": iso(row.at_ms),
+        "ended_at": iso(row.ended_at_ms),
+        "after": after,
+        "same_turns": same,
+        "request": None if request is None else kept,
+        "reply": reply,
+        "error": error_of(row.error),
+        "cost_usd": usd(row.cost_nanousd),
+        "input_tokens": row.input_tokens,
+        "output_tokens": row.output_tokens,
+        "agent": row.agent,
+    }
 
 
 def of_operation(row: operations.OperationRow) -> OperationRow:
