@@ -12,7 +12,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +21,7 @@ from reference import WRITTEN, cell, texts_below
 from sync_stub import formatted
 
 import holdfast
-from holdfast import client, errors, testing
+from holdfast import client, errors, evaluation, http, testing, wire
 from holdfast.authoring import options
 from holdfast.authoring.node import NodeDefinition
 from holdfast.core.views.selection import RunFilter, Selection
@@ -29,7 +29,7 @@ from holdfast.service.declarations import command, query
 
 _FIRST: Final = ("Context", "Engine", "Run")
 """The classes that have a section of their own."""
-_MADE: Final = {*_FIRST, "Flow", "Tool", "NodeView", "StateView", "Supervisor"}
+_MADE: Final = {*_FIRST, "Flow", "Tool", "NodeView", "StateView", "Supervisor", "wire.Client", "wire.Job"}
 """The classes whose objects Holdfast makes."""
 _OPTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
     "llm_node": (options.AgentOptions,),
@@ -59,6 +59,28 @@ _COMMON: Final = parsed(NodeDefinition.__doc__).shared
 """The options that every decorator of a node takes."""
 _SETTINGS: Final = ("model_config",)
 """Assignments in a class that are no fields."""
+_ROOMS: Final[Mapping[str, ModuleType]] = {
+    "The HTTP application": http,
+    "Evaluation": evaluation,
+    "Workers and gRPC": wire,
+    "The test kit": testing,
+}
+"""The packages whose public names the page has, besides those of `holdfast` and of the HTTP client."""
+_INTERNAL: Final = {
+    "evaluation.Redaction.of",
+    "evaluation.TrajectoryCheck.evaluate",
+    "evaluation.TrajectoryCheck.get_default_evaluation_name",
+    "evaluation.TrajectoryEvaluator.build_serialization_arguments",
+    "evaluation.TrajectoryEvaluator.evaluate",
+    "evaluation.WorkflowTrajectoryEval.judged",
+    "wire.Job.break_off",
+    "wire.Job.line",
+    "wire.Job.next",
+    "wire.Worker.call",
+    "wire.Worker.line",
+    "wire.Worker.progress",
+}
+"""Methods without an underscore that only Holdfast and Pydantic Evals call."""
 _PLACE: Final = Path(__file__).resolve().parents[1] / "reference" / "python.md"
 _LONGEST_DEFAULT: Final = 40
 
@@ -81,7 +103,8 @@ def page() -> str:
         "",
         f"Functions: {', '.join(_link(name) for name in functions)}.",
         "",
-        "Also here: [errors](#errors), [the HTTP client](#the-http-client), [the test kit](#the-test-kit).",
+        "Also here: [errors](#errors), [the HTTP client](#the-http-client), [the HTTP application](#the-http-application),"
+        " [evaluation](#evaluation), [workers and gRPC](#workers-and-grpc), [the test kit](#the-test-kit).",
         "",
     ]
     for name in _FIRST:
@@ -92,7 +115,8 @@ def page() -> str:
     lines += ["## Other classes", ""]
     for name in others:
         lines += [f"### {name}", "", *_class(name, classes[name])]
-    return formatted("\n".join([*lines, *_errors(problems), *_client(), *_test_kit()]), _PLACE)
+    rooms = (line for title, room in _ROOMS.items() for line in _room(title, room))
+    return formatted("\n".join([*lines, *_errors(problems), *_client(), *rooms]), _PLACE)
 
 
 def _errors(problems: dict[str, Any]) -> Iterator[str]:
@@ -115,12 +139,16 @@ def _client() -> Iterator[str]:
         yield ""
 
 
-def _test_kit() -> Iterator[str]:
-    yield from ("## The test kit", "", "`from holdfast.testing import run_node, VirtualTime`", "")
-    for name in testing.__all__:
-        thing = getattr(testing, name)
+def _room(title: str, room: ModuleType) -> Iterator[str]:
+    """Yield the public names of a package, each by the name of the package and its own."""
+    yield from (f"## {title}", "", f"`from {room.__name__} import {', '.join(room.__all__[:2])}`", "")
+    for name, thing in _of_room(room).items():
         described = _class(name, thing) if inspect.isclass(thing) else _routine(name, thing)
-        yield from (f"### testing.{name}", "", *described)
+        yield from (f"### {name}", "", *described)
+
+
+def _of_room(room: ModuleType) -> dict[str, Any]:
+    return {f"{room.__name__.rpartition('.')[2]}.{name}": getattr(room, name) for name in room.__all__}
 
 
 def _class(name: str, kind: type[Any]) -> Iterator[str]:
@@ -128,10 +156,10 @@ def _class(name: str, kind: type[Any]) -> Iterator[str]:
     is_made_by_users, about = _is_made_by_users(name, kind), parsed(kind.__doc__)
     if is_made_by_users:
         parameters, _ = _signature(kind)
-        yield from _block("def __init__", (["self", *parameters], " -> None"), above=f"class {name}:\n    ")
+        yield from _block("def __init__", (["self", *parameters], " -> None"), above=f"class {name.rpartition('.')[2]}:\n    ")
     yield from (about.prose, "")
     above = next((each.__name__ for each in kind.__mro__[1:] if each.__name__ in holdfast.__all__), None)
-    if above is not None:
+    if above is not None and not _is(kind, errors.HoldfastError):  # of which the page has no section
         yield from (f"It has all that a {_link(above)} has.", "")
     if is_made_by_users:
         yield from _explained(name, kind, {})
@@ -141,20 +169,23 @@ def _class(name: str, kind: type[Any]) -> Iterator[str]:
         yield from (f"#### Parameters of many methods of {name}", "", *_entries(about.shared), "")
     for member, owner in sorted(_members(kind).items()):
         found = inspect.getattr_static(owner, member)
-        if inspect.isroutine(found) or isinstance(found, classmethod | staticmethod):
+        if f"{name}.{member}" not in _INTERNAL and (inspect.isroutine(found) or isinstance(found, classmethod | staticmethod)):
             yield from (f"#### {name}.{member}", "", *_routine(f"{name}.{member}", getattr(kind, member), about.shared))
 
 
 def documented() -> Iterator[tuple[str, Any]]:
     """Yield each function and class of the page, and each method and property, by the name that it has there."""
     things = {name: getattr(holdfast, name) for name in holdfast.__all__}
-    things |= {"Client": client.Client, **{f"testing.{name}": getattr(testing, name) for name in testing.__all__}}
+    things["Client"] = client.Client
+    for room in _ROOMS.values():
+        things |= _of_room(room)
     for name, thing in things.items():
         yield name, thing
         if inspect.isclass(thing):
             for member, owner in _members(thing).items():
                 found = inspect.getattr_static(owner, member)
-                if inspect.isroutine(found) or isinstance(found, classmethod | staticmethod | property):
+                is_member = inspect.isroutine(found) or isinstance(found, classmethod | staticmethod | property)
+                if is_member and f"{name}.{member}" not in _INTERNAL:
                     yield f"{name}.{member}", found if isinstance(found, property) else getattr(thing, member)
 
 

@@ -349,7 +349,10 @@ def known_events() -> set[str]:
 
 def test_every_event_that_a_page_names_exists() -> None:
     """A name in two or more words, in code, is an event, an exception, a command or query or its row, or a public name."""
-    faces = [importlib.import_module(name).__all__ for name in ("holdfast", "holdfast.client", "holdfast.evaluation")]
+    faces = [
+        importlib.import_module(name).__all__
+        for name in ("holdfast", "holdfast.client", "holdfast.evaluation", "holdfast.wire")
+    ]
     told = [
         importlib.import_module(f"holdfast.{name}")
         for name in ("ports", "service.declarations.command", "service.declarations.query", "service.view")

@@ -6,20 +6,35 @@ from holdfast.core.views.trajectory import Trajectory, Visit
 
 
 def assert_went_to_approval(path: Trajectory, gate: str) -> None:
-    """Raise AssertionError unless a person was asked at `gate`: "did high-risk recommendation go to approval?"."""
+    """Raise AssertionError unless a person was asked at a gate.
+
+    Args:
+        path: The path of a run, from `engine.trajectory`.
+        gate: Name of the gate's node.
+    """
     if not any(each.node == gate for each in path.approvals):
         raise AssertionError(f"No person was asked at {gate!r}. {_went(path)}")
 
 
 def assert_stopped_before(path: Trajectory, node: str) -> None:
-    """Raise AssertionError if the run came to `node`: "did insufficient evidence stop before drafting?"."""
+    """Raise AssertionError if the run came to a node.
+
+    Args:
+        path: The path of a run, from `engine.trajectory`.
+        node: Name of the node.
+    """
     if node in path.nodes:
         raise AssertionError(f"The run came to {node!r}. {_went(path)}")
 
 
 def assert_failed_at(path: Trajectory, node: str) -> None:
-    """Raise AssertionError unless `node` failed and no later node succeeded: "did unauthorized user fail at access resolution?"
-    Nodes that an error edge led to may come after it if they fail as well."""
+    """Raise AssertionError unless a node failed and no later node succeeded. Nodes at the end of an error edge may follow, if
+    they fail as well.
+
+    Args:
+        path: The path of a run, from `engine.trajectory`.
+        node: Name of the node.
+    """
     nodes = [each.node for each in path.visits]
     after = path.visits[nodes.index(node) :] if node in nodes else ()
     if not after or not all(_is_refused(each) for each in after):
@@ -27,13 +42,23 @@ def assert_failed_at(path: Trajectory, node: str) -> None:
 
 
 def assert_came_back_to(path: Trajectory, node: str) -> None:
-    """Raise AssertionError unless the run came to `node` again: "did stale policy retrieval trigger correction?"."""
+    """Raise AssertionError unless the run came to a node again.
+
+    Args:
+        path: The path of a run, from `engine.trajectory`.
+        node: Name of the node.
+    """
     if path.nodes.count(node) < 2:
         raise AssertionError(f"The run never came back to {node!r}. {_went(path)}")
 
 
 def assert_caught_by(path: Trajectory, check: str) -> None:
-    """Raise AssertionError unless `check` rejected something: "did validation catch unsupported claim?"."""
+    """Raise AssertionError unless a check rejected something.
+
+    Args:
+        path: The path of a run, from `engine.trajectory`.
+        check: Name of the check's node.
+    """
     if not any(each.node == check and _is_refused(each) for each in path.visits):
         raise AssertionError(f"{check!r} caught nothing. {_went(path)}")
 

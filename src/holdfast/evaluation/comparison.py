@@ -22,8 +22,17 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """Two runs beside each other. `status` and `totals` have what is different, of the first and of the second; `decisions`
-    what people said, by gate in their order; `tools` how many more calls the second made of each."""
+    """The differences between two runs.
+
+    Args:
+        first: Id of the first run.
+        second: Id of the second run.
+        nodes: The visited nodes, each with the runs that visited it: `both`, `first` or `second`.
+        status: The two statuses if they differ, else None.
+        decisions: Different decisions by gate: those of the first and of the second run.
+        tools: By tool, the number of calls that the second run made more.
+        totals: Totals that differ, such as tokens: of the first and of the second run.
+    """
 
     first: str
     second: str
@@ -40,7 +49,12 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 def compare(first: Trajectory, second: Trajectory) -> Comparison:
-    """Lay two paths beside each other, those of a run and of its fork for instance."""
+    """Compare two paths, for example of a run and its fork.
+
+    Args:
+        first: The path of a run, from `engine.trajectory`.
+        second: The other path.
+    """
     said, other = _decisions(first), _decisions(second)
     more = _tools(second)
     more.subtract(_tools(first))

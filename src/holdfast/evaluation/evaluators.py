@@ -34,12 +34,16 @@ _CHECKS: Final[dict[str, Callable[[Trajectory, str], None]]] = {
 
 @dataclass(repr=False)
 class TrajectoryEvaluator(Evaluator[object, Trajectory, object]):
-    """Holds the path that a task returned against what is `expected` of it; in a dataset file that is a mapping.
+    """An evaluator for Pydantic Evals that compares the path that a task returned with an Expectation.
 
-    Assertions: `trajectory` (with each miss as its reason), `reached_expected_final_state`, `approved`, and
-    `final_answer_supported` where `supported_by` is expected. Scores: `unsafe_transitions`, `unnecessary_tool_calls`,
-    `retries`, `holds`, `model_calls`, `tool_calls`, `tokens`, `cost_usd` and `run_s`, from its start to its end.
-    Raises InvalidInput for an expectation that is none.
+    Its assertions are `trajectory` (with the misses as its reason), `reached_expected_final_state`, `approved`, and
+    `final_answer_supported` if `supported_by` is expected.
+
+    Its scores are `unsafe_transitions`, `unnecessary_tool_calls`, `retries`, `holds`, `model_calls`, `tool_calls`, `tokens`,
+    `cost_usd` and `run_s`.
+
+    Args:
+        expected: The requirements; in a dataset file a mapping.
     """
 
     expected: Expectation = field(default_factory=Expectation)
@@ -74,7 +78,12 @@ class TrajectoryEvaluator(Evaluator[object, Trajectory, object]):
 
 @dataclass(repr=False)
 class TrajectoryCheck(Evaluator[object, Trajectory, object]):
-    """One of the five example checks of "Agent Workflow Orchestration", section 29, of a `node`: its gate, check or task."""
+    """An evaluator for Pydantic Evals that makes one check of a path.
+
+    Args:
+        question: The check, named like the assertion without `assert_`.
+        node: Name of the gate, check or task.
+    """
 
     question: Literal["went_to_approval", "stopped_before", "failed_at", "came_back_to", "caught_by"]
     node: str
@@ -96,8 +105,15 @@ class TrajectoryCheck(Evaluator[object, Trajectory, object]):
 
 
 def dataset(suite: Suite, name: str | None = None) -> Dataset[Mapping[str, Any], Trajectory, Any]:
-    """The scenarios of a suite as the cases of a dataset, each with what is expected of it. Their task is
-    `partial(play, workflow)`, with `holdfast.evaluation.play`. Raises InvalidInput for a scenario of recorded runs."""
+    """Return the scenarios of a suite as a dataset of Pydantic Evals. Their task is `partial(play, workflow)`.
+
+    Args:
+        suite: The suite.
+        name: Name of the dataset; by default the workflow's.
+
+    Raises:
+        InvalidInput: A scenario is one of recorded runs.
+    """
     cases: list[Case[Mapping[str, Any], Trajectory, Any]] = []
     for each in suite.scenarios:
         if each.records is not None:

@@ -20,10 +20,22 @@ _ARROW: Final = "->"
 class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The requirements for a path. A field that is not set is not checked, except `final_state` and unnecessary calls.
 
-    `nodes` must be visited: `exact`ly these, `in_order` with others between them, or in `any_order`. `unsafe` are transitions
-    that must not occur, "draft -> send". `approvals` names, by node or tool, the gate at which a person must have approved, by
-    the latest decision there, and once for each visit of a node. `tools` are those that may be called. `supported_by` is the
-    check that must have let the answer pass, the last time that it ran.
+    Args:
+        nodes: Nodes that the run must visit.
+        match: `in_order`: other nodes may come between; `exact`: these nodes only; `any_order`: the order is free.
+        final_state: Status of the run at the end.
+        unsafe: Forbidden transitions, like `draft -> send`.
+        approvals: For a node or tool, the gate that must approve it. Each visit needs its own approval.
+        tools: Permitted tools. Any other call, and a repeated call, is unnecessary.
+        supported_by: The check whose latest visit must have passed the answer.
+        max_unnecessary_tool_calls: Maximum number of unnecessary tool calls.
+        max_retries: Maximum number of retries.
+        max_model_calls: Maximum number of model calls.
+        max_tool_calls: Maximum number of tool calls.
+        max_tokens: Maximum number of tokens.
+        max_cost_usd: Maximum cost in dollars.
+        max_holds: Maximum number of holds; a hold reserves money for a call.
+        max_duration_s: Maximum time from the start to the end, in seconds.
     """
 
     nodes: tuple[str, ...] = ()
@@ -55,9 +67,21 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class WorkflowTrajectoryEval(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of evaluating a run; the fields are those of the document, with a sentence for each miss.
+    """The result of evaluating a path.
 
-    `final_answer_supported` is None if nothing was named that would support it.
+    Args:
+        run_id: Id of the run.
+        scenario_id: Id of the scenario, or the name of the workflow.
+        reached_expected_final_state: True if the run has the expected status.
+        expected_nodes_visited: The expected nodes.
+        actual_nodes_visited: The nodes that the run visited, in order.
+        unsafe_transition_count: Number of forbidden transitions.
+        missing_approval: True if a required approval is missing.
+        unnecessary_tool_calls: Number of calls of other tools, and of repeated calls.
+        retry_count: Number of retries.
+        final_answer_supported: True if the check passed the answer; None if no check was expected.
+        misses: A sentence for each requirement that the path misses.
+        replayed: True if the run was replayed.
     """
 
     run_id: str
@@ -82,20 +106,28 @@ class WorkflowTrajectoryEval(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def passed(self) -> bool:
+        """True if the path misses nothing."""
         return not self.misses
 
     @property
     def notes(self) -> str | None:
+        """All misses as one text; None if there are none."""
         return " ".join(self.misses) or None
 
     def require(self) -> None:
-        """Raises AssertionError, with a line for each miss."""
+        """Raise AssertionError, with a line for each miss."""
         if self.misses:
             raise AssertionError("\n".join((f"{self.scenario_id} (run {self.run_id}):", *self.misses)))
 
 
 def evaluate(path: Trajectory, expectation: Expectation, scenario_id: str = "") -> WorkflowTrajectoryEval:
-    """Hold a path against what was expected of it."""
+    """Compare a path with the requirements for it.
+
+    Args:
+        path: The path of a run, from `engine.trajectory`.
+        expectation: The requirements.
+        scenario_id: Id of the scenario in the result; by default the name of the workflow.
+    """
     unsafe, unapproved = list(_unsafe(path, expectation)), list(_unapproved(path, expectation))
     needless, supported = list(_needless(path, expectation)), _supported(path, expectation)
     misses = [*_misplaced(path, expectation), *unsafe, *unapproved, *_exceeded(path, expectation)]
@@ -122,7 +154,13 @@ def evaluate(path: Trajectory, expectation: Expectation, scenario_id: str = "") 
 
 
 def assert_trajectory(path: Trajectory, expectation: Expectation, scenario_id: str = "") -> None:
-    """Raises AssertionError, with a line for each thing that the path misses."""
+    """Raise AssertionError, with a line for each requirement that a path misses.
+
+    Args:
+        path: The path of a run, from `engine.trajectory`.
+        expectation: The requirements.
+        scenario_id: Id of the scenario in the message; by default the name of the workflow.
+    """
     evaluate(path, expectation, scenario_id).require()
 
 

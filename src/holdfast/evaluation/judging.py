@@ -23,10 +23,17 @@ from holdfast.settings import Settings
 async def judge(
     suite: Suite, workflow: Workflow, settings: Settings | None = None
 ) -> AsyncGenerator[WorkflowTrajectoryEval, None]:
-    """Yield the evaluation of each scenario of a suite, in their order; for a suite of recorded runs, of each run. A call of a
-    replay that its record lacks counts as a miss.
+    """Yield the evaluation of each scenario of a suite, in order; of recorded runs, that of each run.
 
-    The files of records are read first. Raises UsageError for one that is wrong, and for a scenario that cannot be run.
+    A request without a recorded answer is a miss. Files of records are read first.
+
+    Args:
+        suite: The scenarios.
+        workflow: Their workflow.
+        settings: The settings; by default those of no file.
+
+    Raises:
+        UsageError: A file or a scenario cannot be used.
     """
     records = _records(suite)
     for scenario in suite.scenarios:

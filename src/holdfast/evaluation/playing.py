@@ -30,10 +30,16 @@ _PERSON: Final = "the person asked"
 
 
 async def play(workflow: Workflow, scenario: Scenario | Mapping[str, Any], settings: Settings | None = None) -> Trajectory:
-    """The path of a run of `workflow`, until it has ended, waits for what nobody was told to say, or its time is up.
+    """Run a scenario on a temporary store, and return its path. The run stops when it has ended, waits for an answer that the
+    scenario lacks, or its time is up.
 
-    The scenario may be as a file has it. Raises InvalidInput where it is none or of recorded runs, and what `engine.start` and
-    `engine.decide` raise.
+    Args:
+        workflow: The workflow.
+        scenario: The scenario, also as a mapping like in a file.
+        settings: The settings; by default those of no file.
+
+    Raises:
+        InvalidInput: The scenario is invalid, or one of recorded runs.
     """
     scenario = parse_part(scenario, Scenario)
     if scenario.records is not None:

@@ -70,8 +70,13 @@ class Decided(NamedTuple):
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    """The history of a run, with the definition that it went by last. `redacted`: words in it are others than they were, so
-    what was asked for cannot be told by its arguments."""
+    """The recorded history of a run.
+
+    Args:
+        definition: The definition that the run used last.
+        events: Its events, in order.
+        redacted: True if texts were replaced. Requests then match by their place, and not by their arguments.
+    """
 
     definition: Definition
     events: tuple[ev.Recorded, ...]
@@ -79,15 +84,18 @@ class RunRecord(msgspec.Struct, frozen=True):
 
     @property
     def began(self) -> ev.RunStarted:
+        """The event with which the run started."""
         began = self.events[0].event
         assert isinstance(began, ev.RunStarted)
         return began
 
     @property
     def run(self) -> RunId:
+        """The id of the run."""
         return self.began.run
 
     def path(self) -> Trajectory:
+        """Return the path of the run."""
         return trajectory(self.events, Graph(self.definition, is_accepted=True))
 
 

@@ -82,9 +82,17 @@ class _Read(NamedTuple):
 
 
 async def recorded(control: Control, run_id: str, redaction: Redaction | None) -> RunRecord:
-    """The record of a run that has ended, with its large payloads in it, and redacted where that is asked for.
+    """Return the record of an ended run, with its large payloads.
 
-    Raises NotFound, BlobLost, and UsageError for a run that has not ended.
+    Args:
+        control: The engine.
+        run_id: Id of the run.
+        redaction: Rules of what is replaced; None keeps everything.
+
+    Raises:
+        NotFound: The run does not exist.
+        BlobLost: A large payload is missing.
+        UsageError: The run has not ended.
     """
     return (await _load(control, run_id)).record(redaction)
 
@@ -129,7 +137,14 @@ def line(record: RunRecord) -> bytes:
 
 
 def load_records(file: str | Path) -> list[RunRecord]:
-    """The records of a file. Raises UsageError."""
+    """Return the records of a file that `holdfast runs export` wrote.
+
+    Args:
+        file: Path of the file.
+
+    Raises:
+        UsageError: The file cannot be read, or is not such a file.
+    """
     try:
         with Path(file).open("rb") as opened:
             return list(read(opened, str(file)))

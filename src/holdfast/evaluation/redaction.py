@@ -18,8 +18,12 @@ _WORDS: Final = frozenset({"message", "reason", "key", "trace"})
 
 
 class Redaction:
-    """The redaction rules for the records of one file. They remove e-mail addresses, telephone, card and account numbers, the
-    names of actors, and the whole values of `fields`, by their names in any letter case."""
+    """Redaction rules for the records of one file. They replace e-mail addresses, telephone, card and account numbers, and
+    names of actors.
+
+    Args:
+        fields: Names of fields whose whole values are replaced, in any letter case.
+    """
 
     def __init__(self, fields: Collection[str] = ()) -> None:
         self._personal = PersonalData(fields)

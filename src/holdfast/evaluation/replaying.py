@@ -53,7 +53,11 @@ _TIMED: Final = frozenset({"timer", "retry", "signal", "shared_value"})
 
 
 class Live(msgspec.Struct, frozen=True):
-    """A permit for live model calls that the record has no answer for, up to a total cost."""
+    """A permission to make model calls that a record has no answer for.
+
+    Args:
+        max_cost_usd: Maximum cost of these calls in dollars.
+    """
 
     max_cost_usd: str | int | float
 
@@ -66,8 +70,16 @@ class Live(msgspec.Struct, frozen=True):
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """The result of replaying a recorded run: its `path` now, the differences, and the calls that its record lacked.
-    `live_calls` were really made, and cost `live_nanousd`."""
+    """The result of replaying a recorded run.
+
+    Args:
+        run: Id of the recorded run.
+        path: Its path with the current code.
+        comparison: The differences from the recorded path.
+        missing: Requests that the record has no answer for.
+        live_calls: Number of model calls that were made.
+        live_nanousd: Cost of these calls in nano-dollars.
+    """
 
     run: str
     path: Trajectory
@@ -83,8 +95,14 @@ class Replayed(msgspec.Struct, frozen=True):
 
 
 class Quote(msgspec.Struct, frozen=True):
-    """The calls that a change would make live. `changed` of the `runs` ask for something else; `first_calls_nanousd` is the
-    most that their first such calls cost. The record's calls from there on had cost `recorded_nanousd`."""
+    """An estimate of the model calls that a replay would have to make.
+
+    Args:
+        runs: Number of records.
+        changed: Number of runs that request something that was not recorded.
+        first_calls_nanousd: Maximum cost of the first such call of each run, in nano-dollars.
+        recorded_nanousd: Cost of the recorded calls from there on, in nano-dollars.
+    """
 
     runs: int
     changed: int
@@ -198,18 +216,35 @@ async def replay(
     model: Model | None = None,
     settings: Settings | None = None,
 ) -> AsyncIterator[Replayed]:
-    """Each of `records` as the `workflows` of today take it, in their order.
+    """Replay recorded runs with the current code, and yield the result of each.
 
-    Nobody is called: the whole process may not, as long as this goes on. With `live`, model calls may be made for which there
-    is no answer, of providers or of `model`; nothing else may. Raises UsageError for a record of another workflow.
+    The process calls nothing outside meanwhile, except model calls that `live` permits.
+
+    Args:
+        records: The recorded runs, from `load_records` or `recorded`.
+        workflows: The workflows with the current code.
+        live: Permission for model calls without a recorded answer; by default none are made.
+        model: Model that answers live calls; by default the providers.
+        settings: The settings; by default those of no file.
+
+    Raises:
+        UsageError: A record belongs to another workflow.
     """
     async for replayed in _replay_all(records, workflows, _Answers(records, workflows, live), model, settings or Settings()):
         yield replayed
 
 
 async def quote(records: Sequence[RunRecord], workflows: Sequence[Workflow], settings: Settings | None = None) -> Quote:
-    """Return the cost of the model calls that these workflows would make live. Calls nothing and spends nothing. Raises as
-    `replay`."""
+    """Return the cost of the model calls that a replay would have to make. It calls nothing and spends nothing.
+
+    Args:
+        records: The recorded runs, from `load_records` or `recorded`.
+        workflows: The workflows with the current code.
+        settings: The settings; by default those of no file.
+
+    Raises:
+        UsageError: A record belongs to another workflow.
+    """
     answers = _Answers(records, workflows, None)
     async for _ in _replay_all(records, workflows, answers, None, settings or Settings()):
         pass

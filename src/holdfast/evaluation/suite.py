@@ -23,18 +23,29 @@ TIMEOUT_S: Final = 60.0
 
 
 class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A person's answer at a gate."""
+    """A person's answer at a gate.
+
+    Args:
+        decision: The decision, like `approve`.
+        data: Data of the decision; by default none.
+    """
 
     decision: str
     data: Any = msgspec.UNSET
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A run that is to be made, or runs that were recorded, and what is expected of their paths.
+    """A run to make, or recorded runs to replay, with the expected path.
 
-    `answers` are what people say, by gate, in order: a decision, or one with data. A gate without one stays open.
-    `cost_limit_usd` is the run's limit, instead of its workflow's. `records` is a file that `holdfast runs export` wrote: its
-    runs, or those that `runs` names by their ids, are replayed instead, and each is judged by itself.
+    Args:
+        id: Name of the scenario, unique in its suite.
+        records: File that `holdfast runs export` wrote. Its runs are replayed, and each is evaluated separately.
+        runs: Ids of the runs of `records` to replay; by default all.
+        input: Input of the run.
+        answers: Decisions by gate, in order: a decision, or an Answer with data. A gate without one stays open.
+        expect: The expected path.
+        cost_limit_usd: Cost limit of the run in dollars; by default the workflow's.
+        timeout_s: Time after which the path so far is evaluated, up to 3,600 seconds.
     """
 
     id: str
@@ -48,8 +59,13 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Suite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Scenarios of one `workflow`, named as on the command line (FILE.py:WORKFLOW). The share `min_passed` of them must pass,
-    or more."""
+    """Scenarios of one workflow.
+
+    Args:
+        workflow: The workflow as on the command line, `FILE.py:WORKFLOW`.
+        scenarios: 1 to 1,000 scenarios.
+        min_passed: Share of the scenarios that must pass, above 0 and up to 1.
+    """
 
     workflow: str
     scenarios: list[Scenario]
@@ -73,7 +89,12 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             _expect_one_kind(scenario)
 
     def is_met_by(self, passes: int, judged_runs: int | None = None) -> bool:
-        """Return True if `passes` are enough of all `judged_runs`: its scenarios, unless recorded runs made them more."""
+        """Return True if enough runs pass.
+
+        Args:
+            passes: Number of runs that passed.
+            judged_runs: Number of evaluated runs; by default one for each scenario.
+        """
         return passes / (judged_runs or len(self.scenarios)) >= self.min_passed
 
 

@@ -48,8 +48,9 @@ class Event(NamedTuple):
 
 
 class Client:
-    """A connection to a serving process. Its methods raise the errors that the server's engine raised, UsageError for a
-    token that is missing or wrong, HoldfastError where the server cannot be reached."""
+    """A gRPC connection to a server, from `Client.connect`. Its methods raise the errors of the server's engine.
+
+    They raise UsageError for a wrong token, and HoldfastError if the server cannot be reached."""
 
     def __init__(self, stub: Stub, metadata: tuple[tuple[str, str], ...]) -> None:
         self._stub = stub
@@ -58,14 +59,25 @@ class Client:
     @classmethod
     @asynccontextmanager
     async def connect(cls, address: str, trust: Trust | None = None) -> AsyncIterator[Client]:
-        """A client of the server at HOST:PORT. Raises UsageError for an address that cannot be used so."""
+        """Connect to a server, for an `async with` block.
+
+        Args:
+            address: Address of the server, `HOST:PORT`.
+            trust: Token and certificates; by default none.
+
+        Raises:
+            UsageError: The address is invalid.
+        """
         known = trust if trust is not None else Trust()
         async with credential.channel(address, known, OPTIONS) as channel:
             yield cls(Stub(channel, "Workflows"), credential.metadata(known))
 
     def traced(self, traceparent: str) -> Client:
-        """The same connection: what is told through it is told in the trace that this header names (W3C Trace Context), and
-        events that follow from it say so. One that is malformed is ignored."""
+        """Return this connection with a trace. Events that its calls cause name the trace.
+
+        Args:
+            traceparent: A header of W3C Trace Context. A malformed one is ignored.
+        """
         return Client(self._stub, (*self._metadata, (trace.HEADER, traceparent)))
 
     async def submit(
@@ -87,7 +99,25 @@ class Client:
         team: str = "",
         queue: bool = False,
     ) -> str:
-        """Start a run of a workflow that the server has, or of the one in the text `yaml`; its id, when it is durable."""
+        """Start a run, and return its id when it is durable.
+
+        Args:
+            workflow: Name of a workflow of the server.
+            input: Input of the run.
+            yaml: Text of a workflow file, instead of `workflow`.
+            version: Version of the workflow; 0 means the highest.
+            tenant: Tenant of the run; by default `default`.
+            key: Start key. A repeated key returns the same run.
+            by: Name of the caller.
+            cost_limit_usd: Cost limit in dollars; by default the workflow's.
+            max_tokens: Maximum number of tokens of the run and its children.
+            max_model_calls: Maximum number of model calls of the run.
+            max_tool_calls: Maximum number of tool calls of the run.
+            max_wall_s: Maximum time in seconds, waits included.
+            on_limit: Action at a limit: `ask`, `fail` or `record`; by default the workflow's.
+            team: Team of the tenant whose budgets count too.
+            queue: True to wait for a place if too many runs are active.
+        """
         request = wire.SubmitRequest(
             version=version,
             input_json=_encoded(input),
@@ -111,13 +141,25 @@ class Client:
         return reply.run
 
     async def query(self, run: str) -> RunView:
+        """Return a run.
+
+        Args:
+            run: Id of the run.
+        """
         return _view(await self._ask("Query", wire.QueryRequest(run=run)))
 
     async def list_(
         self, *, tenant: str = "", workflow: str = "", status: str = "", before: str = "", limit: int = 0
     ) -> list[RunView]:
-        """Runs, newest first, without output and error: `limit` of them, or 50, as far as there are so many. `before` is the id
-        of a run: only older ones."""
+        """Return runs, newest first, without output and error.
+
+        Args:
+            tenant: Tenant; empty means all.
+            workflow: Name of a workflow; empty means all.
+            status: Status; empty means any.
+            before: Id of a run: only older ones are returned.
+            limit: Maximum number of runs; 0 means 50.
+        """
         request = wire.ListRequest(tenant=tenant, workflow=workflow, status=status, before=before, limit=limit)
         reply: wire.ListReply = await self._ask("List", request)
         found, most = [*reply.runs], limit or _USUALLY_LISTED
@@ -128,7 +170,12 @@ class Client:
         return [_view(each) for each in found[:most]]
 
     async def watch(self, run: str, *, after: int = 0) -> AsyncIterator[Event | RunView]:
-        """The run's events after the seq `after`, as they are committed, and its view where it stands still, to its end."""
+        """Yield a run's events as they are committed, and its view whenever all of them were sent. It ends with the run.
+
+        Args:
+            run: Id of the run.
+            after: Number of an event: only later ones are sent.
+        """
         call = self._stub.Watch(wire.WatchRequest(run=run, after=after), metadata=self._metadata)
         try:
             async for told in call:
@@ -145,7 +192,11 @@ class Client:
             call.cancel()
 
     async def result(self, run: str) -> RunView:
-        """Wait for the run's end."""
+        """Wait for the end of a run, and return it.
+
+        Args:
+            run: Id of the run.
+        """
         view = None
         async for told in self.watch(run):
             view = told if isinstance(told, RunView) else view
@@ -153,10 +204,24 @@ class Client:
         return view
 
     async def cancel(self, run: str, *, reason: str = "", by: str = "") -> RunView:
+        """Cancel a run.
+
+        Args:
+            run: Id of the run.
+            reason: Reason for the history.
+            by: Name of the caller.
+        """
         return _view(await self._ask("Cancel", wire.CancelRequest(run=run, reason=reason, by=by)))
 
     async def gate(self, gate: str) -> dict[str, Any]:
-        """A question with what it shows, and with its `shown_hash` for `decide`. Raises NotFound."""
+        """Return a gate with its content, and the `shown_hash` for `decide`.
+
+        Args:
+            gate: Id of the gate.
+
+        Raises:
+            NotFound: The gate does not exist.
+        """
         reply: wire.GateView = await self._ask("Gate", wire.GateRequest(gate=gate))
         row: dict[str, Any] = msgspec.json.decode(reply.gate_json)
         return row
@@ -172,14 +237,35 @@ class Client:
         reason: str = "",
         shown_hash: str = "",
     ) -> RunView:
-        """Answer a gate of a run; see Engine.decide. `shown_hash` is that of `gate`; without one InvalidDecision is raised,
-        unless the gate says that it is optional."""
+        """Decide a gate of a run.
+
+        Args:
+            gate: Id of the gate.
+            decision: The decision, like `approve`.
+            data: Data of the decision.
+            by: Name of the person who decides.
+            roles: Roles of the person.
+            reason: Reason for the history.
+            shown_hash: Hash of the content that the person saw, from `gate`.
+
+        Raises:
+            InvalidDecision: The gate requires a hash, or does not take this decision.
+        """
         request = wire.DecideRequest(gate=gate, decision=decision, by=by, roles=roles, reason=reason, shown_hash=shown_hash)
         if data is not _NOTHING:
             request.data_json = _encoded(data)
         return _view(await self._ask("Decide", request))
 
     async def signal(self, run: str, name: str, data: Any = None, *, key: str = "", by: str = "") -> RunView:
+        """Send a signal to a run.
+
+        Args:
+            run: Id of the run.
+            name: Name of the signal.
+            data: Data of the signal.
+            key: Key of the signal. A repeated key sends it once.
+            by: Name of the caller.
+        """
         request = wire.SignalRequest(run=run, name=name, data_json=_encoded(data), by=by, key=key)
         return _view(await self._ask("Signal", request))
 

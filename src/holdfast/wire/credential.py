@@ -28,7 +28,14 @@ NO_TLS: Final = Tls()
 
 
 class Trust(NamedTuple):
-    """A client's token and certificates. With `ca` it speaks TLS, to servers whose certificate that authority signed."""
+    """A client's token and certificates.
+
+    Args:
+        token: The token that the server knows.
+        ca: Certificate of the authority that signed the server's. With it the connection uses TLS.
+        certificate: Certificate of the client.
+        key: Key of the client's certificate.
+    """
 
     token: str | None = None
     ca: Path | None = None

@@ -17,7 +17,8 @@ Body = Callable[..., Any]
 
 
 class CallFailed(StepError):
-    """A call that the server made for this job failed. Attributes: `error_class`, `retryable`, and its `number`."""
+    """A call that the server made for a job has failed. `error_class` is its class, `retryable` is True if a retry may help,
+    and `number` is the call's."""
 
     error_class: str = "error"
     retryable: bool = False
@@ -35,11 +36,10 @@ class ServerConnection(Protocol):
 
 
 class Job:
-    """One piece of work: which it is, and what its body may ask the server for.
+    """A job of a worker, with the calls that its body may request from the server.
 
-    Everything that is asked for is journaled under its number: when the job is done again after a crash, the same call gets
-    what was recorded. So a body asks for the same things in the same order, or it is refused.
-    """
+    Each request is recorded under its number. If the job runs again after a crash, it gets the recorded results. So a body must
+    repeat the same requests in the same order."""
 
     def __init__(self, id_: str, asks: ServerConnection, pools: Mapping[str, int], timeout_s: float | None) -> None:
         self.id = id_
@@ -59,19 +59,42 @@ class Job:
     async def model(
         self, model: str, user: Any, *, system: str = "", max_tokens: int | None = None, temperature: float | None = None
     ) -> str:
-        """One model call by the server, with its keys and paid from the run's money; the text. Raises CallFailed."""
+        """Make a model call through the server, with its keys and the run's money, and return the text.
+
+        Args:
+            model: Name of the model.
+            user: The user's message.
+            system: The system text.
+            max_tokens: Maximum number of output tokens.
+            temperature: The temperature; by default the provider's.
+
+        Raises:
+            CallFailed: The call failed.
+        """
         said: str = await self._asks.call(
             self.id, self._next(), model=model, user=user, system=system, max_tokens=max_tokens, temperature=temperature
         )
         return said
 
     async def tool(self, name: str, arguments: Mapping[str, Any] | None = None, *, key: str | None = None) -> Any:
-        """One call of a tool that the node lists, by the server and under its ledger; the response. `key` names the effect
-        by what it is. Raises CallFailed."""
+        """Call a tool that the node lists through the server, and return its result.
+
+        Args:
+            name: Name of the tool.
+            arguments: Its arguments.
+            key: Name of the effect; by default its place in the step.
+
+        Raises:
+            CallFailed: The call failed.
+        """
         return await self._asks.call(self.id, self._next(), tool=name, arguments=dict(arguments or {}), key=key)
 
     def progress(self, text: str) -> None:
-        """A line for readers of the server's log."""
+        """Send a line to the server's log.
+
+        Args:
+            text: The line.
+        """
         self._asks.progress(self.id, text)
 
     async def next(self, outcome: Any) -> Any:
@@ -109,8 +132,16 @@ class Tasks:
         self.bodies: dict[str, Body] = {}
 
     def task(self, name: str) -> Callable[[Body], Body]:
-        """Offer the function below under `name`. It is given the job and its arguments; what it returns is the output, as
-        JSON data. A plain function runs in a thread."""
+        """Offer the decorated function as a task. It gets the job and its arguments, and returns the output as JSON data.
+
+        A plain function runs in a thread.
+
+        Args:
+            name: Name of the task, without blanks and commas.
+
+        Raises:
+            UsageError: The name is invalid, or used twice.
+        """
         if not LABEL.fullmatch(name):
             raise UsageError(f"{name!r:.130} names no task; use 1 to 100 characters without blanks and commas.")
         if name.startswith(RESERVED):

@@ -49,7 +49,18 @@ class _Refusal(HoldfastError):
 
 
 class Worker:
-    """Does `tasks` for the first of `addresses` that takes it, until it is drained."""
+    """A worker that connects to the first server of a list that accepts it, and executes tasks until it is drained.
+
+    Args:
+        tasks: The tasks.
+        addresses: Addresses of servers, `HOST:PORT`.
+        offer: What the worker offers: its name, slots, labels and resources.
+        trust: Token and certificates; by default none.
+        tell: Function that receives lines about the worker's progress.
+
+    Raises:
+        UsageError: An address is invalid, or there is no task.
+    """
 
     def __init__(
         self,
@@ -87,10 +98,11 @@ class Worker:
 
     @property
     def at_work(self) -> int:
+        """The number of jobs that run."""
         return len(self._jobs)
 
     def drain(self) -> None:
-        """Take nothing new; `run` returns when what is at work is done and taken."""
+        """Accept no more jobs. `run` returns when the running jobs are done."""
         self._draining = True
         self._say(drain=wire.Drain())
         self._rest()
@@ -98,7 +110,11 @@ class Worker:
     # --- Connecting ---------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Work until drained. Raises UsageError where a server says that this worker will never do, or not with its token."""
+        """Work until drained.
+
+        Raises:
+            UsageError: A server refuses this worker or its token.
+        """
         tries = 0
         try:
             while not (self._draining and not self._jobs and not self._results):
