@@ -15,7 +15,7 @@
     ├── Unreachable                    a server cannot be reached, or does not answer
     ├── NotFound                       no such run, gate, call or workflow
     ├── TooMuch                        a caller has its share of what a server does at a time; nothing was done
-    ├── Conflict                       somebody else was first; nothing was written
+    ├── Conflict                       another was first; nothing was written
     │   ├── SeqConflict                the run is not where the append expected it (reload and decide again)
     │   ├── StaleAttempt               the step has moved on to another attempt
     │   ├── AlreadyDecided             the gate has its answer; names who gave it
@@ -37,16 +37,16 @@
     │   ├── OperationFailed            a journaled operation ended in an error
     │   ├── RemoteFailed               a connected worker says that its task failed
     │   ├── SchemaMismatch             a model's answer or a tool's arguments do not fit their schema
-    │   ├── ToolFailed                 the tool says: it did not happen
+    │   ├── ToolFailed                 the tool reports: it did not happen
     │   ├── OutcomeUnknown             the tool cannot say whether it happened
-    │   ├── TransitionDenied           a guard says no
+    │   ├── TransitionDenied           a guard does not allow it
     │   ├── BlobLost                   a large payload that the run refers to is missing or damaged
     │   └── MissingSecret              a secret that is asked for by name is not there
-    ├── RunFailed                      a run that somebody waited for did not complete
+    ├── RunFailed                      a run with a waiting caller did not complete
     ├── ModelError                     a model call that gave no usable reply
     │   ├── ModelRefused               the provider refused it: certainly nothing was spent
     │   │   └── ModelRateLimited       refused until `retry_after_s` has passed
-    │   └── ModelUncertain             nobody can know whether it was spent
+    │   └── ModelUncertain             it is unknown whether it was spent
     ├── PoolLineFull                   too many calls wait for a pool already
     └── StoreError                     the store cannot do its work
         ├── StoreTooNew, NotAStore, StoreFull, StoreBusy

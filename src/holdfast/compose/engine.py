@@ -1,6 +1,6 @@
 """Composes an engine, of everything that it stands on.
 
-Never here: a rule, SQL, what an engine is told or asked (control), anything that a user's test would want to replace
+Never here: a rule, SQL, the commands and queries of an engine (control), anything that a user's test would want to replace
 without being able to.
 """
 

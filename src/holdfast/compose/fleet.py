@@ -1,7 +1,7 @@
-"""Composes the processes of a fleet: one that leads a lane, one that takes clients and workers on a gRPC port or answers over
-HTTP, or all in one.
+"""Composes the processes of a fleet: one that leads a lane, one that serves clients and workers over gRPC or HTTP, or all in
+one.
 
-Never here: what an engine is made of (engine), what people are told and how (cli).
+Never here: what an engine is made of (engine), what is printed and how (cli).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The rule of a tick: what time, death and chance have made of a run while nobody spoke to it.
+"""The rule of a tick: what time, death and chance have made of a run since its last event.
 
-Two ticks at once meet in the append: the loser reloads and finds nothing left. Never here: finding out who is dead, or what
-time it is.
+Two ticks at once meet in the append: the loser reloads and finds nothing left. Never here: finding out which process is dead,
+or what time it is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Keeps a process from calling anybody: connections and new processes are refused as long as it is asked for.
+"""Keeps a process offline: connections and new processes are refused for as long as it is asked for.
 
-It is the interpreter that refuses them (PEP 578), whatever library asks. Never here: who may call after all.
+The interpreter refuses them (PEP 578), whatever library asks. Never here: who may connect after all.
 """
 
 from __future__ import annotations

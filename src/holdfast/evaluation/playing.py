@@ -1,4 +1,4 @@
-"""Plays a scenario: a real run on a throwaway store, in which people say what they were told to.
+"""Plays a scenario: a real run on a throwaway store, in which people decide as the scenario says.
 
 Models and tools are those of the workflow, and are really called. Never here: judging the path (expectation).
 """

@@ -1,7 +1,7 @@
-"""Replays recorded runs: the workflow as it is now, in a store of its own, answered from what each run was told.
+"""Replays recorded runs: the workflow as it is now, in a store of its own, answered from the record of each run.
 
 Graph, guards, branches, checks, prompts and the code of flows are run; models, tools, steps of flows and tasks are answered,
-and people say what they said. Time leaps to what is waited for. Never here: reading or writing a file.
+and people decide as recorded. Time leaps to what is waited for. Never here: reading or writing a file.
 """
 
 from __future__ import annotations

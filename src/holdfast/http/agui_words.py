@@ -1,7 +1,7 @@
 """A run's streams as AG-UI events: texts, reasoning and tool calls, each begun, sent piece by piece, and ended, and the calls'
 results. Also as the messages that a client which has received those events holds.
 
-Never here: what is told when, a run's own events (agui).
+Never here: what is sent when, a run's own events (agui).
 """
 
 from __future__ import annotations

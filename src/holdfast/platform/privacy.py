@@ -1,4 +1,4 @@
-"""Files that concern nobody but the account that runs us: made for it alone, and believed only where it alone may read.
+"""Files that belong to the account that runs Holdfast alone: made for it, and believed only if no other account may read them.
 
 Never here: what is in them.
 """

@@ -1,6 +1,6 @@
 """Functions of users, called: plain ones in threads, async ones where they are awaited. What they raise is ordinary.
 
-A thread cannot be stopped: one that nobody waits for any more still counts. Never here: a store.
+A thread cannot be stopped: one without a waiting caller still counts. Never here: a store.
 """
 
 from __future__ import annotations

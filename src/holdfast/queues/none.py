@@ -1,4 +1,4 @@
-"""A fleet without a queue: nobody is told of anything, and the sweep of each process finds what there is to do.
+"""A fleet without a queue: no process is notified, and the sweep of each process finds what there is to do.
 
 Never here: state.
 """

@@ -1,6 +1,6 @@
-"""Why a job waits, for people: which thing it is short of, its place among those who wait for that, who has it.
+"""The reason why a job waits, for people: what it is short of, its place among those who wait for that, who has it.
 
-Never here: anything that changes what is asked about. It looks at everybody who waits, which placing never does.
+Never here: anything that changes what is asked about. It looks at all who wait, which placing never does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The expressions of a job at work: on one account for all of them, and never for long in the event loop.
 
-Most take microseconds, and are evaluated where they stand. What takes longer is begun anew in a thread: an evaluation changes
-nothing, so it may. Never here: what an expression is for.
+Most take microseconds, and are evaluated in place. A longer one begins again in a thread, which is safe because an evaluation
+changes nothing. Never here: what an expression is for.
 """
 
 from __future__ import annotations

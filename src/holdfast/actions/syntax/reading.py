@@ -1,7 +1,7 @@
 """The tree of a file read by the table of keys: values where it is right, a mistake for everything that is not.
 
-A value that is wrong is told and left out; reading goes on, so that all mistakes are found at once.
-Never here: what one part of the file says about another.
+A wrong value is reported and left out; reading goes on, so that all mistakes are found at once. Never here: what one part of
+the file says about another.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`holdfast dev`: the HTTP API and a worker in one process on SQLite, restarted when their code changes.
+"""`holdfast dev`: the HTTP API and a worker in one process on SQLite, restarted whenever a file of the workflows changes.
 
-The process is a `holdfast serve`; what it had in hand goes on in the next. Never here: answering, executing, watching files.
+The process is a `holdfast serve`; its work goes on in the next one. Never here: answering, executing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""`holdfast serve`: leads the fleet's lane while nobody else does, takes clients and workers over gRPC and answers over HTTP if
-it is to, and tells on a port how it goes.
+"""`holdfast serve`: leads the fleet's lane if no other process does, serves clients and workers over gRPC and HTTP, and reports
+its health on a port.
 
 Never here: leading, the ports (compose puts them together).
 """

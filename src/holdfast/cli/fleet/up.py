@@ -1,4 +1,4 @@
-"""`holdfast up`: a whole fleet on this machine, to try things out. What it has recorded stays, until that is told to go.
+"""`holdfast up`: a whole fleet on this machine, to try things out. Its records stay until you remove them.
 
 Never here: anything that a real fleet needs. It starts the same commands that one would start by hand.
 """

@@ -1,6 +1,6 @@
-"""`holdfast worker`: drives every run of some workflows until it is told to stop, or nothing is left to do.
+"""`holdfast worker`: executes every run of some workflows until it is stopped, or nothing is left to do.
 
-Never here: driving (the engine does that).
+Never here: executing (the engine does that).
 """
 
 from __future__ import annotations

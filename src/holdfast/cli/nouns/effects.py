@@ -1,4 +1,4 @@
-"""`holdfast effects`: what the tools did to the world, and saying what became of a call that nobody knows about.
+"""`holdfast effects`: lists tool calls, and records the outcome of a call of unknown outcome.
 
 Never here: calling a tool.
 """

@@ -1,4 +1,4 @@
-"""`holdfast runs score`, `holdfast scores`: what somebody says a run was worth, and what many were said to be.
+"""`holdfast runs score`, `holdfast scores`: scores a run, and shows mean scores.
 
 Never here: which scores count (core.nouns.scores).
 """

@@ -7,26 +7,26 @@ from typing import Final
 from holdfast.errors import Conflict, HoldfastError, NotFound, Unauthorized, Unreachable, UsageError
 
 OK: Final = 0
-"""Done; of a run: completed."""
+"""The command succeeded; a run completed."""
 FAILED: Final = 1
-"""Failed or cancelled."""
+"""The command or the run failed, or the run was cancelled."""
 USAGE: Final = 2
-"""Usage: the command, the workflow file or the input is wrong."""
+"""The command, the workflow file or the input is wrong."""
 NOT_FOUND: Final = 3
-"""Not found."""
+"""The subject does not exist."""
 CONFLICT: Final = 4
-"""Conflict: somebody else was first, a decision was refused, or the run has ended."""
+"""Another writer was first, a decision was refused, or the run has ended."""
 UNAUTHORIZED: Final = 5
-"""The server that HOLDFAST_URL names does not know the token."""
+"""The server of HOLDFAST_URL does not know the token."""
 UNREACHABLE: Final = 6
-"""The server that HOLDFAST_URL names cannot be reached."""
+"""The server of HOLDFAST_URL cannot be reached."""
 BUDGET_BLOCKED: Final = 7
-"""The run is budget_blocked."""
+"""The run waits for money: its status is budget_blocked."""
 WAITING: Final = 8
-"""The run waits for a person or a signal, requires attention, or is paused. Of `worker --until-idle`: it leaves runs behind
-that no living process can go on with, and names them."""
+"""The run waits for a person or a signal, requires attention, or is paused. `worker --until-idle` leaves runs that no living
+process can continue, and names them."""
 INTERRUPTED: Final = 130
-"""Interrupted with Ctrl-C or SIGTERM; the run keeps what it has done."""
+"""Ctrl-C or SIGTERM interrupted the command; the run keeps what it has done."""
 
 OF_STATUS: Final = {
     "completed": OK,

@@ -1,4 +1,4 @@
-"""Being asked to stop: the first SIGINT or SIGTERM is heard, the second ends the process as if nobody listened.
+"""Requests to stop: the first SIGINT or SIGTERM is heard, the second ends the process at once.
 
 Never here: what stopping means to a command.
 """

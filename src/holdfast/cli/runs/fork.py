@@ -1,4 +1,4 @@
-"""`holdfast runs fork`: a run that has another's history before a step, and what it would come to, told first.
+"""`holdfast runs fork`: starts a run with another's history before a step, after a preview of what it keeps and costs.
 
 Never here: what a fork has of its origin (core.rules.forking).
 """

@@ -1,4 +1,4 @@
-"""`holdfast run`: starts a run and follows it until it ends or needs somebody.
+"""`holdfast run`: starts a run and follows it until it ends or needs a person.
 
 Never here: how its progress looks.
 """

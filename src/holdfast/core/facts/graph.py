@@ -23,10 +23,10 @@ Kind = Literal["task", "llm_node", "tool_node", "remote_task", "child", "human_g
 """- `task`: plain Python, async or not; with `ctx` it may use operations
 - `llm_node`: one model call, or a loop of calls over tools
 - `tool_node`: one call of a tool
-- `remote_task`: a task that a connected worker does, in whatever language
+- `remote_task`: a task that a connected worker performs, in any language
 - `child`: a run of another workflow
 - `human_gate`: a person decides
-- `branch`: names the edges that are taken: by a function, or by a model that may choose only among them
+- `branch`: chooses the edges: by a function, or by a model that may choose only among them
 - `check`: validates: passes, fails, or sends back along a loop
 - `map`: a list whose items are done one by one, each as a step of its own
 """

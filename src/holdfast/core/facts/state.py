@@ -38,7 +38,7 @@ REPEATABLE: Final = frozenset({"read", "idempotent"})
 """The effect policies under which a call of unknown outcome may simply be made again, under its key."""
 
 TOOL_APPROVAL: Final = "tool_approval"
-"""A tool with `approval=` is about to be called."""
+"""A tool that needs approval is about to be called."""
 EFFECT: Final = "effect"
 """The name of the scope in which a run waits for another run's effect: `effect/<key>`."""
 
@@ -111,17 +111,17 @@ StepStatus = Literal["ready", "active", "suspended", "retrying", "completed", "f
 - `retrying`: failed, and will be tried again at a recorded time
 - `completed`: has its output
 - `failed`: failed for good
-- `skipped`: will not happen
-- `cancelled`: was called off, or superseded
+- `skipped`: will not start
+- `cancelled`: cancelled or superseded
 """
 FINISHED: Final = frozenset({"completed", "failed", "skipped"})
 """The part of a step that handlers see begins here."""
 OPEN_STEPS: Final = frozenset({"ready", "active", "suspended", "retrying"})
 
 OperationStatus = Literal["open", "deferred", "in_doubt", "unverified", "retrying", "reopened", "done", "failed"]
-"""- `open`: its outcome will be brought
+"""- `open`: its outcome will come
 - `deferred`: waits for money or tokens, or for the same effect in flight elsewhere
-- `in_doubt`: a person is asked what became of it
+- `in_doubt`: a person is asked for its outcome
 - `unverified`: the tool's own lookup is to be asked
 - `retrying`: failed, and will be tried again at a recorded time
 - `reopened`: is to be sent, perhaps again

@@ -15,7 +15,7 @@ import msgspec
 from holdfast.errors import InvalidInput
 
 CLIENT_TOOL: Final = "client_tool"
-"""A tool of the caller's front end is called; its answer is the result."""
+"""A tool of the caller's front end is called; the answer is its result."""
 MOST_TOOLS: Final = 32
 MOST_CONTEXT: Final = 64
 MOST_RESULT_CHARACTERS: Final = 16_000

@@ -1,7 +1,7 @@
 """The rules of gates: what a person is asked, which answers count, and what follows from each.
 
-A gate takes one decision, bound to the hash of exactly what was shown; on time-out it never decides by itself. What the
-engine asks (an unknown effect, a limit, a failure) is a gate like any other. Never here: notifying anybody.
+A gate takes one decision, bound to the hash of exactly what was shown; on time-out it never decides by itself. What the engine
+asks (an unknown effect, a limit, a failure) is a gate like any other. Never here: notifying a person.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ QUESTION: Final = "question"
 _FOR_A_TOOL: Final = (EFFECT_UNKNOWN, TOOL_APPROVAL)
 """Reasons where a person's answer stands for the tool's: any data, whatever the form of its arguments is."""
 DEADLINE: Final = "gate_deadline_passed"
-"""Nobody answered in time; attention is summoned."""
+"""A gate had no answer before its deadline and needs attention."""
 STALE: Final = "gate_stale_limit_exceeded"
-"""Nobody answered for `cancel_after_s` more; the run was cancelled."""
+"""A gate had no answer for `cancel_after_s` more; the run was cancelled."""
 _COUNTABLE: Final = frozenset(GATE_DECISIONS)
 """What a gate with a quorum may be asked to take: approvals are counted, one of the others is enough; `answer` is left out."""
 MOST_REMINDERS: Final = 1000

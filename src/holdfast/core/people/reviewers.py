@@ -1,6 +1,6 @@
 """Reviewers of a gate: the persons and roles whom it asks, who of them may decide, and to whom it may be given.
 
-Names are compared, which nobody has verified. Never here: which decisions a gate takes, what follows from one (gates).
+The names that it compares are not verified. Never here: which decisions a gate takes, what follows from one (gates).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The rules of children: runs of their own that a step asks for and waits for, and whose end comes back to it.
 
-A request is recorded first, then somebody starts the child, and its end is brought to its parent: each may be done twice and
+A request is recorded first, then a process starts the child, and its end is brought to its parent: each may be done twice and
 counts once. The money of a whole tree is one scope, its tokens are another; their limits are its root's.
 
 Never here: starting a run (engine.background.children).

@@ -1,9 +1,9 @@
-"""The rules of dead letters: steps that have failed for good, until somebody says what is to become of them.
+"""The rules of dead letters: steps that have failed for good, until a person closes them or has them tried again.
 
-Where the run goes on without its failing (`on_exhausted`), a gate asks about each; else the run has failed. An edit is of the
-run's input, or of the arguments of the call that failed, as long as no question with four eyes or a quorum was decided: what
-the step has completed is kept for whatever asks for the same, and anything else gets another key and is approved anew. Never
-here: how the run goes on (reopening, gates), the rows of lists (projection).
+If the run goes on without failing (`on_exhausted`), a gate asks about each; otherwise the run has failed. An edit changes the
+run's input, or the arguments of the failed call, as long as no question with four eyes or a quorum was decided. What the step
+has completed is kept for operations that ask for the same; anything else gets another key and is approved again. Never here:
+how the run goes on (reopening, gates), the rows of lists (projection).
 """
 
 from __future__ import annotations

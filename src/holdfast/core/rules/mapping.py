@@ -1,7 +1,6 @@
 """The rules of maps: which items begin, when enough of them are done, and when no longer enough can be.
 
-An item is a step like any other; what is told of it here is only when it comes. Never here: the list itself, reading what the
-items came to.
+An item is a step like any other; only its timing is here. Never here: the list itself, reading the results of the items.
 """
 
 from __future__ import annotations

@@ -16,16 +16,17 @@ from holdfast.core.values.payload import INLINE_BYTES, Payload, digest, inline
 from holdfast.core.values.policies import ErrorRecord
 
 EFFECT_UNKNOWN: Final = "effect_unknown"
-"""What became of this call?"""
+"""The outcome of a tool call is unknown."""
 EXHAUSTED: Final = "exhausted"
-"""What shall become of this step, which has failed for good?"""
+"""A step has failed for good."""
 COMPENSATION_FAILED: Final = "compensation_failed"
-"""This effect could not be undone."""
+"""An effect could not be undone."""
 WORKFLOW_MISSING: Final = "workflow_missing"
-"""No process can run this run's workflow any more. Takes no decision: withdrawn when the code is back or the run migrated."""
+"""No process can run this run's workflow any more. The gate takes no decision: it is withdrawn when the code is back or the run
+migrated."""
 CODE_CHANGED: Final = "code_changed"
-"""A step's code no longer asks for what its journal holds. `retry`; `approve`: go on with the code as it is; `answer` with
-`"restart"`: from its beginning; `reject`."""
+"""A step's code no longer asks for what its journal holds. `approve` continues with the code as it is, `answer` with
+`"restart"` begins the step again. `retry` and `reject` are possible too."""
 LIMITS: Final = {
     "cost": "budget",
     "steps": "max_steps",
@@ -38,14 +39,14 @@ LIMITS: Final = {
 }
 """The reason code of the gate that each limit opens.
 
-- `budget`: the cost limit is too low for the next model call
-- `max_steps`: the limit on steps is reached
-- `max_tokens`: the limit on tokens is too low for the next model call
-- `max_active`: the limit on active time is reached
-- `max_wall`: the run has become as old as its limit allows; nothing new begins
-- `max_model_calls`: the limit on calls of models is reached; nothing was called
-- `max_tool_calls`: the same of tools
-- `lifespan`: the run is older than its workflow expects; nothing was stopped
+- `budget`: The cost limit is too low for the next model call.
+- `max_steps`: The limit on steps is reached.
+- `max_tokens`: The limit on tokens is too low for the next model call.
+- `max_active`: The limit on working time is reached.
+- `max_wall`: The run has reached its maximum age; nothing new begins.
+- `max_model_calls`: The limit on model calls is reached; no model was called.
+- `max_tool_calls`: The limit on tool calls is reached; no tool was called.
+- `lifespan`: The run is older than its workflow expects; nothing was stopped.
 """
 
 _ABOUT_GOING_ON: Final = frozenset({WORKFLOW_MISSING, *LIMITS.values()})

@@ -1,7 +1,7 @@
-"""The rules of taking up a run that has ended. One that failed: what goes on at once, what begins anew later, what is refused.
+"""The rules of taking up a run that has ended. One that failed: what goes on at once, what begins again later, what is refused.
 
-What a step has done stays done: it goes on with its journal. A step whose failure something took up is left as it is.
-One that completed, with its parent, only to undo what it did. Never here: a run that was cancelled, or has undone what it did;
+What a step has done stays done: it goes on with its journal. A step whose failure was handled is left as it is. A completed
+child is reopened with its parent, only to undo its effects. Never here: a run that was cancelled, or has undone its effects;
 these are final.
 """
 

@@ -1,4 +1,4 @@
-"""The trace in which somebody asks, by which others find what his request has caused.
+"""The trace of a request, by which others find what the request has caused.
 
 Never here: a span, a clock, where the header comes from (cli, wire).
 """

@@ -69,8 +69,8 @@ class GateRow(msgspec.Struct, frozen=True):
 class GateChange(msgspec.Struct, frozen=True):
     """A change of a gate.
 
-    - `open`: there is no answer yet
-    - `escalated`: there was none before its deadline
+    - `open`: no answer yet
+    - `escalated`: no answer before its deadline
     - `decided`: it has its answer
     - `expired`: no answer counts any more
     - `withdrawn`: no answer is needed any more
@@ -107,10 +107,10 @@ class EffectChange(msgspec.Struct, frozen=True):
     - `intended`: the call is about to be made or under way
     - `completed`: the tool answered, or a person confirmed that it happened
     - `failed`: the tool or a person reported that it did not happen
-    - `released`: it provably never left
+    - `released`: it certainly never left the process
     - `in_doubt`: its outcome cannot be known
     - `repeated`: given up; another call has its key
-    - `orphaned`: given up, and yet its outcome came
+    - `orphaned`: given up, but its outcome came later
     """
 
     call: CallId

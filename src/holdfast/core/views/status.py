@@ -24,7 +24,7 @@ Status = Literal["completed", "failed", "cancelled", "paused", "running", "requi
 """The first that holds, in this order.
 
 - `completed`: ended with an output
-- `failed`: ended with an error; a person may take it up again (`runs retry`)
+- `failed`: ended with an error; a person may retry it (`runs retry`)
 - `cancelled`: ended because a person or a limit cancelled it
 - `paused`: a person stopped new work
 - `running`: an attempt is active or may start, compensation included, or a guard is being asked
@@ -77,7 +77,7 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     - `pool`: `reservation`, a model call's parts of pools, which the wait names
     - `gate`: one of the reasons of gates; a decision
     - `signal`: the signal's name; a program
-    - `shared_value`: the space and key of a shared value; somebody who writes it
+    - `shared_value`: the space and key of a shared value; a write of it
     - `timer`: `sleep`; time
     - `retry`: the class of the error; time. Of an operation, the wait names the function or tool
     - `money`: `holds_in_flight`, and the same of a scope, `tenant_holds_in_flight`, `team_holds_in_flight`,

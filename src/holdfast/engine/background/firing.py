@@ -1,7 +1,7 @@
 """Fires the schedules of the store that are due: writes down what is to be started, starts it, and writes down that it is.
 
-After a crash in between whoever looks next starts it again, and meets the run that is there under the start key of the time.
-Never here: which times are due (core.nouns.schedules).
+After a crash in between the next process starts it again, and meets the existing run under the start key of the time. Never
+here: which times are due (core.nouns.schedules).
 """
 
 from __future__ import annotations

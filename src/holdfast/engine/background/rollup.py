@@ -1,7 +1,7 @@
 """Brings the roll-up of costs up to date: run by run, each from where it was counted last.
 
-It may stop anywhere and be done by several at once: a run's part is added only if nobody has counted it meanwhile.
-Never here: what a cost is.
+It may stop anywhere and be done by several at once: a run's part is added only if no other has counted it meanwhile. Never
+here: what a cost is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Has the tasks of supervisors done: starts their runs, hears of their ends, calls off what takes too long.
+"""Has the tasks of supervisors done: starts their runs, hears of their ends, cancels what takes too long.
 
-Whoever submits a task does so, and whoever ends a run of one; what they left undone is found in the store. All is written down
-before it is done, so doing it twice is doing it once. Never here: which worker takes a task (core.nouns.supervision), when a
-supervisor is looked after (engine.background.consequences).
+The process that submits a task does so, and the one that ends a run of a task; what they left undone is found in the store. All
+is written down before it is done, so doing it twice is doing it once. Never here: which worker takes a task
+(core.nouns.supervision), when a supervisor is looked after (engine.background.consequences).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Why a step waits for its place: worked out anew, from what the store says of workers, pools and those who wait.
+"""The reasons why a step waits for its place: computed from what the store has of workers, pools and those who wait.
 
-Nobody who places is asked, so it also tells where nobody places. It knows what processes say of themselves, which may be
-a second old.
+No placing process is asked, so it also works if none places. Reports of processes may be a second old.
 
 Never here: placing anything, words for people.
 """

@@ -1,4 +1,4 @@
-"""The runs of one lane of a fleet that somebody must look at, as the store has them.
+"""The runs of one lane of a fleet that a leader must look at, as the store has them.
 
 Never here: who looks at them, which of them are in hand already.
 """

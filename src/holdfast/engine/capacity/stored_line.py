@@ -1,6 +1,6 @@
 """Goes through those who stand in line in the store to be placed: bit by bit, and again after a pause.
 
-Placement hears of most of them as they come; this is for what nobody told. Never here: placing.
+Placement hears of most of them as they come; this finds the rest. Never here: placing.
 """
 
 from __future__ import annotations

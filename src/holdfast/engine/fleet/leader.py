@@ -1,8 +1,8 @@
 """Leads a lane of the fleet: finds the runs that are due, and hands them to workers.
 
-It holds a session of its own that names the lane. When it dies, another leads: from the store, and from what workers say
-of themselves; runs in flight go on meanwhile. A run whose workflow no worker has gets its tick here, so that its timers
-and gates depend on nobody's code.
+It holds a session of its own that names the lane. When it dies, another leads: from the store, and from the reports of workers;
+runs in flight go on meanwhile. A run whose workflow no worker has gets its tick here, so that its timers and gates depend on no
+user's code.
 
 Never here: which worker gets a job (scheduling does), what a tick finds (core does).
 """

@@ -1,7 +1,7 @@
-"""Finds the runs that must go on even though nobody called: what is due, lost, ready, or changed elsewhere.
+"""Finds the runs that must go on without a request: what is due, lost, ready, or changed elsewhere.
 
-It sends each the same command, Tick; two sweeps meet in the append. It makes every queue a hint. Never here: deciding
-what a tick finds.
+It sends each the same command, Tick; two sweeps meet in the append. It makes every queue a hint. Never here: deciding what a
+tick finds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An agent's memory in a step: what it keeps, recalls and forgets, each an operation of the step's journal.
 
 Memories are shared values of a space of their own, found by their words and, with an embedder, by their meaning. Never here:
-what is relevant, what a model is told (core.nouns.memory).
+what is relevant, what a model is sent (core.nouns.memory).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The workflows whose code this process has, and which runs of them are its to take up.
 
-What is loaded is told to the store, by name and version; what a worker learned from the store is not, because it is not newer.
+What is loaded is recorded in the store, by name and version; what a worker learned from the store is not, because it is not
+newer.
 
 Never here: running them, the session that says what this process can run.
 """

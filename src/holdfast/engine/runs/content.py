@@ -1,7 +1,7 @@
 """Content parts on their way in: bytes become blobs, addresses are read under the rules of HTTP tools.
 
-A provider is never given an address: what it would read could change between two tries, and nobody could say how much it is.
-Never here: what a prompt is (prompt), what a provider makes of a part (models).
+A provider is never given an address: the content could change between two tries, and its size would be unknown. Never here:
+what a prompt is (prompt), what a provider makes of a part (models).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Tells those who look on what happens in this process: of each commit, what began and ended with it.
+"""Calls observers about what happens in this process: of each commit, what began and ended with it.
 
-Never here: what is made of it, waiting for anybody.
+Never here: what is made of it, waiting for an observer.
 """
 
 from __future__ import annotations

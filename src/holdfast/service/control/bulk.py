@@ -1,6 +1,6 @@
-"""The same done to many runs: all that a filter finds, each by itself, so that one which refuses keeps nobody else from it.
+"""Bulk commands: all runs that a filter finds, each by itself, so that one refusal does not stop the others.
 
-Never here: what is done to one (command, repair), asking a person whether he means it (cli).
+Never here: what is done to one (command, repair), asking a person for confirmation (cli).
 """
 
 from __future__ import annotations

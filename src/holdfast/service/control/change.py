@@ -1,4 +1,4 @@
-"""A change of a record as it was seen: decided anew and kept in its place, again where somebody else was first.
+"""A change of a record as it was seen: decided again, and kept in its place, if another was first.
 
 Never here: what changes, and who may.
 """

@@ -463,7 +463,7 @@ class Commands(ControlBase):
             NotFound: The gate does not exist.
             AlreadyDecided: The gate is decided.
             DecisionRefused: `by` is not one of its reviewers.
-            InvalidInput: `to` names nobody who can be asked.
+            InvalidInput: `to` names no person or role that can be asked.
         """
         await self._assign(gate_id, to, by, roles, reason, delegates=True)
 
@@ -475,7 +475,7 @@ class Commands(ControlBase):
         Raises:
             NotFound: The gate does not exist.
             AlreadyDecided: The gate is decided.
-            InvalidInput: `to` names nobody who can be asked.
+            InvalidInput: `to` names no person or role that can be asked.
         """
         await self._assign(gate_id, to, by, (), reason, delegates=False)
 

@@ -1,4 +1,4 @@
-"""All that an engine is told and asked, as one object: what a transport or a service stands on.
+"""All commands and queries of an engine, as one object: what a transport or a service stands on.
 
 Never here: a method of its own that belongs to a subject (command, repair, schedule, conversation, supervisor, allowance,
 team_budget, standing_approval, pool, shared_value, score, evaluation, stream, inquiry).

@@ -1,8 +1,8 @@
 """The types that code declares for what a person gives in its place: for a step's output, an operation's outcome, a tool's
 response.
 
-A type is None where nobody here knows it: the code is elsewhere, or does not say. Never here: the check and the sealing of a
-value (authoring.adapter), which answers count (core).
+A type is None if it is unknown here: the code is elsewhere, or declares none. Never here: the check and the sealing of a value
+(authoring.adapter), which answers count (core).
 """
 
 from __future__ import annotations

@@ -185,6 +185,9 @@ class Schedules(Commands):
         """Start the runs of a schedule's past times, all at once. A time that has had its run gets no second one. `by`
         contributes to them, and so decides none of their questions with four eyes.
 
+        Args:
+            until_ms: Last time, inclusive, in Unix milliseconds; not in the future.
+
         Raises:
             NotFound: The schedule does not exist.
             InvalidInput: A time is not past, or the times are more than 1,000.

@@ -1,6 +1,6 @@
 """The streams of runs, watched: what models say while they say it, and what user code writes.
 
-Never here: what is told of them (core.facts.streams), how it is heard of (engine.runs.listening).
+Never here: what is sent of them (core.facts.streams), how it is heard of (engine.runs.listening).
 """
 
 from __future__ import annotations

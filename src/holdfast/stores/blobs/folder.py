@@ -1,7 +1,7 @@
-"""Large payloads as files of a folder: on the disk before anybody is told so, and whole or not there.
+"""Large payloads as files of a folder: on the disk before a caller gets the reference, and whole or not there.
 
-A payload is written beside its place, synced, renamed into it, and the folders above it are synced: obstore's own
-adapter for folders syncs nothing. Never here: what a payload means, or when it may go.
+A payload is written beside its place, synced, renamed into it, and the folders above it are synced: obstore's own adapter for
+folders syncs nothing. Never here: what a payload means, or when it may go.
 """
 
 from __future__ import annotations
