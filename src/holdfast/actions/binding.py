@@ -22,7 +22,7 @@ from holdfast.actions.places import ASSIGNMENT, COMPUTED, DEFAULTED, HOLE, OPENS
 
 PREFIX: Final = "HOLDFAST_EXPR_"
 _DEEPEST: Final = 40
-"""Quotes and substitutions inside one another; far more than anybody can read."""
+"""Maximum depth of quotes and substitutions; far more than is readable."""
 
 _LONGEST_NAME: Final = 256
 """Of a variable that a value is assigned to: more of a word is not looked at."""
@@ -70,7 +70,7 @@ def bind(pieces: Sequence[str | None], *, is_bash: bool = False) -> Bound:
 
 
 class _LostError(Exception):
-    """Nobody can tell what the rest of the script means, from the expression with the number `first`."""
+    """The meaning of the rest of the script is unknown, from the expression with the number `first`."""
 
     def __init__(self, first: int, reason: str) -> None:
         super().__init__(reason)

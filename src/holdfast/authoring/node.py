@@ -44,8 +44,8 @@ DEFAULT_MAX_TOKENS: Final = 4096
 DEFAULT_MAX_TURNS: Final = 10
 MOST_TURNS: Final = 1000
 _ALWAYS_SAID: Final = frozenset({"decisions", "four_eyes", "max_tokens", "max_turns"})
-"""Settings that 0.1.0 wrote down also where nobody had given them. For its runs to keep their workflow that stays so; no
-name is ever added here or taken away."""
+"""Settings that 0.1.0 wrote down even at their defaults. So that its runs keep their workflow, that stays so; no name is ever
+added here or taken away."""
 CODE: Final = "code"
 """The setting that is the workflow of a child itself, where it is not given by its name."""
 OFFERED: Final = "offered"

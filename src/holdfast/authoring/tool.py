@@ -269,11 +269,11 @@ def _check_irreversible(name: str, effect: str, approval: Approval, compensation
 
 
 def find(name: str, near: Callable[..., Any]) -> Tool | None:
-    """The tool called `name` as somebody reading the function `near` would understand it.
+    """Find the tool called `name` as a reader of the function `near` would understand it.
 
-    That is the one that it has in a variable of a function around it, or the one defined in the closest scope around it, or
-    imported into its module, or else anywhere in its module. None if there is none; a tool of another module that `near`
-    does not import is not meant.
+    It is the one in a variable of a function around it, or the one defined in the closest scope around it, or imported into its
+    module, or else anywhere in its module. None if none exists; a tool of another module that `near` does not import does not
+    count.
     """
     held = [known for known in variables(near) if isinstance(known, Tool) and known.name == name]
     if held:

@@ -228,7 +228,7 @@ def _of_all(
 
 
 def invoke(arguments: Sequence[str]) -> int:
-    """Do what `arguments` say; the exit code. Whatever goes wrong is told on stderr."""
+    """Execute `arguments` and return the exit code. Errors are printed on stderr."""
     terminal.prepare()
     try:
         _readable(arguments)

@@ -33,7 +33,7 @@ _PATIENCE_S: Final = 60.0
 _FOLLOWS_S: Final = 0.25
 """How soon after the end of a run its reply is looked for."""
 _ASKED_S: Final = 1.0
-"""How often, where the run waits for somebody."""
+"""Seconds between two looks, while the run waits for a person."""
 _WAIT_S: Final = 20
 """An answer that came earlier came because the run has settled."""
 
@@ -51,7 +51,7 @@ class Asking(ABC):
 
     @abstractmethod
     def now_ms(self) -> int:
-        """The time by which ages are told."""
+        """Return the time by which ages are shown."""
 
     async def row(self, query: Query) -> View:
         """Return the answer to a query as one row."""
@@ -75,7 +75,7 @@ class Asking(ABC):
 
 
 class Backend(Asking):
-    """Asked and told by one person."""
+    """Commands and queries of one person."""
 
     @abstractmethod
     async def tell(self, command: Command) -> View | None:
@@ -88,7 +88,7 @@ class Backend(Asking):
 
     @abstractmethod
     async def settled(self, run: str) -> View:
-        """Wait until a run has ended or waits for somebody; how it stands then."""
+        """Wait until a run has ended or waits for a person, and return how it stands then."""
 
     @abstractmethod
     async def reply(self, conversation: str, number: int, tenant: str | None) -> View:
@@ -104,7 +104,7 @@ class Backend(Asking):
 
 
 class Lists(Asking):
-    """Lists of a store, for whom nobody waits until an engine is loaded."""
+    """Lists of a store, which are there before an engine is loaded."""
 
     def __init__(self, inquiries: Inquiries) -> None:
         self._inquiries = inquiries

@@ -39,7 +39,7 @@ Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, h
 
 Criteria = TypeVar("Criteria")
 Deed = Callable[[str], "Command"]
-"""What is told a run, of the run's id."""
+"""The command to a run, by the run's id."""
 
 
 class Many(NamedTuple, Generic[Criteria]):
@@ -107,7 +107,7 @@ async def found(asking: Asking, many: Many[Asked], usual: Sequence[str], own: st
 
 
 def _expect_sure(name: str, rows: Sequence[View], many: Many[Asked]) -> None:
-    """Ask, at a terminal. Raises UsageError where nobody can be asked, and Abort for a no."""
+    """Ask for a confirmation, at a terminal. Raises UsageError without a terminal, and Abort for a no."""
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["status"]] = counts.get(row["status"], 0) + 1

@@ -68,7 +68,7 @@ HealthPort = Annotated[int, _HEALTH_PORT]
 MaybeHealthPort = Annotated[int | None, _HEALTH_PORT]
 SLOTS: Final = 100
 MOST_LISTED: Final = 100
-"""What a list has where nobody says how much he wants."""
+"""Default number of rows of a list."""
 ListLimit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Maximum number of rows.")]
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="Id of the run. The beginning of an id is enough.", autocompletion=completion.runs)

@@ -346,7 +346,7 @@ def _alerted(on_dead_letter: Callable[[DeadLettered], None] | None) -> Sequence[
 
 
 def _check(slots: int, resources: Resources | None, workflows: Sequence[Workflow]) -> None:
-    """Raises UsageError and InvalidWorkflow for what must be told before anything is opened."""
+    """Raises UsageError and InvalidWorkflow for what must be reported before anything is opened."""
     if slots < 1:
         raise UsageError(f"slots={slots}: an engine needs at least one.")
     if resources is not None and (wrong := list(resources.problems())):

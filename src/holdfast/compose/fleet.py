@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def leading(store: str, *, settings: Settings | None = None, lane: str = DEFAULT) -> AsyncIterator[Leader]:
-    """A process that leads a lane of the fleet while nobody else does. It runs no steps and holds no workflow.
+    """Open a process that leads a lane of the fleet while no other process does. It runs no steps and holds no workflow.
 
     Raises UsageError for a store that no fleet can share, StoreError when it cannot be used.
     """
@@ -93,8 +93,8 @@ async def leading(store: str, *, settings: Settings | None = None, lane: str = D
 
 @asynccontextmanager
 async def archiving(store: str, settings: Settings, leads: asyncio.Event | None = None) -> AsyncIterator[None]:
-    """Meanwhile months leave the tables of `store` by themselves as `[retention]` says, for as long as `leads` is set. Without
-    it, where nobody leads, always: of several processes none is in another's way."""
+    """Archive months of `store` as `[retention]` says, inside a block, for as long as `leads` is set. Without `leads`, always:
+    several processes do not disturb each other."""
     if settings.retention is None or settings.retention.hot_days is None:
         yield
         return
@@ -284,9 +284,9 @@ async def serving(
     say: Callable[[str], None],
     recorder: Recorder | None = None,
 ) -> AsyncIterator[Serving]:
-    """A process that leads `lane` while nobody else does, where a fleet shares the store; with `listener` it takes clients and
-    workers besides, with `http` it answers over HTTP, and with either it executes `workflows`. `say` tells people where it
-    listens, and who comes and goes; `recorder` makes records of runs for those who ask. Raises UsageError, StoreError."""
+    """Open a process that leads `lane` while no other does, if a fleet shares the store. With `listener` it serves clients and
+    workers, with `http` it answers over HTTP, and with either it executes `workflows`. `say` prints where it listens, and who
+    comes and goes; `recorder` makes records of runs on request. Raises UsageError, StoreError."""
     async with AsyncExitStack() as stack:
         leader = taken = engine = service = address = None
         if is_postgres(location) or (listener is None and http is None):

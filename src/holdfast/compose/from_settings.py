@@ -90,7 +90,7 @@ def _pools_of(name: str, rules: PoolRules) -> Iterator[DeclaredPool]:
 
 
 async def seed_pools(store: Lending, pools: Sequence[DeclaredPool]) -> None:
-    """Declare what the store does not know. Of what it does, the store's word counts, and a difference is told."""
+    """Declare the pools that the store does not know. Known pools stay as the store has them, and a difference is reported."""
     known = {pool.name: pool for pool in await store.pools()} if pools else {}
     for pool in pools:
         if pool.name not in known:

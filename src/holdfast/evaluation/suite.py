@@ -99,7 +99,7 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def _expect_one_kind(scenario: Scenario) -> None:
-    """Raises InvalidInput where a scenario says of recorded runs what only a live one is told, or the other way round."""
+    """Raises InvalidInput if a scenario of recorded runs has fields for live ones, or the other way round."""
     if scenario.records is None:
         if scenario.runs:
             raise InvalidInput(f"Scenario {scenario.id!r} names runs; say as `records` in which file they are.")

@@ -36,7 +36,7 @@ from ag_ui.core import (
 from holdfast.core.facts.streams import THINKING, Told, call_of, request_of
 
 OUR: Final = "holdfast"
-"""The key of what is told beside the protocol."""
+"""The key of what is sent beside the protocol."""
 
 
 class Words:

@@ -366,7 +366,7 @@ class Gateway:
         raise journal.failure(error, path)
 
     def _close(self, journal: Journal, sending: _Sending, retry_after_s: float | None) -> None:
-        """The provider takes no more of the model for now: nobody's call of it leaves meanwhile."""
+        """Close the provider's pools of the model: no call of it leaves meanwhile."""
         model, refusals = sending.request.model, sending.refusals
         pools = self._quotas.of(model, sending.counted)
         names, for_s = self._quotas.closed(model, pools, retry_after_s, refusals)

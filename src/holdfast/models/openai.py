@@ -30,7 +30,7 @@ PATH: Final = "/chat/completions"
 EMBEDDINGS: Final = "/embeddings"
 
 _OWN: Final = re.compile(r"(ft:)?(gpt-(?!oss)|chatgpt-|o\d)")
-"""OpenAI's own models. Any other is served by somebody else who speaks the format, as it was for longest."""
+"""OpenAI's own models. Others are served by providers that use the same, mostly older, format."""
 
 _REASONS: Final = re.compile(
     r"o[134]|gpt-5(?!-chat|\.[1-4])|gpt-5\.1-(chat|codex)|gpt-5\.2-(chat|pro)|gpt-5\.3-chat|gpt-5\.4-pro"
@@ -139,7 +139,7 @@ def _piece(piece: Piece) -> dict[str, Any]:
 
 
 def _content(reply: ToolReply) -> str:
-    """There is no mark for an error here: it is told by its shape."""
+    """The format has no mark for an error: it is recognized by its shape."""
     return _json({"error": reply.content}) if reply.is_error else reply.content
 
 

@@ -23,7 +23,7 @@ _REFUSALS: Final[Mapping[int, tuple[str, bool]]] = {
 """What a status that says "no" is called, and whether another try may help."""
 
 _LOST_REPLIES: Final[Mapping[int, str]] = {408: policies.TIMEOUT, 504: policies.TIMEOUT}
-"""Statuses by which somebody between here and the model gave up on it, as do all 5xx that are no refusal (502, 520 …)."""
+"""Statuses by which a proxy between here and the model gave up on it, like all 5xx that are no refusal (502, 520 …)."""
 
 _QUOTED_CHARACTERS: Final = 500
 _SHORTEST_SECRET: Final = 8

@@ -59,7 +59,7 @@ class MachineClock:
 
 
 class LeapingTime:
-    """The machine's time of day in milliseconds, and whatever was leapt over: for runs that nobody waits with."""
+    """The machine's time of day in milliseconds plus all leaps: for runs that need not wait in real time."""
 
     def __init__(self) -> None:
         self._ahead_ms = 0

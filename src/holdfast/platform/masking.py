@@ -20,7 +20,7 @@ from pydantic_core import ValidationError
 
 MASK: Final = b"[secret]"
 SHORTEST: Final = 4
-"""Characters that a secret, or a form of one, must have to be told apart from ordinary text."""
+"""Least number of characters of a secret, or a form of one, to distinguish it from ordinary text."""
 _LINE: Final = 8
 """The same of a line of a secret of several lines (a key in PEM is often printed line by line), and of what nobody has
 called a secret: the password of an address."""
@@ -98,7 +98,7 @@ def _in_other_letters(escape: re.Match[str]) -> str:
 
 
 def validation_in_words(problem: ValidationError) -> str:
-    """Return what Pydantic says, without its input: that may be anybody's card number."""
+    """Return Pydantic's message without its input, which may be a card number."""
     found = problem.errors(include_url=False, include_input=False, include_context=False)
     lines = [f"{'.'.join(map(str, each['loc'])) or 'value'}\n  {each['msg']} [type={each['type']}]" for each in found]
     return "\n".join([f"{len(found)} validation error{'s'[: len(found) - 1]} for {problem.title}", *lines])
@@ -227,8 +227,8 @@ class Masking:
 
 
 class MaskingOfTexts:
-    """Texts that are told one after the other, each for itself, so that no two of them tell a value together. Of a text only
-    what begins a value with SHORTEST bytes or more waits for the next: what is shorter is told, and its rest is not."""
+    """Texts that are sent one after the other, masked so that no two of them show a value together. Only the beginning of a
+    value with SHORTEST bytes or more waits for the next text; a shorter one is sent, and its rest is not."""
 
     def __init__(self, mask: Mask) -> None:
         self._mask = mask

@@ -34,9 +34,9 @@ def make_folder(path: Path) -> None:
 
 
 def open_file(path: Path) -> int:
-    """A descriptor of the file at `path`, made if it is missing, that no other program inherits. Raises OSError.
+    """Return a descriptor of the file at `path`, created if it is missing, that no other program inherits. Raises OSError.
 
-    What root makes in somebody's folder is that person's: it would keep them out of what is theirs.
+    A file that root makes in a person's folder belongs to that person: otherwise it would lock them out.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE)
     if os.geteuid() == 0:
@@ -47,8 +47,8 @@ def open_file(path: Path) -> int:
 
 
 def close(*paths: Path) -> None:
-    """Close `paths` to everybody else, where they are this account's and were made with an open mode; say so. What is
-    somebody else's, or not there, is left as it is."""
+    """Close `paths` to all other accounts, if they are this account's and were made with an open mode, and report it. Missing
+    paths and those of other accounts are left as they are."""
     for path in paths:
         try:
             found = path.stat()

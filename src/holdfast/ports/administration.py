@@ -17,8 +17,8 @@ from holdfast.core.views.projection import RunRow
 class MonthStanding(msgspec.Struct, frozen=True):
     """The runs that were started in a month of UTC (`2026-09`), and where their histories are.
 
-    `state`: open (in the tables), archived, pruned (removed for good), or partly archived, where an archiving was
-    interrupted or something was written after it. `stored_bytes` is what they take on the disk, None where nobody knows.
+    `state`: open (in the tables), archived, pruned (removed for good), or partly archived, where an archiving was interrupted
+    or something was written after it. `stored_bytes` is their size on the disk, None if unknown.
     """
 
     month: str
@@ -55,8 +55,8 @@ class StoreStanding(msgspec.Struct, frozen=True):
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """A run that keeps its month from being archived. `why`: unended, money (held or in doubt), call (in flight), effect
-    (of unknown outcome), told (it ended so lately that a tail may not have told it; SQLite's)."""
+    """A run that keeps its month from being archived. `why`: unended, money (held or in doubt), call (in flight), effect (of
+    unknown outcome), told (it ended so lately that a tail may not have sent it; SQLite's)."""
 
     run: RunId
     tenant: str
@@ -86,9 +86,9 @@ class Administration(Protocol):
         ...
 
     async def guard(self, read_role: str, work_roles: Sequence[str]) -> Sequence[str]:
-        """Have the database itself show `read_role` the rows of one tenant at a time, and all of them to those that work:
-        whoever asks for it, the owner of the tables, and `work_roles`; all who work. Raises UsageError where a role cannot be
-        had so, and where the store is no server's."""
+        """Have the database itself show `read_role` the rows of one tenant at a time, and all of them to those that work: the
+        caller, the owner of the tables, and `work_roles`. Return all who work. Raises UsageError if a role cannot be used so,
+        and if the store is no server's."""
         ...
 
     async def forget_keys(self) -> int:
@@ -98,7 +98,7 @@ class Administration(Protocol):
 
     async def archive(self, month: str) -> Freed:
         """Take the histories of a month that is over out of the tables, into blobs; they are read from there. Raises MonthHeld
-        where runs of it may still go on, UsageError where the month is not over, StoreBusy where somebody is in the way."""
+        if runs of it may still go on, UsageError if the month is not over, StoreBusy if another process is in the way."""
         ...
 
     async def prune(self, before: str) -> Freed:

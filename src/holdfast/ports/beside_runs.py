@@ -17,7 +17,7 @@ from holdfast.core.views.selection import LetterFilter
 
 class ChildLink(msgspec.Struct, frozen=True):
     """A child and how far it has come (`state`, see projection.ChildChange). `ordered` is the parent's latest event that
-    says what becomes of the child too, `heeded` the one to which somebody has seen."""
+    decides about the child too, `heeded` the latest that was carried out."""
 
     child: RunId
     parent: RunId
@@ -53,11 +53,11 @@ class Children(Protocol):
 
 
 RESOLVED_FOR_MS: Final = 72 * 3600 * 1000
-"""How long one is shown of which somebody has said what was to become; then only its run's history has it."""
+"""How long a closed dead letter is listed; then only its run's history has it."""
 
 
 class Letter(NamedTuple):
-    """A dead letter, and when somebody said what was to become of it."""
+    """A dead letter, and when it was closed."""
 
     letter: DeadLetter
     resolved_at_ms: int | None

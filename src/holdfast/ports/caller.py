@@ -33,7 +33,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     hash: str
     tenant: str | None = None
-    """For whom it acts; None for everybody."""
+    """Tenant for which it acts; None for all."""
     may: tuple[Grant, ...] = ("viewer",)
     roles: tuple[str, ...] = ()
     teams: tuple[str, ...] = ()
@@ -42,12 +42,12 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     vouches: bool = True
     """Whether it says in which other roles those act for whom it speaks, as its maker could. Early versions let each key."""
     unoffered: bool = False
-    """Whether its workflows are there also where nobody offers them (core.values.access)."""
+    """True if it may also use workflows that no process offers (core.values.access)."""
     made_by: str = ""
     client: str = ""
     """With whose token or key it was made. Early versions did not keep it."""
     maker: str | None = None
-    """As whom it counts besides: the person who was shown it; the key itself, where a program that acts for nobody made it.
+    """Person as whom it counts besides: the one who was shown it, or the key itself if a program without a person made it.
     Early versions did not keep it."""
     made_at_ms: int = 0
     expires_at_ms: int | None = None
@@ -57,8 +57,8 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Keys(Protocol):
-    """The keys of services, by their tenants and names. A name that the fleet's key has is no tenant's: whoever looks for a
-    key by its name alone means one."""
+    """The keys of services, by their tenants and names. A name that the fleet's key has is no tenant's, so a name alone finds
+    one key."""
 
     async def put(self, key: ApiKey, before: str | None) -> bool:
         """Keep a key in the place of its tenant's of its name whose hash is `before`; None: there must be none. False, and

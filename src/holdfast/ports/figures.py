@@ -57,8 +57,8 @@ class Costs(Protocol):
         ...
 
     async def count(self, uncounted: Uncounted, costs: Sequence[Cost]) -> bool:
-        """Add `costs`, of the run's events after `counted` up to `seq`, and remember that, in one transaction. False, with
-        nothing added, if the run is not counted up to `counted`: somebody else was first."""
+        """Add `costs`, of the run's events after `counted` up to `seq`, and remember that, in one transaction. Return False,
+        with nothing added, if the run is not counted up to `counted`: another process was first."""
         ...
 
     async def rollup(self, first_day: str, last_day: str, **filters: Unpack[CostFilter]) -> Sequence[Cost]:

@@ -127,7 +127,7 @@ class Journal(Protocol):
         ...
 
     def close_pool(self, name: str, for_s: float) -> None:
-        """The provider behind a pool takes no more for so long: nothing is let out of it meanwhile, by anybody."""
+        """Close the pool of a provider that takes no more for so long: no process lets anything out of it meanwhile."""
         ...
 
     def may_send(self) -> bool:
@@ -139,7 +139,7 @@ class Journal(Protocol):
         ...
 
     async def outside(self, call: Coroutine[Any, Any, T]) -> T:
-        """Make an outside call and record its outcome, so that what has left brings it home even when nobody waits."""
+        """Make an outside call and record its outcome, so that what has left brings it home even without a waiting caller."""
         ...
 
     async def hold(
@@ -176,8 +176,8 @@ class Journal(Protocol):
         partial: str | None = None,
         cost_nanousd: int | None = None,
     ) -> bool:
-        """A model cannot answer for now: whether one of `fallbacks` fits what is left and may be called in its place. If not,
-        the operation has failed with `error`. `doubted`: nobody knows what the call cost; all else is as of `doubt`."""
+        """Choose a fallback for a model that cannot answer for now: one of `fallbacks` that fits what is left. Without one the
+        operation has failed with `error`. `doubted`: the cost of the call is unknown; all else is as of `doubt`."""
         ...
 
     async def doubt(
@@ -190,8 +190,9 @@ class Journal(Protocol):
         partial: str | None = None,
         cost_nanousd: int | None = None,
     ) -> Any:
-        """`reopens`: nobody has heard of an outcome, so the next attempt makes another call instead of an error. `partial` is
-        what the model had said, and `cost_nanousd` what its provider had already counted in all."""
+        """Record a model call of unknown cost. `reopens`: no outcome has been reported, so the next attempt makes another call
+        instead of an error. `partial` is the part of the reply that arrived, and `cost_nanousd` what its provider had already
+        counted in all."""
         ...
 
     def tells(self, call: CallId) -> Callable[[str, str], None]:
@@ -233,7 +234,8 @@ class Journal(Protocol):
         ...
 
     async def doubt_effect(self, call: CallId, error: ErrorRecord, *, reopens: bool = False) -> None:
-        """`reopens`: nobody has heard of an outcome, so the next attempt calls again where a repeat is harmless."""
+        """Record a tool call of unknown outcome. `reopens`: no outcome has been reported, so the next attempt calls again if a
+        repeat is harmless."""
         ...
 
     async def reopen(self, call: CallId) -> None: ...
@@ -247,8 +249,8 @@ class Journal(Protocol):
     async def approve(
         self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any], rule: ToolRule | None
     ) -> dict[str, Any]:
-        """Ask a person about a call, as the `rule` that asks says, with the tool's schema as the form: `{"decision", "data",
-        "by", "reason"}`. Raises OperationFailed (class `expired`) where nobody has answered in time."""
+        """Ask a person about a call, as the `rule` that asks says, with the tool's schema as the form:
+        `{"decision", "data", "by", "reason"}`. Raises OperationFailed (class `expired`) without an answer in time."""
         ...
 
     async def standing(

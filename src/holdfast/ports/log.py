@@ -78,8 +78,8 @@ class Log(Protocol):
         ...
 
     def exclusive(self, run: RunId) -> AbstractAsyncContextManager[None]:
-        """Inside, until this process appends to `run`, nobody else does: what was loaded of it is true when it is
-        appended to."""
+        """Hold a run alone, inside a block: until this process appends to `run`, no other does. So what was loaded of it is
+        still true at the append."""
         ...
 
     async def snapshot(self, run: RunId, record: SnapshotRecord) -> None:

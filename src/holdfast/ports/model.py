@@ -204,7 +204,7 @@ class Model(Protocol):
     async def request(self, request: ModelRequest) -> ModelReply:
         """Send `request` exactly once, never retrying.
 
-        Raises ModelRefused (ModelRateLimited) when certainly nothing was spent, ModelUncertain when nobody can know.
+        Raises ModelRefused (ModelRateLimited) if certainly nothing was spent, ModelUncertain if that is unknown.
         """
         ...
 

@@ -114,10 +114,10 @@ class GateEnded(Observed, frozen=True):
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """`events` of a run are durable, and led to `state`, which goes on: to be read at once, never to be kept.
+    """`events` of a run are durable, and led to `state`, which goes on: read it at once, never keep it.
 
-    `own`: this process has decided them. Others' are told as this, and not as what began and ended, where the run is in
-    this process's memory.
+    `own`: this process has decided them. Events of other processes come as this, and not as what began and ended, if the run is
+    in this process's memory.
     """
 
     state: State
@@ -171,11 +171,12 @@ Observation = (
 
 
 class Observer(Protocol):
-    """A function of what an engine tells. It is called in the event loop: it returns at once, and asks the engine nothing.
+    """A function that an engine calls about what happens. It runs in the event loop: it returns at once, and asks the engine
+    nothing.
 
-    What began and ended is told in the order of each run's history, by the process that has committed it, after it is
-    durable. Nothing is told twice. What a process commits without hearing of it (it died, the store's reply was lost) is told
-    by nobody: it is in the history alone. An observer that raises is told on as before, and its first error is logged.
+    Beginnings and ends come in the order of each run's history, from the process that has committed them, after they are
+    durable. Nothing comes twice. What a process commits without hearing of it (it died, the store's reply was lost) is in the
+    history alone. An observer that raises is called on as before, and its first error is logged.
     """
 
     def __call__(self, observation: Observation, /) -> None: ...

@@ -69,22 +69,22 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     at_ms: int = 0
     hindered: tuple[Hindered, ...] = ()
     tenants: tuple[str, ...] | None = None
-    """Of a connected worker, whose jobs it may be given; None for everybody's."""
+    """Tenants whose jobs a connected worker may get; None for all."""
 
 
 class Handed(msgspec.Struct, frozen=True):
-    """A job in somebody's hands, to be acknowledged by its `receipt`; none where the leader found it by itself."""
+    """A job in a process's hands, to be acknowledged by its `receipt`; none if the leader found it by itself."""
 
     job: Job
     receipt: str
 
 
 class Queue(Protocol):
-    """Hints between the processes of a fleet. Any of them may be lost, late or told twice: the store has the truth, and
-    the sweep finds in it what nobody was told of. So nothing here raises for a queue that cannot be reached.
+    """Hints between the processes of a fleet. Any of them may be lost, late or sent twice: the store has the truth, and the
+    sweep finds there what no hint announced. So nothing here raises for a queue that cannot be reached.
 
-    A process that leads or works belongs to one lane. Jobs go to the lane's leader, from there to workers; each is kept
-    until it is acknowledged, and comes to others when its holder is dead. News of runs go to everybody.
+    A process that leads or works belongs to one lane. Jobs go to the lane's leader, from there to workers; each is kept until
+    it is acknowledged, and comes to others when its holder is dead. News of runs go to all.
     """
 
     async def offer(self, jobs: Sequence[Job], lane: str = DEFAULT) -> None:
@@ -96,7 +96,7 @@ class Queue(Protocol):
         ...
 
     async def notify(self, seqs: Mapping[RunId, Seq]) -> None:
-        """Tell everybody how far these runs are, because somebody else may wait for it."""
+        """Announce to all processes how far these runs are, because another may wait for it."""
         ...
 
     async def news(self) -> Mapping[RunId, Seq]:

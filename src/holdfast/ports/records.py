@@ -61,12 +61,12 @@ class Conversations(Protocol):
         ...
 
     async def remove(self, conversation: Conversation) -> bool:
-        """Remove one with all that was said in it, in one transaction. False, and nothing is removed, where it has changed
-        since it was seen, or somebody is at it."""
+        """Remove a conversation with its messages, in one transaction. Return False, with nothing removed, if it has changed
+        since it was seen, or is in use."""
         ...
 
     async def discard(self, tenant: str, conversation: str) -> bool:
-        """Remove one that nobody can read any more, with all that was said in it. False where there is none."""
+        """Remove an unreadable conversation with its messages. Return False if it does not exist."""
         ...
 
     async def idle(self, before_ms: int, limit: int) -> Sequence[Conversation]:
@@ -109,8 +109,7 @@ class Supervisors(Protocol):
         ...
 
     async def due(self, now_ms: int, limit: int) -> Sequence[tuple[str, str]]:
-        """The tenants and names of those at which somebody must look by then, and of those with a task at work whose run
-        has ended."""
+        """Return the tenants and names of supervisors that are due by then, and of those with a task whose run has ended."""
         ...
 
     async def remove(self, supervisor: Supervisor) -> bool:

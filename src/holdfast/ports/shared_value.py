@@ -81,8 +81,8 @@ class SharedValues(Protocol):
         ...
 
     async def lock(self, tenant: str, space: str, key: str, holder: str, lease_ms: int) -> int | None:
-        """Take the lock of a value, which need not be there, for `lease_ms` by the store's clock: the fence, a number larger
-        than any that was given for it before. None while somebody has it."""
+        """Take the lock of a value, which need not exist, for `lease_ms` by the store's clock. Return the fence, a number
+        larger than any given for it before; None while another has it."""
         ...
 
     async def unlock(self, tenant: str, space: str, key: str, fence: int) -> None:

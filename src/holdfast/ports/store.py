@@ -85,9 +85,9 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """None where no fleet can share the store."""
 
     def of_tenant(self, tenant: str | None) -> Store:
-        """The same store, to answer what one tenant asks, or whoever acts for all (None): it takes no writes, and no tenant's
-        reads keep those of others waiting. Where the database itself keeps tenants apart, what is read through it are the rows
-        of that one, whatever is asked for. Elsewhere, and here, it is the whole store."""
+        """Return the same store for the queries of one tenant, or of a caller for all (None): it takes no writes, and no
+        tenant's reads keep those of others waiting. If the database itself keeps tenants apart, it reads only that tenant's
+        rows, whatever is asked for. Otherwise it is the whole store."""
         return self
 
     async def aclose(self) -> None:

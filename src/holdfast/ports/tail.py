@@ -15,7 +15,7 @@ from holdfast.core.values.ids import RunId
 
 
 class Watch(Protocol):
-    """Tells that somebody else may have written."""
+    """A watch that reports when another process may have written."""
 
     async def changed(self, timeout_s: float) -> bool:
         """Wait until another process may have committed, at most `timeout_s`; True if one may have."""
@@ -37,8 +37,8 @@ class Tail(Protocol):
     """
 
     async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[TailEvent], str]:
-        """At most `limit` events after `cursor` (None: from the oldest that the tail knows), and the cursor after them.
-        Fewer say that everything was told that was committed when this was asked.
+        """Return at most `limit` events after `cursor` (None: from the oldest that the tail knows), and the cursor after them.
+        Fewer mean that it has sent everything committed by the time of the call.
 
         Raises UsageError for a text that is no cursor, CursorLost where events after it may be unknown by now.
         """

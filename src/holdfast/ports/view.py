@@ -16,11 +16,11 @@ from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, 
 from holdfast.core.views.selection import RunFilter
 
 MOST_LISTED: Final = 100
-"""What a list has where nobody says how much he wants."""
+"""Default number of rows of a list."""
 
 
 class DueRun(msgspec.Struct, frozen=True):
-    """A run that somebody must look at, and the dead sessions that it still waits for."""
+    """A run that a process must look at, and the dead sessions that it still waits for."""
 
     run: RunId
     graph_hash: str

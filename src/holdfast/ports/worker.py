@@ -70,5 +70,5 @@ class WorkerGateway(Protocol):
         ...
 
     def break_off(self, place: str, job: str, number: int) -> None:
-        """Have the worker end what it was told to do next in the answer to that question, and then ask the next."""
+        """Have the worker end its next task in the answer to that question, and then ask for another."""
         ...

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 DEFAULT_PREFIX: Final = "holdfast"
 MOST_WAITING: Final = 100_000
-"""Jobs that may wait for a leader; what is beyond is left to the sweep. Nobody may be leading."""
+"""Maximum number of jobs that wait for a leader; the sweep finds the rest. There may be no leader."""
 MOST_AT_ONCE: Final = 500
 _NEW: Final = ">"
 _ITS_OWN: Final = "0"
@@ -47,7 +47,7 @@ _ANSWER_S: Final = 5.0
 _CLAIM_IDLE_MS: Final = 0
 """A new leader takes all that the one before it left: of two, the store knows one."""
 _FORGOTTEN_S: Final = 24 * 3600
-"""A worker's stream goes by itself when nobody has placed anything in it for so long."""
+"""Seconds without a new job after which a worker's stream is removed."""
 _PAUSES_S: Final = (0.05, 0.2, 1.0)
 _TROUBLE: Final = (RedisError, OSError, TimeoutError)
 

@@ -47,7 +47,7 @@ class Capacity(msgspec.Struct, frozen=True):
     gpus: int = 0
     busy: int = 0
     tenants: frozenset[str] | None = None
-    """Whose jobs it may be given; None for everybody's."""
+    """Tenants whose jobs it may get; None for all."""
 
 
 class Placement(msgspec.Struct, frozen=True):

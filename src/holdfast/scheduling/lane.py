@@ -73,7 +73,7 @@ class Lane:
             del self._steps[key], self._since_s[key]
 
     def clear(self) -> list[Handed]:
-        """Forget what waits: somebody else leads. Returns the runs that waited here."""
+        """Forget what waits, because another process leads. Return the runs that waited here."""
         left = [handed for _, handed in self._runs.values()]
         for key in [*(key for key, _ in self._runs.values()), *self._steps]:
             self.scheduler.cancel(key)

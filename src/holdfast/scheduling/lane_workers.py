@@ -121,8 +121,8 @@ class LaneWorkers:
         )
 
     def _take_in(self, worker: _Worker, report: Report, now_s: float) -> None:
-        """Find out what has arrived. What has not by the time that it could begin is lost: somebody will find it in the
-        store. What counts is when the worker said so, not when that was heard."""
+        """Find out what has arrived. What has not by the time that it could begin is lost, and will be found in the store. What
+        counts is when the worker reported it, not when that was heard."""
         lost = report.at_ms > worker.until_ms
         if report.taken > worker.given or lost:
             worker.given = report.taken

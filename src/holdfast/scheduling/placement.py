@@ -27,7 +27,8 @@ from holdfast.scheduling.wait_queue import Queue, WaitQueue
 from holdfast.scheduling.worker import Need, Worker, WorkerClass, need
 
 MOST_JOBS: Final = 100_000
-"""So many may wait: a few hundred megabytes. Whoever offers more is told, and keeps the job where it is safe."""
+"""Maximum number of waiting jobs: a few hundred megabytes. A process that offers more gets an error, and keeps the job where it
+is safe."""
 _MOST_WOKEN: Final = 64
 MOST_IDLE_CLASSES: Final = 100
 """Groups without jobs that are remembered, with the workers that suit them, because more of the kind often come."""
@@ -553,7 +554,7 @@ class Scheduler:
         return pool
 
     def _forget(self, pool: Pool) -> None:
-        """A pool that is not declared, and of which nobody has or wants any."""
+        """Forget a pool that is not declared, and that no job has or wants."""
         if pool.kind is None and not pool.queues and not pool.holders:
             self._pools.pop(pool.name, None)
             self._to_offer.pop(pool, None)

@@ -13,4 +13,4 @@ from holdfast.scheduling.wait_queue import Queue
 from holdfast.scheduling.worker import WorkerClass
 
 JobQueue: TypeAlias = Queue[Pool, WorkerClass, JobClass]
-"""Jobs that ask for the same, as whoever places them knows them."""
+"""Jobs that ask for the same, as the placing process knows them."""

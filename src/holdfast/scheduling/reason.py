@@ -64,8 +64,8 @@ def _for_worker(worker_class: WorkerClass, key: Key, since_s: float, workers: It
 
 
 def _place(key: Key, heads: Iterable[JobQueue], first: JobQueue | None, turn: Turn) -> int:
-    """The place of a job among all who wait behind `heads`, as they will go if nobody else comes: `first` is the next,
-    then priorities, and of each the tenants take turns from now on."""
+    """Return the place of a job among all who wait behind `heads`, as they will go without newcomers: `first` is the next, then
+    priorities, and of each the tenants take turns from now on."""
     waits: dict[tuple[int, str], list[tuple[float, int, Key]]] = {}
     ranks: dict[int, float] = {}
     next_key = first.first.key if first else None

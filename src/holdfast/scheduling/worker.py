@@ -26,7 +26,7 @@ class Need(NamedTuple):
     memory_mb: int
     gpus: int
     tenant: str | None = None
-    """Whose job it is, where not every worker may be given everybody's."""
+    """Tenant whose job it is, if not every worker may get every tenant's."""
 
 
 def need(job: Job, *, tenants_apart: bool) -> Need:
@@ -196,8 +196,8 @@ class WorkerClass:
         self.line.discard(queue)
 
     def freed(self, worker: Worker, now_s: float) -> bool:
-        """Something of a worker came back. Whether whoever is first in line has to be looked at. If he has waited long and
-        it is still too little, a worker is reserved for it: by itself there might never be enough."""
+        """Note that something of a worker came back, and return True if the first in line has to be looked at. If that has
+        waited long and it is still too little, a worker is reserved for it: by itself there might never be enough."""
         first = self.line.first()
         if worker.has_room(self.need):
             self.open[worker] = None

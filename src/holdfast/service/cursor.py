@@ -33,8 +33,8 @@ def seal(key: bytes, of: str, place: str) -> str:
 
 
 def open_(key: bytes, of: str, cursor: str) -> str:
-    """Return the place that a cursor stands for. Raises InvalidInput for one of another list or another tenant, or of nobody:
-    who tries places would learn how many rows of others stand between."""
+    """Return the place that a cursor stands for. Raises InvalidInput for one of another list or another tenant, and for an
+    invented one: trying places would show how many rows of others stand between."""
     if not is_sealed(cursor):
         raise no_cursor(cursor)
     sealed = cursor[len(_SEALED) :]
@@ -59,7 +59,7 @@ def no_cursor(cursor: str) -> InvalidInput:
 
 
 def problem_of_cursor(problem: HoldfastError, cursor: str, place: str) -> HoldfastError:
-    """Return what is said of a problem to whoever has sent `cursor`, without the place that it stands for."""
+    """Return the message of a problem for the sender of `cursor`, without the place that it stands for."""
     if isinstance(problem, CursorLost):
         return CursorLost(
             f"What came after the cursor {cursor!r:.80} is not known any more. Begin again from the start, and skip by run and"

@@ -135,7 +135,7 @@ def _after(story: Story, recorded: Recorded) -> Story:
 
 
 def approver_role(opened: GateOpened, decided: GateDecided) -> str | None:
-    """In which of their roles somebody was asked; None where by name, or where anybody was."""
+    """Return the role in which a person was asked; None if by name, or if anyone was."""
     return next((role for role in decided.roles if is_among(opened.reviewers, None, [role])), None)
 
 

@@ -49,11 +49,11 @@ def _checked(kind: type[msgspec.Struct]) -> tuple[str, ...]:
 
 
 _MESSAGE: Final = (Say, "text")
-"""What somebody says to an agent is data."""
+"""The message to an agent is data."""
 
 
 MOST_ITEMS: Final = 200_000
-"""Lists, objects and what stands in them: with so many in memory nobody waits for a tenth of a second."""
+"""Maximum number of lists, objects and items: with so many in memory no other caller waits for a tenth of a second."""
 _MOST_QUOTES: Final = 4 * MOST_ITEMS + 2
 """No text with more has few enough values: an object has two strings for each."""
 

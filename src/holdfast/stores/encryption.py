@@ -31,7 +31,8 @@ _NONCE_BYTES: Final = 12
 
 
 class KeyFile:
-    """Keeps ports.TenantKeys in a file that nobody else may read. A tenant that is new in it is found without a restart."""
+    """Keeps ports.TenantKeys in a file that no other account may read. A tenant that is new in it is found without a
+    restart."""
 
     def __init__(self, path: Path) -> None:
         """Raises UsageError for a file that cannot be used."""

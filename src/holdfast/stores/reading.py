@@ -10,7 +10,7 @@ from typing import Final
 from holdfast.errors import TooMuch
 
 READ_S: Final = 10.0
-"""How long a read may take that somebody asks for, and may wait for its turn among those of its tenant."""
+"""How long a requested read may take, and may wait for its turn among those of its tenant."""
 READS: Final = "reads of the store are made"
 """What is shared, in errors."""
 MOST_WAITING: Final = 10_000

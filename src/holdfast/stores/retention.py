@@ -71,8 +71,8 @@ class Retention(ABC):
 
     @abstractmethod
     async def _let_go(self, month: Month) -> bool:
-        """Have the month out of the tables, if by now everything of it there is archived and nothing holds it back; False
-        if not, or somebody is in the way."""
+        """Have the month out of the tables, if by now everything of it there is archived and nothing holds it back; False if
+        not, or if another process is in the way."""
 
     # --- Archiving ----------------------------------------------------------------------------------------------------
 
@@ -141,8 +141,8 @@ class Retention(ABC):
         await self._tables.transact(steps)
 
     async def _write(self, row: Row, lines: Sequence[EventLine], ledger: Sequence[EffectLine]) -> Row | None:
-        """Archive one run; the row that says where it is, None where somebody else has archived it meanwhile. Raises
-        CorruptHistory where it did not come back whole."""
+        """Archive one run, and return the row of its place; None if another process has archived it meanwhile. Raises
+        CorruptHistory if it did not come back whole."""
         run, tenant, seq, earlier = row
         lines = [line for line in lines if line.seq <= seq]  # the rest came meanwhile
         if earlier is not None:  # something was recorded of the run after it had been archived
@@ -206,8 +206,8 @@ class Retention(ABC):
             yield [row[0] for row in rows]
 
     async def _forget_some_blobs(self, before: Month, kept: Collection[str]) -> Sequence[int] | None:
-        """Forget some of what was kept for months before one, but for the hashes `kept`; the sizes of what nobody keeps any
-        more, None where there was nothing left to forget."""
+        """Forget some of what was kept for months before one, but for the hashes `kept`. Return the sizes of unused ones, None
+        if nothing was left to forget."""
 
         def steps() -> Steps[Sequence[int] | None]:
             yield lock("lock_blobs")

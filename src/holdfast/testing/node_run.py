@@ -283,7 +283,7 @@ def _as_decided(output: Any) -> Decided:
 async def _play(
     engine: Engine, run: Run, node: str, outputs: Mapping[str, Any], answers: deque[Decided], clock: LeapingTime
 ) -> None:
-    """Answer for people and move time, until the node has come to something or waits for what nobody was told to say."""
+    """Answer for people and move time, until the node has a result or waits for an answer that the test lacks."""
     while True:
         state = await run.until(lambda state: _came_to_an_end(state, node) or bool(waiting_for(state)))
         if _came_to_an_end(state, node):

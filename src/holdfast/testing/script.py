@@ -66,7 +66,7 @@ class Script(Generic[RuleT]):
             self._entries = ()
 
     def applying(self, request: Any) -> Iterator[RuleT]:
-        """The rules that apply to this request, lazily: a rule that nobody asked has not counted it."""
+        """Yield the rules that apply to this request, lazily: a rule that was not asked has not counted it."""
         return (entry.rule for entry in self._entries if entry.applies(request))
 
 

@@ -77,10 +77,10 @@ def networks(setting: bool | Sequence[str]) -> tuple[Network, ...]:
 
 
 async def resolve(host: str, port: int, allowlist: Sequence[Network]) -> list[str]:
-    """The addresses of `host` that may be connected to, the system's favourite first, at most MOST_ADDRESSES.
+    """Return the addresses of `host` that may be connected to, the system's favourite first, at most MOST_ADDRESSES.
 
     Raises ToolFailed with `no_address`, for nothing was sent, if the name cannot be resolved or if any of its addresses is
-    refused: a name that means a public and a private address is somebody's trick.
+    refused: a name that means a public and a private address is a trick.
     """
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)

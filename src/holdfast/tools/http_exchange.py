@@ -100,7 +100,7 @@ class _Progress:
 
 
 class _TooLarge(Exception):
-    """An answer that nobody wants to hold."""
+    """An answer larger than allowed."""
 
 
 def _always() -> bool:

@@ -95,7 +95,7 @@ class WorkerRegistry:
     def register(
         self, registration: wire.Register, outbox: Outbox[wire.ToWorker], holder: Holder = ANYBODY
     ) -> WorkerConnection | wire.Refused:
-        """A worker says who it is: it is there from now on, or is told why not. One that comes back within its lease, with
+        """Register a worker: it is there from now on, or gets the reason why not. One that comes back within its lease, with
         the same token, goes on with its jobs."""
         if wrong := "; ".join(problems(registration, holder)):
             return wire.Refused(reason=f"This worker cannot be registered: {wrong}.", again=False)

@@ -109,7 +109,7 @@ class Job:
         await self._asks.line(self.id, text)
 
     def break_off(self, number: int) -> None:
-        """End the piece that the answer to that call told it to do, if it is still at it."""
+        """End the piece that the answer to that call started, if it still runs."""
         if number == self._number and self.piece is not None and not self.piece.done():
             self.is_broken_off = True
             self.piece.cancel()

@@ -39,7 +39,7 @@ _MOST_WORDS: Final = 4000
 _MOST_LINES: Final = 500
 """Of messages that wait: with so many a script that prints waits too. The server has room for twice as many of a job."""
 _MOST_WAITING: Final = 10_000
-"""Messages that wait to be sent. With half as many, progress is no longer told: somebody does not read."""
+"""Maximum number of messages that wait to be sent. With half as many, progress is no longer sent: the reader is slow."""
 
 
 class _Refusal(HoldfastError):

@@ -42,8 +42,8 @@ class JobRunner(Protocol):
     async def run(self, script: shell.Script, limits: shell.Limits, on_line: OnLine) -> shell.Ending:
         """Run a script, which starts in the directory that its `folder` names from here, `` for this one.
 
-        Cancelled, it ends the script first. Raises InvalidInput and ToolFailed where nothing was run, OutcomeUnknown where
-        nobody knows how it ended, PlaceLost where the machine is gone.
+        Cancelled, it ends the script first. Raises InvalidInput and ToolFailed if nothing was run, OutcomeUnknown if its end is
+        unknown, PlaceLost if the machine is gone.
         """
         ...
 
@@ -126,6 +126,6 @@ def _lock(folder: Path) -> int | None:
 
 
 def _tell(_: Callable[..., Any], path: str, problem: Any) -> None:
-    """Scripts may leave what nobody may remove; and two may remove the same."""
+    """Scripts may leave files that cannot be removed; and two may remove the same."""
     if not issubclass(problem[0], FileNotFoundError):
         _log.warning("%s, left by a job, could not be removed: %s", path, problem[1])

@@ -39,8 +39,8 @@ class Place(NamedTuple):
 
 
 def limits(memory_mb: int, cpu_m: int) -> list[tuple[str, dict[str, str]]]:
-    """The folders in which a script's group is to be made, and what is to be written into its files there; none of what the
-    machine holds nobody to. 0 is no limit."""
+    """Return the folders in which a script's group is to be made, and what is to be written into its files there, without
+    limits that the machine does not enforce. 0 is no limit."""
     amounts: dict[Controller, int] = {"memory": memory_mb, "cpu": cpu_m}
     if not any(amounts.values()):
         return []

@@ -246,7 +246,7 @@ def _vague(section: Section, job: Job) -> frozenset[str]:
 def _needs(
     reading: Reading, jobs: Sequence[Job], sections: Mapping[str, Section], unread: Collection[str]
 ) -> dict[str, tuple[str, ...]]:
-    """The needs of each job by ids in lower case; what leads nowhere is told and left out."""
+    """Return the needs of each job by ids in lower case; a need that leads nowhere is reported and left out."""
     known = {job.id.lower(): job for job in jobs}
     found: dict[str, tuple[str, ...]] = {}
     for job in jobs:

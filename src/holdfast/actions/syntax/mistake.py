@@ -31,7 +31,7 @@ class Position(msgspec.Struct, frozen=True, order=True):
 class Mistake(msgspec.Struct, frozen=True):
     """One thing to mend: where it stands, what was found, what is allowed, and where it is short, how it is right.
 
-    A mistake that is made again and again is one, told at its first place.
+    A mistake that is made again and again is one, reported at its first place.
     """
 
     line: int
@@ -61,7 +61,7 @@ class Mistake(msgspec.Struct, frozen=True):
 
 
 class TooManyMistakes(Exception):
-    """There are as many as are told; looking for more is of no use."""
+    """The maximum number of reported mistakes is reached; looking for more is of no use."""
 
 
 class Mistakes:

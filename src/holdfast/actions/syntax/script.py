@@ -22,7 +22,7 @@ _POSIX: Final = {"bash", "sh", "dash"}
 
 
 def script_of(reading: Reading, template: Template, node: Scalar, path: Path, shell: str | None) -> Script:
-    """The script with references in the place of its expressions; each that cannot stand is told."""
+    """Return the script with references in the place of its expressions; each that cannot stand is reported."""
     expressions = template.expressions
     if not expressions:
         return Script("".join(str(part) for part in template.parts))

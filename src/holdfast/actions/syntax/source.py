@@ -104,7 +104,7 @@ class Source:
 
 
 def read(source: Source, mistakes: Mistakes) -> Mapping | None:
-    """The tree, or None where the text is no YAML within the bounds. What can be told is told in `mistakes`."""
+    """Return the tree, or None if the text is no YAML within the bounds. Mistakes that can be named are in `mistakes`."""
     text = source.text
     if len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
         mistakes.add(
@@ -146,7 +146,7 @@ EXAMPLE: Final = "name: hello\njobs:\n  greet:\n    runs-on: any\n    steps:\n  
 
 
 class _GaveUp(Exception):
-    """A bound was passed; it has been told."""
+    """A bound was passed; it has been reported."""
 
 
 class _Open(msgspec.Struct):

@@ -63,7 +63,7 @@ class _InputSchema(GenerateJsonSchema):
 
 
 class _KeptByName(_InputSchema):
-    """Fields are given under their aliases and kept under their names, as Pydantic does it unless it is told otherwise."""
+    """Fields are given under their aliases and kept under their names, as Pydantic does it by default."""
 
     def model_fields_schema(self, schema: core_schema.ModelFieldsSchema) -> JsonSchemaValue:
         found = super().model_fields_schema(schema)

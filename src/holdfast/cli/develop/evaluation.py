@@ -79,8 +79,8 @@ def suite_of(file: str) -> Suite:
 
 
 async def _evaluated(suite: Suite, workflow: Workflow, keep: Keeping | None) -> list[WorkflowTrajectoryEval]:
-    """One after the other, each told as it ends; then they are kept. A store that cannot be had is told before anything runs,
-    and is let go meanwhile: as long as runs are replayed nobody is called."""
+    """Evaluate one after the other, report each as it ends, and then keep them. An unavailable store is reported before
+    anything runs, and is closed meanwhile: as long as runs are replayed, the process is offline."""
     from holdfast import settings
     from holdfast.evaluation import judge
 

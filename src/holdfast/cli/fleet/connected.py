@@ -31,7 +31,7 @@ class Connection(NamedTuple):
 
 
 def work(targets: Sequence[str], how: Connection, *, shell: bool) -> None:
-    """Work until told to stop; then finish what runs. `shell`: run scripts too."""
+    """Work until stopped; then finish what runs. `shell`: run scripts too."""
     from holdfast.cli.target import load_tasks
 
     tasks = _together([load_tasks(target) for target in targets])

@@ -108,7 +108,7 @@ class _Development:
         self._code = code
 
     async def run(self, *, as_json: bool) -> int:
-        """Until told to stop; the exit code. A server that cannot be started at all ends it with its own code."""
+        """Run until stopped, and return the exit code. A server that cannot be started at all ends it with its own code."""
         stop = stopped("the server hands over what it cannot finish")
         server = f"http://{self._words[self._words.index('--http') + 1]}"
         address, once = f"{server}/api/v1", f"{server}/?code={self._code}"

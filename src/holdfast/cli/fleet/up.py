@@ -132,7 +132,7 @@ class Fleet:
         self._stopping = asyncio.Event()
 
     async def run(self, place: Path | None, example: str, *, as_json: bool) -> None:
-        """Until told to stop. Raises HoldfastError where one of the processes cannot be kept running."""
+        """Run until stopped. Raises HoldfastError if one of the processes cannot be kept running."""
         stop = stopped("the processes hand over what they cannot finish")
         async with contextlib.AsyncExitStack() as undo:
             keeping = [asyncio.create_task(self._keep(name, undo)) for name in self._commands]

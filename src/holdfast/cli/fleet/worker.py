@@ -190,7 +190,7 @@ class Tally:
         return ", ".join(counted(self.counts[name], *words) for name, words in _WORK.items() if self.counts[name]) or "nothing"
 
     def __call__(self, observation: Observation) -> None:
-        """Count what a commit did, and say what somebody should know."""
+        """Count what a commit did, and print what a person should know."""
         from holdfast.cli.advice import about
         from holdfast.cli.page.telling import failure
         from holdfast.core.facts import events as ev

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 
 _ROLL_UP_S: Final = 5.0
-"""What somebody who asks for the costs may be kept waiting until they are up to date."""
+"""Longest time in seconds that a request for costs waits until they are up to date."""
 COLUMNS: Final = (
     Column("day"),
     Column("tenant", 6, goes=4),

@@ -399,7 +399,7 @@ async def _archive(before: str | None, store: str | None) -> tuple[list[tuple[st
 
 
 async def _old_months(administration: Administration, before: str | None, store: str | None) -> list[str]:
-    """The months before that one which are still in the tables. Raises UsageError where nobody says how old is old."""
+    """Return the months before that one which are still in the tables. Raises UsageError without a given age."""
     standing = await administration.standing()
     if before is not None:
         _expect_month(before)

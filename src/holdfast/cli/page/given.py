@@ -62,7 +62,7 @@ def who(named: str | None, roles: Sequence[str] | None = None) -> Principal:
 
 
 def _system_user() -> str:
-    """The system's user by the process's own uid: LOGNAME and USER are what anybody sets them to."""
+    """Return the system's user by the process's own uid: LOGNAME and USER can be set to anything."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except (KeyError, OSError):  # a container whose user has no name

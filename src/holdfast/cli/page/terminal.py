@@ -58,8 +58,8 @@ class _Said(logging.Handler):
 
 
 def prepare() -> None:
-    """Have characters that a stream cannot show replaced, instead of failing in the middle of a sentence; and have what
-    is logged where nobody has set up logging said as any message is."""
+    """Have characters that a stream cannot show replaced, instead of failing in the middle of a sentence. Print what is logged
+    as any message, unless logging is set up."""
     logging.lastResort = _Said(logging.WARNING)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -68,7 +68,7 @@ def prepare() -> None:
 
 
 class _Patient(io.FileIO):
-    """A stream whose reader may have had enough: what nobody reads is no error, and goes nowhere."""
+    """A stream whose reader may have left: what is not read is no error, and goes nowhere."""
 
     is_unread = False
 
@@ -82,8 +82,8 @@ class _Patient(io.FileIO):
 
 
 def outlive_readers() -> None:
-    """Have the process go on, and end as it would, when nobody reads its output any more, or nobody ever did: a run must
-    not stop in the middle because a pager was closed."""
+    """Have the process go on, and end as it would, without a reader of its output: a run must not stop in the middle because a
+    pager was closed."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

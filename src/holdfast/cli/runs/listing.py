@@ -64,7 +64,7 @@ async def _show(asked: Asked, named: Mapping[str, str | None], limit: int, as_js
 async def _follow(
     asked: Asked, named: Mapping[str, str | None], limit: int, as_json: bool, store: str | None, interruption: Interruption
 ) -> None:
-    """Print each run when it is first seen and whenever it has changed, until somebody interrupts or nobody reads."""
+    """Print each run when it is first seen and whenever it has changed, until it is interrupted or has no reader."""
     task = asyncio.current_task()
     assert task is not None
     interruption.stops(task)

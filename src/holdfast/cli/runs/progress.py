@@ -65,7 +65,7 @@ class Display(Protocol):
 
     @property
     def told(self) -> Collection[str]:
-        """The failures that were told in full."""
+        """Failures that were printed in full."""
         ...
 
     def show(self, state: State, news: Sequence[Recorded]) -> None:
@@ -166,7 +166,7 @@ async def _tell_places(asking: Asking, run: str, news: asyncio.Event) -> None:
 
 
 async def tell_waits(asking: Asking, run: str, told: set[tuple[str | None, str | None]]) -> bool:
-    """Say what of it was not `told`; True while a step of the run waits for a place."""
+    """Print what of it was not `told`; True while a step of the run waits for a place."""
     from holdfast.cli.page.waiting import words
 
     waiting = (await asking.row(query.Run(run)))["waiting_for"]
@@ -184,8 +184,8 @@ async def tell_waits(asking: Asking, run: str, told: set[tuple[str | None, str |
 
 
 async def listen(service: Backend, run: str) -> tuple[View, Collection[str]]:
-    """Tell what happens in a run that goes on elsewhere, as a log keeps it, until it has ended or needs somebody; how it stands
-    then, and the failures that were told."""
+    """Print what happens in a run that goes on elsewhere, as a log keeps it, until it has ended or needs a person. Return how
+    it stands then, and the failures that were printed."""
     after, teller = 0, Teller()
 
     def told(event: View) -> None:

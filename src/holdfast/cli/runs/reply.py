@@ -60,7 +60,7 @@ class Replies:
         as_json: bool,
         on_idle: Callable[[bool], None],
     ) -> None:
-        """`on_idle` is told when there is nothing to wait for, and when there is again."""
+        """`on_idle` is called when it has nothing to wait for, and when it has again."""
         self._service = service
         self._name = name
         self._tenant = tenant
@@ -116,7 +116,7 @@ class Replies:
         self._conclude(exchange, shown)
 
     async def _tell(self, number: int) -> str:
-        """Print what the models of the run say meanwhile, where somebody watches; what the last of them has said."""
+        """Print what the models of the run write meanwhile, for a watcher; return what the last of them has written."""
         run = None
         while run is None:
             found = next(each for each in (await self.talk())["exchanges"] if each["number"] == number)
@@ -176,7 +176,7 @@ class Replies:
         return shown
 
     async def _advise(self, run: str) -> None:
-        """Say what the agent waits for, each time where that is somebody."""
+        """Print what the agent waits for, each time that it is a person."""
         from holdfast.cli import advice
 
         said: list[str] = []

@@ -125,7 +125,7 @@ class Outcome(NamedTuple):
     reason: str | None
     waits: list[str]
     told: Collection[str] = ()
-    """The failures that were told while it went on."""
+    """Failures that were printed while it went on."""
 
 
 class Following:
@@ -324,7 +324,7 @@ def _begun(run: str, workflow: str, version: int, old_ms: int | None) -> str:
 
 
 def _expect_elsewhere(name: str, where: str, how: How) -> None:
-    """Raises UsageError where nobody can know a workflow of that name, or nothing but its code would do."""
+    """Raises UsageError if no process can know a workflow of that name, or nothing but its code would do."""
     if not is_there(where):
         raise UsageError(
             f"{name!r} names no file or module (write FILE.yaml, FILE.py:WORKFLOW or PACKAGE.MODULE:WORKFLOW), and there is no"

@@ -65,7 +65,7 @@ class Telling:
         return f"Interrupted. Continue with: {typed('runs', 'tail', '--from', self.since, *again, store=self.store)}"
 
     def tell(self, page: Page) -> bool:
-        """Print events; whether any may come after them that somebody reads."""
+        """Print events, and return True if more may follow for a reader."""
         for row in page.rows:
             if self.as_json:
                 terminal.emit_line(row)

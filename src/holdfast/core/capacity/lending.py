@@ -432,9 +432,9 @@ def _poured(pool: DeclaredPool, level: int, given: int, free: int, *, spills: bo
 
 
 def declared(pool: DeclaredPool, known: PoolRow | None, now_ms: int) -> PoolRow:
-    """A pool as it begins, or goes on with new figures. A new one is full: nobody has taken anything of it. One that counts
-    in another period begins empty; otherwise it keeps what it had when it was last looked at, as far as it still holds
-    that: at what rate it has filled since depends on the old figures. One that is closed stays so."""
+    """Return a pool as it begins, or goes on with new figures. A new one is full. One that counts in another period begins
+    empty; otherwise it keeps what it had when it was last looked at, as far as it still holds that: at what rate it has filled
+    since depends on the old figures. One that is closed stays so."""
     if known is None:
         return PoolRow(pool, Bucket(pool.full(pool.limit), now_ms))
     is_same = (known.pool.kind, known.pool.per_s) == (pool.kind, pool.per_s)

@@ -270,7 +270,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class ReconcileCall(Command, frozen=True):
-    """Say what a model call in doubt really cost. `rule`: by which rule of a person's it is said, where nobody says it now."""
+    """Record the actual cost of a model call in doubt. `rule`: a person's rule that gives it, if no person does now."""
 
     call: CallId
     cost_nanousd: int
@@ -493,7 +493,7 @@ class StartTimer(AttemptCommand, frozen=True):
 
 
 class ReadMessages(AttemptCommand, frozen=True):
-    """Have what the run was told and nobody has read be part of what the model is asked at `path`."""
+    """Have unread messages of the run be part of the prompt at `path`."""
 
     path: Path
     values: tuple[Value, ...] = ()
@@ -668,8 +668,8 @@ class ReleaseEffect(CallCommand, frozen=True):
 
 
 class DoubtEffect(CallCommand, frozen=True):
-    """`reopens`: the call was given up by its sender before anybody heard of an outcome; where its policy lets it be
-    repeated, the next attempt repeats it instead of seeing it fail."""
+    """`reopens`: the call was given up by its sender before an outcome arrived; if its policy lets it be repeated, the next
+    attempt repeats it instead of seeing it fail."""
 
     error: ErrorRecord
     reopens: bool = False

@@ -106,8 +106,8 @@ def is_asked(opened: ev.GateOpened, approval: Approval | ev.GateApproved) -> boo
 
 
 def gives_content(opened: ev.GateOpened, decision: str, data: Payload, reason: str | None) -> bool:
-    """Return True if a decision gives the code that asked, or whoever goes on with a draft, more than a word: data of any kind,
-    also of fields that were left open, or a reason. That of an approved call reaches nobody but the history."""
+    """Return True if a decision gives the code that asked, or the author of the next draft, more than a word: data of any kind,
+    also of fields that were left open, or a reason. The reason of an approved call stays in the history."""
     if opened.step is None:
         return False
     if decision in ("edit", "answer"):
@@ -180,7 +180,7 @@ def shown_now(opened: ev.GateOpened, shown: Any, filled: Any) -> Any:
 
 
 def makers(events: Sequence[ev.Event], by: Claim, state: State) -> list[ev.Event]:
-    """Return what is to be recorded of the maker of the key with which somebody contributed by `events`."""
+    """Return what is to be recorded of the maker of the key that was used for a contribution by `events`."""
     if by.maker is None or folded(by.maker) == folded(by.name) or not is_new(state, by.maker):
         return []
     known = state.contributors.get(folded(by.name))

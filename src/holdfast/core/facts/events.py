@@ -1801,7 +1801,7 @@ AnyEvent = (
 class Recorded(msgspec.Struct, frozen=True):
     """An event in its place: the run's `seq`-th, at the store's time `at_ms` (milliseconds since the epoch).
 
-    `trace_id` is that of the latest request so far that told the run something and named its trace (core.values.trace).
+    `trace_id` is that of the latest request so far that commanded the run and named its trace (core.values.trace).
     """
 
     seq: Seq

@@ -219,7 +219,7 @@ def _settled(e: ev.ModelCallSettled, after: State) -> _Moves:
 
 
 def _reconciled(e: ev.ModelCallReconciled, after: State) -> _Moves:
-    """Of its tokens nobody knows how many it was; never fewer than it was."""
+    """The number of its tokens is unknown; never fewer than it was."""
     return _closed(e.hold, e.cost_nanousd, e.hold.tokens if e.hold is not None else 0)
 
 

@@ -48,7 +48,7 @@ FOLD_VERSION: Final = 22
 FUNCTION: Final = "step"
 """The kind of the operation that is a call of a function whose result is recorded: users call it a step of their flow."""
 VERSION: Final = "version"
-"""The kind of what a flow was told about the version of its code."""
+"""The kind of the version of its code that a flow got."""
 
 SLEEP: Final = "sleep"
 """The kind of the operation that waits for a time. Its name is that, too, unless it is a TIMER."""
@@ -68,7 +68,7 @@ UNDONE: Final = "undone_child"
 """The kind of the operation that has a child undo what it did."""
 
 MESSAGE: Final = "message"
-"""The kind of what a model was told that was said while its run was at work."""
+"""The kind of a message that arrived while its run was at work, and that a model got."""
 SHARED: Final = "shared_value"
 """The kind of the operation that writes a shared value."""
 SHARED_USE: Final = "shared_use"
@@ -228,7 +228,7 @@ class Step(msgspec.Struct, omit_defaults=True):
     absorbed: bool = False
     parked: bool = False
     resolved: bool = False
-    """It has failed for good, and somebody has said that nothing more is to become of it."""
+    """True if it has failed for good, and a person has closed it."""
     edited: bool = False
     """It has failed for good, and is to be tried again with another input of the run, or other arguments of the call."""
     edits: dict[Path, Edit] = {}
@@ -322,7 +322,7 @@ class Map(msgspec.Struct, omit_defaults=True):
     items: dict[NodeName, int] = {}
     """Those under way, and which they are."""
     stuck: dict[NodeName, int] = {}
-    """Those that have failed or were called off, and may go on should somebody have them tried again."""
+    """Items that have failed or were called off, and may go on if a person retries them."""
     provisional: dict[NodeName, int] = {}
     """Those that have completed and tell of a failure: begun again where their map is."""
     again: dict[NodeName, None] = {}
@@ -354,8 +354,8 @@ class Map(msgspec.Struct, omit_defaults=True):
 class OpenCall(msgspec.Struct, omit_defaults=True):
     """A call that left, or may have left, and has no outcome yet.
 
-    `doubted`: nobody here will bring one. `reopened`: it is to be called again under its key, and its outcome is
-    accepted until then. `at_ms` is the last moment at which it may have left: of the intent, or of the doubt.
+    `doubted`: no outcome will come from here. `reopened`: it is to be called again under its key, and its outcome is accepted
+    until then. `at_ms` is the last moment at which it may have left: of the intent, or of the doubt.
     """
 
     kind: Literal["model", "effect"]
@@ -457,7 +457,7 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 OTHERS: Final = "others who are not known"
-"""Stands among the names of those who contributed where there were more than are kept: then nobody is certainly another."""
+"""Stands among the names of contributors if they were more than are kept: then no person is certainly another."""
 
 
 class Contributor(msgspec.Struct, frozen=True):
@@ -486,7 +486,7 @@ class Signal(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """The messages that came while the run was at work, and that no model was told yet."""
+    """The messages that came while the run was at work, and that no model has got yet."""
 
     number: int
     said: Payload
@@ -562,8 +562,8 @@ class Derived:
 
 
 class _Timed(Derived):
-    """The unfinished steps about which time may say something: those that are to be tried again, have operations without
-    an outcome, or are suspended. Steps that only wait for somebody to start them may be thousands."""
+    """The unfinished steps for which time matters: those that are to be tried again, have operations without an outcome, or are
+    suspended. Steps that only wait to be started may be thousands."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -687,7 +687,7 @@ class State(Terms, msgspec.Struct, omit_defaults=True, dict=True):
     """The keys of the latest signals that had one, and what each stood for."""
     messages: list[Message] = []
     told: int = 0
-    """The latest message that the run was told."""
+    """The latest message that the run got."""
     summary: Payload | None = None
     """The part of the run's conversation that was summed up the last time, and its summary (engine.operations.compaction)."""
 
@@ -712,7 +712,7 @@ class State(Terms, msgspec.Struct, omit_defaults=True, dict=True):
         return self.parent.root if self.parent is not None else self.run
 
     def has_read(self, message: int) -> bool:
-        """True if a model was told a message that came while the run was at work."""
+        """True if a model got a message that came while the run was at work."""
         return message <= self.told and all(each.number != message for each in self.messages)
 
     def open_children(self) -> Iterator[tuple[RunId, Child]]:

@@ -38,7 +38,7 @@ _NAME_CHARACTERS: Final = 64
 _ODD: Final = re.compile(r"[^A-Za-z0-9_.-]")
 _RESULT: Final = ":result"
 _MOST_RESULT_CHARACTERS: Final = 8_000
-"""Of what a model is told, as far as those who watch are: with each escaped it fits into a piece of a stream."""
+"""Maximum number of characters of a tool result that watchers get: with each escaped it fits into a piece of a stream."""
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -163,7 +163,7 @@ class Follower:
 
     @cached_property
     def place(self) -> str:
-        """Two who stand at the same place are told the same. Asked for, it must stay where it is."""
+        """Its place. Two at the same place get the same. Asked for, it must stay where it is."""
         return f"{self._only} {self.is_over} {self.cursor}"
 
     def copy(self) -> Follower:
@@ -247,7 +247,7 @@ class Follower:
             yield self._told(MODEL, "end", source, size, outcome=outcome)
 
     def _forget(self, call: str) -> bool:
-        """All that was told of a call. Whether that was anything."""
+        """Forget all that was sent of a call. Return True if that was anything."""
         parts = [name for name in self.cursor.told if is_call(name) and call_of(name) == call]
         return sum(self.cursor.told.pop(name) for name in parts) > 0
 

@@ -64,8 +64,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message and what came of it. `status` is `waiting`, `active`, or how its run has ended; `reply` is what that returned,
-    as text. `left` says that a later message began where this one had: no agent is told of it."""
+    """A message and its result. `status` is `waiting`, `active`, or how its run has ended; `reply` is what that returned, as
+    text. `left` means that a later message began where this one had: no agent gets it."""
 
     number: int
     text: str
@@ -79,9 +79,9 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     authors: tuple[str, ...] = ()
     """Those who have a hand in what its run returned, once that has ended."""
     makers: dict[str, tuple[str, ...]] = {}
-    """Those who made the keys with which somebody decided in that run."""
+    """Makers of the keys that were used for decisions in that run."""
     key: str | None = None
-    """By which whoever sent it knows it: the same again is the same message."""
+    """Idempotency key of its sender: repeated, it is the same message."""
     run: RunId | None = None
     reply: str | None = None
     left: bool = False
@@ -94,7 +94,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     agent: str | None = None
     """Who answers it, if not the conversation's own agent; once it is answered, who did: the next message goes there."""
     summary: Summary | None = None
-    """What its run has summed up: those that follow are told that instead."""
+    """The summary that its run has made: later runs get that instead."""
     tools: tuple[ClientTool, ...] = ()
     """The tools that the sender's front end offers to its run, and to no other."""
     context: tuple[ClientContext, ...] = ()
@@ -126,13 +126,13 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Of the active one, once it is started."""
     waiting: tuple[int, ...] = ()
     steering: tuple[int, ...] = ()
-    """Messages that the active run is still to be told."""
+    """Messages that the active run is still to get."""
     tip: int | None = None
     """After which exchange the next message comes."""
     cancelling: bool = False
-    """The active run is to be cancelled in favour of what waits, and has not been told so yet."""
+    """True if the active run is to be cancelled in favour of what waits, and has not been yet."""
     revision: int = 0
-    """Counts its changes, so that nobody overwrites what he has not seen."""
+    """Counts its changes, so that no writer overwrites what it has not seen."""
 
     @property
     def is_pending(self) -> bool:
@@ -282,7 +282,7 @@ def started(conversation: Conversation, exchanges: Exchanges, run: RunId) -> Cha
 
 
 def told(conversation: Conversation) -> Change:
-    """The active run has been told what it was still to be told."""
+    """Return the conversation after its active run got what it was still to get."""
     return Change(msgspec.structs.replace(conversation, steering=()), ())
 
 
@@ -416,7 +416,8 @@ def authors_of(exchanges: Exchanges, number: int) -> tuple[str, ...]:
 
 
 def makers_of(exchanges: Exchanges, number: int) -> dict[str, tuple[str, ...]]:
-    """Return who made the keys with which somebody decided in the runs before a message, by the names of those who decided."""
+    """Return the makers of the keys that were used for decisions in the runs before a message, by the names of those who
+    decided."""
     found: dict[str, tuple[str, ...]] = {}
     for each in _before(exchanges, number):
         for name, makers in each.makers.items():

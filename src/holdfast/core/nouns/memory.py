@@ -20,7 +20,7 @@ from holdfast.errors import InvalidInput
 
 Kind: TypeAlias = Literal["instruction", "decision", "fact", "conversation", "result"]
 KINDS: Final[tuple[Kind, ...]] = ("instruction", "decision", "fact", "conversation", "result")
-"""In the order in which a model is told of them."""
+"""In the order in which a model gets them."""
 DECAY_PER_HOUR: Final[Mapping[Kind, float]] = {
     "instruction": 0.005,
     "decision": 0.02,
@@ -29,7 +29,7 @@ DECAY_PER_HOUR: Final[Mapping[Kind, float]] = {
     "result": 0.1,
 }
 IMPORTANCE: Final = 0.5
-"""Of a memory of which nobody says it."""
+"""Default importance of a memory."""
 MOST_ENTRIES: Final = 500
 """Of a namespace, unless it is said."""
 MOST_ALLOWED: Final = 10_000

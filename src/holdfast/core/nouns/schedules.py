@@ -94,7 +94,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     skipped: int = 0
     """Times at which nothing was started because the run before had not ended."""
     missed: int = 0
-    """Times that passed while nobody was there, and were not made up for."""
+    """Times that passed while no process was there, and were not made up for."""
     uncounted_s: int = 0
     """Seconds of which the missed times are not counted, because there were too many."""
     problem: str | None = None
@@ -132,7 +132,7 @@ def problems(schedule: Schedule) -> Iterator[str]:
 
 @lru_cache(256)
 def zone(name: str) -> ZoneInfo:
-    """Raises ValueError for one that nobody knows."""
+    """Raises ValueError for an unknown one."""
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # noqa: PLC0415 - most commands know schedules by name only
 
     try:

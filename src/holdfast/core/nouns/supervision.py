@@ -125,7 +125,7 @@ class Supervisor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """In the order in which they are to begin."""
     active: tuple[Active, ...] = ()
     revision: int = 0
-    """Counts its changes, so that nobody overwrites what he has not seen."""
+    """Counts its changes, so that no writer overwrites what it has not seen."""
 
     @property
     def load(self) -> float:
@@ -319,7 +319,7 @@ def _place(queued: Queued) -> tuple[int, int]:
 
 
 def _refusal(supervisor: Supervisor, able: Sequence[Worker]) -> Why | None:
-    """Why a task for which nobody is free is not even let wait."""
+    """Return why a task without a free worker is not even allowed to wait."""
     if all(each.out_until_ms is not None for each in able):
         return "unavailable"
     if supervisor.threshold is not None and supervisor.load >= supervisor.threshold:

@@ -319,8 +319,8 @@ def _take(d: Decision, checked: _Checked) -> None:
 
 
 def _check_without_data(opened: ev.GateOpened, c: commands.DecideGate) -> None:
-    """Raise InvalidDecision for data, beside another word than those that carry it, that nobody else would look at before the
-    code has it."""
+    """Raise InvalidDecision for data beside another word than those that carry it: no other person would see it before the code
+    has it."""
     if not (opened.four_eyes or opened.quorum > 1) or c.decision in ("approve", "edit", "answer") or c.data in (None, {}):
         return
     raise InvalidDecision(
@@ -378,7 +378,7 @@ def closed(state: State, gate: GateId) -> HoldfastError:
 
 
 def no_gate(gate: GateId) -> NotFound:
-    """Return the refusal of a decision about a gate that nobody knows."""
+    """Return the refusal of a decision about an unknown gate."""
     return NotFound(
         f"There is no open gate {gate}; `holdfast gates list` shows those that are, and `holdfast gates show` what"
         " became of one that was decided long ago."
@@ -413,7 +413,7 @@ def _data(opened: ev.GateOpened, c: commands.DecideGate) -> Payload:
 
 
 def expect_fields(gate: GateId, form: dict[str, Any], data: Any) -> None:
-    """Raise InvalidDecision for data whose sensitive fields do not fit their form: once they are sealed nobody sees that."""
+    """Raise InvalidDecision for data whose sensitive fields do not fit their form: once they are sealed that is invisible."""
     if not isinstance(data, dict) or not is_sensitive(form):
         return
     from holdfast.core.values import schema  # noqa: PLC0415 - see above

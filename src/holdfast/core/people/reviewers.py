@@ -18,7 +18,7 @@ from holdfast.core.values.ids import run_of
 from holdfast.errors import DecisionRefused, InvalidInput
 
 MOST_REVIEWERS: Final = 100
-"""Whom an open gate may be given to: more is a list that nobody reads."""
+"""Maximum number of reviewers of an open gate: a longer list would not be read."""
 
 
 _WHY_UNKNOWN: Final = (
@@ -249,7 +249,7 @@ def _is_new(opened: ev.GateOpened, name: str | None, to: Sequence[str]) -> bool:
 
 
 def _asked_at_first(opened: ev.GateOpened, name: str | None, roles: Iterable[str]) -> bool:
-    """Return True if a gate asked a person before it was given to anybody."""
+    """Return True if a gate asked a person before it was given to others."""
     return _asked_anybody(opened) or is_among(opened.asked_first or (), name, roles)
 
 

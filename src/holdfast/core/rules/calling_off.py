@@ -37,7 +37,7 @@ def call_off_operations(d: Decision, c: commands.CallOffOperations) -> None:
 
 
 def _may_end(state: State, op: Operation) -> bool:
-    """True if no outcome is under way that somebody else would have to bring, or could still bring."""
+    """True if no outcome is under way that another would have to bring, or could still bring."""
     if op.kind == "tool" and op.call in state.calls:
         return False
     match op.status:

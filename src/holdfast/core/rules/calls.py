@@ -22,7 +22,7 @@ from holdfast.core.values.policies import CANCELLED, LOST, TRANSIENT, ErrorRecor
 from holdfast.errors import AlreadyClosed, Conflict, InvalidInput, KeyReused, NotFound, Suspended
 
 COUNTED: Final = "the provider had reported what the call used"
-"""Why a call is reconciled whose reply did not come, by nobody's word."""
+"""The reason why a call without a reply is reconciled, without a person."""
 
 # --- Model calls ------------------------------------------------------------------------------------------------------
 
@@ -304,7 +304,7 @@ def deny_tool_call(d: Decision, c: commands.DenyToolCall) -> None:
 
 
 def attend_doubts(d: Decision) -> None:
-    """See that somebody will settle each effect in doubt: its step, which repeats or verifies it, or else a person.
+    """See that each effect in doubt will be settled: by its step, which repeats or verifies it, or else by a person.
 
     Looked at after every rule, because a step that would have done it can end in many ways.
     """
@@ -339,8 +339,8 @@ def doubt_behind(state: State, step: Step, error: ErrorRecord, path: Path | None
 
 
 def go_on(d: Decision, call: OpenCall, *, again: bool = False) -> None:
-    """Let a step go on that had failed only because nobody knew what became of `call`. `again`: its operation is looked at
-    anew."""
+    """Let a step go on that had failed only because the outcome of `call` was unknown. `again`: its operation is looked at
+    again."""
     step = d.state.step(call.step)
     if step is None or step.failed_path != call.path or not _may_go_on(d.state, step):
         return

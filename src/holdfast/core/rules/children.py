@@ -41,7 +41,7 @@ _LEAVES_CHILDREN: Final = (
     ev.OperationCalledOff,
     ev.MapEnded,
 )
-"""After what a child may be one that nobody waits for."""
+"""Events after which a child may have no waiting parent."""
 
 
 def request_child(d: Decision, c: commands.RequestChild) -> None:
@@ -201,7 +201,8 @@ def end_child(d: Decision, c: commands.EndChild) -> None:
 
 
 def attend(d: Decision) -> None:
-    """Call off the children that nobody waits for: those of a run that is ending, and those whose step went on without them."""
+    """Cancel the children without a waiting parent: those of a run that is ending, and those whose step went on without
+    them."""
     state = d.state
     if not any(isinstance(event, _LEAVES_CHILDREN) for event in d.events):
         return

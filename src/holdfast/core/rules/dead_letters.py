@@ -83,7 +83,7 @@ def replay(d: Decision, step: StepId, path: Path | None, by: Claim) -> None:
 
 
 def expect_no_doubt(d: Decision, step: Step) -> None:
-    """Raise Conflict while nobody knows what became of an effect of the step: done otherwise, it might be done twice."""
+    """Raise Conflict while the outcome of an effect of the step is unknown: done otherwise, it might be done twice."""
     for id_, call in d.state.calls.items():
         if call.kind == "effect" and call.step == step.id:
             unedited = ", or replay the letter unedited: that is harmless" if call.is_harmless else ""

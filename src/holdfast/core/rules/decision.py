@@ -76,7 +76,7 @@ class Decision:
                 self.emit(ContributorNamed(name, read))
 
     def learn(self, makers: Mapping[str, tuple[str, ...]]) -> None:
-        """Note who made the keys with which somebody decided in a run that this one hears of."""
+        """Note the makers of the keys that were used for decisions in a run that this one hears of."""
         known = self.state.makers
         news = {name: those for name, those in makers.items() if not {*those} <= {*known.get(name, ())}}
         if news:

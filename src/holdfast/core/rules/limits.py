@@ -27,7 +27,7 @@ from holdfast.errors import InvalidDecision
 THRESHOLDS: Final = (50, 80, 100)
 """In percent: a run tells once of each that it has used as much of a limit."""
 SOFT_PERCENT: Final = 80
-"""From here on a model that is told what is left is told to come to an end too."""
+"""Percent from which on a model that sees what is left is asked to finish too."""
 
 REASONS: Final = questions.LIMITS
 LIMIT_OF: Final = {reason: limit for limit, reason in REASONS.items()}
@@ -87,7 +87,7 @@ def caps(state: State, now_ms: int) -> Iterator[Cap]:
 
 
 def tell_neared(d: Decision) -> None:
-    """Tell of every limit of which more has been used than it was ever told before: of the highest threshold only."""
+    """Report every limit of which more has been used than was reported before: by the highest threshold only."""
     for cap in caps(d.state, d.now_ms):
         if cap.used * 2 < cap.most:  # nearly always
             continue
@@ -320,7 +320,7 @@ def gate_of(state: State, limit: str) -> GateId | None:
 
 
 def withdraw_moot(d: Decision) -> None:
-    """Take back the question about a limit that nothing runs into any more: there is room again, or nobody wants it."""
+    """Take back the question about a limit that nothing runs into any more: it has room again, or no call needs it."""
     state = d.state
     for limit in ("cost", "tokens", "steps", "model_calls", "tool_calls"):
         gate = gate_of(state, limit)

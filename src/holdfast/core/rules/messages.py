@@ -14,7 +14,7 @@ from holdfast.core.values.ids import message_at
 
 
 def send_message(d: Decision, c: commands.SendMessage) -> None:
-    """They come in the order of their numbers, so one that is told again is known by its own."""
+    """They come in the order of their numbers, so a repeated one is recognized by its own."""
     if c.number > d.state.told:
         d.emit(ev.MessageReceived(c.number, c.message, *c.by.kept))
 

@@ -343,7 +343,7 @@ def will_wake(state: State, step: Step) -> bool:
 
 
 def brings(state: State, step: Step, path: Path, op: Operation) -> bool:
-    """True if an operation without an outcome gets one, or is begun again, by itself or by somebody else's doing."""
+    """True if an operation without an outcome gets one, or is begun again, by itself or from outside."""
     match op.status:
         case "open":
             return _is_open(state, step, path, op)

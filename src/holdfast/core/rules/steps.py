@@ -104,7 +104,7 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
 
 
 def _check_requester(d: Decision, c: commands.StartRun) -> None:
-    """Raises InvalidInput where a gate needs somebody else than who asked, and nobody could say who that is."""
+    """Raises InvalidInput if a gate needs another person than the starter, and the starter is unknown."""
     eyes = [name for name, node in d.graph.nodes.items() if node.options.get("four_eyes")]
     if eyes and not folded(c.by.name):
         raise InvalidInput(
@@ -376,7 +376,7 @@ def judge_guards(d: Decision, c: commands.JudgeGuards) -> None:
 
 
 def follow(d: Decision) -> None:
-    """Take the run as far as it goes without anybody: loops, skips, joins, starts."""
+    """Take the run as far as it goes by itself: loops, skips, joins, starts."""
     if d.state.awaits is not None and not d.state.phase:
         return  # nothing begins before it has its place
     while d.touched and not d.state.phase:

@@ -22,7 +22,7 @@ from holdfast.core.values.policies import TIMEOUT
 from holdfast.errors import InvalidInput, KeyReused, Misfit
 
 MOST_SIGNALS_KEPT: Final = 1000
-"""Signals that nobody has asked for yet; a sender that only sends must hear of it."""
+"""Maximum number of signals that no step has asked for yet; a sender that only sends must hear of it."""
 
 
 def start_timer(d: Decision, c: commands.StartTimer) -> None:

@@ -56,7 +56,7 @@ class Access(NamedTuple):
         return all(_hold_all(self.workflows, each) for each in patterns)
 
     def holds(self, other: Access) -> bool:
-        """True if they may do all that somebody with `other` may: grants, workflows and tools."""
+        """True if they may do all that a caller with `other` may: grants, workflows and tools."""
         return (
             all(map(self.allows, other.may))
             and self.reaches_all(other.workflows)

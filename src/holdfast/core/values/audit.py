@@ -44,7 +44,7 @@ class Entry(NamedTuple):
     origin: str = ""
     """From where: the address of the connection."""
     tenant: str = ""
-    """For whom they act; empty for everybody."""
+    """Tenant for which they act; empty for all."""
     trace_id: str = ""
 
     def bounded(self) -> Entry:

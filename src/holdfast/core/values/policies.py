@@ -72,7 +72,7 @@ ERROR: Final = "error"
 """The user's code raised an exception."""
 
 TRANSIENT: Final = frozenset({TIMEOUT, NETWORK, RATE_LIMIT, MODEL_TRANSIENT, TEMPORARY, UNKNOWN, LOST})
-"""What passes by itself: tried again without anybody asking for it ("Agent Workflow Orchestration" §18)."""
+"""Classes of transient errors, which are retried by default ("Agent Workflow Orchestration" §18)."""
 
 NEVER_RETRIED: Final = frozenset(
     {SCHEMA, VALIDATION, AUTHORIZATION, DENIED, REJECTED, NON_DETERMINISTIC, LOOP_EXHAUSTED}

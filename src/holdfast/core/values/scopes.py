@@ -134,7 +134,7 @@ def money_scopes(tenant: str, team: str | None, at_ms: int) -> tuple[str, ...]:
 TREE: Final = "tree"
 CONVERSATION: Final = "conversation"
 FLEET_RUNS: Final = "fleet/runs"
-"""The active runs of everybody."""
+"""The active runs of all tenants."""
 
 
 def tenant_runs(tenant: str) -> str:

@@ -599,7 +599,7 @@ _ROWS: Final[dict[type[ev.Event], Callable[[State, Any], Row | None]]] = {
 
 
 def sessions_in_flight(state: State) -> tuple[SessionId, ...]:
-    """The sessions whose death somebody must notice for this run."""
+    """Return the sessions whose death must be noticed for this run."""
     found = dict.fromkeys([state.steps[name].session for name in state.active])
     for call in state.calls.values():
         if not call.doubted:

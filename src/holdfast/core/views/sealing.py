@@ -52,7 +52,7 @@ class Sealing:
     what was encrypted before."""
 
     def __init__(self, codec: Codec | None = None, *, seals: bool | None = True) -> None:
-        """`seals` is None where nobody says whether all payloads are encrypted: they are not, and a store whose payloads are
+        """`seals` is None if it is not set whether all payloads are encrypted: they are not, and a store whose payloads are
         encrypted is not opened."""
         self._codec = codec
         self.is_on = codec is not None and bool(seals)

@@ -39,7 +39,7 @@ _ATTENTION: Final = frozenset(
     {EFFECT_UNKNOWN, EXHAUSTED, COMPENSATION_FAILED, WORKFLOW_MISSING, CODE_CHANGED}
     | {reason for limit, reason in LIMITS.items() if limit != "cost"}
 )
-"""Gates of these reasons are the engine's own questions: somebody should look. (Money has a status of its own.)"""
+"""Gates of these reasons are the engine's own questions, which need attention. (Money has a status of its own.)"""
 
 _TIMED: Final = ("open", "retrying")
 """Operations that may wait for a moment."""
@@ -66,7 +66,7 @@ WaitKind: TypeAlias = Literal[
 MOST_CHILDREN_TOLD: Final = 20
 """Of those that a run waits for: its row is written with each commit. `children` lists all."""
 _PICKUP_MS: Final = 1000
-"""How long a ready step may stay unstarted before anybody who sweeps should take it."""
+"""Milliseconds for which a ready step may stay unstarted before a sweep takes it."""
 
 
 class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -218,7 +218,7 @@ def _of_step(state: State, step: Step) -> Iterator[Wait]:
 
 
 def _for_news(step: str, place: str, op: Operation) -> Wait:
-    """A wait for what somebody else sends, or writes."""
+    """Return a wait for what another sends, or writes."""
     if op.kind == "signal":
         return Wait("signal", op.name, place, op.since_ms, step, op.due_at_ms)
     return Wait("shared_value", op.name, place, op.since_ms, step, op.due_at_ms)
@@ -238,10 +238,10 @@ def _for_money(state: State, step: str, place: str, op: Operation) -> Wait:
 
 
 def due_at_ms(state: State, *, executing: bool) -> int | None:
-    """The earliest moment at which somebody must look even if nobody calls; None while nothing can fall due.
+    """Return the earliest moment at which a process must look at the run by itself; None while nothing can fall due.
 
-    `executing`: whether the last word came from a process that executes this run and has only run out of slots; it
-    gets a second to take its ready steps itself. What a person's decision made ready is due at once.
+    `executing`: whether the last word came from a process that executes this run and has only run out of slots; it gets a
+    second to take its ready steps itself. What a person's decision made ready is due at once.
     """
     if state.ended:
         return None

@@ -33,8 +33,8 @@ TraceType: TypeAlias = Literal[
     "approval_decided",
     "retry",
 ]
-"""A checkpoint is an operation whose outcome stands in the journal: it is not done again. An interrupt is a step that waits
-and holds nothing, or a run that somebody paused."""
+"""A checkpoint is an operation whose outcome stands in the journal: it is not done again. An interrupt is a step that waits and
+holds nothing, or a run that a person paused."""
 APPROVED: Final = frozenset({"approve", "edit"})
 MOST_FIELDS_NAMED: Final = 20
 """Of an object in a summary."""
@@ -158,7 +158,7 @@ class _Reading:
         self.summoned_by: dict[NodeName, StepId] = {}
 
     def fold(self, recorded: ev.Recorded) -> int:
-        """Take the event in; what it has spent, in nano-dollars. What is in doubt is spent, until somebody knows."""
+        """Take the event in, and return what it has spent, in nano-dollars. What is in doubt is spent, until it is known."""
         before = self._spent()
         evolve(self.state, recorded.event, recorded.at_ms)
         return self._spent() - before

@@ -63,7 +63,7 @@ class Key(NamedTuple):
 
 
 class Posted(NamedTuple):
-    """An outcome on its way to the store, and where it will be told that it is there."""
+    """An outcome on its way to the store, and where its arrival will be announced."""
 
     command: cmd.CallCommand
     told: asyncio.Future[list[Event]]
@@ -201,7 +201,7 @@ class Attempt:
         return await self.patiently(told, repeatable=False)
 
     def post(self, command: cmd.CallCommand) -> asyncio.Future[list[Event]]:
-        """Have an outcome decided together with what the step says next; what is told then."""
+        """Have an outcome decided together with the next report of the step, and return what is announced then."""
         posted = Posted(command, self.mailbox.post(command, lingers=True))
         if self._left:
             self._see_home(posted)
@@ -286,10 +286,10 @@ class Attempt:
         return step is None or (step.status, step.attempt) != ("active", self.number)
 
     async def report(self, *commands: cmd.Command) -> list[Event]:
-        """Have an end or outcomes committed, in this order; returns the events of the last, or raises its refusal.
+        """Have an end or outcomes committed, in this order; return the events of the last, or raise its refusal.
 
-        A store that is away for a while is waited for: nobody else would bring them. What became of a call is brought
-        even if the task that brings it is given up meanwhile.
+        A store that is away for a while is waited for: no other process would bring them. The outcome of a call is brought even
+        if the task that brings it is given up meanwhile.
         """
         try:
             return await self._bring(*commands)
@@ -375,7 +375,7 @@ class Attempt:
         return state if (state := mailbox.settled) is not None else await self.patiently(mailbox.stable)
 
     async def leave(self, values: tuple[cmd.Value, ...]) -> None:
-        """Nobody waits here any more for what was posted; where the process leaves, the step is handed over with `values`."""
+        """Stop waiting for what was posted; if the process leaves, the step is handed over with `values`."""
         self._left = True
         posts, self._posted = self._posted, []
         for posted in posts:

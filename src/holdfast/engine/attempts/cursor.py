@@ -156,7 +156,7 @@ class Cursor:
     _rows = _branches = _timers = _next = 0
     _busy = False
     _free: asyncio.Future[None] | None = None
-    """Set when that operation is over, if somebody waits for it."""
+    """Set when that operation is over, if it has a waiter."""
 
     def __init__(self, prefix: str, function: str = "", around: Cursor | None = None, tasks: Tasks | None = None) -> None:
         """`function` is the one inside which there are no places, where the code is in one. `around` is the cursor of the

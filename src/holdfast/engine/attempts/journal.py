@@ -334,7 +334,7 @@ class StepJournal(Outcomes):
         return await _approved(self, path, tool, args_hash, arguments, form, rule)
 
     def _expect_call(self, path: Path, tool: str, args_hash: str, asked: Any) -> None:
-        """Leave the step where anything else than a call of that tool stands at `path`: nobody is asked about one there."""
+        """Leave the step if anything else than a call of that tool stands at `path`: no person is asked about one there."""
         known = self.before.journal
         op = known.get(path if path in known else self._gathered.get(path, path))
         if op is not None and (op.kind, op.name) != ("tool", tool):
@@ -588,7 +588,7 @@ async def _reserved(journal: StepJournal, awaited: cmd.AwaitPools, amounts: Mapp
 
 
 async def _stand_aside(attempt: Attempt, awaited: cmd.AwaitPools, told: asyncio.Future[None]) -> None:
-    """Wait without a slot until it is told that a call can go; `awaited` is for the history, should that take long."""
+    """Wait without a slot until a call can go; `awaited` is for the history, should that take long."""
     with attempt.aside():
         await asyncio.wait([told], timeout=_MOMENT_S)
         if not told.done():

@@ -59,7 +59,7 @@ class Utterances:
         return tell
 
     def end(self, call: CallId, told: asyncio.Future[Any] | None) -> None:
-        """The outcome of a call is in the history; or will be when `told` says so."""
+        """Note that the outcome of a call is in the history, or will be when `told` says so."""
         if call not in self._open:
             return
         names = [part.name for part in self._open.pop(call).values()]

@@ -31,7 +31,7 @@ class RemoteWorker:
         return await self._gateway.perform(self._place, work, calls)
 
     def break_off(self, part: str, number: int) -> None:
-        """Have it end what it was told to do next in the answer to that question."""
+        """Have it end its next task in the answer to that question."""
         self._gateway.break_off(self._place, self._job(part), number)
 
     def _job(self, part: str) -> str:

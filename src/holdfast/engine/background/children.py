@@ -70,7 +70,8 @@ class Children:
     # --- What was left undone -----------------------------------------------------------------------------------------
 
     async def look(self) -> int:
-        """See to what has been pending for so long that nobody can be at it; how much there was. Raises StoreError."""
+        """See to what has been pending for so long that no process can be at it, and return how much it was. Raises
+        StoreError."""
         pending = await self._links.pending(self._runtime.store.clock.now_ms() - _PICKUP_MS, _MOST)
         mine = [each for each in pending if not {each.child, each.parent} & self._runs.damaged]
         for link in mine:

@@ -176,7 +176,7 @@ class GuardJudge:
             self._judging[mailbox.run] = task
 
     async def aclose(self) -> None:
-        """Ask nobody any more: the process that takes up the runs asks again."""
+        """Stop asking: the process that takes up the runs asks again."""
         tasks = [*self._judging.values()]
         for task in tasks:
             task.cancel()

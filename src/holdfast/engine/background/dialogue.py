@@ -50,7 +50,7 @@ class Known(NamedTuple):
     exchanges: Exchanges
 
     def after(self, change: Change) -> Known:
-        """Return the same as it is in the store once a change of it is kept: nobody has to read it again."""
+        """Return the same as it is in the store once a change of it is kept: it need not be read again."""
         kept = msgspec.structs.replace(change.conversation, revision=change.conversation.revision + 1)
         return Known(kept, {**self.exchanges, **{each.number: each for each in change.exchanges}})
 
@@ -66,15 +66,15 @@ class Dialogues:
         self._conversations = runtime.store.conversations
 
     async def look(self, errands: Errands) -> int:
-        """Carry on those at which somebody must look; how many they were. Raises StoreError."""
+        """Carry on the conversations that are due, and return how many they were. Raises StoreError."""
         due = await self._conversations.due(_MOST)
         for each in due:
             errands.soon(self.carry_on(each.tenant, each.id))
         return len(due)
 
     async def change(self, known: Known, decide: Callable[[Conversation, Exchanges], Change | None]) -> Known | None:
-        """Have a change decided and kept, again where somebody else was first. Return the conversation as it is then, also
-        where nothing is to change; None where it is gone."""
+        """Have a change decided and kept, again if another was first. Return the conversation as it is then, also without a
+        change; None if it is gone."""
         tenant, name = known.conversation.tenant, known.conversation.id
         found: Known | None = known
         for _ in range(_TRIES):
@@ -89,8 +89,8 @@ class Dialogues:
         raise Conflict(f"Conversation {name} is changed by others all the time. Nothing was sent: try again.")
 
     async def carry_on(self, tenant: str, name: str, known: Known | None = None) -> Known | None:
-        """Do what can be done now; the conversation as it is then, None where there is none. It is read where it is not
-        `known`, and again where somebody else has changed it."""
+        """Do what can be done now, and return the conversation as it is then, None if it does not exist. It is read if it is
+        not `known`, and again if another has changed it."""
         found = await loaded(self._conversations, tenant, name) if known is None else known
         for _ in range(_TRIES):
             if found is None or found.conversation.active is None:
@@ -200,7 +200,7 @@ class Dialogues:
         return found
 
     async def _tell(self, conversation: Conversation, exchanges: Exchanges) -> Change | None:
-        """Hand the active run what was said since it began; it knows what it was told already. None where it has ended."""
+        """Hand the active run the messages since it began; it knows which it has already. None if it has ended."""
         assert conversation.run is not None
         state = await self._runtime.runs.state(conversation.run)
         kept_ms = max(self._runtime.store.clock.now_ms(), state.started_at_ms)
@@ -231,7 +231,8 @@ class Dialogues:
         return value if isinstance(value, str) else encode(value).decode()
 
     async def lasting(self, run: RunId) -> tuple[str, ...]:
-        """The tools with which a run, or one below it, has done to the world what cannot be undone, as far as anybody knows."""
+        """Return the tools with which a run, or one below it, has done to the world what cannot be undone, as far as that is
+        known."""
         found: dict[CallId, str] = {}
         runs = [run]
         for each in runs:  # which grows

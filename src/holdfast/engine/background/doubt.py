@@ -30,8 +30,8 @@ _MOST: Final = 200
 
 
 class Doubt(msgspec.Struct, frozen=True):
-    """A model call of which nobody knows what it cost. Its whole hold counts as spent. `session` made it and is gone, or has
-    lost the reply; `error` says which. Times are the store's."""
+    """A model call of unknown cost. Its whole reservation counts as spent. `session` made it and is gone, or has lost the
+    reply; `error` says which. Times are the store's."""
 
     call: CallId
     run: RunId

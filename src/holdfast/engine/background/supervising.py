@@ -63,7 +63,7 @@ class Supervising:
 
     async def submit(self, tenant: str, name: str, task: Task) -> Accepted | Rejected:
         """Take a task, or not, and have it begin if it can: the same one again is the same. Raises NotFound, InvalidInput for a
-        type that nobody takes, and Conflict where another task has its id."""
+        type that no worker takes, and Conflict if another task has its id."""
         answer = await self._taken(tenant, name, task)
         if isinstance(answer, Accepted) and answer.worker is not None:
             with contextlib.suppress(StoreError):  # it is taken, and what is left undone is found in the store
@@ -135,7 +135,8 @@ class Supervising:
         return None if task is None else await self._start(supervisor, active, task)
 
     async def _task(self, supervisor: Supervisor, active: Active) -> Task | None:
-        """None where it has ended so long ago that nobody knows of it any more: what was seen of its supervisor is as old."""
+        """Return a task; None if it has ended so long ago that it is no longer known: what was seen of its supervisor is as
+        old."""
         return await self._supervisors.task(supervisor.tenant, supervisor.name, active.task)
 
     async def _end_of(self, run: RunId, active: Active) -> Ended | None:

@@ -82,7 +82,7 @@ class CallPools:
         self._broken: Callable[[BaseException], None] = lambda problem: None
 
     def start(self, broken: Callable[[BaseException], None]) -> None:
-        """`broken` is told of a fault of ours, after which no call that takes of a pool could leave any more."""
+        """`broken` is called about a fault of ours, after which no call that takes of a pool could leave any more."""
         self._broken = broken
         self._pool_client.start(broken)
 
@@ -99,8 +99,8 @@ class CallPools:
         self._pool_client.lose()
 
     async def counted(self, tenant: str) -> Sequence[DeclaredPool]:
-        """The pools that count something of providers' models, everybody's and the tenant's, as of a few seconds ago at most.
-        Raises StoreError."""
+        """Return the pools that count something of providers' models, shared ones and the tenant's, as of a few seconds ago at
+        most. Raises StoreError."""
         pools = (await self._pool_client.declared()).values()
         return [pool for pool in pools if pool.counts is not None and pool.tenant in (None, tenant)]
 

@@ -79,9 +79,9 @@ class Placing:
         broken: Callable[[BaseException], None],
         observers: Observers = NOBODY,
     ) -> None:
-        """`here` is what this process has. `room` tells how many of its slots are free; `begin` looks at a run of which
-        steps were placed, and calls `settle` when it has. `pool_client` has what is lent of pools, and
-        `broken` is told of a fault of ours: a process that silently places nothing would be worse than none."""
+        """`here` is what this process has. `room` returns how many of its slots are free; `begin` looks at a run of which steps
+        were placed, and calls `settle` when it has. `pool_client` has what is lent of pools, and `broken` is called about a
+        fault of ours: a process that silently places nothing would be worse than none."""
         self.scheduler = scheduler
         self.connected = ConnectedWorkers(scheduler, clock)
         self._clock = clock
@@ -158,7 +158,8 @@ class Placing:
         return self.places or (self.serves and step.demand.task is not None)  # with connected workers, in the last case
 
     def forget_others(self, runs: Collection[RunId], since_s: float) -> None:
-        """All who stood in line in the store at that time are these: whoever else waits here was started elsewhere."""
+        """Note that these are all who stood in line in the store at that time: any other that waits here was started
+        elsewhere."""
         for run in [run for run, at_s in self._since_s.items() if at_s < since_s and run not in runs]:
             for step in [step for step in self._steps[run] if (run, step) not in self._placed]:
                 self._drop(run, step)
@@ -220,7 +221,7 @@ class Placing:
         self.place_soon()
 
     def leave(self, worker: str) -> None:
-        """A connected worker is gone. Whoever performs its steps tells their attempts."""
+        """Note that a connected worker is gone. The performer of its steps notifies their attempts."""
         for job in self.connected.leave(worker):
             run, step = RunId(job.key[0]), StepId(job.key[1])
             if (run, step) not in self._begun:
@@ -248,8 +249,8 @@ class Placing:
             raise
 
     def place_at_once(self, state: State, room: int) -> frozenset[StepId]:
-        """Place what can be placed now; the steps of this run that have a place. Whoever asks begins them. `state` is not
-        durable yet: what it has started keeps its place until that is known."""
+        """Place what can be placed now, and return the steps of this run that have a place. The caller begins them. `state` is
+        not durable yet: what it has started keeps its place until that is known."""
         self.find(unplaced_of(state))
         self.place(room, but=state.run)
         return self.ready(state.run)
@@ -287,7 +288,7 @@ class Placing:
             self._observers.notify(StepPlaced(run, step, worker, placed.pools))
 
     def _look_again(self, now_s: float) -> None:
-        """Wake when a pool will have refilled; everything else is told."""
+        """Wake when a pool will have refilled; everything else is announced."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -327,7 +328,7 @@ class Placing:
             self._drop(run, step)
 
     def doubt(self, run: RunId, steps: Iterable[StepId]) -> None:
-        """Nobody here knows whether these have started: they keep their places until the run is heard of."""
+        """Note that it is unknown here whether these have started: they keep their places until the run is heard of."""
         self._doubted[run] = self._doubted.get(run, frozenset()) | frozenset(steps)
 
     def lose(self) -> None:

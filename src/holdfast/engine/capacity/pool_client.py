@@ -75,7 +75,7 @@ class PoolClient:
         self._closed = False
 
     def start(self, broken: Callable[[BaseException], None]) -> None:
-        """`broken` is told of a fault of ours, after which no step that asks for a pool could be placed any more."""
+        """`broken` is called about a fault of ours, after which no step that asks for a pool could be placed any more."""
         self._shares.start(broken)
 
     async def aclose(self, *, gives_back: bool = False) -> None:
@@ -136,7 +136,8 @@ class PoolClient:
             self.tell_soon(KEEP_S / 2)  # what is kept is given back some time, and what is owed comes in by itself
 
     def close(self, name: str, for_s: float) -> None:
-        """The provider behind a pool takes no more for so long: nobody is let in here from now on, nor soon anywhere."""
+        """Close the pool of a provider that takes no more for so long: no step is let in here from now on, nor soon
+        anywhere."""
         until_s = self._clock.monotonic_s() + for_s
         self._scheduler.close_pool(name, until_s)
         self._shares.close(name, until_s)

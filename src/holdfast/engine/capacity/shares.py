@@ -47,7 +47,7 @@ class Need(msgspec.Struct, frozen=True):
     owes: int = 0
     beside: tuple[str, ...] = ()
     watched: bool = False
-    """Whether somebody waits for it, be it for more than there is: then it has to be known when there is more."""
+    """True if a job waits for it, be it for more than exists: then it has to be known when there is more."""
 
     @property
     def is_nothing(self) -> bool:
@@ -57,8 +57,8 @@ class Need(msgspec.Struct, frozen=True):
 _NOTHING: Final = Need()
 
 Changed = Callable[[str, Grant | None], int]
-"""Told of a pool's name and what there is of it now: jobs may be placed up to `usable`, and of a rate `filled` is in the
-bucket in addition. None where there is no such pool. Returns what was in a rate's bucket and no longer fits."""
+"""Called with a pool's name and what it has now: jobs may be placed up to `usable`, and of a rate `filled` is in the bucket in
+addition. None without such a pool. Returns what was in a rate's bucket and no longer fits."""
 
 
 class PoolShares:
@@ -75,8 +75,8 @@ class PoolShares:
         *,
         outlives_s: float = 0.0,
     ) -> None:
-        """`holder` is the same for whoever takes this one's place (the leader of a lane), and no other's. `session` says
-        what keeps the shares for now. `outlives_s`: how long what was placed may run on when this process is dead."""
+        """`holder` is the same for the successor of this one (the leader of a lane), and no other's. `session` names what keeps
+        the shares for now. `outlives_s`: how long what was placed may run on when this process is dead."""
         self._lending = lending
         self._sessions = sessions
         self._clock = clock
@@ -105,7 +105,7 @@ class PoolShares:
         self._loop: BackgroundLoop | None = None
 
     def start(self, broken: Callable[[BaseException], None]) -> None:
-        """`broken` is told of a fault of ours, after which nothing is held any more."""
+        """`broken` is called about a fault of ours, after which nothing is held any more."""
 
         def give_up(problem: BaseException) -> None:
             broken(problem)

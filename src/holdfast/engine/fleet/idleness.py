@@ -30,15 +30,15 @@ _SOON_MS: Final = 30_000
 _MOST_SOON: Final = 100
 _PAGE: Final = 100
 MOST_LEFT: Final = 500
-"""Runs left behind that are told one by one."""
+"""Maximum number of runs left behind that are listed one by one."""
 
 
 Why = Literal["workflow_missing", "damaged", "stuck"]
 
 
 class Left(NamedTuple):
-    """A run that could go on now, and that nobody goes on with: no living process has its definition, or its history
-    cannot be read, or what follows not be stored. Or one that is stuck: it waits for nothing, though it was looked at."""
+    """A run that could go on now, and that no process goes on with: no living process has its definition, or its history cannot
+    be read, or what follows not be stored. Or one that is stuck: it waits for nothing, though it was looked at."""
 
     run: RunId
     workflow: str

@@ -281,8 +281,8 @@ class Leader:
         return {report.worker: report for report in found if report.lane == self.lane and report.hashes}
 
     async def _get_to_know(self, now_s: float) -> None:
-        """Place nothing before it is known what every worker that lives has: another leader may have given it that. Of one
-        that says nothing for long the store tells: nobody has given it anything since."""
+        """Place nothing before it is known what every living worker has: another leader may have given it that. The store has
+        the work of a silent one: it has got nothing since."""
         if self._knows:
             return
         workers = self._jobs.workers

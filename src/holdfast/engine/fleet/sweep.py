@@ -154,7 +154,7 @@ class Sweep:
             await self._adoption.turn(self._runtime.store.clock.now_ms())
 
     async def _find_unplaced(self) -> None:
-        """Have those placed that stand in line in the store, and nobody else."""
+        """Have those placed that stand in line in the store, and no others."""
         placing = self._executor.placing
         if self._is_led:
             placing.hand_over()
@@ -188,7 +188,8 @@ class Sweep:
         return [each for each in due if now_s - self._seen_dead_s.get(each.run, -math.inf) >= _PATIENCE_S]
 
     async def _maintain(self) -> None:
-        """A store that cannot be maintained (its user may make no tables, say) works on; its administrator is told."""
+        """Maintain the store. One that cannot be maintained (its user may make no tables, say) works on; its administrator gets
+        a message."""
         now_s = self._runtime.clock.monotonic_s()
         if now_s - self._maintained_s < _MAINTAIN_EVERY_S:
             return
@@ -223,7 +224,7 @@ class Sweep:
         return ordered[: max(executor.room, FEWEST_RUNS)]
 
     async def _look_for_stranded(self) -> None:
-        """Find the runs that nobody will go on with, whosever they were, and have a person asked about each."""
+        """Find the runs that no process will go on with, of any process, and have a person asked about each."""
         runtime = self._runtime
         now_s = runtime.clock.monotonic_s()
         if now_s - self._looked_for_stranded_s < _STRANDED_LOOK_S:
@@ -235,7 +236,7 @@ class Sweep:
         await asyncio.gather(*ticks)
 
     async def _tick_again(self, run: RunId) -> bool:
-        """Decide a run that may have gone on without anybody here knowing: its step may have started here."""
+        """Decide a run that may have gone on without news here: its step may have started here."""
         try:
             return await self._runtime.runs.tick(run, Tick())
         except StoreError:

@@ -561,7 +561,7 @@ class FlowLoop(LendingLoop):
 
 
 def _drop(code: Any) -> None:
-    """Close a coroutine, and those that it was given, if it has not begun: nobody will await them."""
+    """Close a coroutine, and those that it was given, if it has not begun: they will never be awaited."""
     if type(code) is OperationCall:
         code.drop()
     elif isinstance(code, CoroutineType) and getcoroutinestate(code) == CORO_CREATED:

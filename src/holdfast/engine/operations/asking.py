@@ -41,7 +41,7 @@ async def ask(
     evidence_ids: Sequence[str] = (),
     risk_level: RiskLevel | None = None,
 ) -> Any:
-    """Return what a person has answered, once somebody has. Raises OperationFailed; see Context.ask."""
+    """Wait for a person's answer and return it. Raises OperationFailed; see Context.ask."""
     shown, others = msgspec.json.decode(encode(question)), tuple(name or "" for name in not_by)
     shape, filled, shown = form_of(form, shown) if form is not None else (None, {}, shown)
     answer: dict[str, Any] = await journal.ask(

@@ -90,7 +90,8 @@ async def apart(name: str, branch: Awaitable[T]) -> T:
 
 @contextmanager
 def _letting_go(*branches: Awaitable[Any]) -> Iterator[None]:
-    """At its end, whatever that is, those of them which have not begun never will: asyncio complains of what nobody awaits."""
+    """At its end, whatever that is, those of them which have not begun never will: asyncio complains of unawaited
+    coroutines."""
     try:
         yield
     finally:

@@ -195,7 +195,7 @@ class StepContext(AttemptContext):
             await signalling.send(self._journal, path, run_id, name, data)
 
     def stream(self, name: str) -> Stream:
-        """A stream of this run, to which values are written for whoever watches."""
+        """Return a stream of this run, to which values are written for watchers."""
         return Stream(self._journal, name)
 
     def shared(self, space: str, *, agent: str | None = None) -> SharedSpace:

@@ -52,7 +52,7 @@ class Exchange(NamedTuple):
     stream: bool = False
     compact: Compaction | None = None
     tell_budget: bool = False
-    """Whether the model is told at each call what is left of the run's limits."""
+    """True if the model sees at each call what is left of the run's limits."""
     fallback_models: Sequence[str] = ()
     complexity: Complexity | None = None
     max_latency_s: float | None = None

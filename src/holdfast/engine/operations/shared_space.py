@@ -201,7 +201,7 @@ class SharedSpace:
         return written
 
     async def drop(self, key: str) -> None:
-        """Delete a value without a trace: nobody will write another under its key."""
+        """Delete a value without a trace: no other will be written under its key."""
 
         def decide(current: SharedValue | None) -> rule.Resolution:
             return rule.Resolution(None, is_written=current is not None, is_conflict=False)

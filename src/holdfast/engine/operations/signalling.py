@@ -142,7 +142,7 @@ def _step(attempt: Attempt) -> EffectStep[..., None]:
 
 
 async def _deliver(attempt: Attempt, run: str, name: str, data: Any, key: str) -> None:
-    """Bring the signal. Raises ToolFailed where it cannot be sent, OutcomeUnknown where nobody knows whether it was."""
+    """Bring the signal. Raises ToolFailed if it cannot be sent, OutcomeUnknown if it is unknown whether it was."""
     runtime, sender = attempt.services.runtime, await attempt.state()
     by, theirs = Claim(sender.by, sender.os_user, sender.client, sender.trace_id), contributors(sender)
     try:

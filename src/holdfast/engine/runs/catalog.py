@@ -165,8 +165,8 @@ class Catalog:
         )
 
     async def adopt(self, workflow: Workflow, *, is_learned: bool = False) -> None:
-        """The same of one that was learned from the store: that some run follows this definition makes it no newer than the one
-        that was loaded last under its name. With `is_learned` it is never code that was loaded here, whoever starts it."""
+        """Add a workflow that was learned from the store: that some run follows this definition makes it no newer than the one
+        that was loaded last under its name. With `is_learned` it never counts as code that was loaded here."""
         if workflow.hash not in self.workflows and not self.lacking(workflow):
             self.workflows[workflow.hash] = workflow
             if is_learned:
@@ -244,7 +244,7 @@ class Catalog:
 
     @property
     def loaded(self) -> tuple[Loaded, ...]:
-        """The workflows that this process can run, for a decision about runs that nobody can."""
+        """Return the workflows that this process can run, for a decision about runs that no process can."""
         definitions = [(hash_, workflow.graph.definition) for hash_, workflow in self.workflows.items()]
         return tuple(Loaded(definition.name, definition.version, hash_) for hash_, definition in definitions)
 

@@ -44,7 +44,7 @@ class Hindrances:
 
     @contextlib.contextmanager
     def over(self, run: RunId) -> Iterator[Callable[[StoreError], None]]:
-        """Around one thing that a step of the run asks of a store: what is yielded is told each problem over which it waits."""
+        """Wrap one thing that a step of the run asks of a store: what is yielded gets each problem over which it waits."""
         waits = False
 
         def note(problem: StoreError) -> None:

@@ -38,7 +38,7 @@ _ALL_S: Final = 5.0
 _AWAY_S: Final = 0.5
 _PAGE: Final = 200
 _MOST_NEWS: Final = 100
-"""Looks at the store that somebody may be behind."""
+"""Maximum number of looks at the store that a listener may be behind."""
 _FORGOTTEN_S: Final = 10.0
 """How long after its reply a text's pieces may still be in the store."""
 _OF_CALLS: Final = (ev.ModelCallHeld, ev.ModelCallSettled, ev.ModelCallFailed, ev.ModelCallInDoubt)
@@ -247,7 +247,7 @@ class Listening:
     # --- What comes ---------------------------------------------------------------------------------------------------
 
     async def _begin(self, run: RunId, tenant: str) -> Listener:
-        """Somebody watches from now on."""
+        """Note that a listener watches from now on."""
         listener = Listener()
         if run not in self._feeds:
             sizes = await self._streams.sizes([run])
@@ -335,7 +335,7 @@ class Listening:
     async def _split(
         self, run: RunId, feed: Feed, events: Sequence[Heard], chunks: Sequence[Chunk]
     ) -> tuple[list[Chunk], list[Chunk]]:
-        """Return the results that may be told with these events, and all other pieces."""
+        """Return the results that may be sent with these events, and all other pieces."""
         results = [chunk for chunk in chunks if chunk.name.stream == TOOLS]
         known = dict(feed.sizes)
         known.update({chunk.name: chunk.first + chunk.size for chunk in results})

@@ -79,13 +79,13 @@ MOST_APPENDS: Final = 256
 """One flush; more wait for the next, so that a commit's latency stays bounded."""
 _PAUSE_S: Final = 0.25
 PATIENCE_S: Final = 5.0
-"""How long those wait for a store that is away who can be told that nothing is known: a person, a program outside."""
+"""How long callers wait for a store that is away who can get the answer that nothing is known: a person, a program outside."""
 _MOST_PATIENCE_S: Final = 600.0
 """How long the work of this process waits. A step that cannot know whether its intent was taken can do nothing else."""
 
 
 class Envelope(NamedTuple):
-    """A command on its way, and where its events, or its refusal, are to be told."""
+    """A command on its way, and where its events, or its refusal, are to be sent."""
 
     command: Command
     graph: Graph | None
@@ -119,7 +119,7 @@ class Answers(NamedTuple):
     started: int
 
     def tell(self) -> None:
-        """Tell the senders. A refusal too is told only when all is durable: it may be for what the envelope before it has
+        """Answer the senders. A refusal too is sent only when all is durable: it may be for what the envelope before it has
         caused."""
         for envelope, answer in self.each:
             if envelope.told.done():
@@ -300,7 +300,7 @@ class Flush:
                 each.done.set_result(None)
 
     async def _until_known(self, batch: list[_Waiting], since_s: float) -> list[HoldfastError | None]:
-        """A commit whose reply was lost is sent again under the same ids until somebody acknowledges it.
+        """Send a commit whose reply was lost again under the same ids until it is acknowledged.
 
         That a later try was not taken says nothing about the first: once unknown, it stays so.
         """
@@ -344,8 +344,8 @@ _decode_state = msgspec.json.Decoder(State).decode
 log = logging.getLogger("holdfast")
 
 MOST_WAITING: Final = 10_000
-"""Commands that wait in one mailbox. Beyond that a step of the run waits before it sends another, and whoever is outside
-hears of it, instead of filling the memory."""
+"""Maximum number of commands that wait in one mailbox. Beyond that a step of the run waits before it sends another, and a
+caller from outside gets an error, instead of filling the memory."""
 MOST_TOGETHER: Final = 100
 _LINGER_TURNS: Final = 8
 """Turns of the loop that an outcome waits for what follows from it: its call's task ends, its step wakes up and speaks.
@@ -477,7 +477,7 @@ class Runtime(Protocol):
         ...
 
     def unknown_commit(self, run: RunId) -> None:
-        """Nobody here knows what the run's last append came to: see that it is looked at."""
+        """Note that the outcome of the run's last append is unknown here: see that it is looked at."""
         ...
 
     def evict(self, mailbox: Mailbox) -> None:
@@ -485,13 +485,13 @@ class Runtime(Protocol):
         ...
 
     def committed(self, mailbox: Mailbox, events: Sequence[Event], state: State, *, own: bool) -> None:
-        """Called after every commit of its `own`, before its senders are told, and when a reload brought news (of which
+        """Called after every commit of its `own`, before its senders are answered, and when a reload brought news (of which
         `events` may be empty)."""
         ...
 
 
 class Mailbox:
-    """Owns the state of one run as long as it is of use to somebody here."""
+    """Owns the state of one run as long as it is of use here."""
 
     def __init__(self, run: RunId, runtime: Runtime, graph: Graph | None = None) -> None:
         self.run = run
@@ -577,7 +577,7 @@ class Mailbox:
             await self._movement()
 
     def rest(self) -> None:
-        """Have the run let go of, if nobody here needs it in memory."""
+        """Let go of the run, if it is not needed in memory here."""
         if not self.busy:
             self._runtime.evict(self)
 
@@ -797,6 +797,6 @@ def _linger(envelopes: Sequence[Envelope]) -> bool:
 
 
 def unheard(told: asyncio.Future[list[Event]]) -> None:
-    """A tick that nobody waits for: a conflict or a missing run is no news, the sweep will look again."""
+    """Note the end of a tick without a waiter: a conflict or a missing run is no news, the sweep will look again."""
     if not told.cancelled() and (problem := told.exception()) is not None and not isinstance(problem, HoldfastError):
         log.error("holdfast: a look at a run failed: %s", problem, exc_info=problem)

@@ -50,7 +50,7 @@ class Work(Protocol):
         ...
 
     def given_up(self) -> None:
-        """The process can no longer work: its callers are told."""
+        """Set when the process can no longer work: its callers get an error."""
         ...
 
 
@@ -88,8 +88,8 @@ class Membership:
     async def keeps(self, session: SessionId | None) -> bool:
         """Wait until it is known whether this process still has that session; true if it has.
 
-        A lease that is over says nothing: a process that stood still, or whose store is away, may renew it as long as
-        nobody has found the session dead.
+        A lease that is over says nothing: a process that stood still, or whose store is away, may renew it as long as no other
+        has found the session dead.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LONGEST_UNKNOWN_S):
@@ -106,7 +106,7 @@ class Membership:
             news.set_result(None)
 
     def give_up(self, problem: BaseException) -> None:
-        """Begin nothing more: callers that wait are told, and another process can take over."""
+        """Begin nothing more: waiting callers get an error, and another process can take over."""
         self.broken = problem
         self._tell()
         self.work.given_up()
@@ -114,8 +114,8 @@ class Membership:
     async def hold(self) -> None:
         """See that a process that works has a session that lives.
 
-        A dead one never lives again: somebody found that this process stood still for longer than its lease, and what
-        it was at is theirs now. It goes on under another name.
+        A dead one never lives again: another found that this process stood still for longer than its lease, and its work is
+        theirs now. It goes on under another name.
         """
         old = self.session
         if not self.works:

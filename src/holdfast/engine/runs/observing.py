@@ -75,8 +75,8 @@ class Observers:
         return bool(self._observers)
 
     def notify(self, observation: Observation) -> None:
-        """Tell each of them. One that raises is told on: what it makes of the next is still worth having, and a figure
-        that stands still from then on would be worse than one that is a little off."""
+        """Call each of them. One that raises is called on: what it makes of the next is still worth having, and a figure that
+        stands still from then on would be worse than one that is a little off."""
         for observer in self._observers:
             try:
                 observer(observation)

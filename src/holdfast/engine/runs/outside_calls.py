@@ -20,14 +20,14 @@ T = TypeVar("T")
 GRACE_S: Final = 2.0
 """What outside calls get to finish when the process stops; what they would have said is in doubt afterwards."""
 _PARTING_S: Final = 1.0
-"""How often it is said what is still waited for then, if anybody wants to hear."""
+"""Seconds between two messages on what is still waited for then."""
 
 
 class OutsideCalls:
     """The calls outside of one process."""
 
     def __init__(self, clock: Clock, give_up: Callable[[BaseException], None]) -> None:
-        """`give_up` is told of an outcome that the store did not take: a process that lives keeps its calls open for ever,
+        """`give_up` is called about an outcome that the store did not take: a process that lives keeps its calls open for ever,
         the calls of a dead one are in doubt."""
         self._clock = clock
         self._give_up = give_up
@@ -46,7 +46,7 @@ class OutsideCalls:
         return task
 
     def bring(self, outcome: Coroutine[Any, Any, object]) -> None:
-        """Have an outcome told for which nobody waits any more."""
+        """Have an outcome without a waiter recorded."""
         self._tasks.add(self.track(outcome))
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
@@ -57,7 +57,7 @@ class OutsideCalls:
             self._give_up(problem)
 
     async def aclose(self, grace_s: float) -> None:
-        """Wait for the calls that have left: an outcome that comes home now spares somebody a question. Then end them."""
+        """Wait for the calls that have left: an outcome that comes home now saves a person a question. Then end them."""
         until_s = self._clock.monotonic_s() + grace_s
         while self._tasks and (left_s := until_s - self._clock.monotonic_s()) > 0:
             if self.on_parting is not None:

@@ -31,7 +31,7 @@ _CACHE_BYTES: Final = 64 * 1024 * 1024
 
 
 Storage = Literal["local", "s3"]
-"""Where somebody wants a value: in the store, or in the place for large payloads, which is a bucket then."""
+"""Where a value is to be kept: in the store, or in the place for large payloads, which is a bucket then."""
 
 
 class Payloads:
@@ -84,9 +84,9 @@ class Payloads:
         return msgspec.json.decode(encoded)
 
     async def fetch(self, payloads: Iterable[Payload], tenant: str) -> dict[str, bytes]:
-        """The contents of those payloads of a tenant's run that live in blobs, by hash.
+        """Return the contents of those payloads of a tenant's run that live in blobs, by hash.
 
-        Raises BlobLost for one that is missing or damaged, StoreError while nobody can know.
+        Raises BlobLost for one that is missing or damaged, StoreError while that is unknown.
         """
         found: dict[str, bytes] = {}
         for payload in payloads:
@@ -123,7 +123,7 @@ class Payloads:
         return self._secrets.masking()
 
     def masking_of_texts(self) -> MaskingOfTexts:
-        """The same of texts that are told one after the other."""
+        """Return the same for texts that are sent one after the other."""
         return self._secrets.masking_of_texts()
 
     def clean(self, value: Any, *, is_kept: bool = True) -> bytes:

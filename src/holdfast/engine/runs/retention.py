@@ -59,7 +59,7 @@ class Retention:
             await self._clock.sleep(_NEXT_S if is_more else _AGAIN_S)
 
     async def turn(self) -> bool:
-        """Archive the oldest month that may go; whether there was one. Those that are held back are told about."""
+        """Archive the oldest month that may go, and return True if one existed. Those that are held back are reported."""
         async with self._administering() as administration:
             for month in cold(await administration.standing(), self._hot_days):
                 try:

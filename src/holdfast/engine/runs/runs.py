@@ -126,8 +126,8 @@ class Runs:
         return await self.mailbox(run).send(command, graph)
 
     async def tick(self, run: RunId, tick: Tick) -> bool:
-        """Have a run look at what has fallen due for it. True if it has gone on; false where somebody else was there first, or
-        where the run is damaged: that is its own fault, and the others go on. Raises StoreError."""
+        """Have a run look at what has fallen due for it. True if it has gone on; false if another was there first, or if the
+        run is damaged: that is its own fault, and the others go on. Raises StoreError."""
         try:
             return bool(await self.send(run, tick))
         except (Conflict, NotFound):
@@ -162,7 +162,7 @@ class Runs:
                 mailbox.rest()
 
     def notify(self, seqs: Mapping[RunId, int] | None = None) -> None:
-        """Somebody else may have committed: have those look who watch, or, given where the runs are now, those of them
+        """Note that another process may have committed: have the watchers look or, given where the runs are now, those of them
         whose run has gone on."""
         for run in self._watchers if seqs is None else seqs:
             for watcher in self._watchers.get(run, ()):
@@ -173,7 +173,7 @@ class Runs:
     # --- What is in memory --------------------------------------------------------------------------------------------
 
     def watched(self, *, at_end: bool) -> list[RunId]:
-        """The runs of which somebody here waits for the end and for nothing before it; or the others that are waited for."""
+        """Return the runs whose end, and nothing before it, is waited for here; or the others that are waited for."""
         return [run for run, watchers in self._watchers.items() if all(each.at_end for each in watchers) == at_end]
 
     @property
@@ -196,7 +196,7 @@ class Runs:
         return any(box.graph is not None and box.graph.hash == graph_hash for box in self._mailboxes.values())
 
     def take_unknown_commits(self) -> list[RunId]:
-        """The runs about whose last append nobody here could know; the caller sends them a tick."""
+        """Return the runs whose last append has an unknown outcome here; the caller sends them a tick."""
         runs, self._unknown_commits = list(self._unknown_commits), {}
         return runs
 
@@ -234,7 +234,7 @@ class Runs:
             subscriber.committed(mailbox, events, state)
 
     def evict(self, mailbox: Mailbox) -> None:
-        """Let go of a run whose mailbox is idle, if nobody here works on it: waiting costs no memory."""
+        """Let go of a run whose mailbox is idle, if no step here works on it: waiting costs no memory."""
         run = mailbox.run
         if self._closing:
             return

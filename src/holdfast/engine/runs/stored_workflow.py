@@ -33,7 +33,7 @@ class StoredWorkflow(NamedTuple):
     input_schema: dict[str, Any] | None
     """The JSON Schema of what a start must fit; None where anything does."""
     loaded_at_ms: int | None
-    """Since when it is this one, by the store's time; None where nobody knows."""
+    """Time since when it is this one, by the store's time; None if unknown."""
     tenant: str | None = None
     """Who has submitted its file; None for code."""
 

@@ -441,8 +441,8 @@ log = logging.getLogger("holdfast")
 
 async def carry(attempt: Attempt, finished: Callable[[Attempt, BaseException | None], None]) -> None:
     """Execute an attempt, then the one that its end has started, and so on: a task for each would take longer than all else
-    about a short step. `finished` is told of the last, and of its problem if it could not bring its end home; those before
-    it have left their slots to it."""
+    about a short step. `finished` is called with the last, and with its problem if it could not bring its end home; those
+    before it have left their slots to it."""
     problem: BaseException | None = None
     following: Attempt | None = None
     while True:

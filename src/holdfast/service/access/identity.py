@@ -57,7 +57,7 @@ class Holder(NamedTuple):
     asks: bool = True
     works: Scope | None = None
     tenant: str | None = None
-    """For whom it asks and decides; None for everybody."""
+    """Tenant for which it queries and decides; None for all."""
     roles: tuple[str, ...] = ()
     teams: tuple[str, ...] = ()
     access: Access = EVERYTHING
@@ -106,7 +106,7 @@ class Holder(NamedTuple):
 
 
 ANYBODY: Final = Holder("anybody", works=Scope())
-"""Who speaks on a port without tokens, or has the one token that everybody has."""
+"""The caller on a port without tokens, or with one shared token."""
 
 
 class Issuer(Protocol):
@@ -200,10 +200,9 @@ def hashed(token: str) -> bytes:
 
 
 def read_tokens(file: Path | None) -> dict[bytes, Holder] | None:
-    """The tokens of a TOML file, of which nobody else may read: `[clients.NAME]` with its `token` and, where it acts for one
-    only, the `tenant`, and `[workers.NAME]` with its `token`, the `tenants` and `tasks` that it may be given, and the
-    `labels` and `tags` that it may have (`["*"]`: any). Raises UsageError where it says anything else, or where two have one
-    token."""
+    """Read the tokens of a TOML file that no other account may read: `[clients.NAME]` with its `token` and, if it acts for one
+    only, the `tenant`; and `[workers.NAME]` with its `token`, the `tenants` and `tasks` that it may get, and the `labels` and
+    `tags` that it may have (`["*"]`: any). Raises UsageError for anything else, and if two have one token."""
     if file is None:
         return None
     try:

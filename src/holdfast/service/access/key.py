@@ -137,9 +137,8 @@ class ApiKeys:
         await self._keys.put(msgspec.structs.replace(key, revoked_at_ms=self._clock.now_ms()), key.hash)
 
     async def rotate(self, who: Principal, name: str, tenant: str | None = None) -> NewKeyRow:
-        """Another secret under the same name; the one before is over at once. Whoever is shown it may do as
-        much. Code that no server offers is not reached with it any more, unless it is by `who`. Raises NotFound, NotPermitted,
-        Conflict, InvalidInput."""
+        """Make another secret under the same name; the one before is over at once. Its receiver may do as much. It no longer
+        reaches code that no server offers, unless it is by `who`. Raises NotFound, NotPermitted, Conflict, InvalidInput."""
         before = await self._named(who, name, tenant)
         access = Access(before.may, before.workflows, before.tools, before.unoffered and _holds_unoffered(who))
         _expect_within(who, access, (*before.roles, *before.teams))
@@ -202,14 +201,14 @@ def expect_roles(who: Principal, roles: Iterable[str]) -> None:
 
 
 def _in_hand_of(who: Principal) -> str | None:
-    """Return the person who has a secret in hand that `who` is shown: who comes with a key or link is its maker. A program that
-    acts for nobody is no person: None."""
+    """Return the person who holds a secret that `who` is shown: a caller with a key or link counts as its maker. A program
+    without a person is None."""
     is_program = not who.is_person and who.name == who.client
     return who.maker or (None if is_program else who.name)
 
 
 def _is_link_of(who: Principal, key: ApiKey) -> bool:
-    """Return True for a link that was made with the same token, also as somebody else; of a key, by who has it in hand now."""
+    """Return True for a link that was made with the same token, even in another name; of a key, by its present holder."""
     if key.opens is None:
         return False
     if not key.client:

@@ -34,7 +34,7 @@ from holdfast.service.declarations.query import View
 from holdfast.service.principal import Principal
 
 ANYTHING: Final = "*"
-"""The pattern that stands for a tool that nobody can name: who has a say about all of them has one about it."""
+"""The pattern that stands for an unnamed tool: a caller with a say about all tools has one about it."""
 
 
 class Person(NamedTuple):
@@ -305,8 +305,8 @@ class Permission:
         return hasattr(asked, "cursor") and not sees_all and not any(named(declaration_of(type(asked)), asked))
 
     def is_startable(self, who: Principal, workflow: str) -> bool:
-        """True if a caller may start runs of the code that is called so. Who acts for a tenant starts what is offered here, and
-        what whoever runs the fleet has named for them."""
+        """True if a caller may start runs of the code of this name. A tenant's caller starts what is offered here, and what the
+        operator of the fleet has named for them."""
         return who.access.reaches(workflow) and (who.tenant is None or workflow in self.offered or who.access.names(workflow))
 
     def _is_startable_row(self, who: Principal, row: View) -> bool:
@@ -387,8 +387,8 @@ def is_there(who: Principal, owned: Owned) -> bool:
 
 
 def is_own(who: Principal, person: Person | None) -> bool:
-    """True if what is a person's, or nobody's own (None), is there for a caller: also for an admin of the whole fleet. A
-    program that speaks for somebody is not they, and no other program."""
+    """True if a caller may see what belongs to a person, or to none (None); an admin of the whole fleet always may. A program
+    that speaks for a person is not that person, and no other program."""
     if person is None or (who.tenant is None and who.access.allows("admin")):
         return True
     return person.name == who.name and person.client in (None, who.client)
@@ -441,4 +441,4 @@ _ABSENT: Final[Mapping[Thing, Callable[[Any, str], HoldfastError]]] = {
     Thing.KEY: lambda name, _: no_key(name),
     Thing.TOOLS: lambda tool, _: NotPermitted(f"Nothing is known of the tool {tool!r:.200}. Nothing was done."),
 }
-"""What is said where a thing is not there for somebody: what is said where it is not there at all."""
+"""The message for a hidden subject: the same as for a missing one."""

@@ -31,7 +31,7 @@ _FRESH_S: Final = 600.0
 _AGAIN_S: Final = 30.0
 """How often they are looked at for a token with an unknown key at most: such tokens cost nothing to make."""
 _OURS: Final = ("clients.", "workers.", "keys.")
-"""How the names of tokens and keys begin that this server knows itself: nobody else is called so."""
+"""Prefixes of the names of tokens and keys that this server knows itself; no other caller has such a name."""
 
 
 class SignedTokens:

@@ -43,8 +43,8 @@ class ControlBase(Inquiries):
     """One subject of an engine's control: commands, and the questions that may be asked besides."""
 
     def __init__(self, executor: Executor, trace_id: str | None = None, store: Store | None = None) -> None:
-        """`trace_id`: in which trace things are told, unless a claim says so itself; `store`: what is read here, if that
-        is less than the engine's own."""
+        """`trace_id`: trace of all commands, unless a claim has its own; `store`: what is read here, if that is less than the
+        engine's own."""
         self.runtime = executor.services.runtime
         super().__init__(store if store is not None else self.runtime.store, self.runtime.loop)
         self.executor = executor
@@ -85,9 +85,9 @@ class ControlBase(Inquiries):
         return sealed_for(tenant, self.payloads.sealing)
 
     def _sealed_as(self, declared: Adapter | None, value: Any, tenant: str) -> Any:
-        """Return what somebody gives in the place of code, as the code would have written it: the one way into a history for a
-        value with a declared type, None where nobody here knows that. Raises InvalidInput for what does not fit, and where
-        a text could be that of a sensitive field that nobody here knows."""
+        """Return what a person gives in the place of code, as the code would have written it. This is the one way into a
+        history for a value with a declared type (None if it is unknown here). Raises InvalidInput for what does not fit, and if
+        a text could be that of a sensitive field that is unknown here."""
         with self.sensitive(tenant):
             plain = self.payloads.plain(value)
             if declared is None:

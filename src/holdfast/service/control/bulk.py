@@ -55,7 +55,7 @@ class BulkOutcome(NamedTuple):
 
 
 class Bulks(Repairs):
-    """Told in one call, done one after the other."""
+    """Commands to many runs or dead letters, executed one after the other."""
 
     async def bulk(
         self,

@@ -172,7 +172,7 @@ class GateDecision(NamedTuple):
 
 class OpenGate(NamedTuple):
     """A question as a person sees it before deciding. `shown_hash` binds a decision to exactly what is `shown`; `form` is the
-    JSON Schema of its data, `filled` what the form begins with. No answer counts after `expires_at_ms`; nobody is reminded
+    JSON Schema of its data, `filled` what the form begins with. No answer counts after `expires_at_ms`; no reminder is sent
     after `due_at_ms`."""
 
     gate: str
@@ -185,7 +185,7 @@ class OpenGate(NamedTuple):
     filled: Any
     decisions: tuple[str, ...]
     reviewers: tuple[str, ...]
-    """Persons or roles; empty for anybody."""
+    """Persons or roles; empty for anyone."""
     four_eyes: bool
     due_at_ms: int | None
     expires_at_ms: int | None
@@ -307,7 +307,7 @@ class Commands(ControlBase):
         return await self._begin(meant.graph, start)
 
     async def _begin(self, graph: Graph, start: cmd.StartRun) -> Run[Any]:
-        """Have a new run start, or, where somebody was first under its key, take that one."""
+        """Start a new run, or return the run that another caller has started under its key."""
         return self._same(start.key, await start_once(self.runtime, graph, start), start.input_digest)
 
     def _cost_limit(self, cost_limit_usd: float | str | Decimal) -> int:

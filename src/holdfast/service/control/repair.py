@@ -325,8 +325,8 @@ def _with(said: Any, fresh: Mapping[str, Payload]) -> Any:
 
 
 def expect_settled(state: State, step: StepId) -> None:
-    """Raise Conflict while nobody knows what became of an effect that cannot be done twice: of the step, or of any where the
-    run is failing and goes on as a whole."""
+    """Raise Conflict while the outcome of an effect that cannot be done twice is unknown: of the step, or of any if the run is
+    failing and goes on as a whole."""
     for id_, call in state.calls.items():
         is_concerned = call.step == step or state.phase == "failing"
         if call.kind == "effect" and is_concerned and not call.is_harmless:

@@ -24,7 +24,7 @@ from holdfast.service.control.change import changed
 from holdfast.service.control.naming import DEFAULT_TENANT
 
 _NOBODY: Final = "a command"
-"""By whom a value is written of which nobody says it."""
+"""The author of a value that is written without a name."""
 
 
 class SharedValues(ControlBase):

@@ -31,7 +31,7 @@ from holdfast.service.control.naming import DEFAULT_TENANT
 
 _LOOK_AGAIN_S: Final = 0.05
 _LOOK_AGAIN_AT_MOST_S: Final = 0.5
-"""For a task that waits: its turn is told by no commit of a run of its own."""
+"""Longest pause between two looks for a waiting task: no commit of a run of its own announces its turn."""
 
 Status: TypeAlias = Literal["queued", "active"] | Fate
 

@@ -107,7 +107,7 @@ class Declaration(NamedTuple):
     key: str = ""
     """The field by which the engine knows the same command again."""
     any_tool: Mapping[str, tuple[str, ...]] = {}
-    """The fields and values with which a command decides about calls of tools that nobody looks up."""
+    """Fields and values with which a command decides about calls of tools that are not looked up."""
     reach: bool = False
     ends: bool = True
     """False for a list that goes on for ever."""

@@ -58,7 +58,8 @@ async def workers(request: Request, query: ask.Workers) -> Rows[WorkerRow | Work
 
 @handles
 async def queue(request: Request, query: ask.Queue) -> Rows[QueueRow | QueueReasonRow]:
-    """From everybody's work: why a step waits is in who is before it. The row of its run is one's own."""
+    """List the waiting steps of all tenants: the reason why a step waits is in those before it. The row of its run is one's
+    own."""
     control, tenant = request.engine, request.whose
     if query.run is not None:
         return Rows([view.of_wait(each) for each in await control.why(query.run, query.step)], None)

@@ -30,7 +30,7 @@ async def conversation(request: Request, query: ask.Conversation) -> Conversatio
 
 @handles
 async def open_conversation(request: Request, command: cmd.OpenConversation, *, private: bool = False) -> None:
-    """With `private` it is there for nobody but the caller."""
+    """With `private` only the caller sees it."""
     await request.startable.named(request.who, command.workflow, 0, request.tenant)
     options = msgspec.structs.asdict(command) | {"tenant": request.tenant}
     await request.engine.open_conversation(**options, private=private, by=request.by)

@@ -18,9 +18,9 @@ from holdfast.service.listing import key_of, keyed_page
 from holdfast.service.view import BudgetRow, CostRow, CostsCountedRow, DoubtRow, TeamBudgetRow, TeamBudgetWhole
 
 COUNT_S: Final = 20.0
-"""How long costs are counted before somebody who asks for that is answered."""
+"""Seconds for which costs are counted before a request for that is answered."""
 ROLL_UP_S: Final = 5.0
-"""What somebody who asks for the costs may be kept waiting until they are up to date."""
+"""Longest time in seconds that a request for costs waits until they are up to date."""
 _BY_KEY: Final = msgspec.json.Decoder(CostKey)
 
 

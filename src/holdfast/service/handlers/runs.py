@@ -67,7 +67,7 @@ async def steps(request: Request, query: ask.Steps) -> Rows[StepRow]:
 
 @handles
 async def operations(request: Request, query: ask.Operations) -> Rows[OperationRow]:
-    """Read anew for each page: an operation that began long ago may have ended since the last."""
+    """It is read again for each page: an operation that began long ago may have ended since the last."""
     after = seq_of(query.cursor)
     found = [each for each in await request.control.operations(query.run) if each.seq > after]
     last = found[query.limit - 1].seq if len(found) > query.limit else None
@@ -107,7 +107,7 @@ async def drawing(request: Request, query: ask.Drawing) -> DrawingRow:
 
 @handles
 async def trace(request: Request, query: ask.Trace) -> Rows[TraceRow]:
-    """Read anew for each page: what a node came to is known from all that came before."""
+    """It is read again for each page: the result of a node is known from all that came before."""
     after = seq_of(query.cursor)
     found = [each for each in await request.control.trace(query.run) if each.seq > after]
     last = found[query.limit - 1].seq if len(found) > query.limit else None

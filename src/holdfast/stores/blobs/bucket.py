@@ -24,7 +24,7 @@ CREDENTIALS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION
 """What may be secrets by name; without them the service's own ways apply (the machine's role, a web identity)."""
 _MOST_RETRIES: Final = 4
 _RETRY_FOR: Final = datetime.timedelta(seconds=20)
-"""Then the caller is told, and waits for the store as for any that is away."""
+"""Time after which the caller gets the error, and waits for the store as for any that is away."""
 _CONNECT_LIMIT: Final = "5s"
 _REQUEST_LIMIT: Final = "120s"
 """A payload is at most 256 MiB: 2 MiB a second."""

@@ -36,8 +36,8 @@ class Folder:
 
     @classmethod
     def open(cls, root: Path) -> Self:
-        """Raises StoreUnreadable where there is no such folder: one that is made in its place would be on another disk
-        than the one that somebody forgot to mount."""
+        """Raises StoreUnreadable for a missing folder: one that is made in its place would be on another disk than the one that
+        was not mounted."""
         opened = cls(root)
         opened._expect_root()
         return opened

@@ -34,7 +34,7 @@ class StoreClock:
         self._latest_ms = newest_ms
 
     def observe(self, now_ms: int) -> None:
-        """The database has just told the time: `now_ms` is past by now."""
+        """Note the time that the database has just reported: `now_ms` is past by now."""
         here_ms = boot_ms()
         offset_ms = now_ms - here_ms
         if offset_ms >= self._offset_ms or here_ms - self._heard_boot_ms > _STEADY_MS:

@@ -43,7 +43,7 @@ _ENDED_S: Final = 5.0
 """What the database gets to end such a read by itself."""
 _PATIENCE_S: Final = 30.0
 _MOST_KEPT: Final = 2
-"""Connections that are kept from the pool while nobody uses them: one for flushes, one for looks into the store."""
+"""Connections that are kept from the pool while they are idle: one for flushes, one for looks into the store."""
 _KEPT_S: Final = 5.0
 """For how long at least: one that is idle for long may be cut off unnoticed."""
 _WAITS: Final = {"lock_timeout": int(LOCK_S * 1000), "idle_in_transaction_session_timeout": int(IDLE_S * 1000)}
@@ -73,7 +73,7 @@ POISON: Final = (pg.DataError, pg.IntegrityConstraintViolationError, pg.ProgramL
 """What was to be stored is at fault, not the database."""
 
 AGAIN: Final = (pg.DeadlockDetectedError, pg.SerializationError, pg.LockNotAvailableError)
-"""Nothing was written, because somebody else was in the way; the same again may pass."""
+"""Nothing was written, because another was in the way; the same again may pass."""
 
 
 def explain(problem: BaseException, address: Address) -> StoreError:
@@ -241,7 +241,7 @@ class Connections:
         await self._pool.expire_connections()
 
     async def _give_back(self, db: Connection) -> None:
-        """A connection that was left in the middle of something is thrown away: nobody knows what it would do next."""
+        """Close a connection that was left in the middle of something: its next reply is unpredictable."""
         with contextlib.suppress(*_GIVEN_BACK):
             if db.is_in_transaction():
                 db.terminate()
@@ -271,8 +271,8 @@ class Connections:
             raise explain(problem, self.address) from problem
 
     def of_tenant(self, tenant: str | None) -> Connections:
-        """The same, to answer what a tenant asks, or whoever acts for all (None): nothing is written on them, and where there
-        is a role for that, only the tenant's rows are seen."""
+        """Return the same connections for the queries of a tenant, or of a caller for all (None): nothing is written on them,
+        and if a role for that exists, only the tenant's rows are seen."""
         return TenantConnections(self, self.address.read_role if tenant is not None else None, tenant or "")
 
     async def fetch(self, statement: str, *bound: Any) -> list[Any]:
@@ -299,9 +299,9 @@ class Connections:
 
 
 class TenantConnections(Connections):
-    """The connections of a process, for reads that a tenant asks for: of these it has its share, and each has its time. Where a
+    """The connections of a process, for reads that a tenant asks for: of these it has its share, and each has its time. If a
     role reads the rows of a tenant, each is a transaction in that role. Both end with it, so nothing is left on a connection
-    that goes back, or that a pooler lends to somebody else."""
+    that goes back, or that a pooler lends to another."""
 
     def __init__(self, connections: Connections, role: str | None, tenant: str) -> None:
         self.address, self.most, self.reads = connections.address, connections.most, connections.reads
@@ -368,8 +368,8 @@ def _is_sound(db: Connection) -> bool:
 
 @contextlib.asynccontextmanager
 async def transaction(db: Connection, words: str | None = None) -> AsyncIterator[None]:
-    """A transaction that waits for nobody for long, nor keeps others waiting. Raises UnknownCommit as `durable` does;
-    errors pass as they are."""
+    """Open a transaction that neither waits for others for long, nor keeps them waiting. Raises UnknownCommit as `durable`
+    does; errors pass as they are."""
     await begin(db, words)
     try:
         yield

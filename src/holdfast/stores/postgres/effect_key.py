@@ -33,7 +33,7 @@ class Owner(NamedTuple):
 
 
 class Keys:
-    """The keys that one flush touches, locked in their order until its end: one that nobody has is no row to lock."""
+    """The keys that one flush touches, locked in their order until its end: a free one is no row to lock."""
 
     def __init__(self, db: Connection, sql: dict[str, str], owners: dict[EffectKey, Owner]) -> None:
         self._db = db

@@ -108,8 +108,8 @@ and of the read role whether it may see a tenant's rows, and whether some policy
 
 
 async def guard(connections: Connections, read_role: str, work_roles: Collection[str]) -> list[str]:
-    """Put the policies on the tables, in the place of those that were there: for `read_role`, and for those that work, among
-    whom are whoever asks for it and the owner of the tables. Those roles. Raises UsageError, StoreError."""
+    """Put the policies on the tables, in the place of the former ones: for `read_role`, and for those that work, the caller and
+    the owner of the tables among them. Return those roles. Raises UsageError, StoreError."""
     for name in work_roles:
         expect_role(name)
     expect_role(read_role)
@@ -152,7 +152,7 @@ async def _guard(db: Connection, address: Address, read_role: str, work_roles: C
 
 
 async def expect_kept(connections: Connections) -> None:
-    """See that whoever works sees all rows, and that the read role of the store's URL, if it names one, sees those of one
+    """See that working roles see all rows, and that the read role of the store's URL, if it names one, sees those of one
     tenant. Raises StoreUnreadable."""
     address = connections.address
     where, again = f"the PostgreSQL store at {address.shown}", "Run `holdfast store guard` as the owner of the tables."
@@ -185,5 +185,5 @@ def _sees_all(role: str) -> str:
 
 
 def _quoted(role: str) -> str:
-    """A role's name as the database has it: whoever works may be called anything."""
+    """Return a role's name as the database has it: it may be anything."""
     return '"' + role.replace('"', '""') + '"'

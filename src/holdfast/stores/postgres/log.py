@@ -62,7 +62,7 @@ Fates = dict[RunId, HoldfastError | None]
 _MOST_AT_ONCE: Final = 10_000
 """Events in one answer of the database; they are read on until there are no more."""
 _MAX_TRIES: Final = 5
-"""Of a flush that met another in the way. Each time somebody else went on."""
+"""Maximum number of tries of a flush that met another in the way. Each time another went on."""
 
 
 class Held:
@@ -123,8 +123,8 @@ class Log(StorePort):
         return await self._one_by_one([[new] for new in entries])
 
     async def _try(self, entries: list[Entry]) -> Fates:
-        """Raises Unstorable, StoreError where nothing was written, UnknownCommit where nobody can know; and passes on
-        that somebody else has had a run for too long."""
+        """Raises Unstorable, StoreError if nothing was written, UnknownCommit if that is unknown; and passes on that another
+        has had a run for too long."""
         address = self._db.address
         in_the_way: BaseException | None = None
         for _ in range(_MAX_TRIES):

@@ -22,9 +22,9 @@ from holdfast.stores.retention import Retention
 from holdfast.stores.row import Row
 
 _PART_LOCK_MS: Final = 5_000
-"""How long to wait for the month's own tables, which holds up nobody else; long enough for an autovacuum to give way."""
+"""Longest wait for the month's own tables, which holds up no other; long enough for an autovacuum to give way."""
 _LOCK_MS: Final = 300
-"""How long everybody may have to wait behind this waiting for a lock; then it steps back and tries again."""
+"""Longest time that others wait behind this waiting for a lock; then it steps back and tries again."""
 
 
 class PostgresRetention(Retention):

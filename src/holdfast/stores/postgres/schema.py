@@ -36,7 +36,7 @@ LATEST: Final = max(migration.version for migration in MIGRATIONS)
 _CHECKED: Final = 51
 """The migration with which stores begin to remember the texts; those before it are as 0.1.0 had them."""
 _LOCK_MS: Final = 2_000
-"""How long everybody may have to wait behind a migration that waits for a table; then it steps back and tries again."""
+"""Longest time that others wait behind a migration that waits for a table; then it steps back and tries again."""
 _MAX_TRIES: Final = 15
 _LONGEST_S: Final = 3600.0
 """A migration may have to write every row of a large table."""

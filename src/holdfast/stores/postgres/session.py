@@ -92,7 +92,7 @@ class Renewer:
 
 
 async def extend(db: Connection, address: Address, sessions: Sequence[SessionId]) -> set[str]:
-    """Extend the leases of `sessions`, except of those that somebody has found dead; the others."""
+    """Extend the leases of `sessions`, except of those that were found dead; return the others."""
     async with transaction(db):
         rows: list[Any] = await db.fetch(sql(address)["renew_sessions"], list(sessions))
     return {row["session"] for row in rows}

@@ -110,7 +110,7 @@ class ValueWrites:
 
 
 async def _held_locks(db: Connection, sql: dict[str, str], changes: Sequence[SharedChange]) -> dict[Name, int]:
-    """The locks that somebody has, of those under which something is to be written."""
+    """Return the held locks of those under which something is to be written."""
     fences: dict[Name, int] = {}
     for name in {_name(change) for change in changes if change.fence is not None}:
         for _, fence, expires_at_ms, now_ms in await db.fetch(sql["shared_lock"], *name):

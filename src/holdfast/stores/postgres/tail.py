@@ -166,14 +166,14 @@ class Tail(StorePort):
 
 
 POLL_S: Final = 0.2
-"""How late another process's commit is heard of. The database wakes nobody: NOTIFY takes a lock that all commits share,
-and LISTEN needs a connection that no pooler can lend."""
+"""How late another process's commit is heard of. The database sends no wake-up: NOTIFY takes a lock that all commits share, and
+LISTEN needs a connection that no pooler can lend."""
 
 
 class Watch(StorePort):
-    """Keeps ports.Watch, for one listener at a time: that somebody may have written, not what.
+    """Keeps ports.Watch, for one listener at a time: that another process may have written, not what.
 
-    Two snapshots tell exactly which commits have become visible in between, in whatever order their transactions began; a
+    Two snapshots show exactly which commits have become visible in between, in whatever order their transactions began; a
     sequence would not.
     """
 

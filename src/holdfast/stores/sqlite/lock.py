@@ -45,7 +45,7 @@ class LockFile:
 
     @classmethod
     def take(cls, path: Path) -> Self | None:
-        """The file at `path`, locked; None while somebody else holds it."""
+        """Return the file at `path`, locked; None while another holds it."""
         while True:
             file = cls(path)
             if not file.lock():
@@ -56,7 +56,7 @@ class LockFile:
             file.close()  # its holder before us removed it as we came
 
     def lock(self) -> bool:
-        """Lock it now, or say that somebody else has it."""
+        """Lock it now, or report that another has it."""
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -64,8 +64,8 @@ class LockFile:
         return True
 
     def share(self) -> bool:
-        """Lock it together with others who share it, or say that somebody has it alone. Whoever had it alone may wait a moment
-        for one who has it now."""
+        """Lock it together with others who share it, or report that another has it alone. A former sole holder may wait a
+        moment for the present one."""
         try:
             fcntl.flock(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -24,7 +24,8 @@ from holdfast.stores.sqlite.context import StoreContext, as_bound, rows
 _TOLD_FOR_MS: Final = 3 * 24 * 3600 * 1000
 """How late a tail may be: as on PostgreSQL."""
 _MOST_EVENTS: Final = 500
-"""That leave in one transaction: some 5 ms. The ledger of a run goes at once, so that nobody finds half of it."""
+"""Maximum number of events that leave in one transaction: some 5 ms. The ledger of a run goes at once, so that no reader finds
+half of it."""
 
 
 class SqliteRetention(Retention):

@@ -76,13 +76,13 @@ class Tail(StorePort):
 
 
 POLL_S: Final = 0.2
-"""How late another process's commit is heard of. SQLite wakes nobody; to ask it costs some 50 µs."""
+"""How late another process's commit is heard of. SQLite sends no wake-up; to ask it costs some 50 µs."""
 _ANSWER_S: Final = 0.05
 """How long the writer may take to answer when no time is given at all."""
 
 
 class Watch(StorePort):
-    """Keeps ports.Watch, for one listener at a time: that somebody may have written, not what."""
+    """Keeps ports.Watch, for one listener at a time: that another process may have written, not what."""
 
     def __init__(self, context: StoreContext) -> None:
         super().__init__(context)

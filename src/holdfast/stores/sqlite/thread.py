@@ -145,7 +145,7 @@ class StoreThread(ABC):
         return jobs
 
     def _refuse(self, problem: StoreError) -> None:
-        """Turn away everybody, now and from now on."""
+        """Refuse all jobs, now and from now on."""
         with self._entrance:
             self._closed = problem
             while not self._queue.empty():

@@ -86,9 +86,9 @@ def _child_ended(s: State, e: ev.ChildEnded, at_ms: int) -> None:
 
 
 def _tell(s: State, name: RunId, child: Child, place: str) -> None:
-    """Bring the end of a child to an operation that waits for it. A retry takes up one that has failed; in the place of one
-    that was cancelled it begins another, as does whoever asks again after nobody had waited for it any more. What cleans up
-    hears that the child was cancelled, as the run is."""
+    """Bring the end of a child to an operation that waits for it. A retry takes up one that has failed. In the place of a
+    cancelled one it begins another, and so does a new request after one was abandoned. A clean-up hears that the child was
+    cancelled, as the run is."""
     found = s.operation_at(place)
     if found is None or found[2].child != name:
         _keep(s, name, child, StepId(place.rpartition(":")[0]))

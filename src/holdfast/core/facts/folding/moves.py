@@ -93,7 +93,7 @@ def move(s: State, name: NodeName, step: Step, status: StepStatus, at_ms: int) -
 
 
 def may_start(s: State, name: NodeName, step: Step) -> None:
-    """Note that a step waits for nothing but somebody to start it, or a place to start in."""
+    """Note that a step waits only for a process to start it, or a place to start in."""
     (s.startable if step.demand is None else s.unplaced)[name] = None
 
 
@@ -182,7 +182,7 @@ def close(
 ) -> None:
     """Give an operation its outcome, if its step is still there to care, and let the step go on.
 
-    `sender` is the call that brought it, None if nobody called anything.
+    `sender` is the call that brought it, None without a call.
     """
     step = s.step(id_)
     op = step.journal.get(path) if step is not None else None

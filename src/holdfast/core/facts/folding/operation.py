@@ -206,7 +206,7 @@ def _gate_escalated(s: State, e: ev.GateEscalated, at_ms: int) -> None:
 
 
 def _note_maker(s: State, e: ev.GateApproved | ev.GateDecided) -> None:
-    """Remember who made the key with which a gate was decided: a later one may be for somebody else."""
+    """Remember who made the key with which a gate was decided: a later one may be for another person."""
     if e.maker is not None:
         note_makers(s, {folded(e.by): (e.maker,)})
 

@@ -144,8 +144,8 @@ def _step_replayed(s: State, e: ev.StepReplayed, at_ms: int) -> None:
 
 
 def _begin_anew(s: State, step: Step) -> None:
-    """Forget what a step came to, but for its journal. A person whom it asked, and whose answer nobody waited for any more,
-    is asked anew."""
+    """Forget the result of a step, but not its journal. A person whom it asked without waiting for the answer any more is asked
+    again."""
     step.failures = step.rate_limited = step.losses = 0
     step.retry_at_ms, step.reason, step.decisions = None, None, None
     step.stops = 0
@@ -197,8 +197,7 @@ def _journal_dropped(s: State, e: ev.JournalDropped, at_ms: int) -> None:
 
 
 def _take_out(s: State, step: Step, paths: list[Path], keeps: frozenset[str]) -> None:
-    """Take operations out of a step's journal. Of those that have come to something, some kinds are kept for whoever asks for
-    the same."""
+    """Take operations out of a step's journal. Of completed ones, some kinds are kept for operations that ask for the same."""
     if step.maps:
         items.drop_maps(s, step, frozenset(paths))
     for path in paths:
