@@ -10,15 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.authoring.workflow import Workflow
 from holdfast.platform.extra import needs
-from holdfast.platform.machine import new_trace
-from holdfast.service.access.identity import Identity, read_tokens
-from holdfast.service.control.control import Control
-from holdfast.service.service import Service
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+
+    from holdfast.authoring.workflow import Workflow
+    from holdfast.service.control.control import Control
 
 __all__ = ["app"]
 
@@ -40,7 +38,12 @@ def app(engine: Control, *, tokens: str | Path | None, keys: bool = False, workf
         MissingExtra: The extra `fleet` is not installed.
     """
     with needs("fleet", "The HTTP API"):
-        from holdfast.http.api import Api  # noqa: PLC0415 - it brings FastAPI
+        from holdfast.http.api import Api  # noqa: PLC0415
+    # The client of this API has the routes from this package, and no engine.
+    from holdfast.platform.machine import new_trace  # noqa: PLC0415
+    from holdfast.service.access.identity import Identity, read_tokens  # noqa: PLC0415
+    from holdfast.service.service import Service  # noqa: PLC0415
+
     service = Service(engine, workflows)
     identity = Identity(tokens=read_tokens(None if tokens is None else Path(tokens)), takes_keys=keys)
     identity.keys, identity.failures = service.keys, service.failed_log_ins
