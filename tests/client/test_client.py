@@ -10,6 +10,7 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast.client import AsyncClient, Client, exchange
@@ -220,7 +221,7 @@ def test_every_route_is_found_by_what_it_says() -> None:
 
 
 def _example(kind: Any, named: tuple[str, ...]) -> Any:
-    fields = dict.fromkeys(kind.__struct_fields__[: len(kind.__struct_fields__) - len(kind.__struct_defaults__)], "x")
+    fields = {each.name: "x" for each in msgspec.structs.fields(kind) if each.required}
     return kind(**fields | dict.fromkeys(named, "x"))
 
 

@@ -330,7 +330,7 @@ def local() -> Any:
         ((measure, [{}], {"key": "id"}), "Item 0 has no 'id'"),
         ((measure, ["a"], {"key": lambda word: None}), "Item 0 would be called None"),
         ((measure, [object()]), "JSON"),
-        ((measure, ["a"], {"demand": lambda item: "gpu"}), "it is str, and no Demand"),
+        ((measure, ["a"], {"demand": lambda item: "gpu"}), "it has the type str, not Demand"),
         ((len, ["a"]), r"each item is done by a step \(@step\), a tool, or a function"),
         ((local(), ["a"]), "has to find 'nowhere' by its name"),
     ],

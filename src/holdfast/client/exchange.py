@@ -126,7 +126,7 @@ def _plain(value: Any) -> Any:
     """Return a Pydantic model as JSON data. Raises TypeError for anything else."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    raise TypeError(f"a {type(value).__name__}")
+    raise TypeError(f"the type {type(value).__name__} does not exist in JSON")
 
 
 def _in_query(value: Any) -> Any:

@@ -101,7 +101,7 @@ async def made(route: Route, request: Request, body: str) -> Any:
     try:
         return msgspec.convert({**said, **in_path(request)}, route.what, strict=posts)
     except msgspec.ValidationError as problem:
-        raise InvalidInput(f"This request cannot be: {problem}. Nothing was done.") from None
+        raise InvalidInput(f"Invalid request: {problem}. Nothing was done.") from None
 
 
 def in_path(request: Request) -> dict[str, str]:

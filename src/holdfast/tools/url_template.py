@@ -96,7 +96,7 @@ def _text(place: str, values: Mapping[str, Any]) -> str:
         elif isinstance(found, list) and name.isdecimal() and int(name) < len(found):
             found = found[int(name)]
         else:
-            raise _misplaced(f"there is no {place!r} to put into the URL")
+            raise _misplaced(f"{place!r}, which the URL needs, is missing")
     return _scalar(place, found)
 
 
@@ -104,7 +104,8 @@ def _scalar(place: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str | int | float):
-        raise _misplaced(f"{place!r} is {'null' if value is None else f'a {type(value).__name__}'}, not a text or number")
+        found = "null" if value is None else f"of the type {type(value).__name__}"
+        raise _misplaced(f"{place!r} is {found}, not a text or a number")
     try:
         str(value).encode()
     except UnicodeEncodeError:

@@ -196,7 +196,7 @@ async def _parse(kind: type[_Said], message: Any) -> _Said:
     try:
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as problem:
-        raise InvalidInput(f"This {kind.__name__} cannot be: {problem}. Nothing was done.") from None
+        raise InvalidInput(f"Invalid {kind.__name__}: {problem}. Nothing was done.") from None
 
 
 def _plain(value: Any) -> Any:

@@ -98,7 +98,7 @@ async def test_labels_that_can_be_none_fail_their_job_in_words(store: str, value
     """
     found = await ran(text, store, {"where": value})
     assert found.results == {"work": "failure"}
-    assert "what it asks for cannot be:" in found.jobs["work"]["error"]
+    assert "its demand is invalid:" in found.jobs["work"]["error"]
 
 
 @pytest.mark.parametrize("fail_fast", ["true", "false"])

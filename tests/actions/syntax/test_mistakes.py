@@ -318,7 +318,7 @@ OF_YAML = [
     ('name: "a\\0b"', "1:7: name: the text holds '\\x00', which no file and no variable can hold; remove it."),
     ('name: "a\\ud800b"', "1:7: name: the text holds '\\ud800', which no file"),
     ("a: 1\nA: 2", "2:1: A: the key 'A' stands twice, first in line 1"),
-    ("1: a", "1:1: the key '1' is no text but a number; put it in quotes.\n    '1':"),
+    ("1: a", "1:1: the key '1' is a number, but keys are texts; put it in quotes.\n    '1':"),
     ("? [a]\n: b", "1:3: a key is a text, not a list."),
     ("a: b: c", "1:5: this is no YAML: mapping values are not allowed here. A text with ': ' in it stands in quotes"),
     (

@@ -81,7 +81,7 @@ def demand_at(job: Job, contexts: Contexts) -> Demand:
         task=SHELL,
     )
     for wrong in found.problems():
-        raise ExpressionError(f"what it asks for cannot be: {wrong}", 0)
+        raise ExpressionError(f"its demand is invalid: {wrong}", 0)
     return found
 
 
@@ -92,7 +92,7 @@ def _names(data: Iterable[Template], contexts: Contexts) -> Iterator[str]:
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, list | dict):
                 kind = "mapping" if isinstance(item, dict) else "list in a list"
-                raise ExpressionError(f"what it asks for cannot be: give a text, or a list of texts; a {kind} is no label.", 0)
+                raise ExpressionError(f"its demand is invalid: a label is a {kind}. Use a text, or a list of texts.", 0)
             yield whole_text(to_text(item))
 
 

@@ -318,7 +318,7 @@ class _Builder:
             self._mistakes.add(
                 scalar.at,
                 self._path(),
-                f"the key {scalar.text!r} is no text but a {kind(scalar)}; put it in quotes.",
+                f"the key {scalar.text!r} is a {kind(scalar)}, but keys are texts; put it in quotes.",
                 f"'{scalar.text}':",
             )
         inner.key = (scalar.text, scalar.at)

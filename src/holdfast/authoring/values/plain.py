@@ -225,7 +225,7 @@ def shown(value: Any) -> str:
     except BaseException as problem:
         if is_ours(problem):
             raise
-        return f"a {name_of(type(value))}"
+        return f"a value of the type {name_of(type(value))}"
 
 
 def _culprits_of_object(value: dict[Any, Any], where: str, depth: int) -> Iterator[str | None]:

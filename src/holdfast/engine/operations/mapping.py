@@ -185,9 +185,9 @@ def _demands(demand: Demanded, items: Sequence[Any]) -> _Demands:
     each = tuple([demand(item) for item in items]) if callable(demand) else (demand,)
     for one in each:
         told: Any = one
-        why = one.problems() if isinstance(told, Demand) else [f"it is {type(told).__name__}, and no Demand"]
+        why = one.problems() if isinstance(told, Demand) else [f"it has the type {type(told).__name__}, not Demand"]
         for wrong in why:
-            raise InvalidInput(f"What an item is to ask for cannot be: {wrong}. Nothing was begun.")
+            raise InvalidInput(f"The demand of an item is invalid: {wrong}. Nothing was begun.")
     if callable(demand):
         return _Demands(None, each if any(one != NOTHING for one in each) else ())
     return _Demands(demand if demand != NOTHING else None)

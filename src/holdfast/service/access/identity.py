@@ -251,7 +251,7 @@ def _client(where: str, given: Mapping[str, Any]) -> Holder:
     try:
         words = {name: read_words(given[name]) for name in _OF_CLIENTS[1:] if name in given}
     except ValueError as wrong:
-        raise ValueError(f"[{where}] cannot be: {wrong}") from None
+        raise ValueError(f"[{where}] is invalid: {wrong}") from None
     if "may" not in words:
         log.warning(
             "[%s] of the tokens file has no may, so it is a viewer and changes nothing; give it for example"
@@ -260,7 +260,7 @@ def _client(where: str, given: Mapping[str, Any]) -> Holder:
         )
     may = words.get("may", ("viewer",))
     if (wrong_ := problem(may)) is not None:
-        raise ValueError(f"may of [{where}] cannot be: {wrong_}")
+        raise ValueError(f"may of [{where}] is invalid: {wrong_}")
     workflows = words.get("workflows", ANY)
     access = Access(cast(tuple[Grant, ...], may), workflows, words.get("tools", ANY), "*" not in workflows)
     return Holder(

@@ -42,7 +42,7 @@ def told_by(opens: Opens, said: Mapping[str, Any]) -> Signal | Decide:
     try:
         return msgspec.convert({**said, **given}, kind)
     except msgspec.ValidationError as problem:
-        raise InvalidInput(f"This request cannot be: {problem}. Nothing was done.") from None
+        raise InvalidInput(f"Invalid request: {problem}. Nothing was done.") from None
 
 
 class ApiKeys:
@@ -74,9 +74,11 @@ class ApiKeys:
         """A new key, with what it is shown once: `key`. It may no more than who makes it, in no other roles. Raises
         InvalidInput, NotPermitted, and Conflict where there is one of the name."""
         if _NAME.fullmatch(asked.name) is None:
-            raise InvalidInput(f"{asked.name!r:.80} is no name of a key: a-z, 0-9, _ . and -, 64 at most. Nothing was made.")
+            raise InvalidInput(
+                f"{asked.name!r:.80} is not a name for a key. Use at most 64 of a-z, 0-9, _, . and -. Nothing was made."
+            )
         if (wrong := problem(asked.may)) is not None:
-            raise InvalidInput(f"This key cannot be: {wrong}. Nothing was made.")
+            raise InvalidInput(f"The grants of this key are invalid: {wrong}. Nothing was made.")
         if asked.life_s is not None and not 0 < asked.life_s <= _MOST_LIFE_S:
             raise InvalidInput(f"life_s is {asked.life_s}; a key lives up to {_MOST_LIFE_S} seconds. Nothing was made.")
         unoffered = asked.workflows != ANY and _holds_unoffered(who)
