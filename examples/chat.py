@@ -1,6 +1,6 @@
-"""An agent to talk with: it looks things up, answers while it thinks, and remembers what was said.
+"""A chat agent: it calls a tool, streams its answer, and remembers the conversation.
 
-Kill it in mid-sentence and begin again with the same name: the reply is gone on with, and what was said is known.
+Kill it during an answer, and start it again with the same name: the conversation and the answer continue.
 
     holdfast chat examples/chat.py:librarian --conversation evening --cost-limit 0.50
     holdfast conversations show evening

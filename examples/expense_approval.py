@@ -1,7 +1,7 @@
-"""An expense report, typed from end to end: what a type checker sees of a workflow.
+"""An expense report as a fully typed workflow.
 
-A model reads the receipt, a rule decides whether a person must look, the money is paid back once. `mypy --strict` passes on
-this file as it stands.
+A model reads the receipt, a rule decides if a person must approve, and the money is paid back once. This file passes
+`mypy --strict`.
 
     holdfast run examples/expense_approval.py:wf -i '{"employee": "ada", "receipt": "Train to Lyon, 2nd class, 84.00 EUR"}'
 """

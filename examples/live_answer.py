@@ -1,9 +1,9 @@
-"""An answer that is heard while the model gives it, and a worker that is killed in mid-sentence: another one asks again, and
-who listens is told which words were void.
+"""A streamed answer whose worker is killed in mid-sentence. Another worker repeats the model call, and the listener is notified
+which text is void.
 
     python -m examples.live_answer
 
-It needs no key: the model is a server of the test kit, which speaks slowly. With a key of your own, `holdfast run
+It needs no key: the model is a slow server of the test kit. With your own key, `holdfast run
 examples/live_answer.py:explain -i '{"question": "Why is the sky blue?"}'` prints the answer as it comes.
 """
 

@@ -1,7 +1,7 @@
-"""Two models are asked at the same time, and the first answer counts: a race in plain asyncio.
+"""Two models get the same question, and the first answer counts: a race in plain asyncio.
 
-The slower call is called off. It was sent, so it comes to its end all the same, and what it cost is in the run's books: a race
-pays for both. After a crash the same model has won, because the winner is the first in the run's history.
+The slower call is cancelled. It was already sent, so it still ends, and the run pays for both calls. After a crash the same
+model has won, because the history records which answer came first.
 
     holdfast run examples/model_race.py:first_answer -i '{"question": "Why do cats purr?"}' --key cats
 """

@@ -1,11 +1,11 @@
-"""A report each night: what was ordered on the day before, counted shop by shop.
+"""A nightly report: the number of orders of the day before, for each shop.
 
     holdfast schedules set nightly examples/nightly_report.py:report --cron '30 2 * * *' \
         --timezone Europe/Berlin --input '{"shops": ["berlin", "lyon"]}' --time-field scheduled_at
     holdfast worker examples/nightly_report.py:report
 
-Each night has one run, whichever process starts it. Nights that passed before there was a schedule are made up for with
-`holdfast schedules backfill nightly --since 7d`.
+Each night has one run, whichever process starts it. `holdfast schedules backfill nightly --since 7d` starts runs for earlier
+nights.
 """
 
 from __future__ import annotations

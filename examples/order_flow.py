@@ -1,7 +1,7 @@
-"""An order as a flow, typed from end to end: what a type checker sees of a workflow in one function.
+"""An order as a fully typed flow, a workflow in one function.
 
-The price and the stock are looked up, a person approves what is dear, the card is charged once, and the
-parcel is sent on the next day. `mypy --strict` passes on this file as it stands.
+It looks up the price and the stock, asks a person to approve an expensive order, charges the card once, and sends the parcel
+on the next day. This file passes `mypy --strict`.
 
     holdfast run examples/order_flow.py:order -i '{"customer": "ada", "item": "lamp", "count": 2}'
 """

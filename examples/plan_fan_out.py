@@ -1,7 +1,7 @@
-"""A model writes a plan, each part of it is worked out as a step of its own, and what came of them is put together.
+"""A model writes a plan, each part of the plan runs as a step of its own, and the results are combined.
 
-How many parts there are is known when the plan is there. Each has attempts, money and a journal of its own; one in four may
-fail. Kill it at any moment and run it again with the same --key: no part that was done is asked, or paid, for again.
+The plan decides the number of parts. Each part has its own attempts, money and journal, and one in four may fail. Kill the
+process at any moment, and run it again with the same --key: completed parts are not repeated or paid for again.
 
     holdfast run examples/plan_fan_out.py:report -i '{"question": "Why do cats purr?"}' --key cats
 """

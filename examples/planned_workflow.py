@@ -1,8 +1,8 @@
-"""A model writes a workflow in YAML, repairs it from what `holdfast validate --json` says, a person looks at it, and it runs:
-as a child, in a run of its own, below the limit of this one.
+"""A model writes a workflow in YAML and repairs it with the output of `holdfast validate --json`. A person approves it, and it
+runs as a child of this run, within its cost limit.
 
-What the model writes is a file like any other: every mistake in it is told with its place and what would be right, which is
-all that a model needs to mend it. Its scripts run on this machine, so a person approves exactly the text that runs.
+`holdfast validate` reports each mistake with its place and a remedy, which is all that a model needs to correct the file. The
+scripts run on this machine, so a person approves exactly the text that runs.
 
     holdfast run examples/planned_workflow.py:plan_and_run -i '{"task": "Count the words of three poems."}' --key poems
 """

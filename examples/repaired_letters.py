@@ -1,8 +1,8 @@
-"""Letters that went wrong, mended: a dead letter is edited and replayed, and what was sent is forked to see it otherwise.
+"""A dead letter is edited and replayed, and a sent letter is forked to try another text.
 
-Three customers are written to. One address is wrong: her letter is a dead letter, of which the engine tells at once. With the
-right address it is replayed, and her account is not opened again. Then the first run is forked with a better greeting: what is
-the same is reused, and a second sending is asked about before it happens.
+Three customers get a letter. One address is wrong, so that step becomes a dead letter, which the engine reports at once. It is
+replayed with the right address, and the customer's account is not opened again. Then the first run is forked with a better
+greeting: unchanged calls are reused, and a person must approve the second sending.
 
     python examples/repaired_letters.py [STORE]
 """

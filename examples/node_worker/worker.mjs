@@ -1,9 +1,9 @@
-// A worker for Holdfast on Node: does the tasks of a module for a `holdfast serve --grpc`, over one bidirectional stream.
+// A Holdfast worker on Node. It executes the tasks of a module for `holdfast serve --grpc`, over one bidirectional stream.
 //
 //   node worker.mjs HOST:PORT[,HOST:PORT] ./tasks.mjs      environment: HOLDFAST_TOKEN, HOLDFAST_CA, WORKER_NAME, SLOTS
 //
-// It has no database and no provider's key: what must be journaled, the server does for it (job.model, job.tool). A task
-// is an async function of a job and its arguments, which are JSON; what it returns is its output.
+// It needs no database and no provider's key: the server makes and records model and tool calls (job.model, job.tool). A
+// task is an async function of a job and its JSON arguments. It returns the output.
 
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -30,10 +30,10 @@ const tasks = await import(pathToFileURL(resolve(file)));
 const me = { name: env.WORKER_NAME ?? `${hostname()}:${process.pid}`, instance: randomUUID(), slots: Number(env.SLOTS ?? 4) };
 const say = (words) => console.error(words);
 
-const jobs = new Map(); // at work: what each is asked to stop by
-const results = new Map(); // done, and not known to be the server's yet
-const calls = new Map(); // asked, and not answered: the message, and whom to tell
-let stream = null; // the one that stands; what is said without one is said again on the next
+const jobs = new Map(); // running jobs by id
+const results = new Map(); // results that the server has not confirmed yet
+const calls = new Map(); // calls without an answer: the message and its promise
+let stream = null; // the open stream; messages without one are sent on the next
 let draining = false;
 
 const tell = (message) => stream?.write(message);
@@ -46,12 +46,12 @@ class Job {
     Object.assign(this, { id: job, task, pools, signal: this.#stop.signal });
   }
 
-  // The server's model call for this job, paid by its run: the text.
+  // Makes a model call through the server, with the run's money, and returns the text.
   model(model, user, { system = '', max_tokens = 0, temperature } = {}) {
     return this.#call({ model: { model, system, max_tokens, user_json: JSON.stringify(user), temperature } });
   }
 
-  // A tool that the node lists, run by the server once and under its ledger: the response.
+  // Calls a tool that the node lists through the server, and returns its result.
   tool(name, args = {}, { key = '' } = {}) {
     return this.#call({ tool: { name, arguments_json: JSON.stringify(args), key } });
   }
@@ -60,7 +60,7 @@ class Job {
 
   stop(reason) { this.#stop.abort(new Error(reason)); }
 
-  // Calls are counted: the same number in a later attempt gets what was recorded, so ask in the same order each time.
+  // Calls are numbered. In a later attempt the same number returns the recorded result, so keep their order.
   #call(asked) {
     const number = ++this.#calls;
     return new Promise((fulfil, reject) => {
@@ -110,7 +110,7 @@ function leaveIfDone() {
   if (draining && !jobs.size && !results.size) stream?.end();
 }
 
-// One stream, from registration to its end: resolves with why it ended.
+// Runs one stream, and resolves with the reason for its end.
 function connect(address) {
   const credentials = env.HOLDFAST_CA ? grpc.credentials.createSsl(readFileSync(env.HOLDFAST_CA)) : grpc.credentials.createInsecure();
   const client = new Workers(address, credentials);
