@@ -134,3 +134,15 @@ def test_help_is_read_once() -> None:
     texts = [line for line in face.commands() if "Example: " not in line]
     assert [line for line in texts if RIDDLES.search(line.partition("): ")[2] or line.partition(": ")[2])] == []
     assert [line for line in texts if re.search(r": (What|Who|Whose|Whether|How|Where|That) ", line)] == []
+
+
+NOUNS = [name for name, command in typer.main.get_command(app).commands.items() if hasattr(command, "commands")]
+
+
+@pytest.mark.parametrize("name", NOUNS)
+def test_the_page_of_a_group_has_an_example_and_begins_with_list_and_show(shell: Shell, name: str) -> None:
+    said = shell(name, "--help").out
+    assert f"holdfast {name} " in said.partition("Example:")[2], said
+    names = list(typer.main.get_command(app).commands[name].commands)
+    usual = [each for each in ("list", "show") if each in names]
+    assert names[: len(usual)] == usual

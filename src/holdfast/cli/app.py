@@ -108,7 +108,9 @@ class _Members(Mapping[str, Any]):
         self._name = name
         self._group = group
         self._examples = examples
-        self._known = {_name_of(each): each for each in group.registered_commands}
+        known = {_name_of(each): each for each in group.registered_commands}
+        first = [each for each in _FIRST if each in known]
+        self._known = {each: known[each] for each in (*first, *known)}
         self._made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
@@ -128,13 +130,21 @@ class _Members(Mapping[str, Any]):
         return len(self._known)
 
 
+_FIRST: Final = ("list", "show")
+"""Commands that stand above the others of their group: what each reader looks for."""
+
+
 def _name_of(command: Any) -> str:
     return command.name or str(typer.main.get_command_name(command.callback.__name__))
 
 
+def _example(words: str, example: str) -> str:
+    return f"Example:\n\nholdfast {words} {example}".rstrip()  # rich sets paragraphs on lines of their own
+
+
 def _for_readers(command: Any, words: str, example: str) -> Any:
     """Return a command whose help has its example, and paragraphs that fill the line."""
-    command.epilog = f"Example:\n\nholdfast {words} {example}".rstrip()  # rich sets paragraphs on lines of their own
+    command.epilog = _example(words, example)
     command.help = _filled(command.help)
     return _without_types_of_flags(command)
 
@@ -170,6 +180,8 @@ def _made(name: str) -> Any:
     group.name = name
     group.help = _COMMANDS[name].about
     group.commands = cast(Any, _Members(name, module.app, module.EXAMPLES))
+    first = next(iter(group.commands))
+    group.epilog = _example(f"{name} {first}", module.EXAMPLES[first])
     return _without_types_of_flags(group)
 
 

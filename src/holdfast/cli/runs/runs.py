@@ -41,12 +41,6 @@ if TYPE_CHECKING:
 
 RUNS: Final = Noun("runs")
 app = RUNS.app
-app.command()(tail)
-app.command()(stream)
-app.command()(fork)
-app.command()(diff)
-app.command()(export)
-app.command(context_settings={"ignore_unknown_options": True})(score)  # -1 is a value
 
 
 @app.command("list")
@@ -112,6 +106,9 @@ def items(
     """List the ended items of a map, in the order in which they ended."""
     history.show_items(run, map_, after, limit, as_json=as_json, store=store)
 
+
+app.command()(tail)
+app.command()(stream)
 
 # --- What a person may do to a run ------------------------------------------------------------------------------------
 
@@ -298,6 +295,12 @@ def _act(run: str, *deeds: Deed, caller: Caller) -> None:
             return await with_next(service, found, caller.as_json, caller.store)
 
     tell_run(asyncio.run(work()), caller.as_json)
+
+
+app.command()(fork)
+app.command(context_settings={"ignore_unknown_options": True})(score)  # -1 is a value
+app.command()(diff)
+app.command()(export)
 
 
 EXAMPLES: Final = {
