@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
+import msgspec
+
 from holdfast.core.facts import events as ev
 from holdfast.core.values.payload import Payload, inline
 from holdfast.evaluation.rewriting import rewrite
@@ -29,6 +31,8 @@ class Redaction:
         self._personal = PersonalData(fields)
 
     def of(self, event: ev.Event) -> ev.Event:
+        if isinstance(event, ev.ModelCallHeld):  # a prompt says in words what the input says in fields
+            event = msgspec.structs.replace(event, request=None)
         return rewrite(event, self._leaf)
 
     def _leaf(self, name: str, value: Any) -> Any:
