@@ -183,14 +183,14 @@ def test_dev_says_where_it_answers_only_when_it_does(home: Path) -> None:
     code = home / "asking.py"
     first = holdfast("dev", f"{code}:role", "--port", "0", "--store", str(home / "a.db"), folder=home)
     with ended(first):
-        address = first.says(r"The API is at (http://\S+)/api/v1")[1]
+        address = first.says(r"Ready: the API is at (http://\S+)/api/v1")[1]
         assert any("HTTP on" in line for line in first.lines), "it answers"
         port = address.rpartition(":")[2]
         second = holdfast("dev", f"{code}:role", "--port", port, "--store", str(home / "b.db"), folder=home)
         with ended(second):
             second.says("in use")
             assert second.process.wait(MOST_S) != 0
-        assert not any("The API is at" in line for line in second.lines)
+        assert not any("the API is at" in line for line in second.lines)
         first.stop()  # its server too
 
 
