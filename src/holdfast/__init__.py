@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         TransitionDenied,
     )
     from holdfast.service.control.command import GateDecision
+    from holdfast.service.control.gate import Gate
     from holdfast.service.control.handle import Run
     from holdfast.service.control.supervisor import Supervisor, TaskResult, WorkerAgent
     from holdfast.tools.http import http_lookup, http_tool, secret
@@ -88,6 +89,7 @@ __all__ = [
     "EvidenceRef",
     "Fields",
     "Flow",
+    "Gate",
     "GateDecision",
     "Handoff",
     "HoldfastError",
@@ -166,6 +168,7 @@ _HOMES: Final = {
     "authoring.workflow": ("Workflow",),
     "compose": ("Engine",),
     "service.control.command": ("GateDecision",),
+    "service.control.gate": ("Gate",),
     "service.control.handle": ("Run",),
     "service.control.supervisor": ("Supervisor", "TaskResult", "WorkerAgent"),
     "core.values.demand": ("Demand",),

@@ -17,7 +17,7 @@ import pytest
 from holdfast import Context, Engine, RunFailed, Workflow, flow, human_gate, step, task
 from holdfast.core.facts import events as ev
 from holdfast.engine.flow.loop_watch import LoopWatch
-from holdfast.errors import AlreadyDecided, Conflict, InvalidInput, NotFound, UsageError
+from holdfast.errors import Conflict, InvalidInput, NotFound, UsageError
 from holdfast.testing import VirtualTime
 from tests.engine.history import events_of
 from tests.engine.kit import eventually, gate_of, opened
@@ -216,10 +216,32 @@ async def test_an_engine_tells_everything_that_a_gate_shows(store: str) -> None:
         with pytest.raises(Conflict):
             await engine.decide(gate.gate, "approve", by="ann", shown_hash="another")
         await engine.decide(gate.gate, "approve", by="ann", shown_hash=gate.shown_hash)
-        with pytest.raises(AlreadyDecided):
-            await engine.gate(gate.gate)
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFound, match="no gate nope"):
             await engine.gate("nope")
+
+
+async def test_an_engine_shows_a_gate_also_when_it_is_decided(store: str) -> None:
+    wf = Workflow("wf")
+    wf.node("approval")(human_gate(reviewers=["ann"], timeout_s=60, expires_after_s=90)(lambda state: SHOWN))
+
+    async with opened(store, workflows=[wf]) as engine:
+        run = await engine.start(wf)
+        before = await engine.gate(await gate_of(run))
+        assert (before.is_open, before.state, before.decision, before.by) == (True, "open", None, None)
+        await engine.decide(
+            before.gate, "edit", {"edited_body": "two"}, by="ann", reason="too short", shown_hash=before.shown_hash
+        )
+        after = await engine.gate(before.gate)
+        assert (after.is_open, after.state, after.decision, after.by, after.why) == (
+            False,
+            "decided",
+            "edit",
+            "ann",
+            "too short",
+        )
+        assert after.data == {"edited_body": "two"}
+        told = ("state", "decision", "by", "why", "data")
+        assert after == before._replace(**{name: getattr(after, name) for name in told})
 
 
 # --- The event loop --------------------------------------------------------------------------------------------------------

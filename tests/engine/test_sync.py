@@ -74,8 +74,11 @@ def test_a_script_starts_runs_and_waits_for_them_without_a_loop(path: str) -> No
             engine.start(fails).result()
         asked = engine.start(asks)
         state = asked.until(lambda state: bool(state.gates))
-        engine.decide(next(iter(state.gates)), "yes")
+        gate = engine.gate(next(iter(state.gates)))
+        assert (gate.shown, gate.decisions, gate.is_open) == ("Pay?", ("yes", "no"), True)
+        engine.decide(gate.gate, "yes", by="ann", shown_hash=gate.shown_hash)
         assert asked.result() == "yes"
+        assert (engine.gate(gate.gate).decision, engine.gate(gate.gate).by) == ("yes", "ann")
         with pytest.raises(NotFound):
             engine.find("nope")
         said = engine.start(speaks)

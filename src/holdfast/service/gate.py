@@ -1,4 +1,4 @@
-"""All about a gate, from its run's history: what was asked, of whom, and what became of it.
+"""A gate as a row, and the checks of a decision that comes from outside.
 
 Never here: what a decision may be (core.people.gates), words for people.
 """
@@ -6,12 +6,12 @@ Never here: what a decision may be (core.people.gates), words for people.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 import msgspec
 
 from holdfast.core.facts import events as ev
-from holdfast.core.facts.contribution import assigned, contributors, edited, is_asked, shown_now
+from holdfast.core.facts.contribution import contributors
 from holdfast.core.facts.events import GateDecided, GateOpened, Recorded
 from holdfast.core.facts.state import TOOL_APPROVAL
 from holdfast.core.people.gates import closed, offered
@@ -20,12 +20,13 @@ from holdfast.core.rules.questions import EFFECT_UNKNOWN
 from holdfast.core.values.claim import is_among
 from holdfast.core.values.ids import GateId, run_of
 from holdfast.core.values.proposal import RiskLevel
-from holdfast.core.views.projection import GateState, RunRow
+from holdfast.core.views.projection import RunRow
 from holdfast.engine.background.kin import contributors_of_kin
-from holdfast.errors import InvalidDecision, NotFound
+from holdfast.errors import InvalidDecision
 from holdfast.ports import ToDecide
 from holdfast.service.control.command import AskedTogether
 from holdfast.service.control.control import Control
+from holdfast.service.control.gate import OPEN, Story, approved, gate_of
 from holdfast.service.view import (
     AskedCallRow,
     AskedTogetherRow,
@@ -35,32 +36,6 @@ from holdfast.service.view import (
     is_verified,
     iso,
 )
-
-
-class Story(NamedTuple):
-    """A gate, from its run's history."""
-
-    opened: GateOpened
-    opened_at_ms: int
-    reminders: int
-    escalated_at_ms: int | None
-    decided: GateDecided | None
-    withdrawn: str | None
-    assigned: tuple[Recorded, ...] = ()
-    """By whom it was given to others."""
-    expired: bool = False
-    approvals: tuple[Recorded, ...] = ()
-    """Those of what it shows, of several that it needs; without the last."""
-
-    @property
-    def state(self) -> GateState:
-        if self.decided is not None:
-            return "decided"
-        if self.expired:
-            return "expired"
-        if self.withdrawn is not None:
-            return "withdrawn"
-        return "open" if self.escalated_at_ms is None else "escalated"
 
 
 async def decidable(
@@ -94,46 +69,6 @@ async def expect_hash(control: Control, gates: Iterable[GateId], shown_hash: str
             )
 
 
-async def story_of(control: Control, gate: str) -> Story:
-    """Return the history of a gate. Raises NotFound."""
-    row = await control.find(run_of(GateId(gate)))
-    story: Story | None = None
-    for each in await control.run(row.run).events():
-        event = each.event
-        if getattr(event, "gate", None) != gate:
-            continue
-        story = Story(event, each.at_ms, 0, None, None, None) if isinstance(event, ev.GateOpened) else story
-        story = story and _after(story, each)
-    if story is None:
-        raise NotFound(f"There is no gate {gate}; `holdfast gates list` shows those that are open.")
-    return story
-
-
-def _after(story: Story, recorded: Recorded) -> Story:
-    """Return the story of a gate with one event more."""
-    match event := recorded.event:
-        case ev.GateAssigned():
-            opened = assigned(story.opened, event)
-            kept = tuple(each for each in story.approvals if is_asked(opened, _approved(each)))
-            return story._replace(opened=opened, assigned=(*story.assigned, recorded), approvals=kept)
-        case ev.GateApproved():
-            return story._replace(approvals=(*story.approvals, recorded))
-        case ev.GateEdited():
-            return story._replace(opened=edited(story.opened, event), approvals=())
-        case ev.GateReminded():
-            return story._replace(reminders=event.number)
-        case ev.GateEscalated():
-            return story._replace(escalated_at_ms=recorded.at_ms)
-        case ev.GateDecided():
-            return story._replace(decided=event)
-        case ev.GateExpired():
-            return story._replace(expired=True)
-        case ev.GateWithdrawn():
-            return story._replace(withdrawn=event.reason)
-        case _:
-            return story
-
-
 def approver_role(opened: GateOpened, decided: GateDecided) -> str | None:
     """Return the role in which a person was asked; None if by name, or if anyone was."""
     return next((role for role in decided.roles if is_among(opened.reviewers, None, [role])), None)
@@ -141,10 +76,12 @@ def approver_role(opened: GateOpened, decided: GateDecided) -> str | None:
 
 async def whole(control: Control, story: Story, run: RunRow) -> GateWhole:
     """All about a gate: whom it asks what, what they see, and what they decided."""
-    opened, decided, value = story.opened, story.decided, control.payloads.value
-    is_together = story.state in ("open", "escalated") and opened.reason == TOOL_APPROVAL
+    opened, decided = story.opened, story.decided
+    is_together = story.state in OPEN and opened.reason == TOOL_APPROVAL
     together = await control.asked_together(opened.gate) if is_together else None
     approvals = await _approvals(control, story)
+    approved_by = [by for each in approvals if (by := approved(each).by) is not None]
+    gate = await gate_of(control, story, run, await _allowed(control, story), approved_by)
     return {
         "gate_id": opened.gate,
         "run_id": run.run,
@@ -160,7 +97,7 @@ async def whole(control: Control, story: Story, run: RunRow) -> GateWhole:
         "edited_by": opened.edited_by,
         "quorum": opened.quorum,
         "approvals": [_approval(each) for each in approvals],
-        "approved_by": [by for each in approvals if (by := _approved(each).by) is not None],
+        "approved_by": approved_by,
         "opened_at": iso(story.opened_at_ms),
         "due_at": iso(opened.due_at_ms),
         "reminders": story.reminders,
@@ -170,22 +107,22 @@ async def whole(control: Control, story: Story, run: RunRow) -> GateWhole:
         "evidence_ids": list(opened.evidence_ids),
         "risk_level": cast("RiskLevel | None", opened.risk_level),
         "assigned": [_assigned(each) for each in story.assigned],
-        "allowed": await _allowed(control, story),
+        "allowed": list(gate.decisions),
         "shown_hash": opened.shown_hash,
         "hash_optional": opened.hash_optional,
         "form": opened.form,
-        "decision": decided.decision if decided is not None else None,
-        "why": decided.reason if decided is not None else story.withdrawn,
-        "by": decided.by if decided is not None else None,
+        "decision": gate.decision,
+        "why": gate.why,
+        "by": gate.by,
         "os_user": decided.os_user or None if decided is not None else None,
         "client": decided.client or None if decided is not None else None,
         "roles": list(decided.roles) if decided is not None else [],
         "verified": decided is not None and is_verified(decided),
         "approver_role": None if decided is None else approver_role(opened, decided),
         "rationale": decided.reason if decided is not None else None,
-        "shown": shown_now(opened, await value(opened.shown, run.tenant), filled := await value(opened.filled, run.tenant)),
-        "filled": filled,
-        "data": await value(decided.data, run.tenant) if decided is not None else None,
+        "shown": gate.shown,
+        "filled": gate.filled,
+        "data": gate.data,
         "asked_together": None if together is None or len(together.calls) == 1 else _together(together),
     }
 
@@ -193,7 +130,7 @@ async def whole(control: Control, story: Story, run: RunRow) -> GateWhole:
 async def _contributors(control: Control, story: Story) -> Sequence[str]:
     """Return those who cannot decide a question with four eyes besides its requester; of one that is open, as things stand."""
     opened = story.opened
-    if not opened.four_eyes or story.state not in ("open", "escalated"):
+    if not opened.four_eyes or story.state not in OPEN:
         return opened.contributors
     state = await control.run(run_of(opened.gate)).state()
     kin = await contributors_of_kin(control.runtime.runs, state)
@@ -202,23 +139,23 @@ async def _contributors(control: Control, story: Story) -> Sequence[str]:
 
 async def _approvals(control: Control, story: Story) -> Sequence[Recorded]:
     """Return the approvals that count; of an open gate, as things stand."""
-    if not story.approvals or story.state not in ("open", "escalated"):
+    if not story.approvals or story.state not in OPEN:
         return story.approvals
     gate = (await control.run(run_of(story.opened.gate)).state()).gates.get(story.opened.gate)
     counted = {each.by for each in gate.approvals} if gate is not None else set()
-    return [each for each in story.approvals if _approved(each).by in counted]
+    return [each for each in story.approvals if approved(each).by in counted]
 
 
 async def _allowed(control: Control, story: Story) -> list[str]:
     """Return the decisions that a gate takes now; of one that is closed, those that it took."""
     opened = story.opened
-    if opened.reason != EFFECT_UNKNOWN or story.state not in ("open", "escalated"):
+    if opened.reason != EFFECT_UNKNOWN or story.state not in OPEN:
         return list(opened.allowed)
     return list(offered(await control.run(run_of(opened.gate)).state(), opened))
 
 
 def _approval(recorded: Recorded) -> GateApprovalRow:
-    event = _approved(recorded)
+    event = approved(recorded)
     return {
         "at": iso(recorded.at_ms),
         "by": event.by,
@@ -226,12 +163,6 @@ def _approval(recorded: Recorded) -> GateApprovalRow:
         "reason": event.reason,
         "verified": is_verified(event),
     }
-
-
-def _approved(recorded: Recorded) -> ev.GateApproved:
-    event = recorded.event
-    assert isinstance(event, ev.GateApproved)
-    return event
 
 
 def _assigned(recorded: Recorded) -> GateAssignmentRow:

@@ -72,8 +72,9 @@ from holdfast.ports import (
 )
 from holdfast.scheduling.job import Strategy
 from holdfast.service.control.bulk import BulkOutcome, Deed, LetterDeed
-from holdfast.service.control.command import AskedTogether, GateDecision, Input, OpenGate, Output, StartOptions, WithoutInput
+from holdfast.service.control.command import AskedTogether, GateDecision, Input, Output, StartOptions, WithoutInput
 from holdfast.service.control.conversation import Said, Talk
+from holdfast.service.control.gate import Gate
 from holdfast.service.control.handle import ItemPage
 from holdfast.service.control.routing import RoutingReport
 from holdfast.service.control.schedule import Backfilled
@@ -249,7 +250,7 @@ class Control:
         repeat_effects: bool = False,
         by: str | Claim | None = None,
     ) -> Fork: ...
-    def gate(self, gate_id: str) -> OpenGate: ...
+    def gate(self, gate_id: str) -> Gate: ...
     def gate_about(self, call: str) -> GateId: ...
     def gates(self, run_id: str | None = None, **sought: Unpack[GateFilter]) -> Sequence[tuple[GateRow, GateChange | None]]: ...
     def grant_approval(

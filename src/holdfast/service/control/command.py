@@ -25,7 +25,7 @@ from holdfast.core.facts.events import GateOpened
 from holdfast.core.facts.graph import Graph
 from holdfast.core.facts.state import TOOL_APPROVAL, State
 from holdfast.core.nouns.labels import checked, expect_few, merged
-from holdfast.core.people.gates import asked_together, closed, expect_fields, no_gate, offered
+from holdfast.core.people.gates import asked_together, expect_fields, no_gate, offered
 from holdfast.core.rules.forking import questions
 from holdfast.core.rules.limits import whole_tokens
 from holdfast.core.rules.questions import EFFECT_UNKNOWN, EXHAUSTED
@@ -40,6 +40,7 @@ from holdfast.engine.runs.starting import Started, scopes_of_run, start_once, st
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.errors import Conflict, InvalidDecision, InvalidInput, KeyReused, NotFound, UsageError
 from holdfast.service.control.base import NOT_GIVEN, ControlBase, named_budget, start_key, word
+from holdfast.service.control.gate import Gate, Story, approved, gate_of, run_that_asks, story_of
 from holdfast.service.control.handle import Run, output
 from holdfast.service.control.naming import DEFAULT_TENANT, call_named, gate_named, run_named
 from holdfast.service.control.tree import quiet_children
@@ -168,34 +169,6 @@ class GateDecision(NamedTuple):
     """Data of the decision, as of `Engine.decide`."""
     reason: str | None = None
     """Reason, kept in the run's history."""
-
-
-class OpenGate(NamedTuple):
-    """A question as a person sees it before deciding. `shown_hash` binds a decision to exactly what is `shown`; `form` is the
-    JSON Schema of its data, `filled` what the form begins with. No answer counts after `expires_at_ms`; no reminder is sent
-    after `due_at_ms`."""
-
-    gate: str
-    run: str
-    step: str | None
-    reason: str
-    shown: Any
-    shown_hash: str
-    form: dict[str, Any] | None
-    filled: Any
-    decisions: tuple[str, ...]
-    reviewers: tuple[str, ...]
-    """Persons or roles; empty for anyone."""
-    four_eyes: bool
-    due_at_ms: int | None
-    expires_at_ms: int | None
-    quorum: int = 1
-    """How many different persons approve it."""
-    approved_by: tuple[str, ...] = ()
-    """Those who have, of several."""
-    proposed_action: str | None = None
-    evidence_ids: tuple[str, ...] = ()
-    risk_level: str | None = None
 
 
 class AskedCall(NamedTuple):
@@ -553,39 +526,26 @@ class Commands(ControlBase):
         ]
         return AskedTogether(calls, digest([each.shown_hash for each in opened]))
 
-    async def gate(self, gate_id: str) -> OpenGate:
-        """Return an open gate: what it shows, its hash for `decide(shown_hash=)`, its decisions and reviewers.
+    async def gate(self, gate_id: str) -> Gate:
+        """Return a gate: what it shows, its hash for `decide(shown_hash=)`, its form, decisions and reviewers.
+
+        A gate that no longer is open is returned too, with its decision and the person who decided.
+
+        Args:
+            gate_id: Id of the gate.
 
         Raises:
             NotFound: The gate does not exist.
-            AlreadyDecided: The gate is decided; the error names by whom.
         """
         gate = gate_named(gate_id)
-        state = await self.runtime.runs.state(run_of(gate), fresh=True)
-        if gate not in state.gates:
-            raise closed(state, gate)
-        asked = state.gates[gate].opened
-        shown, filled = await self._shown(state, asked)
-        return OpenGate(
-            gate,
-            run_of(gate),
-            asked.step,
-            asked.reason,
-            shown,
-            asked.shown_hash,
-            asked.form,
-            filled,
-            offered(state, asked),
-            asked.reviewers,
-            asked.four_eyes,
-            asked.due_at_ms,
-            asked.expires_at_ms,
-            asked.quorum,
-            tuple(each.by for each in state.gates[gate].approvals),
-            asked.proposed_action,
-            asked.evidence_ids,
-            asked.risk_level,
-        )
+        run = await run_that_asks(self, gate)
+        state = await self.runtime.runs.state(run.run, fresh=True)
+        if (known := state.gates.get(gate)) is not None:  # without its history, which may be long
+            story = Story(known.opened, known.at_ms, known.reminders, known.escalated_at_ms, None, None)
+            return await gate_of(self, story, run, offered(state, known.opened), [each.by for each in known.approvals])
+        story = await story_of(self, gate)
+        names = [by for each in story.approvals if (by := approved(each).by) is not None]
+        return await gate_of(self, story, run, story.opened.allowed, names)
 
     async def _shown(self, state: State, opened: GateOpened) -> tuple[Any, Any]:
         """Return what a question shows now, and what its form begins with."""

@@ -12,11 +12,12 @@ from holdfast.service import listing, view
 from holdfast.service.access.key import expect_roles
 from holdfast.service.control.base import word
 from holdfast.service.control.command import GateDecision
+from holdfast.service.control.gate import run_that_asks, story_of
 from holdfast.service.control.standing_approval import no_approval
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
-from holdfast.service.gate import decidable, expect_hash, story_of, whole
+from holdfast.service.gate import decidable, expect_hash, whole
 from holdfast.service.handler import Request, given, handles
 from holdfast.service.view import ApprovalRow, EffectRow, GateRow, GateWhole, NewLinkRow
 
@@ -28,7 +29,7 @@ async def gates(request: Request, query: ask.Gates) -> Rows[GateRow]:
 
 @handles
 async def gate(request: Request, query: ask.Gate) -> GateWhole:
-    row = await request.control.find(run_of(GateId(query.gate)))
+    row = await run_that_asks(request.control, query.gate)
     return await whole(request.control, await story_of(request.control, query.gate), row)
 
 
