@@ -122,3 +122,18 @@ def cut(text: str, room: int | None) -> str:
 
 def _clean(cell: str) -> str:
     return terminal.line(cell.replace("\n", " "))
+
+
+def wrapped(text: str, room: int | None) -> list[str]:
+    """Return `text` in lines of so many cells, parted at blanks; a longer word, such as an id, has a line of its own."""
+    from rich.cells import cell_len
+
+    if room is None or cell_len(text) <= room:
+        return [text]
+    lines = [""]
+    for word in text.split(" "):
+        if lines[-1] and cell_len(lines[-1]) + 1 + cell_len(word) > room:
+            lines.append(word)
+        else:
+            lines[-1] = f"{lines[-1]} {word}" if lines[-1] else word
+    return lines

@@ -25,9 +25,12 @@ from holdfast.service.declarations.query import View
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Backend
+    from holdfast.cli.page.event_words import EventWords
 
 ITEMS: Final = (Column("item", 12), Column("status"), Column("attempts", goes=1), Column("ended", goes=2), Column("detail", 12))
 
+_ROOM_FOR_CLOCK: Final = 110
+"""Cells of a line in which the time of an event stands besides its age."""
 _PAGE: Final = 1000
 """Events in memory at once: a history may be long."""
 
@@ -78,7 +81,9 @@ async def _show_items(run: str, map_: str, after: int, limit: int, as_json: bool
 
 
 async def _show(given: str, after: int, follow: bool, as_json: bool, store: str | None, interruption: Interruption) -> None:
-    task = asyncio.current_task()
+    from holdfast.cli.page.event_words import EventWords
+
+    task, words = asyncio.current_task(), EventWords()
     assert task is not None
     interruption.stops(task)
     async with backend(store, who(None)) as service:
@@ -86,7 +91,7 @@ async def _show(given: str, after: int, follow: bool, as_json: bool, store: str 
         async with aclosing(_events(service, run["run_id"], after, follow)) as telling:
             async for page in telling:
                 for event in page:
-                    _print(event, moment.ms(run["started_at"]), as_json=as_json)
+                    _print(event, words, moment.ms(run["started_at"]), as_json=as_json)
                 terminal.hand_over()
                 if follow and terminal.is_unread():
                     break
@@ -106,13 +111,13 @@ async def _events(service: Backend, run: str, after: int, follow: bool) -> Async
                 yield [event]
 
 
-def _print(event: View, began_ms: int, *, as_json: bool) -> None:
-    from holdfast.cli.page.telling import gist
-
+def _print(event: View, words: EventWords, began_ms: int, *, as_json: bool) -> None:
     if as_json:
         terminal.emit_line(event)
         return
-    at_ms = moment.ms(event["at"])
-    since = f"+{moment.span(at_ms - began_ms)}"
-    line = f"{event['seq']:>5}  {moment.clock(at_ms)}  {since:>8}  {event['type']:<18}  {gist(event)}"
-    terminal.show(table.cut(terminal.line(line), terminal.width()))
+    at_ms, room = moment.ms(event["at"]), terminal.width()
+    place = f"{event['seq']:>5}  +{moment.span(at_ms - began_ms):<7}"
+    if room is None or room >= _ROOM_FOR_CLOCK:
+        place = f"{place}  {moment.clock(at_ms)}"
+    for number, line in enumerate(table.wrapped(terminal.line(words.words(event)), room and room - len(place) - 2)):
+        terminal.show(f"{place if not number else ' ' * len(place)}  {line}")
