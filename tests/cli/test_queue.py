@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Demand, Engine
+from holdfast import Demand, Engine, Workflow, human_gate
 from holdfast.cli.app import invoke
 from holdfast.cli.backend import Here
 from holdfast.cli.page.exit_code import OK
@@ -120,7 +120,8 @@ def test_what_waits_is_listed_with_its_demand(store: str, capsys: pytest.Capture
     assert "label gpu, 500 cpu_m, 5 of RPS, some of TPM" in " ".join(told(capsys, "queue", "list", "--store", store).split())
     (listed,) = json.loads(told(capsys, "queue", "list", "--json", "--store", store))
     assert (listed["run"], listed["step"]) == (run, "step0#1")
-    assert "No process is running" in told(capsys, "queue", "why", f"{run}/step0#1", "--store", store)
+    nobody = told(capsys, "queue", "why", f"{run}/step0#1", "--store", store)
+    assert nobody.endswith("holdfast pools set RPS --slots 5. No process is running that could take it\n")
     (why,) = json.loads(told(capsys, "queue", "why", run, "--json", "--store", store))
     assert why["demand"]["pools"] == {"RPS": 5, "TPM": 1}
     assert why["possible"] is False
@@ -136,3 +137,62 @@ def test_an_unknown_run_is_reported(store: str, capsys: pytest.CaptureFixture[st
 async def _made(store: str) -> None:
     async with Engine.open(store, execute=False):
         pass
+
+
+def test_all_views_say_that_a_step_waits_for_a_slot(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    stage = Stage()
+    wf = played(stage, "slow", Demand())
+
+    async def looked_at() -> list[str]:
+        async with Engine.open(store, workflows=[wf], slots=1) as engine:
+            held = await engine.start(wf)
+            await stage.seen("slow")
+            waiting = await engine.start(wf)
+            while not any(b'"working":1' in said for said in await engine.store.sessions.described()):
+                await asyncio.sleep(0.05)
+            commands = (["queue", "why", waiting.id], ["runs", "show", waiting.id], ["queue", "list"], ["runs", "list"])
+            said = [await asyncio.to_thread(told, capsys, *words, "--store", store) for words in commands]
+            told_run = await asyncio.to_thread(told, capsys, "runs", "show", waiting.id, "--json", "--store", store)
+            stage.go.set()
+            await waiting.result()
+            return [each.replace(held.id, "HOLDER") for each in (*said, told_run)]
+
+    why, shown, listed, runs, as_json = asyncio.run(looked_at())
+    words = "It waits for a slot of a process that has its workflow: its slot is in use, by HOLDER/step0#1"
+    assert words in why
+    assert "it is the next in line" in why
+    assert words in shown
+    assert "a slot" in listed
+    assert "a slot" in runs
+    (wait,) = json.loads(as_json)["waiting_for"]
+    assert (wait["kind"], wait["reason"], wait["step"]) == ("slot", "start", "step0#1")
+
+
+def test_queue_why_names_what_else_a_run_waits_for(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    wf = Workflow("gated")
+    wf.node("ask")(human_gate()(lambda state: "Is it right?"))
+
+    async def begun() -> str:
+        async with Engine.open(store, workflows=[wf]) as engine:
+            run = await engine.start(wf)
+            await run.settled()
+            return run.id
+
+    run = asyncio.run(begun())
+    assert "It asks anyone: approval in ask#1." in told(capsys, "queue", "why", run, "--store", store)
+
+
+def test_a_pool_that_does_not_exist_is_named_though_no_process_runs(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    wf = played(Stage(), "pooled", Demand(pools={"API": 1}))
+
+    async def begun() -> str:
+        async with Engine.open(store, execute=False) as engine:
+            run = await engine.start(wf)
+            await progress.tell_waits(Here(Service(engine), who(None)), run.id, set())
+            return run.id
+
+    run = asyncio.run(begun())
+    words = "It asks for 1 of the pool API, which does not exist. Create it: holdfast pools set API --slots 1"
+    assert words in capsys.readouterr().err
+    assert words in told(capsys, "runs", "show", run, "--store", store)
+    assert words in told(capsys, "queue", "why", run, "--store", store)

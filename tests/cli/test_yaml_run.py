@@ -204,7 +204,7 @@ jobs:
 """,
     )
     run = shell("run", "flow.yaml", "--detach").out.strip()
-    assert "a#1 waits for a worker that has gpu, fast and gpus=1." in shell("runs", "show", run).out
+    assert "waits for a worker that has gpu, fast and gpus=1." in shell("runs", "show", run).out
 
     def after(*words: str) -> list[str]:
         assert shell("worker", "--until-idle", *words).code == 0

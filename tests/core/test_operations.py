@@ -10,8 +10,11 @@ import pytest
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.state import OPEN_STEPS
 from holdfast.core.views.operations import OperationKind, Operations, RowStatus, operations
+from holdfast.core.views.status import waiting_for
 from tests.golden.record import HERE, fold, read
 
+OF_STEPS = frozenset({"slot", "worker", "place", "nothing"})
+"""Waits of steps and runs, which no operation has."""
 NAMES = sorted(file.name.removesuffix(".jsonl") for file in HERE.glob("*.jsonl"))
 
 
@@ -42,6 +45,21 @@ def test_rows_agree_with_the_journals_after_each_event(name: str) -> None:
                     assert (op.status == "done") == (row.status == "completed"), (recorded.seq, path)
                 elif row is None:
                     assert op.kind in {"now", "left", "result", "label", "version", "summary"} or op.kind.startswith("shared_")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_waits_of_operations_are_those_of_the_run(name: str) -> None:
+    gathered = Operations()
+    for recorded in read(name).events:
+        gathered.add(recorded)
+        rows = gathered.rows()
+        of_operations = [row.wait for row in rows if row.wait is not None]
+        begun = {f"{row.step}:{row.path}" for row in rows if row.kind == "child" and row.is_over}  # in the background
+        for wait in waiting_for(gathered.state):
+            is_of_one = wait.kind not in OF_STEPS and wait.reason != "outcome_outstanding" and wait.id != wait.step
+            if is_of_one and wait.id not in begun:
+                assert wait in of_operations, recorded.seq
+        assert [row for row in rows if row.is_over and row.wait is not None] == []
 
 
 @pytest.mark.parametrize("name", NAMES)

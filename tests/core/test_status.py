@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.views.status import describe, due_at_ms
+from holdfast.core.views.status import MOST_SLOTS_TOLD, describe, due_at_ms
 from tests.core.game import START_MS, TRANSIENT, Game, edge, graph, node
 
 
@@ -76,6 +76,31 @@ def test_waiting_for_lists_everything_whatever_the_status_says() -> None:
     game.pause()
     assert {(wait.kind, wait.reason, wait.step) for wait in game.waits} == expected
     assert game.status == "paused"
+
+
+def test_a_step_that_only_has_to_be_started_waits_for_a_slot() -> None:
+    game = Game(graph("a > b > end", "a > c > end"))
+    assert game.waits == []
+    game.complete("a", slots=1)
+    assert [(wait.kind, wait.reason, wait.step) for wait in game.waits] == [("slot", "start", "c#1")]
+    assert game.status == "running"
+    game.pause()
+    assert game.waits == [], "it waits for the person who paused it"
+    game.resume()
+    game.tick(slots=1)
+    assert game.waits == []
+
+
+def test_a_step_that_a_limit_holds_back_waits_for_no_slot() -> None:
+    game = Game(graph("a > b", limits={"max_steps": 1}))
+    game.complete("a", session=None)
+    assert [wait.kind for wait in game.waits] == ["gate"]
+
+
+def test_of_many_steps_that_wait_for_a_slot_only_the_first_are_listed() -> None:
+    game = Game(graph(*(f"a > b{number} > end" for number in range(MOST_SLOTS_TOLD + 5))))
+    game.complete("a", slots=0)
+    assert [wait.step for wait in game.waits] == [f"b{number}#1" for number in range(MOST_SLOTS_TOLD)]
 
 
 def test_a_wait_is_plain_data() -> None:

@@ -291,3 +291,36 @@ async def test_an_unknown_lane_is_refused(settings: Settings) -> None:
     with pytest.raises(UsageError, match="There is no lane 'nobody'"):
         async with leading(settings.store, settings=settings, lane="nobody"):
             pass
+
+
+@bounded
+async def test_figures_and_waits_of_a_led_fleet_are_true(settings: Settings) -> None:
+    stage = Stage()
+    slow, hourly = played(stage, "slow", Demand()), played(stage, "hourly", Demand(pools={"HOURLY": 1}))
+    async with AsyncExitStack() as undo:
+        leader = await undo.enter_async_context(leading(settings.store, settings=settings))
+        await leader.leads.wait()
+        engines = [
+            await undo.enter_async_context(
+                Engine.open(settings.store, workflows=[slow, hourly], slots=2, resources=FOUR_CORES, settings=settings)
+            )
+            for _ in range(2)
+        ]
+        await led(engines)
+        desk = await undo.enter_async_context(Engine.open(settings.store, execute=False, settings=settings))
+        await desk.set_pool("HOURLY", rate=1, per_s=3600, burst=1)
+        late = [await desk.start(hourly) for _ in range(2)]
+        await stage.seen("hourly")
+        runs = [await desk.start(slow) for _ in range(4)]
+        await stage.seen("slow", 3)
+        while [(each.slots, each.free, each.working) for each in await desk.reports()] != [(2, 0, 2)] * 2:
+            await asyncio.sleep(0.05)
+        slots = [why.reason for run in runs for why in await desk.why(run.id)]
+        assert [(each.waits_for, each.place, each.in_use, each.limit) for each in slots] == [("slot", 1, 4, 4)]
+        while not (refills := [why.refills_at_ms for run in late for why in await desk.why(run.id) if why.refills_at_ms]):
+            await asyncio.sleep(0.05)
+        in_ms = refills[0] - desk.store.clock.now_ms()
+        assert 3_500_000 < in_ms <= 3_600_000
+        stage.go.set()
+        for run in runs:
+            await run.result()

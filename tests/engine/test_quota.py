@@ -105,7 +105,12 @@ async def test_a_call_that_waits_for_its_pools_holds_no_slot_and_says_what_it_wa
     async with opened(store, workflows=[calls := one(), plain], model=model, settings=settings, slots=1) as engine:
         await (await engine.start(calls)).result()
         waiting = [await engine.start(calls) for _ in range(3)]
-        states = [await run.until(lambda state: bool(waiting_for(state))) for run in waiting]
+        states = [await run.until(lambda state: "pool" in [wait.kind for wait in waiting_for(state)]) for run in waiting]
+        while not (why := await engine.why(waiting[0].id)) or why[0].refills_at_ms is None:
+            await asyncio.sleep(0.05)
+        reason, in_ms = why[0].reason, why[0].refills_at_ms - engine.store.clock.now_ms()
+        assert (reason.waits_for, reason.pool, reason.limit) == ("pool", f"{HAIKU}/requests", 1)
+        assert 0 < in_ms <= 61_000
         for state in states:
             (wait,) = waiting_for(state)
             assert (wait.kind, wait.reason, wait.about) == ("pool", "reservation", f"{HAIKU}/requests")

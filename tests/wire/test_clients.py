@@ -238,6 +238,6 @@ async def test_a_job_that_no_worker_offers_waits_for_one_that_does(client: Clien
         text=True,
         check=True,
     )
-    assert "do#1 waits for a worker that has the task echo." in shown.stdout
+    assert "It waits for a worker that has the task echo." in shown.stdout
     hire("late-comer")
     assert (await client.result(run)).status == "completed"

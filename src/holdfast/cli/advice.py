@@ -17,6 +17,7 @@ from holdfast.cli.opening import server, typed
 from holdfast.cli.page import sample
 from holdfast.cli.page.given import who
 from holdfast.cli.page.moment import around, clock
+from holdfast.cli.page.waiting import wanted, words
 from holdfast.core.facts.graph import GATE_DECISIONS
 from holdfast.core.facts.state import TOOL_APPROVAL
 from holdfast.core.people.changed_code import RESTART
@@ -31,8 +32,9 @@ from holdfast.service.declarations.query import View
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking
-    from holdfast.core.values.demand import Demand
 
+_IN_LINE: Final = frozenset({"slot", "worker", "pool"})
+"""Kinds of waits whose reason is worked out from all who wait."""
 _SOMETHING: Final = '"..."'
 """JSON in the place of what only a person knows."""
 _EXTEND: Final = {
@@ -65,6 +67,9 @@ async def of_run(asking: Asking, run: View, store: str | None) -> list[str]:
     waits = [convert(each, Wait) for each in run["waiting_for"]]
     rows = await asking.rows(query.Gates(run=run["run_id"])) if any(each.kind == "gate" for each in waits) else []
     gates = {row["gate_id"]: row for row in rows}
+    if run.get("workflow_missing_since") is not None:
+        waits = [each for each in waits if each.kind != "slot"]  # there is no process that could have one
+    reasons = await _reasons(asking, run["run_id"]) if any(each.kind in _IN_LINE for each in waits) else {}
     for wait in waits:
         gate = gates.get(wait.id)
         if gate is not None:
@@ -72,8 +77,10 @@ async def of_run(asking: Asking, run: View, store: str | None) -> list[str]:
                 gate = await asking.row(query.Gate(wait.id))
             lines.append(f"It asks {', '.join(gate['reviewers']) or 'anyone'}: {about(gate)}.")
             lines += [f"  {command}" for command in shortest(gate, store)]
-        elif wait.kind == "worker" and wait.demand is not None and wait.demand.pools:
-            lines += await _of_pools(asking, run["run_id"], wait, store)
+        elif wait.kind in _IN_LINE:
+            found = reasons.get(wait.step or "")
+            lines += _other(run["run_id"], wait, store) if found is None else found
+            reasons[wait.step or ""] = []  # they are for all waits of the step
         else:
             lines += _other(run["run_id"], wait, store)
         if wait.kind == "child" and wait.about is not None:
@@ -100,12 +107,12 @@ async def onward(asking: Asking, run_id: str, store: str | None) -> list[str]:
     return await of_run(asking, run, store) or [look]
 
 
-async def _of_pools(asking: Asking, run: str, wait: Wait, store: str | None) -> list[str]:
-    """Return why a step that asks for pools is not placed, as `queue why` says it."""
-    from holdfast.cli.page.waiting import words
-
-    rows = [each for each in await asking.rows(query.Queue(run)) if wait.step in (each["step"], f"{each['step']}#1")]
-    return [words(each, asking.now_ms(), {}) for each in rows] or _other(run, wait, store)
+async def _reasons(asking: Asking, run: str) -> dict[str, list[str]]:
+    """Return why steps wait for a slot, a worker or a pool, as `queue why` says it."""
+    found: dict[str, list[str]] = {}
+    for each in await asking.rows(query.Queue(run)):
+        found.setdefault(each["step"], []).append(words(each, asking.now_ms(), {}))
+    return found
 
 
 async def _of_child(asking: Asking, run: str, store: str | None) -> list[str]:
@@ -139,8 +146,10 @@ def _other(run: str, wait: Wait, store: str | None) -> list[str]:
             names = (wait.about or "").split(", ")
             waits = f"A model call of {wait.step} waits for capacity of {' and '.join(names)}:"
             return [waits, *(f"  {typed('pools', 'show', name, store=store)}" for name in names)]
+        case "slot":
+            return [f"{wait.step} waits for a slot: a process that has its workflow starts it."]
         case "worker":
-            return [f"{wait.step} waits for a worker that has {_wanted(wait.demand)}."]
+            return [f"{wait.step} waits for a worker that has {wanted(wait.demand)}."]
         case status.NOTHING:
             return [of_nothing(wait.step or "The run")]
         case "child":
@@ -168,18 +177,6 @@ def of_missing(since_ms: int, now_ms: int, store: str | None) -> str:
         f"No live process has had its workflow since {around(since_ms, now_ms)}. Unless one starts, a person is"
         f" asked about it {when}."
     )
-
-
-def _wanted(demand: Demand | None) -> str:
-    """`gpu, fast, cpu_m=2000 and 5 of OPENAI_RPS`"""
-    if demand is None:
-        return "a free slot"
-    amounts = {"cpu_m": demand.cpu_m, "memory_mb": demand.memory_mb, "gpus": demand.gpus}
-    words = [f"the task {demand.task}"] if demand.is_remote else []
-    words += [*demand.labels, *demand.tags, *(f"{name}={amount}" for name, amount in amounts.items() if amount)]
-    words += [f"{'some' if amount is None else amount} of {pool}" for pool, amount in demand.pools.items()]
-    words = words or ["a shell" if demand.runs_scripts else "a free slot"]
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def _for_room(wait: Wait, store: str | None) -> list[str]:

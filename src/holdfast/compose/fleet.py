@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast import settings as settings_
 from holdfast.compose.api import HttpPort, answering
-from holdfast.compose.engine import Engine, label
+from holdfast.compose.engine import DEFAULT_SLOTS, Engine, label
 from holdfast.compose.from_settings import doubt_rule_of, lanes_of, open_queue, payloads_of, secrets_of
 from holdfast.core.capacity.lanes import DEFAULT
 from holdfast.core.values.demand import Resources
@@ -245,6 +245,8 @@ class Serving(NamedTuple):
     def gauges(self) -> Gauges:
         """Its figures, for Prometheus."""
         found = dict(self.taking.gauges) if self.taking is not None else {}
+        if self.engine is not None:
+            found |= gauges_of(self.engine)
         leader = self.leader
         if leader is None:
             return found
@@ -255,6 +257,18 @@ class Serving(NamedTuple):
             "holdfast_slots": ("Slots of those workers.", leader.slots),
             "holdfast_slots_free": ("Slots of those workers that are free.", leader.free),
         }
+
+
+def gauges_of(engine: Engine) -> Gauges:
+    """Return the figures of a process with an engine. One that executes nothing has no slots."""
+    executor = engine.executor
+    works = engine.runtime.membership.works
+    return {
+        "holdfast_worker_slots": ("Steps that this process can execute at once.", executor.slots.most if works else 0),
+        "holdfast_worker_slots_free": ("Slots of it that are free.", executor.room if works else 0),
+        "holdfast_worker_steps": ("Steps that it executes.", executor.working),
+        "holdfast_worker_runs_waiting": ("Runs with steps that wait for one of its slots.", executor.runs_in_line),
+    }
 
 
 def _readiness(leader: Leader | None, engine: Engine | None) -> Readiness:
@@ -283,10 +297,11 @@ async def serving(
     lane: str,
     say: Callable[[str], None],
     recorder: Recorder | None = None,
+    slots: int = DEFAULT_SLOTS,
 ) -> AsyncIterator[Serving]:
     """Open a process that leads `lane` while no other does, if a fleet shares the store. With `listener` it serves clients and
-    workers, with `http` it answers over HTTP, and with either it executes `workflows`. `say` prints where it listens, and who
-    comes and goes; `recorder` makes records of runs on request. Raises UsageError, StoreError."""
+    workers, with `http` it answers over HTTP, and with either it executes `workflows`, `slots` steps at once. `say` prints
+    where it listens, and who comes and goes; `recorder` makes records of runs on request. Raises UsageError, StoreError."""
     async with AsyncExitStack() as stack:
         leader = taken = engine = service = address = None
         if is_postgres(location) or (listener is None and http is None):
@@ -298,7 +313,7 @@ async def serving(
             engine, service = taken.engine, taken.service
         elif http is not None:
             engine = await stack.enter_async_context(
-                Engine.open(location, workflows=workflows, execute=bool(workflows), settings=settings, lane=lane)
+                Engine.open(location, workflows=workflows, execute=bool(workflows), slots=slots, settings=settings, lane=lane)
             )
             service = Service(engine, workflows, recorder=recorder, turns=Turns(settings.bounds))
         if http is not None and service is not None:

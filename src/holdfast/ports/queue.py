@@ -54,7 +54,10 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     """A worker's report: the workflows it can run, its slots, and how many of them are free. Slots kept for jobs it has taken
     do not count as free. `taken` counts all of these so far. A job placed with the worker but not among them is still on its
     way, and needs a slot too. `held` are the placed steps that it has and is not done with. `connected` are the workers that
-    do steps for it, with the tasks that they offer as their `hashes`. `at_ms` is the time of the report (store time)."""
+    do steps for it, with the tasks that they offer as their `hashes`. `at_ms` is the time of the report (store time).
+
+    Only what its session keeps has more: how many steps it is `working` at, the first of them in `steps`, and the times at
+    which pools that steps wait for here have `refilled` (store time)."""
 
     worker: SessionId
     hashes: tuple[str, ...]
@@ -70,6 +73,10 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     hindered: tuple[Hindered, ...] = ()
     tenants: tuple[str, ...] | None = None
     """Tenants whose jobs a connected worker may get; None for all."""
+    working: int = 0
+    steps: tuple[tuple[RunId, StepId], ...] = ()
+    """The steps of the run that it has worked at longest come first."""
+    refilled: dict[str, int] = {}
 
 
 class Handed(msgspec.Struct, frozen=True):

@@ -61,17 +61,18 @@ class Placement(msgspec.Struct, frozen=True):
 class Reason(msgspec.Struct, frozen=True):
     """Why a job is where it is.
 
-    `waits_for` is `turn` (it has not been looked at), `pool`, `worker` or `nothing` (it is placed, with `worker`).
+    `waits_for` is `turn` (it has not been looked at), `slot` (it demands nothing else), `pool`, `worker` or `nothing` (it is
+    placed, with `worker`).
     `place` in that line is 1 for the next. `possible` is False where nothing that ends will help: somebody must declare
     or enlarge a pool, or start another worker.
 
-    Of a pool: its name, `limit`, what is `in_use` or for a rate its `level`, and the `holders`, the longest first. Of a
-    worker: what all of them lack in `lacking`, like `label gpu`; or, where one that has it all is only busy, `capacity`,
-    and the `holders` of those that have it.
+    Of slots: their number as `limit`, how many are `in_use`, and the `holders`. Of a pool: its name, `limit`, what is `in_use`
+    or for a rate its `level`, and the `holders`, the longest first. Of a worker: what all of them lack in `lacking`, like
+    `label gpu`; or, where one that has it all is only busy, `capacity`, and the `holders` of those that have it.
     `kept_for` is the job for which what there is is reserved.
     """
 
-    waits_for: Literal["turn", "pool", "worker", "nothing"]
+    waits_for: Literal["turn", "slot", "pool", "worker", "nothing"]
     since_s: float
     place: int = 0
     possible: bool = True

@@ -219,6 +219,11 @@ class Scheduler:
         times_s = (pool.upcoming_s(self._now_s) for pool in self._pools.values())
         return min((at_s for at_s in times_s if at_s is not None), default=None)
 
+    def refills(self) -> dict[str, float]:
+        """Return the time at which each pool that jobs wait for has refilled enough for the next, where time alone helps."""
+        times_s = {name: pool.upcoming_s(self._now_s) for name, pool in self._pools.items()}
+        return {name: at_s for name, at_s in times_s.items() if at_s is not None}
+
     def _next(self) -> JobQueue | None:
         """Return the next queue to look at. Strands get their next heads before returned capacity is offered to others: these
         heads may be the first."""

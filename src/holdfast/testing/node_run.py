@@ -32,7 +32,7 @@ from holdfast.core.facts.state import State
 from holdfast.core.nouns.shared_values import packed
 from holdfast.core.values.ids import GateId, NodeName, node_of
 from holdfast.core.values.policies import ErrorRecord
-from holdfast.core.views.status import waiting_for
+from holdfast.core.views.status import Wait, waiting_for
 from holdfast.errors import ModelRefused, UsageError
 from holdfast.platform.machine import LeapingTime
 from holdfast.ports import EmbeddingReply, EmbeddingRequest, ModelDelta, ModelReply, ModelRequest, ToolRequest, Usage
@@ -285,10 +285,10 @@ async def _play(
 ) -> None:
     """Answer for people and move time, until the node has a result or waits for an answer that the test lacks."""
     while True:
-        state = await run.until(lambda state: _came_to_an_end(state, node) or bool(waiting_for(state)))
+        state = await run.until(lambda state: _came_to_an_end(state, node) or bool(_waits(state)))
         if _came_to_an_end(state, node):
             return
-        waits = waiting_for(state)
+        waits = _waits(state)
         gates = [wait for wait in waits if wait.kind == "gate"]
         for wait in gates:
             before = node_of(wait.step) if wait.step is not None else NodeName(node)
@@ -305,6 +305,11 @@ async def _play(
         if not gates and due:
             clock.reach(min(due))
         await asyncio.sleep(_SOON_S)
+
+
+def _waits(state: State) -> list[Wait]:
+    """Return what the run waits for, besides a slot, which it will have in a moment."""
+    return [wait for wait in waiting_for(state) if wait.kind != "slot"]
 
 
 def _came_to_an_end(state: State, node: str) -> bool:

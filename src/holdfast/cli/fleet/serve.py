@@ -109,7 +109,7 @@ def serve(
             "--worker-lease-s", metavar="SECONDS", min=0.3, max=3600, help="Maximum silence of a connected worker, in seconds."
         ),
     ] = 6.0,
-    slots: Annotated[int, slots_of("With --grpc: maximum number of concurrent steps in this process.")] = SLOTS,
+    slots: Annotated[int, slots_of("With --grpc or --http: maximum number of concurrent steps in this process.")] = SLOTS,
     own: Own,
     lane: Lane = DEFAULT,
     grace_s: Annotated[float, grace("With --grpc: time that steps get to finish after a stop signal, in seconds.")] = 10.0,
@@ -153,7 +153,7 @@ def serve(
         collect_rarely()
         web = HttpPort(http, identity, tls_cert, tls_key, proxies if behind_proxy else 0, browser)
     with terminal.aside():
-        run_quickly(_serve(workflows, host, port, how, web, store, lane, wait_s, reports, as_json))
+        run_quickly(_serve(workflows, host, port, how, web, store, lane, wait_s, slots, reports, as_json))
 
 
 async def _serve(
@@ -165,6 +165,7 @@ async def _serve(
     store: str | None,
     lane: str,
     wait_s: float,
+    slots: int,
     reports: Modules | None,
     as_json: bool,
 ) -> None:
@@ -176,7 +177,7 @@ async def _serve(
         from holdfast.observe.health import Health
     where, known = located(store)
     async with AsyncExitStack() as stack:
-        opening = partial(serving, where, known, workflows, how, web, lane, terminal.say, partial(exported, known))
+        opening = partial(serving, where, known, workflows, how, web, lane, terminal.say, partial(exported, known), slots)
         served = await stack.enter_async_context(patiently(opening, wait_s))
         health = Health(served.readiness, lambda: served.gauges)
         listening = await stack.enter_async_context(health.listening(host, port))

@@ -293,16 +293,11 @@ async def _health(engine: Engine, how: How) -> AsyncIterator[None]:
         yield
         return
     with needs("fleet", "`holdfast worker --port`"):
+        from holdfast.compose.fleet import gauges_of
         from holdfast.observe.health import Health
         from holdfast.observe.readiness import Readiness
 
-    health = Health(
-        Readiness(lambda: engine.broken, lambda: engine.runs(limit=1)),
-        lambda: {
-            "holdfast_worker_slots": ("Steps that this worker may be at.", how.slots),
-            "holdfast_worker_steps": ("Steps that it is at.", engine.working),
-        },
-    )
+    health = Health(Readiness(lambda: engine.broken, lambda: engine.runs(limit=1)), lambda: gauges_of(engine))
     async with health.listening(how.host, how.port) as port:
         terminal.say(f"Health and metrics on http://{how.host}:{port}.")
         yield

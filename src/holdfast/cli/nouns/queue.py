@@ -1,4 +1,4 @@
-"""`holdfast queue`: which steps wait for their place, and why.
+"""`holdfast queue`: which steps wait for a slot or a place, and why.
 
 Never here: placing them, finding out.
 """
@@ -36,7 +36,7 @@ QUEUE.list(
     Column("tenant", 8, goes=1),
     words={"run": "", "step": ""},
     every=True,
-    about="List steps that wait for a worker or a pool, longest first.",
+    about="List steps that wait for a slot, a worker or a pool, longest first.",
 )
 
 
@@ -48,21 +48,20 @@ def why(
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Explain what a step waits for: a pool or a label, its place in line, and the steps that hold it."""
-    found, stuck = asyncio.run(_why(job, store))
+    """Explain what a step waits for: a slot, a pool or a label, its place in line, and the steps that hold it."""
+    found, others = asyncio.run(_why(job, store))
     if as_json:
         terminal.emit(found)
     elif not found:
-        for line in stuck or [f"No step of {job} waits for a place. `holdfast runs show` shows what the run does."]:
+        for line in others or [f"No step of {job} waits. `holdfast runs show` shows what the run does."]:
             terminal.show(line)
     for each in () if as_json else found:
         terminal.show(each["words"])
 
 
 async def _why(job: str, store: str | None) -> tuple[list[View], list[str]]:
-    """Why the steps wait for their places; and which of the run wait for nothing."""
-    from holdfast.cli.advice import of_nothing
-    from holdfast.core.views.status import NOTHING
+    """Return why the steps wait for slots, places and pools; if none does, what else the run waits for, in lines."""
+    from holdfast.cli import advice
 
     run, _, step = job.partition("/")
     async with backend(store, who(None)) as service:
@@ -70,9 +69,10 @@ async def _why(job: str, store: str | None) -> tuple[list[View], list[str]]:
         now_ms = service.now_ms()
         found = await service.rows(query.Queue(run, step or None))
         held = await _held(service, {holder for each in found for holder in each["holders"]}, now_ms)
-        waits = [] if found else (await service.row(query.Run(run)))["waiting_for"]
-    told = [{**each, "words": words(each, now_ms, held)} for each in found]
-    return told, [of_nothing(each.get("step") or "The run") for each in waits if each["kind"] == NOTHING]
+        row = await service.row(query.Run(run)) if not found else None
+        mine = [each for each in row["waiting_for"] if step in ("", each.get("step"))] if row is not None else []
+        others = await advice.of_run(service, {**row, "waiting_for": mine}, store) if row is not None else []
+    return [{**each, "words": words(each, now_ms, held)} for each in found], others
 
 
 async def _held(asking: Asking, holders: set[str], now_ms: int) -> dict[str, str]:

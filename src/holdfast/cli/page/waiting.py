@@ -1,4 +1,4 @@
-"""A step that waits, in words: for which worker or pool, behind how many others, and how to help it.
+"""A step that waits, in words: for which slot, worker or pool, behind how many others, and how to help it.
 
 Never here: finding that out.
 """
@@ -6,14 +6,60 @@ Never here: finding that out.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
-from holdfast.cli.page.moment import span
+from msgspec import convert
+
+from holdfast.cli.page.moment import clock, ms, span
+from holdfast.core.values.demand import Demand
 from holdfast.service.declarations.query import View
+
+_SHORT: Final = {
+    "place": "a place among the active runs",
+    "slot": "a slot",
+    "worker": "a worker",
+    "pool": "the pool {about}",
+    "gate": "a decision ({reason})",
+    "signal": "the signal {reason}",
+    "shared_value": "the shared value {reason}",
+    "timer": "a timer",
+    "retry": "a retry ({reason})",
+    "money": "money ({reason})",
+    "tokens": "tokens ({reason})",
+    "calls": "a higher limit on calls",
+    "child": "a child run",
+    "effect": "the call of {about}",
+    "model": "a model call",
+    "nothing": "nothing",
+}
+
+
+def short(wait: View) -> str:
+    """Return a wait of a run in a few words: `a slot`, `the pool OPENAI_RPM`."""
+    return _SHORT[wait["kind"]].format(reason=wait["reason"], about=wait.get("about"))
+
+
+def wanted(demand: Demand | None) -> str:
+    """Return what a step demands, in words: `gpu, fast, cpu_m=2000 and 5 of OPENAI_RPS`."""
+    if demand is None:
+        return "a free slot"
+    amounts = {"cpu_m": demand.cpu_m, "memory_mb": demand.memory_mb, "gpus": demand.gpus}
+    parts = [f"the task {demand.task}"] if demand.is_remote else []
+    parts += [*demand.labels, *demand.tags, *(f"{name}={amount}" for name, amount in amounts.items() if amount)]
+    parts += [f"{'some' if amount is None else amount} of {pool}" for pool, amount in demand.pools.items()]
+    parts = parts or ["a shell" if demand.runs_scripts else "a free slot"]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def words(wait: View, now_ms: int, held: Mapping[str, str]) -> str:
     """Why a step waits, for people, and what they can do about it. `held` says where the holders are, and since when."""
     head = f"{wait['run']}/{wait['step']} has waited for {span(now_ms - wait['since_ms'])}. "
+    if wait["waits_for"] == "slot":
+        return head + _of_slot(wait, held)
+    if wait["waits_for"] == "pool" and wait["limit"] is None:  # no process can help
+        return head + _of_pool(wait, held) + ("" if wait["workers"] else ". No process is running that could take it")
+    if wait["waits_for"] != "pool":
+        head += f"It waits for a worker that has {wanted(convert(wait['demand'], Demand))}. "
     if not wait["workers"]:
         return head + "No process is running that could take it."
     if wait["waits_for"] == "pool":
@@ -29,25 +75,39 @@ def words(wait: View, now_ms: int, held: Mapping[str, str]) -> str:
     return f"{head}The workers that have what it asks for are busy{by}; {_place(wait['place'])}.{_kept(wait)}"
 
 
+def _of_slot(wait: View, held: Mapping[str, str]) -> str:
+    if not wait["possible"]:
+        return f"No running process has its workflow. Start one: holdfast worker FILE.py:{wait['workflow']}"
+    if wait["in_use"] < wait["limit"]:
+        return "There is a free slot for it: it starts in a moment."
+    by = f", by {_holders(wait, held)}" if wait["holders"] else ""
+    slots = "its slot is" if wait["limit"] == 1 else f"all {wait['limit']} slots are"
+    return f"It waits for a slot of a process that has its workflow: {slots} in use{by}; {_place(wait['place'])}."
+
+
 def _holders(wait: View, held: Mapping[str, str]) -> str:
     return ", ".join(f"{holder}{held.get(holder, '')}" for holder in wait["holders"])
 
 
 def _of_pool(wait: View, held: Mapping[str, str]) -> str:
     pool, limit = wait["pool"], wait["limit"]
-    wanted = wait["demand"].get("pools", {}).get(pool or "") or 1
+    refills = f"; it has enough at {clock(ms(wait['refills_at']))}" if wait["refills_at"] else ""
+    if limit is not None and not wait["place"] and wait["possible"]:  # a model call
+        use = f"{wait['in_use']} of {limit} are in use" if wait["in_use"] is not None else f"its rate of {limit} is used up"
+        return f"A model call of it waits for the pool {pool}: {use}{refills}. See holdfast pools show {pool}"
+    amount = wait["demand"].get("pools", {}).get(pool or "") or 1
     if limit is None:
-        create = f"holdfast pools set {pool} --slots {wanted}"
-        return f"It asks for {wanted} of the pool {pool}, which does not exist. Create it: {create}"
+        create = f"holdfast pools set {pool} --slots {amount}"
+        return f"It asks for {amount} of the pool {pool}, which does not exist. Create it: {create}"
     if not wait["possible"]:
         return (
-            f"It asks for {wanted} of the pool {pool}, which has {limit} in all: it starts only when the pool"
-            f" is enlarged: holdfast pools set {pool} --slots {wanted}"
+            f"It asks for {amount} of the pool {pool}, which has {limit} in all: it starts only when the pool"
+            f" is enlarged: holdfast pools set {pool} --slots {amount}"
         )
     holders = _holders(wait, held)
     use = f"{wait['in_use']} of {limit} are in use" if wait["in_use"] is not None else "what comes goes to others first"
     by = f", by {holders}" if holders else ""
-    return f"It asks for {wanted} of the pool {pool}: {use}{by}; {_place(wait['place'])}.{_kept(wait)}"
+    return f"It asks for {amount} of the pool {pool}: {use}{by}; {_place(wait['place'])}{refills}.{_kept(wait)}"
 
 
 def _lacking(wait: View) -> str:
@@ -57,7 +117,7 @@ def _lacking(wait: View) -> str:
     task, graph_hash, workflow = wait["demand"].get("task"), wait["graph_hash"], wait["workflow"]
     return (
         str(wait["lacking"])
-        .replace(f"able {able_to(task or '')}", f"to be offered as the task {task}")
+        .replace(f"able {able_to(task or '')}", f"the task {task}")
         .replace(f"able {scripts_of(graph_hash)}", f"a shell for the workflow {workflow}")
         .replace(f"able {graph_hash}", f"the workflow {workflow}")
     )

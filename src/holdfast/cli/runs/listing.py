@@ -14,7 +14,7 @@ import typer
 
 from holdfast.cli import opening, reference
 from holdfast.cli.opening import typed
-from holdfast.cli.page import moment, table, terminal
+from holdfast.cli.page import moment, table, terminal, waiting
 from holdfast.cli.page.exit_code import INTERRUPTED
 from holdfast.cli.page.given import who
 from holdfast.cli.page.table import ID, Column
@@ -98,6 +98,11 @@ def _status(row: View) -> str:
     return f"{row['status']} for nothing" if stuck else str(row["status"])
 
 
+def _waits(row: View) -> str | None:
+    """Return what a run waits for, in a few words, each kind once."""
+    return ", ".join(dict.fromkeys(waiting.short(each) for each in row["waiting_for"])) or None
+
+
 def _columns(now_ms: int) -> Sequence[Column]:
     """Return the columns of a list at that time."""
     from holdfast.core.values.money import nanousd, usd
@@ -111,4 +116,5 @@ def _columns(now_ms: int) -> Sequence[Column]:
         Column("cost", goes=3, of=lambda row: f"${usd(nanousd(row['cost_usd']) + nanousd(row['held_usd']))}"),
         Column("limit", goes=1, of=lambda row: None if row["limit_usd"] is None else f"${row['limit_usd']}"),
         Column("key", 8, goes=2, of=lambda row: row["key"] or None),
+        Column("waits for", 8, goes=2, of=_waits),
     )

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from holdfast.cli import reference
 from holdfast.cli.opening import backend
-from holdfast.cli.page import moment, table, terminal
+from holdfast.cli.page import moment, table, terminal, waiting
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.given import who
 from holdfast.cli.page.table import ID, Column
@@ -288,8 +288,8 @@ def _details(row: View, now_ms: int) -> Iterator[str]:
     if row["reused"]:
         yield "outcome reused"
     if row["status"] not in _OVER:
-        if row["waits_for"]:
-            yield "waits for " + ", ".join(row["waits_for"])
+        if row["waiting_for"] is not None:
+            yield f"waits for {waiting.short(row['waiting_for'])}"
         if row["due_at"] is not None:
             yield f"until {moment.around(moment.ms(row['due_at']), now_ms)}"
         if row["kind"] in ("question", "child") and row["about"] is not None:

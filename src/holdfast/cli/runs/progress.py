@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 from holdfast.cli.page import terminal
 from holdfast.cli.page.moment import clock, span
 from holdfast.cli.page.telling import Teller, failure, job_result, named
+from holdfast.cli.page.waiting import short
 from holdfast.cli.runs.portrait import took
 from holdfast.cli.runs.stream import Shown
 from holdfast.core.facts.graph import COMPENSATE
 from holdfast.core.values.money import usd
 from holdfast.core.views.operations import OperationRow, Operations
-from holdfast.core.views.status import may_be_placed, status
+from holdfast.core.views.status import describe, may_be_placed, may_start, status
 from holdfast.errors import HoldfastError
 from holdfast.service import view
 from holdfast.service.declarations import query
@@ -132,7 +133,7 @@ async def _follow(run: Run, shown: Display, look: Callable[[], None]) -> State:
         shown.show(state, events)
         if done:
             return state
-        if may_be_placed(state):
+        if may_be_placed(state) or may_start(state):
             look()
         await asyncio.sleep(_LOOK_EVERY_S)
 
@@ -170,14 +171,14 @@ async def tell_waits(asking: Asking, run: str, told: set[tuple[str | None, str |
     from holdfast.cli.page.waiting import words
 
     waiting = (await asking.row(query.Run(run)))["waiting_for"]
-    if not any(each["kind"] == "worker" for each in waiting):
+    if not any(each["kind"] in ("slot", "worker") for each in waiting):
         return False
     now_ms = asking.now_ms()
     for each in await asking.rows(query.Queue(run)):
-        why = each["pool"], each["lacking"]
-        is_new = each["workers"] and why not in told and why not in ((None, None), (None, "capacity"))
+        why = each["pool"], "slot" if each["waits_for"] == "slot" else each["lacking"]
+        is_new = why not in told and why not in ((None, None), (None, "capacity"))
         stays = each["pool"] is not None and not each["possible"]
-        if is_new and (stays or now_ms - each["since_ms"] >= 1000 * _MISSED_S):
+        if is_new and (stays or each["workers"]) and (stays or now_ms - each["since_ms"] >= 1000 * _MISSED_S):
             told.add(why)
             terminal.say(words(each, now_ms, {}))
     return True
@@ -321,7 +322,7 @@ def _said_of(row: OperationRow) -> RenderableType:
     from rich.text import Text
 
     cost = f"${usd(row.cost_nanousd)}" if row.cost_nanousd else ""
-    waits = ", ".join(row.waits_for) if not row.is_over else ""
+    waits = f"waits for {short(describe(row.wait))}" if row.wait is not None else ""
     answer = row.decision + (f" by {row.by}" if row.by else "") if row.decision is not None else ""
     if row.error is not None and row.status in ("failed", "retrying"):
         return Text(terminal.line(failure(row.error)), style="red", overflow="ellipsis", no_wrap=True)

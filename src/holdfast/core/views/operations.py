@@ -34,6 +34,7 @@ from holdfast.core.facts.state import (
 )
 from holdfast.core.values.ids import CallId, GateId, Path, StepId
 from holdfast.core.values.policies import CALLED_OFF, ErrorRecord
+from holdfast.core.views.status import Wait, waiting_for
 
 OperationKind: TypeAlias = Literal[
     "function", "model", "tool", "question", "child", "map", "timer", "signal", "shared_value", "message", "value"
@@ -90,6 +91,8 @@ class OperationRow(msgspec.Struct, omit_defaults=True):
     due_at_ms: int | None = None
     waits_for: tuple[str, ...] = ()
     """The pools, or the scope whose limit is used up, for which a call waits."""
+    wait: Wait | None = None
+    """The wait of the run that it is, as `waiting_for` has it."""
     reused: bool = False
     decision: str | None = None
     by: str | None = None
@@ -137,12 +140,14 @@ class Operations:
         """Return the rows, or the `last` of them, in the order in which the operations began. They are read again: what lets
         an operation go on may be an event of another."""
         found = self._all if last is None else self._all[-last:]
+        waits = {wait.id: wait for wait in waiting_for(self.state)}
         for row in found:
             place = (row.step, row.path or Path(""))
             if self._at.get(place) is row:
                 self._describe(place, row)
             elif not row.is_over and row.about not in self.state.gates:
                 row.end("cancelled", self.state.at_ms)
+            row.wait = None if row.is_over else waits.get(f"{row.step}:{row.path}") or waits.get(row.about or "")
         return list(found)
 
     def _spent(self) -> int:

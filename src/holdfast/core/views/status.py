@@ -47,6 +47,7 @@ NOTHING: Final = "nothing"
 """The kind of a wait that never ends by itself."""
 WaitKind: TypeAlias = Literal[
     "place",
+    "slot",
     "worker",
     "pool",
     "gate",
@@ -65,6 +66,8 @@ WaitKind: TypeAlias = Literal[
 """Wait has the meaning of each."""
 MOST_CHILDREN_TOLD: Final = 20
 """Of those that a run waits for: its row is written with each commit. `children` lists all."""
+MOST_SLOTS_TOLD: Final = 20
+"""Steps that wait for a slot, likewise. `steps` lists all that are ready."""
 _PICKUP_MS: Final = 1000
 """Milliseconds for which a ready step may stay unstarted before a sweep takes it."""
 
@@ -73,6 +76,7 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     """One thing that a run waits for, of a `kind`, for a stable `reason`.
 
     - `place`: `admission`, another run of its tenant or of the fleet must end; the wait names the scope
+    - `slot`: `start`, a free slot of a process that has the workflow
     - `worker`: `placement`, a worker that has what the step demands, and its parts of pools; the wait says what that is
     - `pool`: `reservation`, a model call's parts of pools, which the wait names
     - `gate`: one of the reasons of gates; a decision
@@ -163,6 +167,8 @@ def waiting_for(state: State) -> list[Wait]:
         found.append(Wait("place", "admission", state.run, state.started_at_ms, about=state.awaits))
     if has_suspended(state):
         found += [Wait("nothing", "fault", step.id, step.since_ms, step.id) for step in stuck(state)]
+    if may_start(state) and not questions.is_open(state, WORKFLOW_MISSING):
+        found += islice(_for_slots(state), MOST_SLOTS_TOLD)
     for name in dict.fromkeys((*state.unplaced, *state.timed())):
         found += _of_step(state, state.steps[name])
     if state.children:
@@ -174,6 +180,15 @@ def waiting_for(state: State) -> list[Wait]:
     if not found and not state.active and status(state) == "waiting":
         found.append(for_nothing(state.run, state.at_ms))
     return found
+
+
+def _for_slots(state: State) -> Iterator[Wait]:
+    """Yield the waits of steps that only a process with a free slot has to start, those that were ready first coming first."""
+    for name in state.startable:
+        step = state.steps[name]
+        # What has woken a suspended step is no earlier than the last event that is known to.
+        since_ms = step.since_ms if step.status == "ready" else state.at_ms
+        yield Wait("slot", "start", step.id, since_ms, step.id)
 
 
 def for_nothing(run: str, since_ms: int) -> Wait:

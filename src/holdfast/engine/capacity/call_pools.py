@@ -133,6 +133,10 @@ class CallPools:
         self._pool_client.settle(key, unused)
         self._place_soon()
 
+    def refills(self) -> dict[str, float]:
+        """Return the time at which each rate that calls wait for has refilled enough for the next."""
+        return self._scheduler.refills() if self._waiting else {}
+
     def close(self, pool: str, for_s: float) -> None:
         """The provider behind the pool takes no more for so long."""
         self._pool_client.close(pool, for_s)

@@ -52,16 +52,18 @@ class ConnectedWorkers:
 
     def reports(self) -> tuple[Report, ...]:
         """Return the reports of the workers about themselves."""
+        used = {name: usage.in_use for name, usage in self._scheduler.workers().items()}
         return tuple(
             Report(
                 SessionId(each.worker),
                 tuple(sorted(each.able)),
                 each.slots,
-                0,
+                max(0, each.slots - used.get(each.worker, 0)),
                 0,
                 tuple(sorted(each.labels)),
                 Resources(tags=tuple(sorted(each.tags)), cpu_m=each.cpu_m, memory_mb=each.memory_mb, gpus=each.gpus),
                 tenants=None if each.tenants is None else tuple(sorted(each.tenants)),
+                working=used.get(each.worker, 0),
             )
             for each in self._known.values()
         )

@@ -1,4 +1,4 @@
-"""The reasons why a step waits for its place: computed from what the store has of workers, pools and those who wait.
+"""The reasons why a step waits for a slot, a worker or a pool: computed from what the store has of workers and who waits.
 
 No placing process is asked, so it also works if none places. Reports of processes may be a second old.
 
@@ -7,22 +7,30 @@ Never here: placing anything, words for people.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
 
 from holdfast.core.capacity.estimates import first_guess
 from holdfast.core.capacity.lending import DeclaredPool, own_pools
+from holdfast.core.values.demand import Demand
 from holdfast.core.values.ids import RunId, StepId
+from holdfast.core.views.projection import RunRow
 from holdfast.core.views.status import Wait
 from holdfast.engine.capacity.placing import in_line
 from holdfast.ports import Lending, PlacedStep, Report, Sessions, Views
-from holdfast.scheduling.job import Capacity, Reason
+from holdfast.scheduling.job import MOST_HOLDERS, Capacity, Reason
 from holdfast.scheduling.lane_workers import job_of
 from holdfast.scheduling.placement import Scheduler
 
 MOST_IN_LINE: Final = 100_000
+MOST_FOR_SLOTS: Final = 500
+"""Runs that wait for slots and are looked at, those that have waited longest."""
+_SLOT: Final = Demand()
+_PICKUP_MS: Final = 1_000
+"""A process that executes a run has so long to take its ready steps, before others look."""
 _PAGE: Final = 500
 
 _decode_waits = msgspec.json.Decoder(list[Wait]).decode
@@ -30,17 +38,38 @@ _decode_report = msgspec.json.Decoder(Report).decode
 
 
 class WaitReason(NamedTuple):
-    """A step that waits for its place since `since_ms`, and why. `workers` is how many processes live that could be given
-    steps."""
+    """A step that waits for a slot, its place or a pool since `since_ms`, and why. `workers` is how many processes live that
+    could be given steps; the pool that it waits for has enough at `refills_at_ms`, if time alone brings that."""
 
     step: PlacedStep
     since_ms: int
     reason: Reason
     workers: int
+    refills_at_ms: int | None = None
 
 
-async def line(views: Views) -> Sequence[PlacedStep]:
-    """The steps that wait for their place, longest first."""
+async def line(views: Views, now_ms: int) -> Sequence[PlacedStep]:
+    """The steps that wait for their place, longest first; then those that wait for a slot, the runs that have waited longest
+    first."""
+    return [*await _unplaced(views), *await _slot_line(views, now_ms)]
+
+
+async def _slot_line(views: Views, now_ms: int) -> list[PlacedStep]:
+    until_ms = now_ms + _PICKUP_MS
+    hashes = await views.wanted_hashes(until_ms)
+    found = []
+    for due in await views.due(until_ms, hashes, MOST_FOR_SLOTS) if hashes else ():
+        row = await views.run(due.run)
+        if row is not None:
+            found += [
+                PlacedStep(row.run, StepId(wait.step), row.tenant, row.workflow, row.graph_hash, _SLOT)
+                for wait in _decode_waits(row.waiting_for)
+                if wait.kind == "slot" and wait.step is not None
+            ]
+    return found
+
+
+async def _unplaced(views: Views) -> list[PlacedStep]:
     found: list[PlacedStep] = []
     after = 0
     while len(found) < MOST_IN_LINE:
@@ -53,14 +82,108 @@ async def line(views: Views) -> Sequence[PlacedStep]:
 
 
 async def waits_of(
-    views: Views, lending: Lending, sessions: Sessions, run: RunId, step: StepId | None = None
+    views: Views, lending: Lending, sessions: Sessions, now_ms: int, run: RunId, step: StepId | None = None
 ) -> list[WaitReason]:
-    """Return what the steps of a run wait for, or one of them. Empty if none waits for a place."""
-    scheduler = Scheduler(tenants_apart=True)
-    workers = await _join(sessions, scheduler)
+    """Return what the steps of a run wait for, or one of them. Empty if none waits for a slot, a place or a pool."""
+    row = await views.run(run)
+    if row is None:
+        return []
+    waits = [wait for wait in _decode_waits(row.waiting_for) if wait.step is not None and step in (None, wait.step)]
+    kinds = {wait.kind for wait in waits}
+    described = [_decode_report(each) for each in await sessions.described()]
+    reports, refills = _executing(described), _refills(described)
+    found: list[WaitReason] = []
+    if "slot" in kinds:
+        found += await _for_slots(views, now_ms, row, waits, reports)
+    if "worker" in kinds:
+        found += await _for_places(views, lending, row, waits, reports, refills)
+    if "pool" in kinds:
+        found += await _for_calls(lending, row, waits, reports)
+    return [each._replace(refills_at_ms=refills.get(each.reason.pool or "")) for each in found]
+
+
+async def living(sessions: Sessions) -> list[Report]:
+    """Return the reports of the processes that execute steps."""
+    return _executing([_decode_report(each) for each in await sessions.described()])
+
+
+def _executing(reports: Sequence[Report]) -> list[Report]:
+    """Return those of processes that execute steps; a leader has no slots."""
+    return [report for report in reports if report.slots]
+
+
+def _refills(reports: Sequence[Report]) -> dict[str, int]:
+    """Return when each pool first has enough for a process that waits for it."""
+    found: dict[str, int] = {}
+    for report in reports:
+        for name, at_ms in report.refilled.items():
+            found[name] = min(at_ms, found.get(name, at_ms))
+    return found
+
+
+async def _for_slots(
+    views: Views, now_ms: int, row: RunRow, waits: Sequence[Wait], reports: Sequence[Report]
+) -> list[WaitReason]:
+    able = [each for each in reports if row.graph_hash in each.hashes]
+    slots, free = sum(each.slots for each in able), sum(max(0, each.free) for each in able)
+    hashes = sorted({hash_ for each in able for hash_ in each.hashes})
+    due = await views.due(now_ms + _PICKUP_MS, hashes, MOST_FOR_SLOTS) if hashes else ()
+    ahead = next((number for number, each in enumerate(due) if each.run == row.run), len(due))
+    holders = tuple(islice((key for each in able for key in each.steps), MOST_HOLDERS))
+    for_slots = [wait for wait in waits if wait.kind == "slot"]
+    return [
+        WaitReason(
+            PlacedStep(row.run, StepId(wait.step or ""), row.tenant, row.workflow, row.graph_hash, _SLOT),
+            wait.since_ms,
+            Reason(
+                "slot",
+                0.0,
+                place=ahead + number if free <= 0 else 1,
+                possible=bool(able),
+                limit=slots,
+                in_use=slots - free,
+                holders=holders,
+            ),
+            len(able),
+        )
+        for number, wait in enumerate(for_slots, 1)
+    ]
+
+
+async def _for_calls(lending: Lending, row: RunRow, waits: Sequence[Wait], reports: Sequence[Report]) -> list[WaitReason]:
+    """Return why model calls wait: of the pools of each, the one that is short now, or the first."""
     pools = {pool.name: pool for pool in await lending.pools()}
+    found = []
+    for wait in waits:
+        if wait.kind != "pool":
+            continue
+        names = (wait.about or "").split(", ")
+        shares = {name: await lending.pool_shares(name) for name in names if name in pools}
+        name = next((each for each, known in shares.items() if any(share.is_short for share in known)), names[0])
+        pool = pools.get(name)
+        used = sum(share.used for share in shares.get(name, ()) if share.life != "dead")
+        reason = Reason(
+            "pool",
+            0.0,
+            pool=name,
+            limit=pool.limit if pool is not None else None,
+            in_use=used if pool is not None and pool.kind == "slots" else None,
+        )
+        step = PlacedStep(row.run, StepId(wait.step or ""), row.tenant, row.workflow, row.graph_hash, _SLOT)
+        found.append(WaitReason(step, wait.since_ms, reason, len(reports)))
+    return found
+
+
+async def _for_places(
+    views: Views, lending: Lending, row: RunRow, waits: Sequence[Wait], reports: Sequence[Report], refills: Mapping[str, int]
+) -> list[WaitReason]:
+    scheduler = Scheduler(tenants_apart=True)
+    workers = _join(reports, scheduler)
+    pools = {pool.name: pool for pool in await lending.pools()}
+    since_ms = {wait.step: wait.since_ms for wait in waits if wait.kind == "worker"}
     for pool in pools.values():
-        short = pool.kind == "rate" and any(share.is_short for share in await lending.pool_shares(pool.name))
+        shares = await lending.pool_shares(pool.name) if pool.kind == "rate" and pool.name not in refills else ()
+        short = pool.name in refills or any(share.is_short for share in shares)
         scheduler.set_pool(
             pool.name,
             pool.kind,
@@ -71,25 +194,18 @@ async def waits_of(
             level=0.0 if short else None,
         )
     asked: list[PlacedStep] = []
-    for each in await line(views):
+    for each in await _unplaced(views):
         known = _with_amounts(each, pools)
         scheduler.submit(job_of(known), 0.0)
-        if known.run == run and step in (None, known.step):
+        if known.run == row.run and known.step in since_ms:
             asked.append(known)
     scheduler.place(0.0)  # who is left has a reason
-    row = await views.run(run)
-    waits = {wait.step: wait.since_ms for wait in _decode_waits(row.waiting_for)} if row is not None else {}
     reasons = ((each, scheduler.why((each.run, each.step), 0.0)) for each in asked)
-    return [
-        WaitReason(each, waits[each.step], reason, workers)
-        for each, reason in reasons
-        if reason is not None and each.step in waits
-    ]
+    return [WaitReason(each, since_ms[each.step], reason, workers) for each, reason in reasons if reason is not None]
 
 
-async def _join(sessions: Sessions, scheduler: Scheduler) -> int:
+def _join(said: Sequence[Report], scheduler: Scheduler) -> int:
     """Have those join who live, with what they hold; how many they are."""
-    said = [_decode_report(each) for each in await sessions.described()]
     reports = [*said, *(connected for each in said for connected in each.connected)]
     for report in reports:
         own = report.resources

@@ -36,6 +36,11 @@ Key = tuple[RunId, StepId]
 _decode_waits = msgspec.json.Decoder(list[Wait]).decode
 
 
+def refilled_ms(times_s: Mapping[str, float], now_s: float, now_ms: int) -> dict[str, int]:
+    """Return times of a process's clock, at which pools have refilled, as the store's, in whole tenths of a second."""
+    return {name: round((now_ms + (at_s - now_s) * 1000) / 100) * 100 for name, at_s in times_s.items()}
+
+
 class Placed(NamedTuple):
     """The place of a step, and what it was lent of pools."""
 

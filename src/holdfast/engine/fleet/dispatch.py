@@ -120,7 +120,7 @@ class Dispatch:
         if runtime.membership.session is None or not runtime.membership.works:
             return
         free = max(0, executor.room - self._taking)
-        said = executor.report(runtime.membership.session, free, self._taken)
+        said = executor.offer(runtime.membership.session, free, self._taken)
         now_s = runtime.clock.monotonic_s()
         if said != self._reported or now_s - self._reported_s >= REPORT_EVERY_S:
             self._reported, self._reported_s = said, now_s

@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -22,12 +23,12 @@ from holdfast.core.values.ids import RunId, SessionId
 from holdfast.core.values.scopes import with_headroom
 from holdfast.engine.background.rounds import Rounds
 from holdfast.engine.capacity.lane_due import LaneDue
-from holdfast.engine.capacity.placing import in_line
+from holdfast.engine.capacity.placing import in_line, refilled_ms
 from holdfast.engine.capacity.pool_client import PoolClient
 from holdfast.engine.capacity.stored_line import StoredLine
 from holdfast.engine.fleet.dispatch import REPORT_EVERY_S
 from holdfast.engine.runs.background_loop import BackgroundLoop, Outage
-from holdfast.engine.runs.runtime import Runtime
+from holdfast.engine.runs.runtime import Runtime, Watching
 from holdfast.errors import StoreError
 from holdfast.ports import Handed, Job, Leadership, PlacedStep, Queue, Report
 from holdfast.scheduling.job import Strategy
@@ -56,6 +57,17 @@ _OUTLIVES_S: Final = 600.0
 """What was placed goes on when the leader dies. Its part of a pool is the next leader's, or stays taken for so long."""
 
 
+class _Leading(Watching):
+    """The work of a process that leads: it executes nothing, and knows when pools refill for the steps that it places."""
+
+    def __init__(self, runtime: Runtime, refilled: Callable[[], dict[str, int]]) -> None:
+        super().__init__(runtime.runs, runtime.catalog)
+        self._refilled = refilled
+
+    def report(self, session: SessionId) -> Report:
+        return msgspec.structs.replace(super().report(session), refilled=self._refilled())
+
+
 _decode_report = msgspec.json.Decoder(Report).decode
 
 
@@ -73,6 +85,8 @@ class Leader:
     ) -> None:
         self._runtime = runtime
         self._store = store = runtime.store
+        runtime.membership.work = _Leading(runtime, self._refilled)
+        self._described_s = -math.inf
         self._leadership = leadership
         self._queue = queue
         self.lane = runtime.catalog.lane
@@ -149,6 +163,11 @@ class Leader:
         """Ask the store something. Raises StoreError where it cannot be reached."""
         await self._leadership.is_led(self.lane)
 
+    def _refilled(self) -> dict[str, int]:
+        """Return the times at which rates that steps wait for have refilled."""
+        times_s = self._jobs.scheduler.refills()
+        return refilled_ms(times_s, self._runtime.clock.monotonic_s(), self._store.clock.now_ms()) if times_s else {}
+
     def start(self) -> None:
         self._pool_client.start(self._runtime.membership.give_up)
         for loop in self._loops:
@@ -166,6 +185,7 @@ class Leader:
             session = self._runtime.membership.session
             if session is not None and not await self._leadership.lead(self.lane, session):
                 session = None
+            await self._describe()
             self._unclaimed.ends()
         except StoreError as problem:
             # No other can have led before the lease is over.
@@ -183,6 +203,12 @@ class Leader:
             self._offered_s.clear()
             await self._queue.drop(self._jobs.clear())
         return CLAIM_EVERY_S
+
+    async def _describe(self) -> None:
+        """Have the session say which pools refill when, for those who ask why steps wait."""
+        now_s = self._runtime.clock.monotonic_s()
+        if now_s - self._described_s >= REPORT_EVERY_S and await self._runtime.membership.describe():
+            self._described_s = now_s
 
     async def _receive_jobs(self) -> float:
         await self.leads.wait()

@@ -57,8 +57,11 @@ class Work(Protocol):
 class Membership:
     """Of one process. One that only asks and decides has no session."""
 
-    def __init__(self, sessions: Sessions, ids: Ids, label: str, catalog: Catalog, work: Work, *, works: bool) -> None:
-        """`label` says to people which process of which machine this is. One that `works` has a session."""
+    def __init__(
+        self, sessions: Sessions, ids: Ids, label: str, catalog: Catalog, work: Work, now_ms: Callable[[], int], *, works: bool
+    ) -> None:
+        """`label` says to people which process of which machine this is. One that `works` has a session. `now_ms` is the time
+        of the store."""
         self.work = work
         self.works = works
         self._sessions = sessions
@@ -70,8 +73,9 @@ class Membership:
         """Whether it leaves: it begins nothing more."""
         self.broken: BaseException | None = None
         """Why it can no longer work, if so."""
-        self._described = b""
-        """What the session has said of itself to those who ask."""
+        self._now_ms = now_ms
+        self._described: Report | None = None
+        """The session's last report, without its time."""
         self._news: asyncio.Future[None] | None = None
         """Ends as soon as more is known of the session."""
 
@@ -131,8 +135,8 @@ class Membership:
             self._tell()
             await self._sessions.close(old)
         new, said = self._ids.session(), self._catalog.runnable
-        self._described = msgspec.json.encode(self.work.report(new))
-        await self._sessions.open(new, self._label, said, self._described)
+        self._described = self.work.report(new)
+        await self._sessions.open(new, self._label, said, self._encoded(self._described))
         self.session = new
         if self._catalog.runnable != said:  # added while the session was being opened
             await self.widen()
@@ -147,12 +151,15 @@ class Membership:
         """Have the session say what there is here, for those who ask why others wait; whether it had to say anything."""
         if self.session is None:
             return False
-        described = msgspec.json.encode(self.work.report(self.session))
+        described = self.work.report(self.session)
         if described == self._described:
             return False
-        await self._sessions.describe(self.session, described)
+        await self._sessions.describe(self.session, self._encoded(described))
         self._described = described
         return True
+
+    def _encoded(self, report: Report) -> bytes:
+        return msgspec.json.encode(msgspec.structs.replace(report, at_ms=self._now_ms()))
 
     async def aclose(self) -> None:
         """Give the session back."""

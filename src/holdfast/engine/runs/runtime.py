@@ -33,7 +33,8 @@ class Runtime(NamedTuple):
         """`label` says to people which process of which machine this is; one that `works`, be it by
         leading, has a session."""
         runs = Runs(store.log, store.clock, clock, ids, catalog, observers)
-        membership = Membership(store.sessions, ids, label, catalog, Watching(runs, catalog), works=works)
+        watching = Watching(runs, catalog)
+        membership = Membership(store.sessions, ids, label, catalog, watching, store.clock.now_ms, works=works)
         return cls(store, clock, catalog, runs, membership, OwnLoop())
 
 
@@ -45,7 +46,7 @@ class Watching:
         self._catalog = catalog
 
     def report(self, session: SessionId) -> Report:
-        return Report(session, self._catalog.able, 1, 0, 0, self._catalog.labels, lane=self._catalog.lane)
+        return Report(session, self._catalog.able, 0, 0, 0, self._catalog.labels, lane=self._catalog.lane)
 
     def session_held(self) -> None:
         pass

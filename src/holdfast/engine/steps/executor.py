@@ -10,7 +10,10 @@ import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.commands import Worker
@@ -24,7 +27,7 @@ from holdfast.core.views.status import may_be_placed, may_start
 from holdfast.engine.attempts.attempt import Attempt, Key, cancelled
 from holdfast.engine.attempts.step_services import StepServices
 from holdfast.engine.background.consequences import GuardJudge, Reminders
-from holdfast.engine.capacity.placing import HERE, Placing
+from holdfast.engine.capacity.placing import HERE, Placing, refilled_ms
 from holdfast.engine.operations import budget
 from holdfast.engine.runs.fair_queue import FairQueue
 from holdfast.engine.runs.mailbox import Mailbox, unheard
@@ -33,7 +36,7 @@ from holdfast.engine.runs.outside_calls import GRACE_S
 from holdfast.engine.steps.execution import carry
 from holdfast.errors import StoreError, UnknownCommit
 from holdfast.ports import Report
-from holdfast.scheduling.job import Capacity
+from holdfast.scheduling.job import MOST_HOLDERS, Capacity
 from holdfast.scheduling.placement import Scheduler
 
 log = logging.getLogger("holdfast")
@@ -138,6 +141,11 @@ class Executor:
             return 0
         return max(0, self._free - len(self._slot_queue))
 
+    @property
+    def runs_in_line(self) -> int:
+        """Return how many runs have steps that wait for a slot of this process."""
+        return len(self._slot_queue)
+
     def take_slots(self, count: int) -> None:
         self.slots.starting += count
         if count < 0:
@@ -174,8 +182,21 @@ class Executor:
         self.placing.able(self._catalog.able, self._catalog.scripts)
         await self._membership.widen()
 
-    def report(self, session: SessionId, free: int = 0, taken: int = 0) -> Report:
-        """Return this process's report about itself."""
+    def report(self, session: SessionId) -> Report:
+        """Return this process's report about itself, for those who ask why steps wait."""
+        steps = ((key.run, key.step) for group in self._attempts.values() for key in group)
+        at_work = tuple(islice(steps, MOST_HOLDERS))
+        return msgspec.structs.replace(
+            self.offer(session, self.room, 0), working=self.working, steps=at_work, refilled=self._refilled()
+        )
+
+    def _refilled(self) -> dict[str, int]:
+        """Return the times at which rates that steps wait for have refilled."""
+        times_s = {**self.placing.scheduler.refills(), **self.services.call_pools.refills()}
+        return refilled_ms(times_s, self._runtime.clock.monotonic_s(), self._runs.now_ms()) if times_s else {}
+
+    def offer(self, session: SessionId, free: int, taken: int) -> Report:
+        """Return its report for a leader, which gives it work."""
         return Report(
             session,
             self._catalog.able,

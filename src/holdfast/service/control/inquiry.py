@@ -210,8 +210,10 @@ class Inquiries(OfLoop, called="engine"):
         return [each for report in await self.reports() for each in report.hindered if each.run == run_id]
 
     async def reports(self) -> Sequence[Report]:
-        """Return the reports of living processes about themselves."""
-        return [msgspec.json.decode(each, type=Report) for each in await self.store.sessions.described()]
+        """Return the reports of living processes that execute steps."""
+        from holdfast.engine.capacity import diagnosis  # noqa: PLC0415 - as below
+
+        return await diagnosis.living(self.store.sessions)
 
     async def names_of(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
         """Return the names, `host:pid`, of the processes of sessions, if still known.
@@ -355,10 +357,10 @@ class Inquiries(OfLoop, called="engine"):
         return await stuck.check(self.store)
 
     async def line(self) -> Sequence[PlacedStep]:
-        """Return the steps that wait for a worker or a pool, longest first."""
+        """Return the steps that wait for a worker or a pool, longest first; then those that wait for a slot."""
         from holdfast.engine.capacity import diagnosis  # noqa: PLC0415 - it places steps as an engine would, with all that takes
 
-        return await diagnosis.line(self.store.views)
+        return await diagnosis.line(self.store.views, self.store.clock.now_ms())
 
     async def why(self, run_id: str, step: str | None = None) -> Sequence[WaitReason]:
         """Return what the steps of a run wait for before they can start.
@@ -373,7 +375,7 @@ class Inquiries(OfLoop, called="engine"):
 
         row = await self.find(run_id)
         store, one = self.store, None if step is None else StepId(step)
-        return await diagnosis.waits_of(store.views, store.lending, store.sessions, row.run, one)
+        return await diagnosis.waits_of(store.views, store.lending, store.sessions, store.clock.now_ms(), row.run, one)
 
     async def waiting(self, scopes: Sequence[str]) -> Sequence[Waiting]:
         """Return the runs that wait for room in scopes, longest first.

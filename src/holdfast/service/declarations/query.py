@@ -476,7 +476,7 @@ class Workflow(Query["view.WorkflowWhole"], frozen=True):
 
 @query("GET /queue", "viewer", about={"run": Thing.RUN}, rows="workflow")
 class Queue(ListQuery["view.QueueRow | view.QueueReasonRow"], frozen=True):
-    """List steps that wait for a worker or a pool, longest first; or why the steps of one run wait."""
+    """List steps that wait for a slot, a worker or a pool, longest first; or why the steps of one run wait."""
 
     run: Annotated[str | None, doc("Only steps of this run, by its id, each with the reason why it waits.")] = None
     step: Annotated[str | None, doc("Only this step of the run, like `draft#1`; with `run`.")] = None

@@ -6,6 +6,7 @@ from functools import partial
 
 import msgspec
 
+from holdfast.core.values.demand import Demand
 from holdfast.service import view
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
@@ -63,5 +64,7 @@ async def queue(request: Request, query: ask.Queue) -> Rows[QueueRow | QueueReas
     control, tenant = request.engine, request.whose
     if query.run is not None:
         return Rows([view.of_wait(each) for each in await control.why(query.run, query.step)], None)
-    line = enumerate(await control.line())
-    return Rows([view.of_placed(each, ahead) for ahead, each in line if tenant in (None, each.tenant)], None)
+    line = await control.line()
+    placed = sum(each.demand != Demand() for each in line)
+    ahead = [*range(placed), *range(len(line) - placed)]  # those that wait for a slot come last
+    return Rows([view.of_placed(each, n) for each, n in zip(line, ahead, strict=True) if tenant in (None, each.tenant)], None)

@@ -133,9 +133,10 @@ class WorkerRow(TypedDict):
     free: Annotated[int, doc("Number of its slots that are free.")]
     labels: Annotated[list[str], doc("Labels that steps can ask for.")]
     workflows: Annotated[list[str], doc("Graph hashes of the workflows it runs; of a connected worker its tasks.")]
+    working: Annotated[int, doc("Number of steps that it executes.")]
     placed: Annotated[int, doc("Number of placed steps that it has.")]
     connected: Annotated[list[WorkerRow], doc("The remote workers that are connected to it.")]
-    said_at: Annotated[Time | None, doc("When it last reported this.")]
+    said_at: Annotated[Time | None, doc("Time since which its figures are these, as it reported them.")]
 
 
 class WorkerCountRow(TypedDict):
@@ -155,6 +156,7 @@ def of_worker(report: Report, name: str | None) -> WorkerRow:
         "free": report.free,
         "labels": list(report.labels),
         "workflows": list(report.hashes),
+        "working": report.working,
         "placed": len(report.held),
         "connected": [of_worker(each, None) for each in report.connected],
         "said_at": iso(report.at_ms or None),
@@ -167,14 +169,14 @@ def of_workers(reports: Sequence[Report]) -> WorkerCountRow:
 
 
 class QueueRow(TypedDict):
-    """A step that waits for a worker or a pool."""
+    """A step that waits for a slot, a worker or a pool."""
 
     run: Annotated[str, doc("The id of its run.")]
     step: field.StepId
     tenant: Annotated[str, doc("Tenant of the run.")]
     workflow: Annotated[str, doc("Name of the run's workflow.")]
-    demands: Annotated[str, doc("Resources that it asks for, in words: `label gpu, 2000 cpu_m, 5 of OPENAI_RPS`.")]
-    ahead: Annotated[int, doc("Number of steps that are ahead of it in the queue.")]
+    demands: Annotated[str, doc("Resources that it asks for, in words: `a slot`, `label gpu, 5 of OPENAI_RPS`.")]
+    ahead: Annotated[int, doc("Number of steps ahead of it: of those that wait for a slot, or of the others.")]
 
 
 def of_placed(step: PlacedStep, ahead: int) -> QueueRow:
@@ -197,7 +199,7 @@ def demanded(demand: Demand) -> str:
     parts += [f"{'some' if amount is None else amount} of {pool}" for pool, amount in demand.pools.items()]
     parts += [f"task {demand.task}"] if demand.is_remote else []
     parts += ["a shell"] if demand.runs_scripts and not parts else []
-    return ", ".join(parts)
+    return ", ".join(parts) or "a slot"
 
 
 class DemandRow(TypedDict):
@@ -216,7 +218,7 @@ class DemandRow(TypedDict):
 
 
 class QueueReasonRow(TypedDict):
-    """The reason why a step waits for a worker or a pool."""
+    """The reason why a step waits for a slot, a worker or a pool."""
 
     run: Annotated[str, doc("The id of its run.")]
     step: field.StepId
@@ -226,14 +228,16 @@ class QueueReasonRow(TypedDict):
     since_ms: Annotated[int, doc("Time since which it waits, in milliseconds since 1970.")]
     demand: Annotated[DemandRow, doc("Resources that the step asks for.")]
     waits_for: Annotated[
-        Literal["turn", "pool", "worker", "nothing"], doc("`turn` if it was not looked at yet, `nothing` if it is placed.")
+        Literal["turn", "slot", "pool", "worker", "nothing"],
+        doc("`turn` if it was not looked at yet, `nothing` if it is placed."),
     ]
     place: Annotated[int, doc("Its place among those that wait for the same; 1 is next.")]
     possible: Annotated[bool, doc("False if it waits for ever unless you add a worker or enlarge a pool.")]
     pool: Annotated[str | None, doc("The pool it waits for.")]
-    limit: Annotated[int | None, doc("The pool's limit.")]
-    in_use: Annotated[int | None, doc("Number of the pool's slots that are in use.")]
+    limit: Annotated[int | None, doc("The pool's limit, or the number of slots of processes with the workflow.")]
+    in_use: Annotated[int | None, doc("Number of these slots that are in use.")]
     level: Annotated[float | None, doc("Units of a rate that are left; negative below empty.")]
+    refills_at: Annotated[Time | None, doc("Time at which a rate has enough for the next step or call.")]
     holders: Annotated[list[str], doc("Steps that hold what it waits for, as `RUN/STEP`, the longest first.")]
     lacking: Annotated[str | None, doc("Resource that every worker lacks: `label gpu`; `capacity` if they are only busy.")]
     kept_for: Annotated[list[str] | None, doc("The run and step for which free capacity is reserved.")]
@@ -258,6 +262,7 @@ def of_wait(wait: WaitReason) -> QueueReasonRow:
         "limit": reason.limit,
         "in_use": reason.in_use,
         "level": reason.level,
+        "refills_at": iso(wait.refills_at_ms),
         "holders": ["/".join(key) for key in reason.holders],
         "lacking": reason.lacking,
         "kept_for": None if reason.kept_for is None else list(reason.kept_for),

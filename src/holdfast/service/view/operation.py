@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict, cast
 
 from holdfast.core.values.model_request import AFTER, SAME
 from holdfast.core.values.money import usd
-from holdfast.core.views import model_calls, operations
+from holdfast.core.views import model_calls, operations, status
 from holdfast.service.doc import doc
 from holdfast.service.view.plain import Dollars, ErrorRow, Time, error_of, iso
+from holdfast.service.view.run import WaitRow
 
 
 class OperationRow(TypedDict):
@@ -31,6 +32,7 @@ class OperationRow(TypedDict):
     about: Annotated[str | None, doc("Id of the gate, of the child run or of the call.")]
     due_at: Annotated[Time | None, doc("Time at which its wait ends by itself, or its next try is due.")]
     waits_for: Annotated[list[str], doc("The pools, or the limit, for which the call waits.")]
+    waiting_for: Annotated[WaitRow | None, doc("Its wait, as in `waiting_for` of the run; null if it waits for nothing.")]
     reused: Annotated[bool, doc("True if its outcome was known from an earlier call.")]
     decision: Annotated[str | None, doc("Decision of a question; null before there is one.")]
     by: Annotated[str | None, doc("The person who decided.")]
@@ -106,6 +108,7 @@ def of_operation(row: operations.OperationRow) -> OperationRow:
         "about": row.about,
         "due_at": iso(row.due_at_ms),
         "waits_for": [*row.waits_for],
+        "waiting_for": None if row.wait is None else cast("WaitRow", status.describe(row.wait)),
         "reused": row.reused,
         "decision": row.decision,
         "by": row.by,
