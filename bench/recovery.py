@@ -31,7 +31,7 @@ from holdfast.settings import Settings
 from holdfast.testing.postgres_server import FAST, PostgresServer
 from holdfast.testing.redis_server import RedisServer
 
-MOST_S = 240.0
+MAX_S = 240.0
 _LOOK_S = 0.05
 _PAID_SEQ = 4
 """RunStarted, StepStarted, EffectIntended, EffectCompleted."""
@@ -78,7 +78,7 @@ def process(log: Path, environment: dict[str, str], *words: str) -> Iterator[sub
 
 
 def until(met: Callable[[], bool]) -> None:
-    late_s = time.monotonic() + MOST_S
+    late_s = time.monotonic() + MAX_S
     while not met():
         if time.monotonic() > late_s:
             raise TimeoutError("it takes too long")
@@ -96,7 +96,7 @@ async def measure(runs: int, lease_s: float, folder: Path) -> dict[str, object]:
         }
         works = ("worker", f"{__file__}:held", "--slots", str(runs))
         settings = Settings(store=postgres.url, queue=redis.url)
-        async with asyncio.timeout(MOST_S), Engine.open(postgres.url, execute=False, settings=settings) as engine:
+        async with asyncio.timeout(MAX_S), Engine.open(postgres.url, execute=False, settings=settings) as engine:
             undo.enter_context(process(folder / "serve", known, "serve", "--port", "0"))
             victim = undo.enter_context(process(folder / "victim", {**known, "HOLD_S": "3600"}, *works))
             started = await asyncio.gather(*(engine.start(held) for _ in range(runs)))

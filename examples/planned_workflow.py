@@ -23,7 +23,7 @@ from holdfast.actions.jobs.workflow import workflow_of
 from holdfast.actions.syntax.load import load
 
 MODEL = "claude-sonnet-5"
-MOST_REPAIRS = 3
+MAX_REPAIRS = 3
 WRITE = """Write a GitHub Actions workflow that does the task: jobs with `runs-on: any`, steps with `run`, a matrix where the
 same is done several times. Answer with the YAML alone."""
 
@@ -52,14 +52,14 @@ def planned(text: str) -> Workflow:
 @flow(cost_limit_usd="0.50")
 async def plan_and_run(ctx: Context, given: Task) -> Any:
     text = _bare(await ctx.model(MODEL, given.task, system=WRITE, max_tokens=2000))
-    for _ in range(MOST_REPAIRS):
+    for _ in range(MAX_REPAIRS):
         mistakes = await check(text)
         if not mistakes:
             break
         told = {"task": given.task, "file": text, "mistakes": mistakes}
         text = _bare(await ctx.model(MODEL, f"Mend this file: {json.dumps(told)}", system=WRITE, max_tokens=2000))
     else:
-        raise ValueError(f"The plan is still wrong after {MOST_REPAIRS} repairs.")
+        raise ValueError(f"The plan is still wrong after {MAX_REPAIRS} repairs.")
     answer = await ctx.ask({"may this run?": text}, decisions=["approve", "reject"])
     if answer.decision == "reject":
         return None

@@ -28,7 +28,7 @@ _NUMBERS = itertools.count(1)
 _LARGEST: Final = 16 * 1024 * 1024
 """Bytes of a schema that is kept: rows that were deleted are still there to be passed over."""
 _END_MS: Final = 1_000
-_MOST_TURNS: Final = 20
+_MAX_TURNS: Final = 20
 
 _END_SESSIONS: Final = """
 select count(pg_terminate_backend(pid, $1)) from pg_stat_activity
@@ -93,7 +93,7 @@ class Schemas:
         turns = 0
         while await self._db.fetchval(_END_SESSIONS, _END_MS):
             turns += 1
-            assert turns < _MOST_TURNS, "a session does not end"
+            assert turns < _MAX_TURNS, "a session does not end"
         while self._free:
             schema = self._free.pop()
             found = await self._db.fetchrow(_LOOK, schema.name)

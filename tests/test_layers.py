@@ -199,14 +199,14 @@ def test_imports_go_down_only_within_a_room_too(room: str) -> None:
     assert wrong == []
 
 
-MOST_NAMES = 25
+MAX_NAMES = 25
 """In one listing: of more nobody sees which is meant."""
 
 
 def test_no_room_lists_more_names_than_one_sees_at_once() -> None:
     folders = [folder for folder in ROOT.rglob("*") if folder.is_dir() and folder.name != "__pycache__"]
     listed = {str(folder.relative_to(ROOT)): len({*folder.glob("[a-z]*")} - {ROOT / "py.typed"}) for folder in (ROOT, *folders)}
-    assert {folder: names for folder, names in listed.items() if names > MOST_NAMES} == {}
+    assert {folder: names for folder, names in listed.items() if names > MAX_NAMES} == {}
 
 
 def test_the_core_is_pure() -> None:
@@ -240,9 +240,9 @@ def test_only_the_composition_root_names_adapters() -> None:
     assert wrong == []
 
 
-MOST_STATEMENTS = 265
+MAX_STATEMENTS = 265
 """Of a class of the engine: beyond that it is more than one thing."""
-MOST_GIVEN = 8
+MAX_GIVEN = 8
 """What its constructor is given. A frozen value that only says what there is may have more fields."""
 
 
@@ -251,12 +251,12 @@ def test_no_class_of_the_engine_is_more_than_one_thing() -> None:
     for file in sorted((ROOT / "engine").rglob("*.py")):
         for kind in (node for node in ast.walk(parsed(file)) if isinstance(node, ast.ClassDef)):
             statements = sum(isinstance(node, ast.stmt) for node in ast.walk(kind))
-            if statements > MOST_STATEMENTS:
+            if statements > MAX_STATEMENTS:
                 wrong.append(f"{file.name}: {kind.name} has {statements} statements")
             for method in kind.body:
                 if isinstance(method, ast.FunctionDef) and method.name == "__init__":
                     given = len(method.args.posonlyargs) + len(method.args.args) + len(method.args.kwonlyargs) - 1
-                    if given > MOST_GIVEN:
+                    if given > MAX_GIVEN:
                         wrong.append(f"{file.name}: {kind.name} is given {given} things")
     assert wrong == []
 

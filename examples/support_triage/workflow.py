@@ -25,7 +25,7 @@ from holdfast import Workflow, llm_node, tool_node, human_gate, branch, task, ch
 HERE = Path(__file__).resolve().parent
 SENDER = "Pinbarrow support <support@pinbarrow.example>"
 SMTP_TIMEOUT_S = 20.0
-MOST_SECTIONS = 3
+MAX_SECTIONS = 3
 
 REPLY_SYSTEM_PROMPT = """\
 You write the reply of Pinbarrow's support desk. Pinbarrow is the booking and job software of small repair workshops.
@@ -48,7 +48,7 @@ async def search_kb(query: str) -> list[dict[str, str]]:
     # Every word is quoted: what a customer writes is never a search expression.
     wanted = " OR ".join(f'"{word}"' for word in words)
     found = _handbook().execute(
-        "select title, body from handbook where handbook match ? order by rank limit ?", (wanted, MOST_SECTIONS)
+        "select title, body from handbook where handbook match ? order by rank limit ?", (wanted, MAX_SECTIONS)
     )
     return [{"title": str(title), "text": str(body)} for title, body in found.fetchall()]
 

@@ -31,9 +31,9 @@ DEFAULT_SUPPORT: Final = 0.5
 _SHORTEST_WORD: Final = 4
 _STEM: Final = 5
 """Letters of a word that are compared, so that an ending makes no difference."""
-_MOST_FINDINGS: Final = 20
+_MAX_FINDINGS: Final = 20
 """That one check tells."""
-_MOST_QUOTED: Final = 80
+_MAX_QUOTED: Final = 80
 _MARK: Final = re.compile(r"\s*\[([\w.:/-]+(?:\s*[,;]\s*[\w.:/-]+)*)\]")
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?!\[)|\n+")
 _WORD: Final = re.compile(r"\w+(?:[.,]\d+)*")
@@ -56,8 +56,8 @@ def validated(*validators: Validator) -> NodeDefinition:
 
     def validate(state: StateView) -> tuple[bool, str | None]:
         found = [finding for validator in validators for finding in validator(state)]
-        more = [f"and {len(found) - _MOST_FINDINGS} more"] if len(found) > _MOST_FINDINGS else []
-        return not found, " ".join([*found[:_MOST_FINDINGS], *more]) or None
+        more = [f"and {len(found) - _MAX_FINDINGS} more"] if len(found) > _MAX_FINDINGS else []
+        return not found, " ".join([*found[:_MAX_FINDINGS], *more]) or None
 
     return check(validate)
 
@@ -188,7 +188,7 @@ def _evidence(value: Any) -> dict[str, str]:
 
 def _quoted(claim: Claim) -> str:
     text = claim.text
-    return f"'{text if len(text) <= _MOST_QUOTED else text[: _MOST_QUOTED - 1] + '…'}'"
+    return f"'{text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 1] + '…'}'"
 
 
 def _words(text: str) -> tuple[set[str], set[str]]:

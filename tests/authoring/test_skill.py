@@ -107,11 +107,11 @@ def test_what_would_wait_for_ever_is_no_file(written: Written) -> None:
 
 
 def test_a_folder_has_a_bound(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skills, "MOST_FILES", 2)
+    monkeypatch.setattr(skills, "MAX_FILES", 2)
     with pytest.raises(UsageError, match="holds too much"):
         Skill.read(written(a="1", b="2"))
-    monkeypatch.setattr(skills, "MOST_FILES", 200)
-    monkeypatch.setattr(skills, "MOST_BYTES", 100)
+    monkeypatch.setattr(skills, "MAX_FILES", 200)
+    monkeypatch.setattr(skills, "MAX_BYTES", 100)
     with pytest.raises(UsageError, match="holds too much"):
         Skill.read(written(a="1" * 101))
 
@@ -132,7 +132,7 @@ def test_what_a_model_is_sent_is_bounded_and_names_what_there_is(written: Writte
     )
     with pytest.raises(ValueError, match="the skills are refunds"):
         load.function("returns")
-    monkeypatch.setattr(skills, "MOST_READ", 4)
+    monkeypatch.setattr(skills, "MAX_READ", 4)
     assert read.function("refunds", "limits.md") == "At m\n[cut here: 12 characters]"
     assert introduced([]) == ""
     assert tools_of([]) == ()

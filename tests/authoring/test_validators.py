@@ -201,7 +201,7 @@ async def test_a_draft_goes_back_with_what_was_found_until_it_passes(store: str)
 
 
 async def test_without_a_way_back_the_run_fails_with_what_was_found(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validators, "_MOST_FINDINGS", 2)
+    monkeypatch.setattr(validators, "_MAX_FINDINGS", 2)
     wf = Workflow("review")
     wf.node("validate")(validated(citation(lambda _: "One. Two. Three.", lambda _: [])))
     async with Engine.open(store) as engine:

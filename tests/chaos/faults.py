@@ -1,6 +1,6 @@
 """What goes wrong, one at a time: each fault is begun, lasts, and is over when its function returns.
 
-Never here: a judgement. Nothing here waits longer than `MOST_S`.
+Never here: a judgement. Nothing here waits longer than `MAX_S`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.chaos.fleet import LEASE_S, Fleet, Member
 
 Fault = Callable[[Fleet, random.Random], Awaitable[None]]
 
-MOST_S = 30.0
+MAX_S = 30.0
 LEADER_LEASE_S = 2.0
 HAND_LEASE_S = 6.0
 _COMMITS = ("RunStarted", "StepCompleted", "EffectIntended", "EffectCompleted", "ModelCallHeld", "GateDecided")
@@ -81,7 +81,7 @@ async def stop_worker(fleet: Fleet, chance: random.Random) -> None:
     """As a deployment does: with a word."""
     worker = chance.choice(fleet.workers)
     worker.tell_to_stop()
-    async with asyncio.timeout(MOST_S):
+    async with asyncio.timeout(MAX_S):
         while worker.runs:
             await asyncio.sleep(0.05)
     worker.kill()

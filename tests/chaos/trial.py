@@ -95,7 +95,7 @@ async def trial(
                 try:
                     await faults.EVERY[fault](on.fleet, chance)
                 except TimeoutError:  # it is judged all the same what became of the runs
-                    load.wrong.append(f"{fault} was not over within {faults.MOST_S:g} s")
+                    load.wrong.append(f"{fault} was not over within {faults.MAX_S:g} s")
             await asyncio.sleep(_BEFORE_S)
         seconds, over_s = load.seconds, time.monotonic()
         await load.see_through(SETTLE_S)

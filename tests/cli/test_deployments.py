@@ -15,7 +15,7 @@ from tests.cli.conftest import Said, Shell
 from tests.forks import Fork
 
 Start = Callable[..., Fork]
-MOST_S = 60.0
+MAX_S = 60.0
 
 FILE = """
 from holdfast import Workflow, human_gate, task
@@ -37,7 +37,7 @@ def typed(process: Start) -> Callable[..., Said]:
 
     def run(*words: str) -> Said:
         done = process(*words)
-        out, err = done.communicate(timeout=MOST_S)
+        out, err = done.communicate(timeout=MAX_S)
         return Said(done.returncode, out, err)
 
     return run
@@ -55,12 +55,12 @@ def worker(process: Start) -> Iterator[Callable[..., Fork]]:
     yield start
     for each in started:
         each.terminate()
-        each.communicate(timeout=MOST_S)
+        each.communicate(timeout=MAX_S)
 
 
 def until(shell: Shell, run: str, status: str) -> dict[str, Any]:
     """The run, once it has this status."""
-    by_s = time.monotonic() + MOST_S
+    by_s = time.monotonic() + MAX_S
     while (found := shell("runs", "show", run, "--json").data)["status"] != status:
         assert time.monotonic() < by_s, found
         time.sleep(0.05)

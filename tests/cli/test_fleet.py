@@ -27,7 +27,7 @@ from tests.cli.conftest import Shell
 from tests.forks import Fork
 
 Start = Callable[..., Fork]
-MOST_S = 30.0
+MAX_S = 30.0
 TAKEN_OVER_S = 3.0
 """A leader's lease of 2 s, and the next look of whoever waits to lead."""
 LEADS = "This process leads."
@@ -50,7 +50,7 @@ class WorkerConnection:
                 self.lines.append(line)
                 self._said.notify_all()
 
-    def says(self, words: str, within_s: float = MOST_S) -> str:
+    def says(self, words: str, within_s: float = MAX_S) -> str:
         """Wait for a line with these words in it; the line."""
         with self._said:
             assert self._said.wait_for(lambda: any(words in line for line in self.lines), within_s), self.lines
@@ -58,7 +58,7 @@ class WorkerConnection:
 
     def stop(self) -> int:
         self.process.terminate()
-        return self.process.wait(MOST_S)
+        return self.process.wait(MAX_S)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def fleet(database: str, process: Start, monkeypatch: pytest.MonkeyPatch) -> Ite
         yield start
         for member in started:
             member.process.kill()
-            member.process.wait(MOST_S)
+            member.process.wait(MAX_S)
 
 
 Fleet = Callable[..., WorkerConnection]
@@ -104,7 +104,7 @@ FOUND_AFTER_S = 2.0
 """A leader that was not told of a step leaves it to others for so long."""
 
 
-def becomes(shell: Shell, run: str, status: str, within_s: float = MOST_S) -> float:
+def becomes(shell: Shell, run: str, status: str, within_s: float = MAX_S) -> float:
     """Wait until the run is that; how long it took."""
     began_s = time.monotonic()
     while status_of(shell, run) != status:
@@ -119,7 +119,7 @@ def types_of(shell: Shell, run: str) -> list[str]:
 
 def get(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=MOST_S) as answer:
+        with urllib.request.urlopen(url, timeout=MAX_S) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refused:
         return refused.code, refused.read().decode()
@@ -222,7 +222,7 @@ def test_a_stopping_worker_takes_no_new_work_and_leaves_the_rest_to_others(fleet
     first.process.terminate()
     first.says("SIGTERM: nothing new is taken")
     others = [shell("run", "flow:slow", "--detach").out.strip() for _ in range(3)]
-    assert first.process.wait(MOST_S) == 0
+    assert first.process.wait(MAX_S) == 0
     left_s = time.monotonic()
     first.says(": 1 step")
     for each in [run, *others]:
@@ -262,7 +262,7 @@ def test_the_port_tells_of_health_and_figures(fleet: Fleet, shell: Shell) -> Non
         assert get(f"{base}/healthz") == (200, "ok\n")
         assert get(f"{base}/readyz") == (200, "ok\n")
         assert get(f"{base}/elsewhere")[0] == 404
-    until_s = time.monotonic() + MOST_S
+    until_s = time.monotonic() + MAX_S
     while figure(metrics := get(f"{bases[0]}/metrics")[1], "holdfast_workers") != 1:
         assert time.monotonic() < until_s, metrics
     assert [figure(metrics, f"holdfast_{name}") for name in ("leads", "slots", "slots_free", "jobs_waiting")] == [1, 7, 7, 0]
@@ -293,13 +293,13 @@ def test_a_port_tells_when_the_store_is_away_and_when_it_is_back(
             assert get(f"{base}/readyz") == (503, "the store cannot be reached\n")
             assert get(f"{base}/healthz") == (200, "ok\n")
             server.restart()
-            until_s = time.monotonic() + MOST_S
+            until_s = time.monotonic() + MAX_S
             while get(f"{base}/readyz")[0] != 200:
                 assert time.monotonic() < until_s
             assert member.stop() == 0
         finally:
             member.process.kill()
-            member.process.wait(MOST_S)
+            member.process.wait(MAX_S)
 
 
 def test_what_cannot_be_served_is_reported(fleet: Fleet, shell: Shell, home: Path) -> None:
@@ -382,7 +382,7 @@ def test_who_starts_before_the_database_waits_for_it(process: Start) -> None:
             member.stop()
         postgres.stop()
         late = WorkerConnection(process("worker", "flow:greet", "--wait-s", "0.1", HOLDFAST_STORE=postgres.url))
-        assert late.process.wait(MOST_S) == 1
+        assert late.process.wait(MAX_S) == 1
     finally:
         postgres.close()
 
@@ -414,7 +414,7 @@ def test_up_is_a_whole_fleet_that_leaves_nothing_behind(home: Path, process: Sta
             socket.create_connection(("127.0.0.1", port), timeout=1)
     finally:
         member.process.kill()
-        member.process.wait(MOST_S)
+        member.process.wait(MAX_S)
 
 
 def test_up_starts_again_what_was_killed_and_keeps_its_runs(process: Start, shell: Shell, reachable: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.values.audit import FIRST, MOST_CHARACTERS, Entry, Head, Keys, Link, Verification, before_next, head_of, link
+from holdfast.core.values.audit import FIRST, MAX_CHARACTERS, Entry, Head, Keys, Link, Verification, before_next, head_of, link
 
 ENTRIES = [Entry(at_ms, "Pause", f"run-{at_ms}", "done", "ann", False, "clients.ops") for at_ms in range(6)]
 KEY, OLDER, STRANGE = b"k" * 32, b"o" * 32, b"s" * 32
@@ -117,7 +117,7 @@ def test_an_entry_reads_back_as_it_was_linked() -> None:
 
 def test_no_text_of_an_entry_is_longer_than_it_may_be() -> None:
     entry = Entry(1, "Start", "w" * 3_900_000, "forbidden", "n" * 201, True, "c" * 200, origin="6.6.6.6," * 10_000).bounded()
-    assert [len(text) for text in entry if isinstance(text, str)] == [5, MOST_CHARACTERS, 9, MOST_CHARACTERS, 200, 0, 200, 0, 0]
+    assert [len(text) for text in entry if isinstance(text, str)] == [5, MAX_CHARACTERS, 9, MAX_CHARACTERS, 200, 0, 200, 0, 0]
     assert entry.about.endswith("w…")
     assert (entry.at_ms, entry.verified) == (1, True)
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.values import policies
 from holdfast.core.values.ids import NodeName, Path
-from holdfast.core.values.policies import MOST_LOST_ATTEMPTS
+from holdfast.core.values.policies import MAX_LOST_ATTEMPTS
 from holdfast.errors import Conflict, StaleAttempt, Suspended
 from tests.core.game import ANN, COMPENSATE, OTHER, TRANSIENT, Game, cmd, error, ev, graph, kinds, node
 
@@ -86,7 +86,7 @@ def test_an_attempt_whose_time_is_over_changes_nothing() -> None:
 def test_a_process_that_dies_in_a_clean_up_is_followed_by_another_and_only_so_often() -> None:
     game = a_flow()
     game.cancel()
-    for number in range(MOST_LOST_ATTEMPTS):
+    for number in range(MAX_LOST_ATTEMPTS):
         assert game.active == ["flow"]
         game.session = cmd.SessionId(f"worker {number}")
         game.do(cmd.LoseAttempt(*game.at("flow")))

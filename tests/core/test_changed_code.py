@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.facts.state import FUNCTION, MAP
-from holdfast.core.people.changed_code import MOST_STOPS
+from holdfast.core.people.changed_code import MAX_STOPS
 from holdfast.core.values.ids import comes_from, gathers_around
 from holdfast.core.values.payload import inline
 from holdfast.errors import InvalidDecision
@@ -51,7 +51,7 @@ def test_with_the_old_code_back_it_goes_on_by_itself_and_the_question_is_withdra
 def test_it_tries_by_itself_ever_more_rarely_and_only_so_often() -> None:
     game = stopped()
     waits, gate = [], game.gate.gate
-    for _ in range(MOST_STOPS - 1):
+    for _ in range(MAX_STOPS - 1):
         before = game.now_ms
         game.tick((game.due_ms or 0) / 1000)
         assert game.active == ["a"]

@@ -159,12 +159,12 @@ def test_the_end_of_a_child_in_the_background_may_be_waited_for_before_and_after
 
 def test_a_tree_has_a_depth_and_a_run_a_number_of_children(monkeypatch: pytest.MonkeyPatch) -> None:
     game = Game(graph("a"))
-    monkeypatch.setattr(children, "MOST_CHILDREN", 1)
+    monkeypatch.setattr(children, "MAX_CHILDREN", 1)
     game.child("a")
     with pytest.raises(InvalidInput, match="as many as a run may have"):
         game.ask_for("a", "1")
     deep = Game(graph("a"), start=False)
-    parent = ev.Parent(RunId("parent"), StepId("a#1"), Path("0"), RunId("root"), children.MOST_DEPTH)
+    parent = ev.Parent(RunId("parent"), StepId("a#1"), Path("0"), RunId("root"), children.MAX_DEPTH)
     deep.do(cmd.StartRun(RUN, "acme", NULL, "", parent=parent))
     with pytest.raises(InvalidInput, match="as deep as a tree may go"):
         deep.ask_for("a")

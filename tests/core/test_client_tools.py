@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.nouns.client_tools import MOST_CONTEXT, MOST_TOOLS, ClientContext, ClientTool, checked, expect_apart, words
+from holdfast.core.nouns.client_tools import MAX_CONTEXT, MAX_TOOLS, ClientContext, ClientTool, checked, expect_apart, words
 from holdfast.core.nouns.conversations import Exchange
 from holdfast.errors import InvalidInput
 
@@ -17,7 +17,7 @@ GOOD = ClientTool("go_to", "Open a page.", SCHEMA)
 
 def test_what_is_in_bounds_is_taken() -> None:
     checked([GOOD, ClientTool("stop")], [ClientContext("page", "/wages")])
-    checked([ClientTool(f"t{number}") for number in range(MOST_TOOLS)], [ClientContext("d", "v")] * MOST_CONTEXT)
+    checked([ClientTool(f"t{number}") for number in range(MAX_TOOLS)], [ClientContext("d", "v")] * MAX_CONTEXT)
     assert ClientTool("stop").schema == {"type": "object"}
 
 
@@ -45,7 +45,7 @@ def test_more_than_is_taken_is_refused() -> None:
     large = ClientContext("d", "x" * 70_000)
     for tools, context in (
         ([GOOD] * 2, ()),
-        ([GOOD] * (MOST_TOOLS + 1), ()),
+        ([GOOD] * (MAX_TOOLS + 1), ()),
         ((), [large]),
         ((), [ClientContext("d", "v")] * 65),
     ):

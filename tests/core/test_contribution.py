@@ -302,7 +302,7 @@ def test_a_run_knows_who_made_the_keys_that_others_decided_with(hears: Callable[
 
 
 def test_where_not_all_makers_of_keys_are_kept_no_other_person_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contribution, "MOST_DECIDED_KEPT", 2)
+    monkeypatch.setattr(contribution, "MAX_DECIDED_KEPT", 2)
     game = Game(graph("work"), by="ann", makers={"zed": ("bob",), "yan": ("kim",)})
     game.do(cmd.SendSignal("go", NULL, makers={"zed": ("dan",)}), session=None)
     assert game.state.makers == {"zed": ("bob", "dan"), "yan": ("kim",)}
@@ -521,7 +521,7 @@ def test_four_eyes_whose_reviewers_all_contributed_ask_no_person(reviewers: tupl
 
 
 def test_an_incomplete_list_of_contributors_stops_gates_and_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contribution, "MOST_CONTRIBUTORS", 3)
+    monkeypatch.setattr(contribution, "MAX_CONTRIBUTORS", 3)
     game = started()
     asked(game)
     for number in range(4):

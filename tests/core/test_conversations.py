@@ -98,7 +98,7 @@ def test_what_is_refused_is_not_said() -> None:
     with pytest.raises(Conflict, match="a branch begins when it is done"):
         play.say("three", after=1)
     assert play.now == before
-    for _ in range(rule.MOST_WAITING):
+    for _ in range(rule.MAX_WAITING):
         play.say("more")
     with pytest.raises(Conflict, match="wait already"):
         play.say("more")
@@ -164,12 +164,12 @@ def test_what_was_to_steer_an_exchange_that_is_left_is_left_with_it() -> None:
 
 def test_a_run_takes_only_so_many_messages() -> None:
     play = busy()
-    for _ in range(rule.MOST_STEERING):
+    for _ in range(rule.MAX_STEERING):
         play.say("more", "steer")
     with pytest.raises(Conflict, match="has received 100 messages"):
         play.say("more", "steer")
     with pytest.raises(InvalidInput, match="no model reads"):
-        busy().say("a" * rule.MOST_CHARACTERS, "steer")
+        busy().say("a" * rule.MAX_CHARACTERS, "steer")
 
 
 def test_later_runs_read_the_summary_and_an_earlier_branch_reads_every_message() -> None:
@@ -206,7 +206,7 @@ def test_a_branch_begins_after_any_exchange_and_the_other_stays() -> None:
 
 def test_what_no_model_reads_is_refused_and_so_is_what_waits_behind_it() -> None:
     play = busy()
-    third, fourth = play.say("a" * rule.MOST_CHARACTERS), play.say("b")
+    third, fourth = play.say("a" * rule.MAX_CHARACTERS), play.say("b")
     play.end("second")
     assert {play.said[third].status, play.said[fourth].status} == {"failed"}
     assert "no model reads" in str(play.said[third].problem)
@@ -226,7 +226,7 @@ def test_every_message_is_answered_once_or_refused_in_its_order(moves: list[tupl
             play.say("x", on_busy, lasting=("mail",) if lasts else ())
             accepted += 1
         except Conflict:
-            assert on_busy == "reject" or (on_busy == "rollback" and lasts) or len(play.now.waiting) >= rule.MOST_WAITING
+            assert on_busy == "reject" or (on_busy == "rollback" and lasts) or len(play.now.waiting) >= rule.MAX_WAITING
         assert play.now.said == accepted == len(play.said)
         open_ = [each.number for each in play.said.values() if each.status in ("waiting", "active") and not each.steers]
         assert sorted(open_) == sorted([*play.now.waiting, *([play.now.active] if play.now.active else [])])

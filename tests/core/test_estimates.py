@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.capacity.estimates import Estimate, Report, Use, first_guess, learned, reported
 from holdfast.core.capacity.lending import DeclaredPool
-from holdfast.core.values.demand import MOST_AMOUNT
+from holdfast.core.values.demand import MAX_AMOUNT
 
 KIND = ("report", "write", "TPM")
 
@@ -31,7 +31,7 @@ def test_small_amounts_come_down_all_the_way(low: int) -> None:
     assert after(4, *[low] * 200).amount == low
 
 
-@given(st.lists(st.integers(0, MOST_AMOUNT), min_size=1, max_size=30))
+@given(st.lists(st.integers(0, MAX_AMOUNT), min_size=1, max_size=30))
 def test_an_estimate_is_never_below_the_latest_use_nor_above_the_largest(amounts: list[int]) -> None:
     found = after(*amounts)
     assert amounts[-1] <= found.amount <= max(amounts)
@@ -44,7 +44,7 @@ def test_what_is_known_goes_on_and_what_was_not_used_stays() -> None:
 
 
 def test_a_use_that_no_number_can_hold_is_cut() -> None:
-    assert after(10**30).amount == MOST_AMOUNT
+    assert after(10**30).amount == MAX_AMOUNT
     assert after(-5).amount == 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.core.nouns.evaluations import MOST_JUDGED, MOST_MISS_CHARACTERS, MOST_MISSES, Judged, remembered, spent_nanousd
+from holdfast.core.nouns.evaluations import MAX_JUDGED, MAX_MISS_CHARACTERS, MAX_MISSES, Judged, remembered, spent_nanousd
 
 
 def test_a_replay_spends_nothing() -> None:
@@ -12,10 +12,10 @@ def test_a_replay_spends_nothing() -> None:
 def test_evaluations_remember_failures_before_passes_and_keep_their_order() -> None:
     few = [Judged("a", "r1"), Judged("a", "r2", ("It failed.",))]
     assert remembered(few) == tuple(few)
-    many = [Judged("a", f"r{number}", ("It failed.",) if number > MOST_JUDGED else ()) for number in range(MOST_JUDGED + 3)]
-    assert remembered(many) == tuple(many[: MOST_JUDGED - 2] + many[-2:])
+    many = [Judged("a", f"r{number}", ("It failed.",) if number > MAX_JUDGED else ()) for number in range(MAX_JUDGED + 3)]
+    assert remembered(many) == tuple(many[: MAX_JUDGED - 2] + many[-2:])
 
 
 def test_what_a_run_missed_has_a_bound() -> None:
     [kept] = remembered([Judged("a", "r1", ("x" * 10_000,) * 100)])
-    assert kept.misses == ("x" * MOST_MISS_CHARACTERS,) * MOST_MISSES
+    assert kept.misses == ("x" * MAX_MISS_CHARACTERS,) * MAX_MISSES

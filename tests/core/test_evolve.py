@@ -8,7 +8,7 @@ import pytest
 from holdfast.core.decide import decide
 from holdfast.core.evolve import evolve
 from holdfast.core.facts import commands as cmd
-from holdfast.core.facts.state import MOST_DECIDED_KEPT, MOST_ERRORS_KEPT, State
+from holdfast.core.facts.state import MAX_DECIDED_KEPT, MAX_ERRORS_KEPT, State
 from holdfast.core.values.ids import CallId, GateId, Path, SessionId, StepId
 from holdfast.errors import AlreadyDecided, CorruptHistory, NotFound, StoreError
 from tests.core.game import NULL, START_MS, TRANSIENT, Game, error, ev, graph, loop, node, same, snapshot
@@ -90,10 +90,10 @@ def test_an_unknown_kind_of_event_is_corrupt() -> None:
 
 def test_the_state_keeps_the_latest_errors_only() -> None:
     state = Game(graph("a > b")).replayed()
-    for number in range(MOST_ERRORS_KEPT + 20):
+    for number in range(MAX_ERRORS_KEPT + 20):
         evolve(state, ev.AttemptFailed(StepId("a#1"), 1, error(str(number)), START_MS), START_MS)
-    assert len(state.errors) == MOST_ERRORS_KEPT
-    assert state.errors[-1].error_class == str(MOST_ERRORS_KEPT + 19)
+    assert len(state.errors) == MAX_ERRORS_KEPT
+    assert state.errors[-1].error_class == str(MAX_ERRORS_KEPT + 19)
 
 
 def test_the_state_keeps_the_latest_decisions_only_and_says_where_the_others_are() -> None:
@@ -101,11 +101,11 @@ def test_the_state_keeps_the_latest_decisions_only_and_says_where_the_others_are
     game = Game(graph("a > b"))
     state = game.replayed()
     opened = ev.GateOpened(GateId("0"), "approval", NULL, "hash", ("approve",))
-    for number in range(MOST_DECIDED_KEPT + 20):
+    for number in range(MAX_DECIDED_KEPT + 20):
         gate = GateId(f"{state.run}:a#{number}:0")
         evolve(state, msgspec.structs.replace(opened, gate=gate), START_MS)
         evolve(state, ev.GateDecided(gate, "approve", NULL, "hash", "ann"), START_MS)
-    assert len(state.decided) == MOST_DECIDED_KEPT
+    assert len(state.decided) == MAX_DECIDED_KEPT
     with pytest.raises(AlreadyDecided, match="approve by ann"):
         decide(game.graph, state, cmd.DecideGate(gate, "reject"), START_MS)
     with pytest.raises(NotFound, match="gates show"):

@@ -129,11 +129,11 @@ def test_in_other_code_it_is_reused_with_what_the_step_looked_at_before_it() -> 
 def test_deaths_count_as_long_as_the_step_does_not_get_further() -> None:
     game = Game(graph("a"))
     for round_ in range(3):
-        for _ in range(policies.MOST_LOST_ATTEMPTS - 1):
+        for _ in range(policies.MAX_LOST_ATTEMPTS - 1):
             game.lose(by=game.session)
         returned(game, path=str(round_))
     assert (game.status, game.step("a").losses) == ("running", 0)
-    for _ in range(policies.MOST_LOST_ATTEMPTS):
+    for _ in range(policies.MAX_LOST_ATTEMPTS):
         assert game.state.ended == ""
         game.lose(by=game.session)
     assert game.state.ended == "failed"

@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-from holdfast.core.people.gates import MOST_REMINDERS, asked_together
+from holdfast.core.people.gates import MAX_REMINDERS, asked_together
 from holdfast.core.values.ids import GateId, Path
 from holdfast.core.values.payload import Payload, inline
 from holdfast.core.values.policies import RetryPolicy
@@ -463,8 +463,8 @@ def test_reminders_repeat_until_an_answer_and_one_replaces_all_missed_ones() -> 
 
 def test_reminders_end_when_there_have_been_enough() -> None:
     game = approval(remind_every_ms=1000)
-    game.tick(MOST_REMINDERS * 10)
-    assert [event.number for event in game.events(ev.GateReminded)] == [MOST_REMINDERS * 10]
+    game.tick(MAX_REMINDERS * 10)
+    assert [event.number for event in game.events(ev.GateReminded)] == [MAX_REMINDERS * 10]
     assert game.due_ms is None
     assert game.tick(10) == []
 

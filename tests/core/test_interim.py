@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.core.rules.interim import MOST_NODES, report
+from holdfast.core.rules.interim import MAX_NODES, report
 from tests.core.game import Game, graph, loop
 
 
@@ -39,8 +39,8 @@ def test_what_a_call_in_doubt_turned_out_to_have_cost_is_its_nodes() -> None:
 
 
 def test_a_wide_graph_makes_no_long_question() -> None:
-    names = [f"n{number}" for number in range(MOST_NODES + 5)]
+    names = [f"n{number}" for number in range(MAX_NODES + 5)]
     game = Game(graph(*names))
     shown = report(game.graph, game.state)
-    assert len(shown["under_way"]) == MOST_NODES
+    assert len(shown["under_way"]) == MAX_NODES
     assert shown["more"] == {"under_way": 5}

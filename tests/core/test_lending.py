@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from holdfast.core.capacity.lending import (
-    MOST_CLOSED_MS,
+    MAX_CLOSED_MS,
     Bucket,
     DeclaredPool,
     Grant,
@@ -495,7 +495,7 @@ def test_a_closing_lasts_an_hour_at_most() -> None:
     authority = Authority(SLOTS)
     (a,) = holders(authority, "a")
     visitor, visit = a.want(1).letter()
-    assert authority.visited(visitor, msgspec.structs.replace(visit, closes_ms=10**9)).closed_ms == MOST_CLOSED_MS
+    assert authority.visited(visitor, msgspec.structs.replace(visit, closes_ms=10**9)).closed_ms == MAX_CLOSED_MS
 
 
 def test_a_clock_that_was_set_back_by_a_little_closes_nothing() -> None:

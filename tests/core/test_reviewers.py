@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from holdfast.core.people.reviewers import MOST_REVIEWERS, check_person
+from holdfast.core.people.reviewers import MAX_REVIEWERS, check_person
 from holdfast.errors import AlreadyDecided, DecisionRefused, InvalidInput
 from tests.core.game import Claim, Game, cmd, ev, graph, node
 
@@ -188,7 +188,7 @@ def test_a_caller_who_may_not_hand_on_learns_why(
     assert not game.events(ev.GateAssigned)
 
 
-@pytest.mark.parametrize("to", [(), ("",), ("eve", " "), tuple(f"r{number}" for number in range(MOST_REVIEWERS + 1))])
+@pytest.mark.parametrize("to", [(), ("",), ("eve", " "), tuple(f"r{number}" for number in range(MAX_REVIEWERS + 1))])
 def test_a_gate_is_given_to_one_person_and_not_to_all(to: tuple[str, ...]) -> None:
     game = approval(reviewers=("ann",))
     with pytest.raises(InvalidInput, match="It still asks ann"):

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from holdfast.core.nouns.schedules import (
-    MOST_COUNTED,
-    MOST_FIRED,
+    MAX_COUNTED,
+    MAX_FIRED,
     QUEUE_LOOK_MS,
     Schedule,
     armed,
@@ -158,17 +158,17 @@ def test_after_three_days_away_only_what_is_not_too_old_is_made_up_for(overlap: 
 
 def test_more_than_fit_into_one_go_come_in_the_next() -> None:
     found = turn(schedule("* * * * *", overlap="allow", catch_up_s=86_400), ms("2026-11-23T02:00:00"), last_has_ended=True)
-    assert (len(found.after.pending), found.is_all) == (MOST_FIRED, False)
-    rest = turn(begun(found.after, [RunId("r")] * MOST_FIRED), ms("2026-11-23T02:00:00"), last_has_ended=True)
-    assert (len(rest.after.pending), rest.is_all) == (120 - MOST_FIRED, True)
+    assert (len(found.after.pending), found.is_all) == (MAX_FIRED, False)
+    rest = turn(begun(found.after, [RunId("r")] * MAX_FIRED), ms("2026-11-23T02:00:00"), last_has_ended=True)
+    assert (len(rest.after.pending), rest.is_all) == (120 - MAX_FIRED, True)
 
 
-@pytest.mark.parametrize(("cron", "counted"), [("* * * * *", 1439), ("* * * * * *", MOST_COUNTED)])
+@pytest.mark.parametrize(("cron", "counted"), [("* * * * *", 1439), ("* * * * * *", MAX_COUNTED)])
 def test_the_latest_time_counts_even_if_too_many_times_were_missed(cron: str, counted: int) -> None:
     found = turn(schedule(cron, catch_up_s=86_400), ms("2026-11-24T00:00:00"), last_has_ended=True)
     assert stamps(found.after.pending) == ["2026-11-24T00:00:00Z"]
     assert (found.after.missed, found.is_all) == (counted, True)
-    assert found.after.missed + found.after.uncounted_s == pytest.approx(counted if counted < MOST_COUNTED else 86_399, abs=1)
+    assert found.after.missed + found.after.uncounted_s == pytest.approx(counted if counted < MAX_COUNTED else 86_399, abs=1)
 
 
 @pytest.mark.parametrize("overlap", ["allow", "skip", "queue", "cancel"])
@@ -176,8 +176,8 @@ def test_after_a_year_away_it_fires_in_the_first_go_and_reports_what_was_not_cou
     away = schedule("*/4 * * * * *", overlap=overlap, catch_up_s=8)
     found, is_all = turn(away, ms("2027-11-23T00:00:00"), last_has_ended=True)
     assert (stamps(found.pending)[-1], is_all) == ("2027-11-23T00:00:00Z", True)
-    assert found.missed == MOST_COUNTED + (0 if overlap == "allow" else 2)
-    assert found.uncounted_s == 365 * 86_400 - 4 * MOST_COUNTED - 9
+    assert found.missed == MAX_COUNTED + (0 if overlap == "allow" else 2)
+    assert found.uncounted_s == 365 * 86_400 - 4 * MAX_COUNTED - 9
     later = turn(begun(found, [RunId("r")] * len(found.pending)), ms("2027-11-23T00:00:04"), last_has_ended=True).after
     assert (stamps(later.pending), later.uncounted_s) == (["2027-11-23T00:00:04Z"], found.uncounted_s)
 

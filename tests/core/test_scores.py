@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.nouns.scores import MOST_COMMENT_BYTES, Score, counting, number, problem
+from holdfast.core.nouns.scores import MAX_COMMENT_BYTES, Score, counting, number, problem
 
 
 def score(name: str, value: float, by: str) -> Score:
@@ -40,7 +40,7 @@ def test_a_value_is_a_finite_number_or_yes_or_no(value: Any, found: float | None
 
 @pytest.mark.parametrize("name", ["helpful", "a", "answer.tone-2_b", "x" * 64])
 def test_a_plain_identifier_names_a_score(name: str) -> None:
-    assert problem(name, "é" * (MOST_COMMENT_BYTES // 2)) is None
+    assert problem(name, "é" * (MAX_COMMENT_BYTES // 2)) is None
 
 
 @pytest.mark.parametrize("name", ["", "2x", "a b", "é", "a\n", "x" * 65, "-a"])
@@ -49,7 +49,7 @@ def test_anything_else_does_not(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("comment", "said"), [("a\0b", "NUL"), ("\ud800", "Unicode"), ("é" * (MOST_COMMENT_BYTES // 2) + "x", "4097 bytes")]
+    ("comment", "said"), [("a\0b", "NUL"), ("\ud800", "Unicode"), ("é" * (MAX_COMMENT_BYTES // 2) + "x", "4097 bytes")]
 )
 def test_a_comment_that_cannot_be_kept_is_refused(comment: str, said: str) -> None:
     assert said in (problem("helpful", comment) or "")

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from holdfast.core.nouns.shared_values import (
-    MOST_NAME,
+    MAX_NAME,
     SharedValue,
     expect_name,
     expect_size,
@@ -52,7 +52,7 @@ def test_a_merge_keeps_what_is_there_and_adds_what_is_not_deeply() -> None:
     assert merged(None, attempted) == attempted
 
 
-@pytest.mark.parametrize("name", ["", "x" * (MOST_NAME + 1), "a\0b", 7, None])
+@pytest.mark.parametrize("name", ["", "x" * (MAX_NAME + 1), "a\0b", 7, None])
 def test_what_is_no_name_is_refused(name: object) -> None:
     with pytest.raises(InvalidInput, match="1 to 200 characters"):
         expect_name("key", name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.views.status import MOST_SLOTS_TOLD, describe, due_at_ms
+from holdfast.core.views.status import MAX_SLOTS_TOLD, describe, due_at_ms
 from tests.core.game import START_MS, TRANSIENT, Game, edge, graph, node
 
 
@@ -98,9 +98,9 @@ def test_a_step_that_a_limit_holds_back_waits_for_no_slot() -> None:
 
 
 def test_of_many_steps_that_wait_for_a_slot_only_the_first_are_listed() -> None:
-    game = Game(graph(*(f"a > b{number} > end" for number in range(MOST_SLOTS_TOLD + 5))))
+    game = Game(graph(*(f"a > b{number} > end" for number in range(MAX_SLOTS_TOLD + 5))))
     game.complete("a", slots=0)
-    assert [wait.step for wait in game.waits] == [f"b{number}#1" for number in range(MOST_SLOTS_TOLD)]
+    assert [wait.step for wait in game.waits] == [f"b{number}#1" for number in range(MAX_SLOTS_TOLD)]
 
 
 def test_a_wait_is_plain_data() -> None:

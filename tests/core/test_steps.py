@@ -61,7 +61,7 @@ def test_an_attempt_whose_worker_is_gone_is_followed_by_another_of_the_same_sess
 
 def test_a_step_whose_workers_are_gone_each_time_is_taken_for_the_cause() -> None:
     game = Game(graph("a > b"))
-    for _ in range(policies.MOST_LOST_ATTEMPTS):
+    for _ in range(policies.MAX_LOST_ATTEMPTS):
         assert game.step("a").status == "active"
         game.do(cmd.LoseAttempt(*game.at("a")))
     assert game.state.ended == "failed"
@@ -149,7 +149,7 @@ def test_only_the_attempts_of_the_dead_are_lost() -> None:
 
 def test_a_step_that_kills_its_process_again_and_again_is_given_up() -> None:
     game = Game(graph("a > b"))
-    for _ in range(policies.MOST_LOST_ATTEMPTS - 1):
+    for _ in range(policies.MAX_LOST_ATTEMPTS - 1):
         game.lose(game.step("a").session, by=OTHER)
         assert game.status == "running"
     game.lose(OTHER)

@@ -17,7 +17,7 @@ from holdfast.core.facts.streams import TOOLS, Cursor, Follower, Told, request_o
 from holdfast.core.values.ids import Path, RunId, StepId, call_id
 from holdfast.core.values.payload import inline
 from holdfast.core.values.policies import ErrorRecord
-from holdfast.engine.operations.stream import MOST_BYTES
+from holdfast.engine.operations.stream import MAX_BYTES
 from holdfast.errors import InvalidInput
 
 RUN, STEP, LOST = RunId("r"), StepId("draft#1"), ErrorRecord("draft", "lost", "gone", True, 0)
@@ -112,7 +112,7 @@ def test_what_became_of_a_request_is_sent_once_at_a_place_of_its_own() -> None:
 
 def test_of_what_is_long_the_beginning_is_sent_and_fits_into_a_piece() -> None:
     _, _, piece = answered(0, "\x00" * 1_000_000)
-    assert len(piece) < MOST_BYTES
+    assert len(piece) < MAX_BYTES
     (told,) = Follower(RUN, Cursor()).chunk("tools", 0, piece)
     assert told.text == "\x00" * 8_000 + "… (992,000 characters more)"
     whole = "y" * 8_000

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.nouns.team_budgets import MOST_AGENTS, Lender, TeamAgent, allotted, checked, grantable, lent, unused
+from holdfast.core.nouns.team_budgets import MAX_AGENTS, Lender, TeamAgent, allotted, checked, grantable, lent, unused
 from holdfast.errors import InvalidInput
 
 AMOUNTS = st.integers(0, 10**12)
@@ -94,7 +94,7 @@ def test_all_together_are_allotted_the_total_at_most(total: int, parts: dict[str
     ("agents", "words"),
     [
         ({}, "1 to 100 agents, not by 0"),
-        ({str(number): 1.0 for number in range(MOST_AGENTS + 1)}, "not by 101"),
+        ({str(number): 1.0 for number in range(MAX_AGENTS + 1)}, "not by 101"),
         ({"writer": -1}, "The priority of agent 'writer' is -1"),
         ({"writer": float("nan")}, "is nan"),
         ({"writer": True}, "is True"),

@@ -41,7 +41,7 @@ def test_a_look_by_who_executes_nothing_still_finds_what_is_lost() -> None:
 
 def test_the_last_lost_attempt_fails_its_run_and_settles_its_calls_in_one_commit() -> None:
     game = Game(graph("a > b"), limit=100)
-    for _ in range(policies.MOST_LOST_ATTEMPTS - 1):
+    for _ in range(policies.MAX_LOST_ATTEMPTS - 1):
         game.lose(game.step("a").session, by=WORKER)
     game.held("a", 10, path="0.0.0")
     call = game.intended("a", path="0.1.0")

@@ -195,7 +195,7 @@ def test_a_failed_lookup_asks_a_person_and_a_replay_of_its_letter_looks_again() 
 
 def test_a_process_that_dies_again_and_again_at_a_harmless_call_leaves_a_question() -> None:
     game = Game(graph("a"))
-    for number in range(policies.MOST_LOST_ATTEMPTS):
+    for number in range(policies.MAX_LOST_ATTEMPTS):
         game.intended("a", "idempotent")
         dying, game.session = game.session, SessionId(f"worker {number}")
         game.lose(dying, by=game.session)

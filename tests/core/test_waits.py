@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.rules.waits import MOST_SIGNALS_KEPT
+from holdfast.core.rules.waits import MAX_SIGNALS_KEPT
 from holdfast.core.values import policies
 from holdfast.core.values.ids import Path
 from holdfast.core.values.payload import inline
@@ -182,7 +182,7 @@ def test_a_sender_that_only_sends_hears_of_it() -> None:
     game = Game(graph("a > b"))
     for number in range(3):
         game.signal("go", number)
-    game.state.signals *= MOST_SIGNALS_KEPT // 3 + 1
+    game.state.signals *= MAX_SIGNALS_KEPT // 3 + 1
     with pytest.raises(InvalidInput, match="already keeps 1000 signals"):
         game.signal("go")
 
@@ -220,7 +220,7 @@ def test_a_signal_under_a_key_is_received_once_also_after_the_end() -> None:
 
 
 def test_a_run_remembers_the_latest_keys_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.core.facts.folding.operation.MOST_SIGNAL_KEYS", 2)
+    monkeypatch.setattr("holdfast.core.facts.folding.operation.MAX_SIGNAL_KEYS", 2)
     game = Game(graph("a > b"))
     for number in range(3):
         keyed(game, f"k{number}", number)

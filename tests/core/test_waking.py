@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.core.evolve import evolve
 from holdfast.core.rules.readiness import stuck
-from holdfast.core.values.policies import LOST, MOST_LOST_ATTEMPTS
+from holdfast.core.values.policies import LOST, MAX_LOST_ATTEMPTS
 from holdfast.core.views.status import waits_for_nothing
 from holdfast.errors import Suspended
 from tests.core.game import OTHER, START_MS, Game, cmd, ev, graph, kinds
@@ -34,7 +34,7 @@ def test_a_suspension_without_a_wait_loses_its_attempt_and_starts_the_next() -> 
 
 def test_a_step_that_is_left_waiting_for_nothing_again_and_again_fails() -> None:
     game = Game(graph("a > b"))
-    for _ in range(MOST_LOST_ATTEMPTS):
+    for _ in range(MAX_LOST_ATTEMPTS):
         game.suspend("a")
     assert game.status == "failed"
     assert game.state.error is not None

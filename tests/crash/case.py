@@ -18,10 +18,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from tests.crash.boundary import read_trace
-from tests.crash.victim import MOST_S, Life
+from tests.crash.victim import MAX_S, Life
 from tests.crash.world import Seen, World
 
-_PATIENCE_S: Final = MOST_S + 30
+_PATIENCE_S: Final = MAX_S + 30
 """A victim ends by itself sooner."""
 
 

@@ -22,7 +22,7 @@ from tests.crash.boundary import Boundaries, traces
 from tests.crash.world import Seen
 
 NAME = "ann"
-MOST_ROUNDS = 20
+MAX_ROUNDS = 20
 
 
 def price_nanousd(call: CallRecord) -> int:
@@ -46,7 +46,7 @@ class Person:
 
     async def see_through(self) -> State:
         """Answer until the run has ended."""
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             state = await self._run.settled()
             if state.ended == "failed" and COMPENSATE not in state.steps:
                 if not state.reopened:  # once: what fails is asked for under another name then, and fails once more
@@ -73,7 +73,7 @@ class Person:
                         await self._tell_costs(state)
                     case reason:
                         raise AssertionError(f"nobody expected to be asked about {reason}")
-        raise AssertionError(f"the run still asks after {MOST_ROUNDS} rounds: {status(state)}")
+        raise AssertionError(f"the run still asks after {MAX_ROUNDS} rounds: {status(state)}")
 
     async def _tell_effect(self, state: State, call: str) -> None:
         self._boundaries.note(asked=call, status=status(state))

@@ -30,7 +30,7 @@ CUT_EVERY: Final = {"walk": 97, "tour": 997}
 """Bytes from one cut of the log to the next, where all are made; primes, so that no part of a frame is always missed."""
 HEADER: Final = 32
 FRAME_HEADER: Final = 24
-MOST_BYTES: Final = 200_000
+MAX_BYTES: Final = 200_000
 
 WAL, SHM, TURNING = f"{STORE}-wal", f"{STORE}-shm", f"{STORE}-locks/turning"
 
@@ -129,7 +129,7 @@ def cuts(commit: Commit, flow: str) -> list[int]:
 def torn(commit: Commit, at: int) -> dict[str, bytes]:
     """What may stand in the log when the commit got as far as its byte `at`, by what comes after it."""
     new, old = commit.after.read(WAL), commit.before.read(WAL)
-    noise = random.Random(at).randbytes(min(len(new) - at, MOST_BYTES))
+    noise = random.Random(at).randbytes(min(len(new) - at, MAX_BYTES))
     return {
         "nothing": new[:at],
         "what was there before": new[:at] + old[at:],

@@ -20,7 +20,7 @@ from tests.crash.world import World
 EVERYTHING = os.environ.get("HOLDFAST_CRASH") == "all"
 SHARES = 16 if EVERYTHING else 1
 """Parts of equal size, for as many cores as there are."""
-MOST_LIVES = 4
+MAX_LIVES = 4
 TRIES = 3
 """To die at a kind of point. Steps run at the same time, and not each run crosses each kind of point."""
 PAIR_STRIDE = 1 if EVERYTHING else 509
@@ -41,7 +41,7 @@ def reference(world: World, victims: Nursery, flow: str) -> Case:
 def finished(case: Case) -> Case:
     """The case, lived to its end."""
     while case.lives[-1].killed:
-        assert len(case.lives) < MOST_LIVES
+        assert len(case.lives) < MAX_LIVES
         case.live()
     return case
 

@@ -23,7 +23,7 @@ from tests.crash.boundary import Boundaries, CountedConnection, CountedModel
 from tests.crash.person import Person
 from tests.crash.world import Visit
 
-MOST_S: Final = 60.0
+MAX_S: Final = 60.0
 STORE: Final = "holdfast.db"
 
 
@@ -75,10 +75,7 @@ async def _work(life: Life, boundaries: Boundaries) -> None:
     directory = Path(life.directory)
     wf = flows.FLOWS[life.flow]
     journals = Path(os.environ["CRASH_WORLD"])
-    async with (
-        asyncio.timeout(MOST_S),
-        Engine.open(directory / STORE, workflows=[wf], model=CountedModel(boundaries)) as engine,
-    ):
+    async with asyncio.timeout(MAX_S), Engine.open(directory / STORE, workflows=[wf], model=CountedModel(boundaries)) as engine:
         run = await engine.start(wf, tenant=directory.name, key="the-run")
         boundaries.note(started=run.id)
         state = await Person(engine, run, boundaries, journals, directory).see_through()

@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.http.kit import MOST_S, NO_TLS, Asked
+from tests.http.kit import MAX_S, NO_TLS, Asked
 from tests.http.test_commands import TOKEN, private
 from tests.wire.kit import Process, ended, holdfast
 
@@ -53,7 +53,7 @@ class Shop:
     def asked(self, process: Process) -> Asked:
         address = process.says(r"HTTP on (http://\S+)/api/v1\.")[1]
         headers = {"authorization": f"Bearer {TOKEN}"}
-        return Asked(httpx2.AsyncClient(verify=NO_TLS, base_url=f"{address}/api/v1", headers=headers, timeout=MOST_S))
+        return Asked(httpx2.AsyncClient(verify=NO_TLS, base_url=f"{address}/api/v1", headers=headers, timeout=MAX_S))
 
     async def asks(self, api: Asked, order: str) -> tuple[str, str, str]:
         """A run that asks whether it may pay, its gate, and the hash of what that shows."""
@@ -68,7 +68,7 @@ class Shop:
 
 async def decide(api: Asked, gate: str, shown: str, decision: str = "approve") -> Any:
     """Say it again, under the same idempotency key, until somebody answers."""
-    late_s = time.monotonic() + MOST_S
+    late_s = time.monotonic() + MAX_S
     while time.monotonic() < late_s:
         try:
             said = await api.said(

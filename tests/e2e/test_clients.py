@@ -22,7 +22,7 @@ from tests.wire.kit import ended, holdfast
 PROGRAMS = Path(__file__).parents[2] / "examples" / "generated_clients"
 PYTHON = Path(sys.prefix) / "clients" / "bin"
 DONE = "completed: shipped tea, for [] at 0.00 dollars"
-MOST_S = 240
+MAX_S = 240
 
 pytestmark = pytest.mark.long
 
@@ -36,7 +36,7 @@ def address(tmp_path: Path) -> Iterator[str]:
     with ended(server):
         found = server.says(r"HTTP on (http://\S+)/api/v1\.")[1]
         headers = {"authorization": f"Bearer {TOKEN}"}
-        described = httpx2.get(f"{found}/api/v1/openapi.json", headers=headers, verify=NO_TLS, timeout=MOST_S)
+        described = httpx2.get(f"{found}/api/v1/openapi.json", headers=headers, verify=NO_TLS, timeout=MAX_S)
         (tmp_path / "openapi.json").write_text(described.raise_for_status().text)
         yield found
 
@@ -45,7 +45,7 @@ def run(words: Sequence[str | Path], folder: Path) -> str:
     """Return what a command prints. Fails the test where the command fails."""
     path = f"{PYTHON}{os.pathsep}{os.environ['PATH']}"
     named = {"PATH": path, "MYPYPATH": str(folder / "client"), "PYTHONPATH": str(folder / "client")}
-    done = subprocess.run(words, cwd=folder, env=os.environ | named, capture_output=True, text=True, timeout=MOST_S)
+    done = subprocess.run(words, cwd=folder, env=os.environ | named, capture_output=True, text=True, timeout=MAX_S)
     assert done.returncode == 0, done.stdout[-6_000:] + done.stderr[-2_000:]
     return done.stdout + done.stderr
 

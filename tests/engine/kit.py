@@ -22,7 +22,7 @@ from holdfast.stores.sqlite import SqliteStore
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 DAY_S = 86_400
-MOST_S = 60.0
+MAX_S = 60.0
 
 
 class Time:
@@ -43,7 +43,7 @@ def bounded(test: Test) -> Test:
 
     @functools.wraps(test)
     async def within(*args: Any, **kwargs: Any) -> None:
-        async with asyncio.timeout(MOST_S):
+        async with asyncio.timeout(MAX_S):
             await test(*args, **kwargs)
 
     return within  # type: ignore[return-value]
@@ -52,7 +52,7 @@ def bounded(test: Test) -> Test:
 @asynccontextmanager
 async def opened(store: str | SqliteStore, **options: Any) -> AsyncIterator[Engine]:
     """An engine on `store`, for as long as a test may take: what hangs fails."""
-    async with asyncio.timeout(MOST_S), Engine.open(store, **options) as engine:
+    async with asyncio.timeout(MAX_S), Engine.open(store, **options) as engine:
         yield engine
 
 

@@ -109,7 +109,7 @@ async def test_an_input_of_fifty_megabytes_is_an_input_and_one_too_large_starts_
     wf.node("count")(task(lambda state: len(state.input)))
     async with opened(store) as engine:
         assert await (await engine.start(wf, large)).result() == len(large)
-        monkeypatch.setattr(payloads, "MOST_BYTES", len(large))
+        monkeypatch.setattr(payloads, "MAX_BYTES", len(large))
         with pytest.raises(InvalidInput, match=f"This value is {len(large) + 3} bytes as JSON; at most {len(large)} can"):
             await engine.start(wf, large + "x")
         assert len(await engine.runs()) == 1

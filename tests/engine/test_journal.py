@@ -365,8 +365,8 @@ async def test_the_branches_of_a_gather_run_at_the_same_time_and_answer_in_order
 async def test_a_gather_of_more_than_may_wait_does_each_once_so_many_at_a_time(
     store: str, world: list[Any], monkeypatch: pytest.MonkeyPatch, may_wait: int
 ) -> None:
-    monkeypatch.setattr(branches, "MOST_AT_ONCE", 7)
-    monkeypatch.setattr(mailbox, "MOST_WAITING", may_wait)
+    monkeypatch.setattr(branches, "MAX_AT_ONCE", 7)
+    monkeypatch.setattr(mailbox, "MAX_WAITING", may_wait)
     under_way: set[tuple[int, int]] = set()
     most: list[int] = []
 

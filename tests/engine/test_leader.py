@@ -56,7 +56,7 @@ async def until_free(leader: leader_.Leader, slots: int) -> None:
 
 @bounded
 async def test_runs_that_no_process_can_take_hide_no_others(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leader_, "MOST_RUNS", 2)
+    monkeypatch.setattr(leader_, "MAX_RUNS", 2)
     known, unknown = brief("known"), brief("unknown")
     silent = Settings(store=settings.store)
     async with (

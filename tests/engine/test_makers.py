@@ -68,7 +68,7 @@ async def test_what_a_key_approves_beforehand_its_maker_has_approved(store: str)
 async def test_what_is_approved_beforehand_is_not_done_where_contributors_are_unknown(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contribution, "MOST_CONTRIBUTORS", 0)
+    monkeypatch.setattr(contribution, "MAX_CONTRIBUTORS", 0)
     async with opened(store) as engine:
         await engine.grant_approval("pay", for_s=600, by="bob")
         assert await (await engine.start(paying(), by="alice")).result() == "paid alice 5"

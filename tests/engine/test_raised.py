@@ -311,7 +311,7 @@ def test_no_code_of_the_class_runs_when_it_is_made(monkeypatch: pytest.MonkeyPat
 
 
 def test_data_that_is_not_plain_or_too_much_is_left_out() -> None:
-    problem = Declined(51, card="x" * raised.MOST_DATA_BYTES)
+    problem = Declined(51, card="x" * raised.MAX_DATA_BYTES)
     told = raised.of(problem, PLAIN.clean)
     assert told == Raised(__name__, "Declined", None)
     problem = Declined(51, card="visa")

@@ -21,7 +21,7 @@ from holdfast.core.values.claim import Claim
 from holdfast.core.views.status import status
 from holdfast.engine.background.firing import Firing
 from holdfast.errors import InvalidInput, NotFound, NotPermitted, StoreError
-from holdfast.service.control.schedule import MOST_MADE_UP_FOR
+from holdfast.service.control.schedule import MAX_MADE_UP_FOR
 from holdfast.service.declarations import command, query
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
@@ -281,7 +281,7 @@ async def test_times_that_have_passed_are_made_up_for_once(store: str) -> None:
             await engine.backfill_schedule("nightly", now_ms, now_ms - HOUR_MS)
         with pytest.raises(InvalidInput, match="past"):
             await engine.backfill_schedule("nightly", now_ms, now_ms + 2 * HOUR_MS)
-        with pytest.raises(InvalidInput, match=f"more than {MOST_MADE_UP_FOR} times"):
+        with pytest.raises(InvalidInput, match=f"more than {MAX_MADE_UP_FOR} times"):
             await engine.backfill_schedule("nightly", 0, now_ms)
         with pytest.raises(InvalidInput, match="before 1970"):
             await engine.backfill_schedule("nightly", -62_135_596_800_000, now_ms)

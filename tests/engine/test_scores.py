@@ -61,7 +61,7 @@ async def test_what_is_no_score_is_refused_in_words_and_not_kept(tmp_path: Path,
             with pytest.raises(InvalidInput, match=said):
                 await engine.score(**{"run_id": run.id, "name": "helpful", "value": 1, "by": "ann", **wrong})
         assert list(await engine.scores(run.id, every=True)) == []
-        monkeypatch.setattr(rule, "MOST_OF_A_RUN", 2)
+        monkeypatch.setattr(rule, "MAX_OF_A_RUN", 2)
         for _ in range(2):
             await engine.score(run.id, "helpful", 1, by="ann")
         with pytest.raises(Conflict, match="has been given 2 scores"):

@@ -377,7 +377,7 @@ async def test_a_signal_to_a_run_that_has_ended_or_never_was_is_refused(store: s
 
 
 async def test_a_run_that_only_receives_tells_its_sender_when_it_is_full(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.core.rules.waits.MOST_SIGNALS_KEPT", 5)
+    monkeypatch.setattr("holdfast.core.rules.waits.MAX_SIGNALS_KEPT", 5)
 
     async def handler(state, ctx):
         await ctx.wait_signal("never")

@@ -208,7 +208,7 @@ async def test_another_call_than_the_one_that_used_an_approval_is_not_let_throug
 
 
 async def test_what_stands_no_more_makes_room_for_new_approvals(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.service.control.standing_approval.MOST_STANDING", 3)
+    monkeypatch.setattr("holdfast.service.control.standing_approval.MAX_STANDING", 3)
     async with opened(f"sqlite:///{tmp_path / 'holdfast.db'}") as engine:
         first, *_ = [await engine.grant_approval("pay", for_s=60, by="ann") for _ in range(3)]
         with pytest.raises(Conflict, match="Nothing was granted: revoke some"):

@@ -11,7 +11,7 @@ import pytest
 from holdfast import Context, RunFailed, flow, step
 from holdfast.core.facts.streams import Told
 from holdfast.core.values.ids import RunId
-from holdfast.engine.operations.stream import MOST_BYTES
+from holdfast.engine.operations.stream import MAX_BYTES
 from holdfast.engine.runs.stream_writer import StreamWriter
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.platform.machine import MachineClock
@@ -233,10 +233,10 @@ async def test_a_value_of_a_stream_is_as_large_as_it_may_be_and_no_larger(store:
         return "taken"
 
     async with opened(store, workflows=[writes]) as engine:
-        taken, refused = [await engine.start(writes, size) for size in (MOST_BYTES, MOST_BYTES + 1)]
+        taken, refused = [await engine.start(writes, size) for size in (MAX_BYTES, MAX_BYTES + 1)]
         assert await taken.result() == "taken"
-        assert [len(value) for *_, value in await told(engine.watch_stream(taken.id))] == [MOST_BYTES - 2]
-        with pytest.raises(RunFailed, match=f"has {MOST_BYTES + 1} bytes as JSON"):
+        assert [len(value) for *_, value in await told(engine.watch_stream(taken.id))] == [MAX_BYTES - 2]
+        with pytest.raises(RunFailed, match=f"has {MAX_BYTES + 1} bytes as JSON"):
             await refused.result()
 
 
@@ -317,7 +317,7 @@ async def test_what_no_news_announced_is_found_all_the_same(store: str, monkeypa
 
 @bounded
 async def test_who_is_slow_reads_again_where_he_stands(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.engine.runs.listening._MOST_NEWS", 2)
+    monkeypatch.setattr("holdfast.engine.runs.listening._MAX_NEWS", 2)
     monkeypatch.setattr("holdfast.engine.runs.stream_writer.APART_S", 0)
 
     @flow
@@ -353,7 +353,7 @@ async def test_who_is_busy_with_what_there_was_misses_nothing_that_comes(store: 
         await anext(engine.watch_stream(run.id))
         busy = engine.watch_stream(run.id)
         values = [(await anext(busy)).value]  # from the store
-        monkeypatch.setattr("holdfast.engine.runs.listening._MOST_NEWS", 0)  # all is too much for him
+        monkeypatch.setattr("holdfast.engine.runs.listening._MAX_NEWS", 0)  # all is too much for him
         other = engine.watch_stream(run.id)
         await engine.signal(run.id, "go on")
         assert [(await anext(other)).value for _ in range(3)] == [0, 1, 2]

@@ -16,12 +16,12 @@ from holdfast.errors import Conflict, InvalidInput, NotFound, StoreError
 from tests.engine.kit import Time, bounded, die, engine_at, opened
 
 AT_WORK: Counter[str] = Counter()
-MOST_AT_WORK: Counter[str] = Counter()
+MAX_AT_WORK: Counter[str] = Counter()
 
 
 async def _seen(store: str) -> None:
     AT_WORK[store] += 1
-    MOST_AT_WORK[store] = max(MOST_AT_WORK[store], AT_WORK[store])
+    MAX_AT_WORK[store] = max(MAX_AT_WORK[store], AT_WORK[store])
     await asyncio.sleep(0.005)
     AT_WORK[store] -= 1
 
@@ -82,7 +82,7 @@ async def test_two_processes_at_the_limit_take_no_more_than_there_is_room_for(st
         assert {each.reason for each in answers if isinstance(each, Rejected)} == {"queue_full"}
         results = await asyncio.gather(*(there.wait(task) for task in taken))
         assert [each.result for each in results] == [int(task[1:]) * 2 for task in taken]
-        assert 1 <= MOST_AT_WORK[store] <= 3
+        assert 1 <= MAX_AT_WORK[store] <= 3
         found = await desk.dashboard()
         assert (found.queue_size, found.workers["ann"].completed, found.workers["ann"].active) == (0, len(taken), 0)
         rows = await one.runs()

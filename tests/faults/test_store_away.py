@@ -21,7 +21,7 @@ from holdfast.stores.postgres import PostgresStore
 from holdfast.testing.postgres_server import PostgresServer
 from tests.conftest import EVERYWHERE
 from tests.engine.history import events_of
-from tests.engine.kit import MOST_S, eventually
+from tests.engine.kit import MAX_S, eventually
 from tests.faults.test_server_faults import assert_whole, own, result, started
 
 __all__ = ["own"]
@@ -254,7 +254,7 @@ async def test_twenty_flows_and_twelve_graphs_complete_after_the_store_was_away(
     own: PostgresServer, away_s: int, processes: int
 ) -> None:
     WORLD.begin()
-    async with asyncio.timeout(away_s + 2 * MOST_S), engines(own.url, processes, [*SHAPES, speaker, *GRAPHS]) as made:
+    async with asyncio.timeout(away_s + 2 * MAX_S), engines(own.url, processes, [*SHAPES, speaker, *GRAPHS]) as made:
         begun = [(workflow, str(number)) for number in range(FLOWS // len(SHAPES)) for workflow in SHAPES]
         begun += [(workflow, "graph") for workflow in GRAPHS]
         runs = [(await started(made[-1], workflow, f"{workflow.name} {key}"), workflow) for workflow, key in begun]

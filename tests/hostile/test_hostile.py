@@ -20,7 +20,7 @@ PAUSE_S = 0.1
 TOOK_S = 8.0
 """Of the processor, for one input: in a thread, or in slices."""
 HANGS_S = 60.0
-MOST_TRIALS = 3
+MAX_TRIALS = 3
 """Of one input, each in a new process: a machine whose cores are shared lengthens a pause, and nothing shortens one."""
 
 
@@ -78,7 +78,7 @@ def victim() -> Iterator[Victim]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_hostile_input_holds_up_no_other_and_fills_no_memory(case: Case, victim: Victim) -> None:
     found = victim.take(case)
-    for _ in range(MOST_TRIALS - 1):
+    for _ in range(MAX_TRIALS - 1):
         if found.pause_s >= PAUSE_S:
             victim.end()
             found = victim.take(case)

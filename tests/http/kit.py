@@ -31,7 +31,7 @@ WORKFLOWS = (
     flows.rendering,
     flows.learning,
 )
-MOST_S = 20.0
+MAX_S = 20.0
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Trusts no authority: to load those of the machine takes 20 ms, and a port on loopback needs none."""
 
@@ -119,7 +119,7 @@ class Port:
         headers = {"authorization": f"Bearer {token}"} if token else {}
         base = f"{self.address}/api/v1"
         hooks = {"response": [_check_rows]}
-        async with httpx2.AsyncClient(verify=NO_TLS, base_url=base, headers=headers, timeout=MOST_S, event_hooks=hooks) as http:
+        async with httpx2.AsyncClient(verify=NO_TLS, base_url=base, headers=headers, timeout=MAX_S, event_hooks=hooks) as http:
             yield Asked(http)
 
 

@@ -23,7 +23,7 @@ from holdfast.models.providers import Providers
 from holdfast.service.access.identity import Holder
 from holdfast.service.service import Service
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
-from tests.http.kit import MOST_S, NO_TLS, Asked, Port, known
+from tests.http.kit import MAX_S, NO_TLS, Asked, Port, known
 from tests.models.provider import Wire, anthropic_reply, environment
 from tests.wire.kit import Process, ended, holdfast
 
@@ -670,7 +670,7 @@ async def test_who_stops_listening_stops_nothing(tmp_path: Path, server: ModelSe
             async for line in said.aiter_lines():
                 if "TEXT_MESSAGE_CONTENT" in line:
                     break
-        async with asyncio.timeout(MOST_S):
+        async with asyncio.timeout(MAX_S):
             events = await told(ann, "clerk", asks("Count"))
         assert events[-1].result == "one two three four five six seven eight"
         assert len(server.calls) == 1
@@ -843,7 +843,7 @@ def serving(folder: Path, server: ModelServer) -> Process:
 async def asked_of(process: Process) -> AsyncIterator[Asked]:
     address = process.says(r"HTTP on (http://\S+)/api/v1\.")[1]
     headers = {"authorization": "Bearer a-token-of-some-length"}
-    async with httpx2.AsyncClient(verify=NO_TLS, base_url=f"{address}/api/v1", headers=headers, timeout=MOST_S) as http:
+    async with httpx2.AsyncClient(verify=NO_TLS, base_url=f"{address}/api/v1", headers=headers, timeout=MAX_S) as http:
         yield Asked(http)
 
 

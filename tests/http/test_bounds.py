@@ -16,7 +16,7 @@ from holdfast.errors import TooMuch
 from holdfast.service.access.identity import Holder
 from holdfast.service.turn import Turns
 from holdfast.settings import PortBounds
-from tests.http.kit import MOST_S, Asked, Port, known, served
+from tests.http.kit import MAX_S, Asked, Port, known, served
 
 VIEWER = Access(("viewer",))
 IDENTITY = known(
@@ -40,7 +40,7 @@ class Line:
 
     async def hears(self, most: int = 65_536) -> bytes:
         """What comes next; nothing at the end of the connection."""
-        async with asyncio.timeout(MOST_S):
+        async with asyncio.timeout(MAX_S):
             try:
                 return await self.reader.read(most)
             except ConnectionResetError:
@@ -76,7 +76,7 @@ def slow(path: str, token: str = "", length: int = 100) -> bytes:
 
 async def reached(say: Any) -> None:
     """Wait until something is so."""
-    async with asyncio.timeout(MOST_S):
+    async with asyncio.timeout(MAX_S):
         while not say():
             await asyncio.sleep(0.005)
 
@@ -145,7 +145,7 @@ async def test_who_does_not_read_what_was_asked_is_let_go(tmp_path: Path) -> Non
         asks = f"GET /api/v1/runs/{run}/stream?limit=1000 HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode()
         async with lines(port, 1, asks * 200) as (line,):
             line.reader._transport.pause_reading()  # type: ignore[attr-defined] # nothing more is taken from the system
-            async with asyncio.timeout(MOST_S):
+            async with asyncio.timeout(MAX_S):
                 while True:
                     try:
                         line.says(b"\r\n")

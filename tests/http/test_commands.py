@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.http.kit import MOST_S, NO_TLS, Asked
+from tests.http.kit import MAX_S, NO_TLS, Asked
 from tests.wire.kit import Process, ended, holdfast
 
 FLOWS = Path(__file__).parent / "flows.py"
@@ -33,7 +33,7 @@ def asked(process: Process, token: str = TOKEN, times: int = 1) -> Asked:
     """One who asks the process, once it answers."""
     address = process.says(r"HTTP on (http://\S+)/api/v1\.", times)[1]
     headers = {"authorization": f"Bearer {token}"}
-    return Asked(httpx2.AsyncClient(verify=NO_TLS, base_url=f"{address}/api/v1", headers=headers, timeout=MOST_S))
+    return Asked(httpx2.AsyncClient(verify=NO_TLS, base_url=f"{address}/api/v1", headers=headers, timeout=MAX_S))
 
 
 async def test_a_killed_server_s_runs_are_approved_at_the_next(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_port_that_must_not_be_is_refused_in_words(tmp_path: Path, words: list
     process = holdfast("serve", *words, "--port", "0", "--store", str(tmp_path / "runs.db"), folder=tmp_path)
     with ended(process):
         process.says(re.escape(told))
-        assert process.process.wait(MOST_S) != 0
+        assert process.process.wait(MAX_S) != 0
 
 
 def test_a_port_that_is_taken_is_reported(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_port_that_is_taken_is_reported(tmp_path: Path) -> None:
         process = holdfast("serve", "--http", address, "--port", "0", "--store", str(tmp_path / "x.db"), folder=tmp_path)
         with ended(process):
             process.says(f"Cannot listen on {address}: Address already in use.*Name another with --http")
-            assert process.process.wait(MOST_S) == 2
+            assert process.process.wait(MAX_S) == 2
 
 
 CODE = """
@@ -179,7 +179,7 @@ async def test_dev_restarts_for_imported_modules_and_not_for_what_a_run_writes(t
         run = await asked(process, times=2).post("/runs", {"workflow": "pays", "input": 8}, wait_s=10)
         assert run["output"] == [16, 1]
         process.says("Ready: the API is at http", 2)
-        async with asyncio.timeout(MOST_S):
+        async with asyncio.timeout(MAX_S):
             while "rates.py has changed" not in "".join(process.lines):  # a step's import is known within half a second
                 (tmp_path / "rates.py").write_text("RATE = 2")
                 await asyncio.sleep(0.2)
@@ -221,7 +221,7 @@ def test_dev_includes_nothing_outside_of_its_folder(tmp_path: Path) -> None:
     process = dev(tmp_path, f"{FLOWS}:quick", "--reload-include", "../prompts")
     with ended(process):
         process.says("--reload-include takes a pattern below the working directory")
-        assert process.process.wait(MOST_S) == 2
+        assert process.process.wait(MAX_S) == 2
 
 
 WHO = """
@@ -242,7 +242,7 @@ async def test_the_server_of_dev_ends_with_it_also_where_that_is_killed(tmp_path
         server = (await api.post("/runs", {"workflow": "who", "input": None}, wait_s=10))["output"]
         process.signal(signal.SIGKILL)
         try:
-            async with asyncio.timeout(MOST_S):
+            async with asyncio.timeout(MAX_S):
                 while is_alive(server):
                     await asyncio.sleep(0.05)
         finally:
@@ -262,7 +262,7 @@ def test_a_fleet_s_store_is_not_for_development(tmp_path: Path) -> None:
     process = holdfast("dev", f"{FLOWS}:quick", "--store", "postgresql://127.0.0.1:1/x", folder=tmp_path)
     with ended(process):
         process.says("`holdfast serve --http` answers for a fleet")
-        assert process.process.wait(MOST_S) == 2
+        assert process.process.wait(MAX_S) == 2
 
 
 async def test_the_token_of_dev_stands_in_no_list_of_processes(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from holdfast.stores.postgres.connection import Connections
 from holdfast.stores.postgres.guard import GUARDED
 from holdfast.testing.postgres_server import PostgresServer
 from tests.conftest import say
-from tests.http.kit import MOST_S, Asked, Port, known, served
+from tests.http.kit import MAX_S, Asked, Port, known, served
 from tests.http.test_tenants import ACME, GLOBEX, OPS, filled, path_of
 from tests.stores.story import MONTH, Story, put
 
@@ -309,7 +309,7 @@ async def test_what_is_called_off_as_it_begins_is_not_gone_on_with_by_others(
             pass
 
     reading = asyncio.ensure_future(read())
-    async with asyncio.timeout(MOST_S):
+    async with asyncio.timeout(MAX_S):
         while not await whole.value("select count(*) from pg_stat_activity where wait_event = 'PgSleep'"):
             await asyncio.sleep(0.005)
     reading.cancel()
@@ -328,7 +328,7 @@ async def test_reads_of_a_tenant_leave_connections_for_those_of_others(guarded: 
     whole = store.context.connections
     of = {name: whole.of_tenant(name) for name in ("acme", "globex", None)}
     slow = [asyncio.ensure_future(of["acme"].fetch(SLEEPS)) for _ in range(8)]
-    async with asyncio.timeout(MOST_S):
+    async with asyncio.timeout(MAX_S):
         while whole.reads.held_by(()) < 2:
             await asyncio.sleep(0.005)
         assert await of["globex"].value("select 1") == await of[None].value("select 1") == await whole.value("select 1")
@@ -352,7 +352,7 @@ async def test_a_slow_read_is_ended_at_the_database_and_costs_no_other_connectio
         monkeypatch.setattr(connection, "READ_S", 0.2)
         with pytest.raises(TooMuch, match=r"took longer than 0\.2 s to find"):
             await whole.of_tenant("acme").fetch(sleeps)
-        async with asyncio.timeout(MOST_S):
+        async with asyncio.timeout(MAX_S):
             while await db.fetchval("select count(*) from pg_stat_activity where state = 'active' and query = $1", sleeps):
                 await asyncio.sleep(0.05)
     assert await whole.value("select pg_backend_pid()") == before

@@ -14,7 +14,7 @@ import pytest
 from holdfast import Chat, Context, flow
 from holdfast.core.values.access import Access
 from holdfast.service.access.identity import Holder
-from tests.http.kit import MOST_S, Asked, Port, known, served
+from tests.http.kit import MAX_S, Asked, Port, known, served
 
 IDENTITY = known(
     ops=Holder("clients.ops"),
@@ -51,7 +51,7 @@ async def port(tmp_path: Path) -> AsyncIterator[Port]:
 
 async def at_gate(ops: Asked) -> str:
     """The path of the one open gate, as soon as there is one."""
-    async with asyncio.timeout(MOST_S):
+    async with asyncio.timeout(MAX_S):
         while not (rows := await ops.rows("/gates")):
             await asyncio.sleep(0.02)
     return f"/gates/{quote(rows[0]['gate_id'], safe='')}"
@@ -60,7 +60,7 @@ async def at_gate(ops: Asked) -> str:
 async def test_the_tree_of_a_run_leaves_out_what_is_hidden(port: Port) -> None:
     async with port.asked("ops" * 4) as ops, port.asked("partly" * 4) as partly:
         run = (await partly.post("/runs", {"workflow": "family"}))["run_id"]
-        async with asyncio.timeout(MOST_S):
+        async with asyncio.timeout(MAX_S):
             while len(await ops.rows(f"/runs/{run}/children")) < 2:
                 await asyncio.sleep(0.02)
         await at_gate(ops)

@@ -13,7 +13,7 @@ from holdfast.client import AsyncClient
 from holdfast.service.declarations.query import View
 from holdfast.testing.model_server import ModelServer, Rule
 from tests.http.test_commands import serve
-from tests.wire.kit import MOST_S, Process, ended, holdfast
+from tests.wire.kit import MAX_S, Process, ended, holdfast
 
 SENTENCE = "Dear Ada, the parcel is late, and it will be at your door on Tuesday. Yours, Grace"
 
@@ -30,7 +30,7 @@ async def heard(server: Process, run: str, told: list[View], letters: int | None
     """Go on to hear what is said, until so many letters of the latest call have come, or all is told."""
     address = server.says(r"HTTP on (http://\S+)/api/v1\.")[1]
     after = told[-1]["cursor"] if told else None
-    async with asyncio.timeout(MOST_S), AsyncClient(address) as client, aclosing(client.listen(run, after=after)) as listening:
+    async with asyncio.timeout(MAX_S), AsyncClient(address) as client, aclosing(client.listen(run, after=after)) as listening:
         async for row in listening:
             told.append(row)
             if letters is not None and len(words(told, row["source"])) >= letters:

@@ -23,8 +23,8 @@ from holdfast.testing.postgres_server import FAST, PostgresServer
 from tests.http.kit import Asked, known, served
 
 START = {"workflow": "quick", "input": 1}
-MOST_TRIES = 600
-MOST_S = 60
+MAX_TRIES = 600
+MAX_S = 60
 
 
 async def test_the_same_request_is_done_once_and_answered_alike(api: Asked) -> None:
@@ -84,7 +84,7 @@ async def test_of_two_at_once_the_answer_is_kept_though_the_first_is_refused(tmp
         both = {}
         for name, answer in (("refused", refused), ("answered", answered)):
             both[name] = asked(answer)
-            await asyncio.wait_for(begun[name].wait(), MOST_S)
+            await asyncio.wait_for(begun[name].wait(), MAX_S)
         for name in sorted(both, key=lambda each: each != first):
             ends[name].set()
             await asyncio.wait([both[name]])
@@ -185,7 +185,7 @@ async def test_a_store_that_is_away_for_a_while_uses_up_no_key() -> None:
                 runs = set()
                 for turn in range(100):
                     key, code = f"{number}-{turn}", ""
-                    for _ in range(MOST_TRIES):
+                    for _ in range(MAX_TRIES):
                         said = await api.said("POST", "/runs", START, idempotency_key=key)
                         if said.is_success:
                             runs.add(said.json()["run_id"])
@@ -203,7 +203,7 @@ async def test_a_store_that_is_away_for_a_while_uses_up_no_key() -> None:
                 return runs
 
             clients = [asyncio.ensure_future(client(number)) for number in range(10)]
-            await asyncio.wait_for(started.wait(), MOST_S)
+            await asyncio.wait_for(started.wait(), MAX_S)
             await asyncio.to_thread(server.stop, signal.SIGQUIT)
             await asyncio.to_thread(server.restart)
             stopped.set()

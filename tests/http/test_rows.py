@@ -125,7 +125,7 @@ async def port(tmp_path: Path) -> AsyncIterator[Port]:
             yield Port(address, engine)
 
 
-MOST_CHARACTERS: Final = 200
+MAX_CHARACTERS: Final = 200
 OF_EVERY_VALUE: Final = {msgspec.json.schema(each)["description"] for each in (Time, Dollars)}
 """What says of a field only that it is a time, or an amount."""
 
@@ -140,7 +140,7 @@ def test_each_key_of_each_row_has_a_short_description_of_its_own() -> None:
         for name, each in schema["properties"].items():
             text = each.get("description", "")
             assert text.endswith("."), f"{kind.__name__}.{name}: {text!r}"
-            assert len(text) <= MOST_CHARACTERS, f"{kind.__name__}.{name}: {len(text)}"
+            assert len(text) <= MAX_CHARACTERS, f"{kind.__name__}.{name}: {len(text)}"
             assert text not in OF_EVERY_VALUE, f"{kind.__name__}.{name}: tell what it is the time, or the amount, of"
 
 

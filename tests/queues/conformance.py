@@ -17,7 +17,7 @@ Connect = Callable[[], Awaitable[Queue]]
 """Opens a queue: the same one each time, as a process of its own would."""
 
 LEADER, NEXT_LEADER, WORKER, OTHER = (SessionId(name) for name in ("leader", "next-leader", "worker", "other"))
-MOST_S = 15.0
+MAX_S = 15.0
 A_MOMENT_S = 0.2
 
 
@@ -32,7 +32,7 @@ def jobs(handed: Sequence[Handed]) -> list[Job]:
 async def some(hear: Callable[[], Awaitable[Sequence[Handed]]], count: int) -> list[Handed]:
     """`count` jobs, however many come at a time."""
     found: list[Handed] = []
-    async with asyncio.timeout(MOST_S):
+    async with asyncio.timeout(MAX_S):
         while len(found) < count:
             found += await hear()
     return found
@@ -60,7 +60,7 @@ async def listening(queue: Queue) -> AsyncIterator[asyncio.Queue[dict[RunId, Seq
 
     task = asyncio.create_task(listen())
     try:
-        async with asyncio.timeout(MOST_S):
+        async with asyncio.timeout(MAX_S):
             assert await heard.get() == {}, "the first says that something may have been missed"
             yield heard
     finally:
@@ -129,7 +129,7 @@ class QueueConformance:
         worker, leader = await connect(), await connect()
         await worker.report(Report(WORKER, ("a", "b"), 4, 4))
         await worker.report(Report(WORKER, ("a", "b"), 4, 3, 1))
-        async with asyncio.timeout(MOST_S):
+        async with asyncio.timeout(MAX_S):
             assert list(await leader.reported()) == [Report(WORKER, ("a", "b"), 4, 3, 1)]
             await worker.report(Report(WORKER, ("a",), 4, 0, 4))
             assert list(await leader.reported()) == [Report(WORKER, ("a",), 4, 0, 4)]
@@ -138,7 +138,7 @@ class QueueConformance:
         worker, leader = await connect(), await connect()
         await worker.report(Report(WORKER, ("a",), 1, 1))
         await leader.reclaim(WORKER)
-        async with asyncio.timeout(MOST_S):
+        async with asyncio.timeout(MAX_S):
             assert list(await leader.reported()) == []
 
     async def test_news_come_to_all_who_listen(self, connect: Connect) -> None:

@@ -17,7 +17,7 @@ from holdfast.ports import Handed, Report
 from holdfast.queues import redis as queue_
 from holdfast.queues.redis import RedisQueue
 from holdfast.testing.redis_server import RedisServer, installed
-from tests.queues.conformance import LEADER, MOST_S, WORKER, Connect, QueueConformance, job, jobs, listening, some
+from tests.queues.conformance import LEADER, MAX_S, WORKER, Connect, QueueConformance, job, jobs, listening, some
 
 _PREFIXES = (f"test-{number}" for number in itertools.count(1))
 FULL = ("--maxmemory", "2mb", "--maxmemory-policy", "noeviction")
@@ -92,7 +92,7 @@ async def test_when_redis_has_forgotten_everything_jobs_and_news_come_again(
         await worker.offer([job(2)])
         await leader.place(WORKER, [Handed(job(3), "")])
         await leader.notify({RunId("run"): Seq(1)})
-        async with asyncio.timeout(MOST_S):
+        async with asyncio.timeout(MAX_S):
             assert jobs(await offered) == [job(2)]
             assert jobs(await placed) == [job(3)]
             assert await news.get() == {"run": 1}
@@ -113,7 +113,7 @@ async def test_a_redis_that_was_killed_and_comes_back_empty_is_used_again(
                 await queue.report(Report(WORKER, (), 1, 1))
         assert len([each for each in caplog.records if "does not answer" in each.message]) == 1
         own_server.start()
-        async with asyncio.timeout(MOST_S):
+        async with asyncio.timeout(MAX_S):
             assert await news.get() == {}, "what was missed is told"
             await queue.offer([job(2)])
             await queue.place(WORKER, [Handed(job(3), "")])
@@ -130,7 +130,7 @@ async def test_a_redis_that_stands_still_is_given_up_in_a_bounded_time(
     await queue.offer([job(1)])
     own_server.signal(signal.SIGSTOP)
     try:
-        async with asyncio.timeout(MOST_S):
+        async with asyncio.timeout(MAX_S):
             await queue.offer([job(2)])
             await queue.notify({RunId("run"): Seq(1)})
             await queue.aclose()
@@ -147,7 +147,7 @@ async def test_a_redis_whose_memory_is_full_drops_hints_and_frees_what_is_done_w
             await queue.offer(offered[at : at + 1_000])
         waiting = await client.xlen(f"{prefix}:ready:default")
         assert 0 < waiting < len(offered)
-        async with asyncio.timeout(MOST_S):
+        async with asyncio.timeout(MAX_S):
             left = waiting
             while left:
                 found = await queue.offered(LEADER)
@@ -164,7 +164,7 @@ async def test_a_redis_whose_memory_is_full_drops_hints_and_frees_what_is_done_w
 async def test_no_more_jobs_wait_for_a_leader_than_there_may(
     connect: Connect, client: Any, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue_, "MOST_WAITING", 100)
+    monkeypatch.setattr(queue_, "MAX_WAITING", 100)
     queue = await connect()
     for number in range(30):
         await queue.offer([job(number * 10 + each) for each in range(10)])
@@ -186,7 +186,7 @@ async def test_an_unreadable_notice_is_dropped_and_stops_no_process(
         assert jobs(await some(lambda: queue.offered(LEADER), 1)) == [job(1)]
     assert any("cannot read" in record.message for record in caplog.records)
     assert await client.xlen(f"{prefix}:ready:default") == 1
-    async with asyncio.timeout(MOST_S):
+    async with asyncio.timeout(MAX_S):
         assert list(await queue.reported()) == []
         async with listening(queue) as news:
             await client.publish(f"{prefix}:news", b"{]")

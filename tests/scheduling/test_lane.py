@@ -116,7 +116,7 @@ def test_a_run_that_waits_already_waits_once_and_is_placed_with_all_that_is_know
 
 
 def test_no_more_jobs_wait_than_there_may(monkeypatch) -> None:
-    monkeypatch.setattr(placement, "MOST_JOBS", 2)
+    monkeypatch.setattr(placement, "MAX_JOBS", 2)
     lane = a_lane()
     assert lane.offer(handed("1"), 0) is None
     assert lane.offer(handed("2"), 0) is None

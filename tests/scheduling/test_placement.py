@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.core.values.demand import Demand
 from holdfast.scheduling import placement as placement_
-from holdfast.scheduling.job import AGE_S, MOST_HOLDERS, PATIENCE_S, Capacity, Job, Placement, Reason
+from holdfast.scheduling.job import AGE_S, MAX_HOLDERS, PATIENCE_S, Capacity, Job, Placement, Reason
 from holdfast.scheduling.placement import Scheduler
 
 
@@ -136,7 +136,7 @@ def test_a_job_that_is_submitted_again_waits_and_is_placed_once() -> None:
 
 
 def test_more_jobs_than_may_wait_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement_, "MOST_JOBS", 2)
+    monkeypatch.setattr(placement_, "MAX_JOBS", 2)
     scheduler = Scheduler()
     submit(scheduler, job("1"), job("2"))
     assert not scheduler.submit(job("3"), 0)
@@ -507,7 +507,7 @@ def test_why_names_the_pool_its_holders_and_the_place_in_line() -> None:
     scheduler.place(8)
     assert why(scheduler, "0", 9) == Reason("nothing", 9, worker="w")
     first, last = why(scheduler, "20", 9), why(scheduler, "22", 9)
-    holders = tuple((str(number),) for number in range(MOST_HOLDERS))
+    holders = tuple((str(number),) for number in range(MAX_HOLDERS))
     assert first == Reason("pool", 7, place=1, pool="calls", limit=20, in_use=20, holders=holders)
     assert last == Reason("pool", 7, place=3, pool="calls", limit=20, in_use=20, holders=holders, kept_for=("20",))
     assert scheduler.why(("never",), 9) is None

@@ -13,7 +13,7 @@ from holdfast.scheduling.job import PATIENCE_S, Capacity, Job, Key
 from holdfast.scheduling.placement import Scheduler
 
 POOLS = "ABCDE"
-MOST_STEPS = 10_000
+MAX_STEPS = 10_000
 
 
 class Crowd:
@@ -52,7 +52,7 @@ class Crowd:
         """Jobs that could go, and wait though nothing is left that would have them looked at."""
         scheduler, now_s, come = self.scheduler, 0.0, 0
         ends: list[tuple[float, Key]] = []
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_STEPS):
             while come < len(self.arrivals_s) and self.arrivals_s[come] <= now_s:
                 able, tenant, demand = self.chance.choice(self.kinds)
                 scheduler.submit(Job((str(come),), able, tenant, demand), now_s)

@@ -208,7 +208,7 @@ async def test_a_bulk_command_goes_on_after_own_runs_only(world: World) -> None:
 async def test_a_page_looks_through_so_many_hidden_rows_at_most(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await own_things(world, 0)
     monkeypatch.setattr("holdfast.service.service._LOOKED", 1)
-    monkeypatch.setattr("holdfast.service.service._MOST_LOOKED", 2)
+    monkeypatch.setattr("holdfast.service.service._MAX_LOOKED", 2)
     rows, cursor = await world.service.ask(LIMITED, query.Schedules(limit=1))
     assert rows == []
     ((row,), _) = await world.service.ask(LIMITED, query.Schedules(limit=1, cursor=cursor))

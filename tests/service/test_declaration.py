@@ -9,7 +9,7 @@ import msgspec
 from holdfast.service import service  # noqa: F401 - declares all of them
 from holdfast.service.declarations.declaration import declared
 
-MOST_CHARACTERS = 200
+MAX_CHARACTERS = 200
 
 
 def descriptions(kind: type[msgspec.Struct]) -> dict[str, str]:
@@ -24,7 +24,7 @@ def test_each_field_has_a_short_description() -> None:
         assert found.keys() == {*kind.__struct_fields__}
         for name, text in found.items():
             assert text.endswith("."), f"{kind.__name__}.{name}: {text!r}"
-            assert len(text) <= MOST_CHARACTERS, f"{kind.__name__}.{name}: {len(text)}"
+            assert len(text) <= MAX_CHARACTERS, f"{kind.__name__}.{name}: {len(text)}"
 
 
 def test_each_command_and_query_has_a_docstring() -> None:

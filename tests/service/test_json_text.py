@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import InvalidInput
 from holdfast.service import text as checks
-from holdfast.service.text import MOST_ITEMS, decoded
+from holdfast.service.text import MAX_ITEMS, decoded
 
 SIGNS = '[{,"\\\\'
 
@@ -33,8 +33,8 @@ DATA = st.recursive(
 @given(DATA, st.integers(0, 12))
 def test_values_are_counted_and_not_what_stands_in_texts(data: object, most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checks, "MOST_ITEMS", most)
-        patch.setattr(checks, "_MOST_QUOTES", 4 * most + 2)
+        patch.setattr(checks, "MAX_ITEMS", most)
+        patch.setattr(checks, "_MAX_QUOTES", 4 * most + 2)
         text = msgspec.json.encode(data).decode()
         if values_in(data) > most:
             with pytest.raises(InvalidInput, match="more than"):
@@ -44,10 +44,10 @@ def test_values_are_counted_and_not_what_stands_in_texts(data: object, most: int
 
 
 def test_a_text_may_hold_any_number_of_commas() -> None:
-    assert decoded('["' + "," * (MOST_ITEMS + 1) + '"]', "body") == ["," * (MOST_ITEMS + 1)]
+    assert decoded('["' + "," * (MAX_ITEMS + 1) + '"]', "body") == ["," * (MAX_ITEMS + 1)]
 
 
 @pytest.mark.parametrize("text", ["[" * 800_000, "[" + '"",' * 1_300_000 + "]", "[" + "0," * 300_000 + "0]"])
 def test_what_has_too_many_values_is_refused_before_it_is_decoded(text: str) -> None:
-    with pytest.raises(InvalidInput, match=f"more than {MOST_ITEMS:,} values"):
+    with pytest.raises(InvalidInput, match=f"more than {MAX_ITEMS:,} values"):
         decoded(text, "body")

@@ -23,7 +23,7 @@ T = TypeVar("T")
 _TOGETHER: Final = 20
 """Seeds that a process takes at once."""
 _EVERY_S: Final = 5.0
-_MOST_SHOWN: Final = 10
+_MAX_SHOWN: Final = 10
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began_s = told_s = time.monotonic()
     for outcome in _outcomes(seeds, asked.mode, asked.made_of, asked.jobs):
         report.add(outcome)
-        if outcome.violations and len(report.failed) <= _MOST_SHOWN:
+        if outcome.violations and len(report.failed) <= _MAX_SHOWN:
             _show(outcome)
         if time.monotonic() - told_s > _EVERY_S:
             told_s = time.monotonic()
@@ -77,7 +77,7 @@ def _prefixes(seeds: range, jobs: int) -> int:
         for commit, outcome in enumerate(outcomes, 1):
             kills += 1
             failed += bool(outcome.violations)
-            if outcome.violations and failed <= _MOST_SHOWN:
+            if outcome.violations and failed <= _MAX_SHOWN:
                 _say(f"seed {outcome.seed}, killed after commit {commit}, broke a promise: {outcome.violations[0]}")
                 for line in outcome.latest[-15:]:
                     _say(f"    {line}")

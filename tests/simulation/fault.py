@@ -92,7 +92,7 @@ OBSERVED: Final = ("conflict",)
 _FELT_S: Final = 300.0
 """How long: a process stands still, or is away, for less, and another takes its work over."""
 
-MOST_DEATHS: Final = 12
+MAX_DEATHS: Final = 12
 """Crashes and freezes of one program; more would only keep it from going anywhere."""
 
 
@@ -118,7 +118,7 @@ class Faults:
     @property
     def spent(self) -> bool:
         """Whether nothing will take a process down any more."""
-        return self._deaths >= MOST_DEATHS
+        return self._deaths >= MAX_DEATHS
 
     def strikes(self, kind: str) -> bool:
         """Whether `kind` happens on this occasion."""
@@ -135,7 +135,7 @@ class Faults:
 
     def kills(self, kind: str) -> bool:
         """The same for what takes a process down: only so often in one program."""
-        if self._deaths >= MOST_DEATHS or not self.strikes(kind):
+        if self._deaths >= MAX_DEATHS or not self.strikes(kind):
             return False
         self._deaths += 1
         return True

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
-MOST_STEPS: Final = 400_000
+MAX_STEPS: Final = 400_000
 """A program that takes more is going in circles."""
 
 
@@ -60,7 +60,7 @@ def current_lane() -> Lane:
 class SimulatedLoop(asyncio.AbstractEventLoop):
     """Runs callbacks one at a time, jumping through virtual time."""
 
-    def __init__(self, chance: Random, *, shuffles: bool = False, most_steps: int = MOST_STEPS) -> None:
+    def __init__(self, chance: Random, *, shuffles: bool = False, most_steps: int = MAX_STEPS) -> None:
         """With `shuffles`, callbacks of one lane overtake each other too, which no real loop does."""
         self._chance = chance
         self._shuffles = shuffles

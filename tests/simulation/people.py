@@ -62,8 +62,8 @@ _TOGETHER: Final = 0.4
 _REPLAYING: Final = 0.3
 """How many questions about an outcome meet somebody who replays the dead letter behind them first."""
 _SCORING: Final = 0.1
-_MOST_REPLAYS: Final = 3
-_MOST_RETAKES: Final = 3
+_MAX_REPLAYS: Final = 3
+_MAX_RETAKES: Final = 3
 _LOOK_AGAIN_S: Final = 20.0
 
 
@@ -144,7 +144,7 @@ class People:
                 self._do(self._allow_more(event))
             case ev.RunPaused():
                 self._do(self._resume(run))
-            case ev.RunFailed() if self._retakes < _MOST_RETAKES and self._faults.strikes("taken_up_again"):
+            case ev.RunFailed() if self._retakes < _MAX_RETAKES and self._faults.strikes("taken_up_again"):
                 self._retakes += 1
                 self._auditor.second_thoughts += 1
                 self._do(self._take_up(run))
@@ -475,7 +475,7 @@ class People:
                 await self._decide(gate, gate.allowed[0], None, intruder="ada")
             if gate.reason == TOOL_APPROVAL and self._board.random() < _TOGETHER:
                 await self._decide_together(gate)
-            if gate.reason == EFFECT_UNKNOWN and self._retakes < _MOST_RETAKES and self._board.random() < _REPLAYING:
+            if gate.reason == EFFECT_UNKNOWN and self._retakes < _MAX_RETAKES and self._board.random() < _REPLAYING:
                 self._retakes += 1
                 await self._replay(run_of(gate.gate))
             while True:
@@ -522,7 +522,7 @@ class People:
                 self._replays += 1
                 if self._faults.strikes("letter_edited"):
                     await self._edit(f"{run_of(gate.gate)}:{gate.subject}")
-                if self._replays <= _MOST_REPLAYS and "retry" in gate.allowed and self._stream.random() < 0.7:
+                if self._replays <= _MAX_REPLAYS and "retry" in gate.allowed and self._stream.random() < 0.7:
                     return "retry", None
                 if "answer" in gate.allowed and self._stream.random() < 0.5:
                     return "answer", {"step": "by hand"}
@@ -532,7 +532,7 @@ class People:
                 return decision, RESTART if decision == "answer" else None
             case reason if reason == COMPENSATION_FAILED:
                 self._replays += 1
-                return ("retry", None) if self._replays <= 2 * _MOST_REPLAYS else ("answer", {"undone": "by hand"})
+                return ("retry", None) if self._replays <= 2 * _MAX_REPLAYS else ("answer", {"undone": "by hand"})
             case reason if reason in LIMITS.values():
                 return self._limit(gate)
             case reason if reason == TOOL_APPROVAL:

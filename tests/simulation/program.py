@@ -43,10 +43,10 @@ from tests.simulation.workers import GPU, TASK
 from tests.simulation.world import DIMENSIONS, Asking, asks, here, meaning
 
 DAY_S: Final = 86_400.0
-_MOST_CHILDREN: Final = 6
+_MAX_CHILDREN: Final = 6
 _BIG: Final = "large " * 12_000
 """More than fits into an event."""
-_MOST_DRAWS: Final = 50
+_MAX_DRAWS: Final = 50
 
 
 class Report(BaseModel):
@@ -171,7 +171,7 @@ def draw_with_agent(stream: Random, name: str) -> Program:
 
 def draw(stream: Random, name: str) -> Program:
     """A program that passes every check of the authoring layer."""
-    for _ in range(_MOST_DRAWS):
+    for _ in range(_MAX_DRAWS):
         seed = stream.getrandbits(64)
         try:
             draft = _Draft(Random(seed), name, 1)
@@ -469,7 +469,7 @@ class _Draft:
             cost_limit_usd=self._family.choice((None, None, 0.05)),
         )
         self.children.append(made)
-        if len(self.children) < _MOST_CHILDREN and self._family.random() < 0.3:
+        if len(self.children) < _MAX_CHILDREN and self._family.random() < 0.3:
             ops = (*ops, self._child_op())
 
         async def handler(state: Any, ctx: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from holdfast.authoring.context import Context
 from holdfast.authoring.flow import flow
 from holdfast.compose import Engine
-from holdfast.core.nouns.schedules import MOST_COUNTED, QUEUE_LOOK_MS, Schedule, nominal_times, stamp
+from holdfast.core.nouns.schedules import MAX_COUNTED, QUEUE_LOOK_MS, Schedule, nominal_times, stamp
 from holdfast.core.values.ids import RunId
 from holdfast.errors import InvalidInput, NotFound
 from tests.simulation.chance import spread_s
@@ -159,7 +159,7 @@ class Timetable:
                     break
                 passed += 1
             left_out, uncounted_s = passed - len(new) - counted, after.uncounted_s - before.uncounted_s
-            if left_out != 0 and not (counted >= MOST_COUNTED and 0 < left_out <= uncounted_s):
+            if left_out != 0 and not (counted >= MAX_COUNTED and 0 < left_out <= uncounted_s):
                 self._fault("each time is started, skipped or missed, once", "?", f"{passed} passed, from {before} to {after}")
 
     def close(self) -> None:

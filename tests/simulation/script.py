@@ -21,7 +21,7 @@ from tests.simulation.world import Execution, Sending, World, here
 
 _NOTHING: Final = LogCounts(lines=1, bytes=1, dropped_lines=0, dropped_bytes=0)
 _KILLED: Final = "SIGKILL"
-_MOST_TO_END_S: Final = 4.0
+_MAX_TO_END_S: Final = 4.0
 """How long a script that is told to end may take for it."""
 
 
@@ -39,7 +39,7 @@ async def run(
         ending = await _ending(world, float(how), limits, sending)
     except asyncio.CancelledError:
         world.end(execution, "cancelled")
-        await asyncio.sleep(spread_s(world.chance.stream("script/end"), 0.001, _MOST_TO_END_S))
+        await asyncio.sleep(spread_s(world.chance.stream("script/end"), 0.001, _MAX_TO_END_S))
         raise
     except (ToolFailed, OutcomeUnknown):
         world.end(execution, "unknown")

@@ -69,7 +69,7 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.ports import (
-    MOST_LISTED,
+    MAX_LISTED,
     OF_NONE,
     ApiKey,
     Append,
@@ -974,7 +974,7 @@ class Scores(Port):
     async def means(self, **filters: Unpack[ScoreFilter]) -> Sequence[ScoreMean]:
         await self._mount.read()
         tenant, workflow, name = filters.get("tenant"), filters.get("workflow"), filters.get("name")
-        since_ms, limit = filters.get("since_ms", 0), filters.get("limit", MOST_LISTED)
+        since_ms, limit = filters.get("since_ms", 0), filters.get("limit", MAX_LISTED)
         found: dict[tuple[str, str, int], list[Score]] = {}
         for run, given in self._disk.scores.items():
             row = self._disk.runs[run].row
@@ -1383,7 +1383,7 @@ class Graphs(Port):
         return found
 
     async def workflows(
-        self, *, tenant: str, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
+        self, *, tenant: str, after: tuple[str, int] | None = None, limit: int = MAX_LISTED
     ) -> Sequence[WorkflowRecord]:
         await self._mount.read()
         code = {name for name, _ in self._disk.workflows}
@@ -1605,7 +1605,7 @@ class ModelEstimates(Port):
         await self._mount.read()
         latest = sorted(self._disk.model_estimates.values(), key=lambda each: -each.at_ms)
         both = ([each for each in latest if each.workflow == name] for name in {workflow, ""})
-        return [each for found in both for each in found[: model_estimates.MOST_ESTIMATES]]
+        return [each for found in both for each in found[: model_estimates.MAX_ESTIMATES]]
 
     async def learn(self, uses: Sequence[ModelUse]) -> None:
         await self._mount.write("learn")
@@ -1724,7 +1724,7 @@ class Views(Port):
             and (sought.get("cost_from_nanousd") or 0) <= row.settled_nanousd
             and ((most_nanousd := sought.get("cost_to_nanousd")) is None or row.settled_nanousd <= most_nanousd)
             and (sought.get("text") or "").lower() in "\n".join(self._known_by(row)).lower()
-        ][: sought.get("limit", MOST_LISTED)]
+        ][: sought.get("limit", MAX_LISTED)]
 
     def _known_by(self, row: RunRow) -> list[str]:
         return [row.workflow, row.key or "", row.started_by or "", *(value for _, value in self._disk.labels.get(row.run, ()))]
@@ -1740,7 +1740,7 @@ class Views(Port):
         tenant: str | None = None,
         workflow: str | None = None,
         after: CountKey = BEFORE_ALL_COUNTS,
-        limit: int = MOST_LISTED,
+        limit: int = MAX_LISTED,
     ) -> Sequence[LabelCount]:
         await self._mount.read()
         found: Counter[CountKey] = Counter()
@@ -1759,7 +1759,7 @@ class Views(Port):
         self, *, run: RunId | None = None, **filters: Unpack[GateFilter]
     ) -> Sequence[tuple[GateRow, GateChange | None]]:
         await self._mount.read()
-        tenant, after, limit = filters.get("tenant"), filters.get("after"), filters.get("limit", MOST_LISTED)
+        tenant, after, limit = filters.get("tenant"), filters.get("after"), filters.get("limit", MAX_LISTED)
         open_only, risk_levels = filters.get("open_only", True), filters.get("risk_levels", ())
         return [
             (row, change)
@@ -1774,7 +1774,7 @@ class Views(Port):
         self, *, run: RunId | None = None, **filters: Unpack[EffectFilter]
     ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
         await self._mount.read()
-        tenant, after, limit = filters.get("tenant"), filters.get("after"), filters.get("limit", MOST_LISTED)
+        tenant, after, limit = filters.get("tenant"), filters.get("after"), filters.get("limit", MAX_LISTED)
         state = filters.get("state")
         return [
             (row, change)

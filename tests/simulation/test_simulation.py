@@ -26,7 +26,7 @@ from tests.simulation.simulation import simulate
 SELECTED = 100
 PARTS = 4
 """Tests among which they are divided, so that no process is still at them when the others have nothing left."""
-MOST_MISSED = 75
+MAX_MISSED = 75
 """In each part, of the kinds of event, fault, node, join, fate of a job and so on, of which there are some two hundred. What none of
 1,500 programs sees `make simulate` fails for."""
 
@@ -39,7 +39,7 @@ def test_no_program_breaks_a_promise(part: int) -> None:
         report.add(simulate(seed))
     assert [(failed.seed, failed.mode, failed.violations) for failed in report.failed] == []
     missed = [each for missing in report.unseen().values() for each in missing]
-    assert len(missed) <= MOST_MISSED, missed
+    assert len(missed) <= MAX_MISSED, missed
 
 
 # --- A seed repeats itself --------------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ def fork(where: str, month: str, at: int) -> int:
 
 
 def main(where: str) -> None:
-    of_sqlite._MOST_EVENTS = 7  # type: ignore[misc] # so that a history leaves in pieces
+    of_sqlite._MAX_EVENTS = 7  # type: ignore[misc] # so that a history leaves in pieces
     print("ready", flush=True)
     for line in sys.stdin:
         month, at = line.split()

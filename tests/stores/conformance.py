@@ -22,7 +22,7 @@ from holdfast.core.facts.state import FOLD_VERSION
 from holdfast.core.nouns import supervision
 from holdfast.core.nouns.conversations import Change, Conversation, Exchange
 from holdfast.core.nouns.evaluations import Evaluation, Judged
-from holdfast.core.nouns.model_estimates import MOST_ESTIMATES, ModelEstimate, ModelUse
+from holdfast.core.nouns.model_estimates import MAX_ESTIMATES, ModelEstimate, ModelUse
 from holdfast.core.nouns.schedules import Schedule
 from holdfast.core.nouns.scores import Score, ScoreMean
 from holdfast.core.nouns.shared_values import SharedIndex, packed
@@ -1142,10 +1142,10 @@ class StoreConformance:
 
     async def test_of_what_models_are_like_no_more_is_read_than_is_needed(self, connect: Connect) -> None:
         store = await connect()
-        uses = [ModelUse("w", f"node {n}", "m", 5, 5, 5, 5, n) for n in range(MOST_ESTIMATES + 5)]
+        uses = [ModelUse("w", f"node {n}", "m", 5, 5, 5, 5, n) for n in range(MAX_ESTIMATES + 5)]
         await store.model_estimates.learn(uses)
         found = await store.model_estimates.of("w")
-        assert len(found) == MOST_ESTIMATES + 1, "and that of the model everywhere"
+        assert len(found) == MAX_ESTIMATES + 1, "and that of the model everywhere"
         assert min(each.at_ms for each in found) == 5, "the latest of them"
 
     # --- Folding and snapshots ----------------------------------------------------------------------------------------

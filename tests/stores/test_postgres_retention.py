@@ -72,7 +72,7 @@ async def test_a_tail_returns_newly_archived_events_but_no_pruned_ones(place: Pl
 
 async def test_a_month_with_a_long_reader_is_released_later(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     (story,) = await ended(place.store, 1)
-    monkeypatch.setattr(retention, "_MOST_TRIES", 2)
+    monkeypatch.setattr(retention, "_MAX_TRIES", 2)
     reader = await asyncpg.connect(place.database.partition("?")[0])
     async with reader.transaction():
         await reader.fetch(f"select * from {place.schema}.events")

@@ -31,7 +31,7 @@ from tests.fixtures.stores import flows
 
 STORES = Path(flows.__file__).parent
 VERSIONS = sorted(each.name.removesuffix(".sqlite.gz") for each in STORES.glob("*.sqlite.gz"))
-MOST_S = 60.0
+MAX_S = 60.0
 RULES = (
     Rule(user="agent", turn=1, tool_calls=(ToolCall("look_up", {"what": "one"}),)),
     Rule(user="agent", tool_calls=(ToolCall("final_result", {"subject": "done"}),)),
@@ -107,7 +107,7 @@ async def opened(store: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> A
     with ModelServer(journal=folder / "calls.jsonl", rules=RULES) as server:
         for name, value in server.environment.items():
             monkeypatch.setenv(name, value)
-        async with asyncio.timeout(MOST_S), Engine.open(store, workflows=flows.WORKFLOWS, labels=[flows.LABEL]) as engine:
+        async with asyncio.timeout(MAX_S), Engine.open(store, workflows=flows.WORKFLOWS, labels=[flows.LABEL]) as engine:
             yield engine
 
 

@@ -443,7 +443,7 @@ def test_an_archive_with_anything_wrong_is_refused() -> None:
 
 async def test_what_jobs_have_printed_goes_with_their_runs(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """And that of others stays. However often it has to be begun anew: nobody comes back to a month that has gone."""
-    monkeypatch.setattr(retention, "MOST_RUNS", 2)
+    monkeypatch.setattr(retention, "MAX_RUNS", 2)
     (old,) = await ended(place.store, 1)
     (young,) = await ended(place.store, 1, NEXT_MS)
     pieces = [(LogPlace(story.run, "greet", 1, first), b"hello", "t") for story in (old, young) for first in range(0, 25, 5)]
@@ -455,7 +455,7 @@ async def test_what_jobs_have_printed_goes_with_their_runs(place: Place, monkeyp
         return False
 
     with monkeypatch.context() as patched:
-        patched.setattr(retention, "_MOST_TRIES", 1)
+        patched.setattr(retention, "_MAX_TRIES", 1)
         patched.setattr(retention, "_PAUSE_S", 0)
         patched.setattr(place.retention, "_let_go", not_yet)
         with pytest.raises(StoreBusy, match="could not be let go"):

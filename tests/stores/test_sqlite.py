@@ -785,7 +785,7 @@ async def test_a_job_that_cannot_be_stored_spoils_no_other_of_its_commit(path: P
 
 
 async def test_a_request_for_too_much_waits(path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.stores.sqlite.thread.MOST_QUEUED", 3)
+    monkeypatch.setattr("holdfast.stores.sqlite.thread.MAX_QUEUED", 3)
     store = await opened(path)
     release = threading.Event()
     blocked = asyncio.create_task(store.context.writer.ask(lambda db: release.wait(PATIENCE_S)))

@@ -16,7 +16,7 @@ import pytest
 from holdfast.core.values.policies import DENIED, LOST, NETWORK, RATE_LIMIT, TIMEOUT, VALIDATION
 from holdfast.errors import OutcomeUnknown, ToolFailed
 from holdfast.tools.address import EVERYWHERE, may_be_called, networks
-from holdfast.tools.http_exchange import MOST_REDIRECTS, Bounds, Reply, Request, exchange
+from holdfast.tools.http_exchange import MAX_REDIRECTS, Bounds, Reply, Request, exchange
 from holdfast.tools.http_reply import answer, retry_after_s
 from tests.engine.kit import eventually
 from tests.tools.server import Server, bomb, do, does_and_drips, does_and_hangs, raw, says, sends
@@ -94,9 +94,9 @@ async def test_a_redirect_to_another_host_port_or_scheme_is_refused_by_name(meth
 
 async def test_redirects_end() -> None:
     endless = [says(302, Location=f"/{number}") for number in range(50)]
-    with Server(*endless) as server, pytest.raises(ToolFailed, match=f"more than {MOST_REDIRECTS} times"):
+    with Server(*endless) as server, pytest.raises(ToolFailed, match=f"more than {MAX_REDIRECTS} times"):
         await exchange(to(server), OPEN)
-    assert len(server.asked) == MOST_REDIRECTS + 1
+    assert len(server.asked) == MAX_REDIRECTS + 1
 
 
 # --- Bounds -----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tests.forks import Fork
 HERE = Path(__file__).parent
 FLOWS = HERE / "flows.py"
 TASKS = f"{HERE / 'tasks.py'}:tasks"
-MOST_S = 20.0
+MAX_S = 20.0
 LEASE_S = 2.0
 
 
@@ -50,7 +50,7 @@ class Process:
             return len(found) >= times
 
         with self._said:
-            assert self._said.wait_for(enough, MOST_S), (pattern, self.lines)
+            assert self._said.wait_for(enough, MAX_S), (pattern, self.lines)
         return found[times - 1]
 
     def signal(self, which: signal.Signals) -> None:
@@ -58,11 +58,11 @@ class Process:
 
     def stop(self) -> int:
         self.process.terminate()
-        return self.process.wait(MOST_S)
+        return self.process.wait(MAX_S)
 
     def end(self) -> None:
         self.process.kill()
-        self.process.wait(MOST_S)
+        self.process.wait(MAX_S)
         assert self.process.stderr is not None
         self.process.stderr.close()
 
@@ -142,7 +142,7 @@ class Server:
 
 def until(path: Path, lines: int = 1) -> list[str]:
     """Wait until a file of a task's own has so many lines."""
-    late_s = time.monotonic() + MOST_S
+    late_s = time.monotonic() + MAX_S
     while True:
         found = path.read_text().splitlines() if path.exists() else []
         if len(found) >= lines:

@@ -21,7 +21,7 @@ from holdfast.wire import CallFailed, Job, Tasks, worker
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, SERVICES, Stub, handlers
 from holdfast.wire.capabilities import WorkerCapabilities
-from holdfast.wire.connection import MOST_INBOX, MOST_SLOTS, MOST_TASKS, WorkerConnection
+from holdfast.wire.connection import MAX_INBOX, MAX_SLOTS, MAX_TASKS, WorkerConnection
 from holdfast.wire.outbox import Outbox
 from holdfast.wire.registry import Bounds, WorkerRegistry
 from holdfast.wire.server import Server
@@ -29,7 +29,7 @@ from holdfast.wire.worker import Worker
 
 PATIENT = Bounds(lease_s=60.0, heartbeat_s=60.0, ack_s=60.0)
 """Nothing here is to be lost because a machine is slow."""
-MOST_S = 30.0
+MAX_S = 30.0
 
 
 class Answers:
@@ -75,7 +75,7 @@ class Hand:
     async def told(self, kind: str, count: int) -> list[Any]:
         """What it has been told of a kind, once it is so much."""
         found: list[Any] = []
-        async with asyncio.timeout(MOST_S):
+        async with asyncio.timeout(MAX_S):
             async for message in self.outbox.messages():
                 found += [getattr(each, kind) for each in (message, *message.more) if each.WhichOneof("said") == kind]
                 if len(found) >= count:
@@ -123,10 +123,10 @@ async def test_so_many_workers_may_be_connected_and_no_more_until_one_has_gone()
 @pytest.mark.parametrize(
     ("offered", "said"),
     [
-        ({"slots": 0}, f"slots is 0; it must be 1 to {MOST_SLOTS}"),
-        ({"slots": MOST_SLOTS + 1}, f"slots is {MOST_SLOTS + 1}; it must be 1 to {MOST_SLOTS}"),
+        ({"slots": 0}, f"slots is 0; it must be 1 to {MAX_SLOTS}"),
+        ({"slots": MAX_SLOTS + 1}, f"slots is {MAX_SLOTS + 1}; it must be 1 to {MAX_SLOTS}"),
         ({"tasks": []}, "it offers no task"),
-        ({"tasks": [f"t{n}" for n in range(MOST_TASKS + 1)]}, f"tasks has {MOST_TASKS + 1} entries; at most {MOST_TASKS}"),
+        ({"tasks": [f"t{n}" for n in range(MAX_TASKS + 1)]}, f"tasks has {MAX_TASKS + 1} entries; at most {MAX_TASKS}"),
         ({"tasks": ["x" * 101]}, "it must be 1 to 100 characters without blanks and commas"),
         ({"labels": [f"l{n}" for n in range(200)]}, "labels has 200 entries; at most"),
         ({"tags": ["one two"]}, "tags has 'one two'"),
@@ -146,7 +146,7 @@ async def test_a_worker_with_an_impossible_offer_learns_what_is_wrong_in_a_few_w
 
 
 async def test_a_worker_may_offer_as_much_as_is_said() -> None:
-    offered = {"slots": MOST_SLOTS, "tasks": [f"t{n}" for n in range(MOST_TASKS)], "labels": ["x" * 100]}
+    offered = {"slots": MAX_SLOTS, "tasks": [f"t{n}" for n in range(MAX_TASKS)], "labels": ["x" * 100]}
     assert isinstance(WorkerRegistry(PATIENT).register(registration(**offered), Outbox(10)), WorkerConnection)
 
 
@@ -157,7 +157,7 @@ async def test_a_stream_that_does_not_say_who_it_is_is_ended_in_words() -> None:
 
     brief = Turns(PortBounds(head_s=0.05))
     async with listening(WorkerRegistry(PATIENT), brief) as address, grpc.aio.insecure_channel(address) as channel:
-        said = [message async for message in Stub(channel, "Workers").Work(silent(), timeout=MOST_S)]
+        said = [message async for message in Stub(channel, "Workers").Work(silent(), timeout=MAX_S)]
     assert [message.refused.reason for message in said] == ["A worker says first who it is, and it did not."]
 
 
@@ -180,7 +180,7 @@ async def test_a_worker_that_does_not_read_is_lost_with_the_work_that_finds_no_r
 async def test_a_worker_that_speaks_and_does_not_read_is_found_out_by_the_heartbeat() -> None:
     registry = WorkerRegistry(msgspec.structs.replace(PATIENT, heartbeat_s=0.01))
     hand = Hand(registry, most=5)
-    async with asyncio.timeout(MOST_S):
+    async with asyncio.timeout(MAX_S):
         while registry.connections:
             hand.say(heartbeat=wire.Heartbeat())
             await asyncio.sleep(0.005)
@@ -197,10 +197,10 @@ async def test_what_a_worker_does_not_read_is_not_gathered_without_end() -> None
         await asyncio.Event().wait()
 
     async with listening(registry) as address, grpc.aio.insecure_channel(address, options=OPTIONS) as channel:
-        stream = Stub(channel, "Workers").Work(busy(), timeout=MOST_S)
+        stream = Stub(channel, "Workers").Work(busy(), timeout=MAX_S)
         assert (await stream.read()).WhichOneof("said") == "registered"
         given: list[asyncio.Task[Any]] = []
-        async with asyncio.timeout(MOST_S):
+        async with asyncio.timeout(MAX_S):
             while registry.connections:
                 given.append(asyncio.create_task(registry.perform("hand", Work(str(len(given)), "do", large), Answers())))
                 await asyncio.sleep(0.005)
@@ -235,10 +235,10 @@ async def test_a_worker_that_asks_too_fast_is_lost_and_another_gets_its_work() -
     registry = WorkerRegistry(PATIENT)
     hand, answers = Hand(registry), Answers()
     done = await begun(registry, answers)
-    for number in range(MOST_INBOX):
+    for number in range(MAX_INBOX):
         hand.say(call=call(number))
     assert registry.connections == [hand.connection]
-    hand.say(call=call(MOST_INBOX))
+    hand.say(call=call(MAX_INBOX))
     assert registry.connections == []
     answers.may.set()
     with pytest.raises(PlaceLost, match="it asks for too much in the job job"):
@@ -250,10 +250,10 @@ async def test_a_worker_that_tells_more_than_is_read_loses_lines_and_nothing_els
     registry = WorkerRegistry(PATIENT)
     hand = Hand(registry)
     done = await begun(registry, Answers())
-    for _ in range(MOST_INBOX + 100):
+    for _ in range(MAX_INBOX + 100):
         hand.say(progress=wire.Progress(job="job", text="on"))
     (job,) = hand.connection.jobs.values()
-    assert job.inbox.qsize() == MOST_INBOX
+    assert job.inbox.qsize() == MAX_INBOX
     await asyncio.sleep(0)  # what waits is read in one go
     hand.say(result=DONE)
     assert await done == "done"
@@ -300,7 +300,7 @@ async def test_words_of_a_worker_are_cut_to_what_a_history_may_hold() -> None:
 @asynccontextmanager
 async def listening(registry: WorkerRegistry, turns: Turns | None = None) -> AsyncIterator[str]:
     server = Server(registry, Identity(), turns=turns)
-    async with asyncio.timeout(MOST_S), server.listening("127.0.0.1:0") as port:
+    async with asyncio.timeout(MAX_S), server.listening("127.0.0.1:0") as port:
         yield f"127.0.0.1:{port}"
 
 
@@ -335,7 +335,7 @@ async def test_a_call_that_fits_into_no_message_is_refused_to_the_task_that_make
 
 
 async def test_a_task_that_tells_more_than_can_be_sent_loses_lines_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "_MOST_WAITING", 100)
+    monkeypatch.setattr(worker, "_MAX_WAITING", 100)
     tasks = Tasks()
 
     @tasks.task("do")
@@ -353,7 +353,7 @@ async def test_a_task_that_tells_more_than_can_be_sent_loses_lines_and_nothing_e
 
 async def test_a_worker_whose_server_does_not_read_connects_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """It hears heartbeats all the time, and nothing that it says arrives."""
-    monkeypatch.setattr(worker, "_MOST_WAITING", 20)
+    monkeypatch.setattr(worker, "_MAX_WAITING", 20)
     tasks = Tasks()
 
     @tasks.task("do")

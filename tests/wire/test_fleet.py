@@ -13,7 +13,7 @@ from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.redis_server import RedisServer
 from holdfast.wire import Client
 from tests.stores.story import ended as ended_runs
-from tests.wire.kit import FLOWS, MOST_S, TASKS, Server, ended, holdfast
+from tests.wire.kit import FLOWS, MAX_S, TASKS, Server, ended, holdfast
 
 KNOWN_S = 2.5
 """By then the serving process has heard that another leads: it asks once a second."""
@@ -53,7 +53,7 @@ async def test_serving_a_file_archives_its_old_months(tmp_path: Path) -> None:
     (run,) = await ended_runs(store, 1)
     server = Server(tmp_path)
     with ended(server.process):
-        async with asyncio.timeout(MOST_S):
+        async with asyncio.timeout(MAX_S):
             while (await store.tail.after(None, 1))[0]:  # the events are in the table
                 await asyncio.sleep(0.05)
         assert await store.log.events(run.run) == tuple(run.history)

@@ -22,7 +22,7 @@ from holdfast.observe.readiness import Readiness
 from holdfast.testing.postgres_server import PostgresServer
 from holdfast.wire import health
 from tests.engine.kit import bounded
-from tests.wire.kit import FLOWS, MOST_S, Server, ended, holdfast, until
+from tests.wire.kit import FLOWS, MAX_S, Server, ended, holdfast, until
 from tests.wire.test_tokens import CLIENT, Port, port  # noqa: F401 - a fixture
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
@@ -37,12 +37,12 @@ async def asking(address: str) -> AsyncIterator[Any]:
 
 
 async def status(stub: Any, service: str = "") -> Any:
-    return (await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=MOST_S)).status
+    return (await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=MAX_S)).status
 
 
 def http(base: str, path: str) -> int:
     try:
-        with urllib.request.urlopen(f"{base}{path}", timeout=MOST_S) as answer:
+        with urllib.request.urlopen(f"{base}{path}", timeout=MAX_S) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as problem:
         return problem.code
@@ -60,12 +60,12 @@ async def test_the_server_and_each_of_its_services_are_up_for_who_has_no_token(p
         assert await status(stub) == NOT_SERVING, "nobody has said yet that the process is ready"
         port.server.readiness = ready()
         assert [await status(stub, service) for service in SERVICES] == [SERVING] * 3
-        listed = (await stub.List(health_pb2.HealthListRequest(), timeout=MOST_S)).statuses
+        listed = (await stub.List(health_pb2.HealthListRequest(), timeout=MAX_S)).statuses
         assert {name: each.status for name, each in listed.items()} == dict.fromkeys(SERVICES, SERVING)
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await status(stub, "holdfast.v1.Console")
         assert refused.value.code() == grpc.StatusCode.NOT_FOUND
-        unknown = stub.Watch(health_pb2.HealthCheckRequest(service="holdfast.v1.Console"), timeout=MOST_S)
+        unknown = stub.Watch(health_pb2.HealthCheckRequest(service="holdfast.v1.Console"), timeout=MAX_S)
         assert (await unknown.read()).status == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
         unknown.cancel()
 
@@ -79,7 +79,7 @@ async def test_health_is_down_while_a_process_starts_stops_fails_or_misses_its_s
             raise each
 
     port.server.readiness = readiness = Readiness(lambda: next(iter(given_up), None), reach)
-    async with asking(port.address) as stub, asyncio.timeout(MOST_S):
+    async with asking(port.address) as stub, asyncio.timeout(MAX_S):
         watching = aiter(stub.Watch(health_pb2.HealthCheckRequest()))
         assert (await anext(watching)).status == SERVING
         problem.append(StoreError("It is away."))
@@ -128,7 +128,7 @@ async def test_both_ports_of_a_process_say_the_same_while_its_store_is_away(tmp_
 
 async def reached(address: str, wanted: Any) -> None:
     """Wait for a status, on a connection that is closed afterwards: gRPC bears no process that is started meanwhile."""
-    async with asking(address) as stub, asyncio.timeout(MOST_S):
+    async with asking(address) as stub, asyncio.timeout(MAX_S):
         async for told in stub.Watch(health_pb2.HealthCheckRequest()):
             if told.status == wanted:
                 return
@@ -150,10 +150,10 @@ async def test_a_server_that_finishes_its_jobs_is_down_until_it_has_gone(tmp_pat
                     watching = stub.Watch(health_pb2.HealthCheckRequest(service="holdfast.v1.Workers"))
                     assert (await watching.read()).status == SERVING
                     server.process.signal(signal.SIGTERM)
-                    assert (await asyncio.wait_for(watching.read(), MOST_S)).status == NOT_SERVING
+                    assert (await asyncio.wait_for(watching.read(), MAX_S)).status == NOT_SERVING
                     assert await status(stub) == NOT_SERVING
                     (tmp_path / "go").touch()
-                    assert await asyncio.to_thread(server.process.process.wait, MOST_S) == 0
+                    assert await asyncio.to_thread(server.process.process.wait, MAX_S) == 0
 
 
 # --- How much of it there may be --------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ async def test_probes_that_say_nothing_keep_neither_clients_nor_other_probes_out
     port: Port,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(health, "_READ_S", MOST_S)
+    monkeypatch.setattr(health, "_READ_S", MAX_S)
     silence, silent = asyncio.Event(), 0
 
     async def nothing() -> AsyncIterator[bytes]:
@@ -173,9 +173,9 @@ async def test_probes_that_say_nothing_keep_neither_clients_nor_other_probes_out
         yield b""
 
     port.server.readiness = ready()
-    async with grpc.aio.insecure_channel(port.address) as channel, asyncio.timeout(MOST_S):
+    async with grpc.aio.insecure_channel(port.address) as channel, asyncio.timeout(MAX_S):
         check = channel.stream_unary("/grpc.health.v1.Health/Check")
-        calls = [check(nothing(), timeout=MOST_S) for _ in range(40)]
+        calls = [check(nothing(), timeout=MAX_S) for _ in range(40)]
         while silent < len(calls):
             await asyncio.sleep(0.005)
         async with port.client(CLIENT) as ops:
@@ -195,7 +195,7 @@ async def test_a_probe_that_says_nothing_is_ended_in_words(port: Port, monkeypat
 
     async with grpc.aio.insecure_channel(port.address) as channel:
         for name in ("Check", "Watch"):
-            call = channel.stream_stream(f"/grpc.health.v1.Health/{name}")(nothing(), timeout=MOST_S)
+            call = channel.stream_stream(f"/grpc.health.v1.Health/{name}")(nothing(), timeout=MAX_S)
             assert (await call.code(), await call.details()) == (
                 grpc.StatusCode.INVALID_ARGUMENT,
                 "This call sent nothing within 0.05 s. Nothing was done.",
@@ -204,7 +204,7 @@ async def test_a_probe_that_says_nothing_is_ended_in_words(port: Port, monkeypat
 
 async def test_so_many_watch_from_one_address_and_no_more(port: Port) -> None:  # noqa: F811
     port.server.readiness = ready()
-    async with asking(port.address) as stub, asyncio.timeout(MOST_S):
+    async with asking(port.address) as stub, asyncio.timeout(MAX_S):
         watching = [stub.Watch(health_pb2.HealthCheckRequest()) for _ in range(health._WATCHERS // 2)]
         for each in watching:
             assert (await each.read()).status == SERVING

@@ -25,7 +25,7 @@ from tests.wire.test_tokens import CLIENT, TENANTS, Port, port  # noqa: F401 - a
 SOURCES = Path(holdfast.__file__).parents[1]
 FIRST = Path(__file__).parents[1] / "fixtures" / "wire-0.1.0.proto"
 NOWHERE = "01a1fe7f-0000-7000-8000-000000000000"
-MOST_S = 20.0
+MAX_S = 20.0
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ async def test_a_program_submits_watches_decides_and_hears_the_end(workflows: An
     run = (await workflows.Submit(wire.SubmitRequest(workflow="gated", by="ann", key="p-1"))).run
     assert (await workflows.Submit(wire.SubmitRequest(workflow="gated", by="ann", key="p-1"))).run == run
     kinds: list[str] = []
-    watching = workflows.Watch(wire.WatchRequest(run=run), timeout=MOST_S)
+    watching = workflows.Watch(wire.WatchRequest(run=run), timeout=MAX_S)
     async for told in watching:
         kinds.append(told.event.type if told.WhichOneof("told") == "event" else told.view.status)
         if told.event.type == "GateOpened":
@@ -93,7 +93,7 @@ async def test_a_program_submits_watches_decides_and_hears_the_end(workflows: An
 
 async def test_a_program_submits_a_run_with_labels(workflows: Any) -> None:
     run = (await workflows.Submit(wire.SubmitRequest(workflow="echo", tags=["red"], labels={"customer": "acme"}))).run
-    watching = workflows.Watch(wire.WatchRequest(run=run), timeout=MOST_S)
+    watching = workflows.Watch(wire.WatchRequest(run=run), timeout=MAX_S)
     began = json.loads((await anext(aiter(watching))).event.event_json)
     watching.cancel()
     assert (began["tags"], began["labels"]) == (["red"], {"customer": "acme"})
@@ -107,7 +107,7 @@ async def test_a_program_signals_a_run_and_cancels_it(workflows: Any) -> None:
         await workflows.Signal(wire.SignalRequest(run=run, name="note", data_json='{"n": 1}', by="bob", key="s-1"))
     view = await workflows.Cancel(wire.CancelRequest(run=run, reason="enough", by="ann"))
     assert view.run == run
-    told = [each async for each in workflows.Watch(wire.WatchRequest(run=run), timeout=MOST_S)]
+    told = [each async for each in workflows.Watch(wire.WatchRequest(run=run), timeout=MAX_S)]
     signals = [json.loads(each.event.event_json) for each in told if each.event.type == "SignalReceived"]
     assert [(each["name"], each["by"]) for each in signals] == [("note", "bob")]
     assert told[-1].view.status == "cancelled"
@@ -118,7 +118,7 @@ async def test_a_program_signals_a_run_and_cancels_it(workflows: Any) -> None:
 @pytest.mark.parametrize("name", ["Pause", "Runs", "Gates", "Streams", "SetPool", "DecideTogether"])
 async def test_what_the_http_api_is_for_is_not_implemented(server: Server, name: str) -> None:
     async with grpc.aio.insecure_channel(server.address) as channel:
-        problem = await refused(channel.unary_unary(f"/holdfast.v1.Workflows/{name}")(b"", timeout=MOST_S))
+        problem = await refused(channel.unary_unary(f"/holdfast.v1.Workflows/{name}")(b"", timeout=MAX_S))
     assert problem.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
@@ -146,7 +146,7 @@ async def test_another_tenant_s_run_is_not_found_and_a_strange_token_asks_nothin
     async with grpc.aio.insecure_channel(port.address) as channel:
         call = getattr(generated.WorkflowsStub(channel), name)
         for sent in ((), credential.metadata(credential.Trust("wrong")), credential.metadata(CLIENT) * 2):
-            unknown = await refused(call(request, metadata=sent, timeout=MOST_S))
+            unknown = await refused(call(request, metadata=sent, timeout=MAX_S))
             assert unknown.code() == grpc.StatusCode.UNAUTHENTICATED
         if name == "List":
             listed = await call(request, metadata=credential.metadata(TENANTS))
@@ -154,7 +154,7 @@ async def test_another_tenant_s_run_is_not_found_and_a_strange_token_asks_nothin
         elif name != "Submit":
             told = []
             for run in (theirs, NOWHERE):
-                problem = await refused(call(REQUESTS[name](run), metadata=credential.metadata(TENANTS), timeout=MOST_S))
+                problem = await refused(call(REQUESTS[name](run), metadata=credential.metadata(TENANTS), timeout=MAX_S))
                 assert problem.code() == grpc.StatusCode.NOT_FOUND
                 told.append(problem.details().replace(run, "RUN"))
             assert told[0] == told[1], "nothing says that there is such a run"
@@ -189,10 +189,10 @@ async def test_a_client_of_the_first_release_goes_on_working(server: Server, tmp
     async with grpc.aio.insecure_channel(server.address) as channel:
 
         async def call(method: str, /, **fields: Any) -> Any:
-            return await old.method(channel, method)(old.make(f"{method}Request", **fields), timeout=MOST_S)
+            return await old.method(channel, method)(old.make(f"{method}Request", **fields), timeout=MAX_S)
 
         run = (await call("Submit", workflow="gated", input_json="", by="ann", tenant="first", cost_limit_usd="1.00")).run
-        watching = old.method(channel, "Watch")(old.make("WatchRequest", run=run), timeout=MOST_S)
+        watching = old.method(channel, "Watch")(old.make("WatchRequest", run=run), timeout=MAX_S)
         view = None
         async for told in watching:
             if told.event.type == "GateOpened":

@@ -21,7 +21,7 @@ from holdfast.wire import credential, reflection
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.credential import Trust
 from tests.engine.kit import bounded
-from tests.wire.kit import MOST_S
+from tests.wire.kit import MAX_S
 from tests.wire.test_tokens import ACME, CLIENT, TENANTS, Port, port  # noqa: F401 - a fixture
 
 SERVICES = ["grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection", "holdfast.v1.Workers", "holdfast.v1.Workflows"]
@@ -36,7 +36,7 @@ class _Shown(grpc.StreamStreamClientInterceptor):
         self._metadata = credential.metadata(trust)
 
     def intercept_stream_stream(self, go_on: Any, details: Any, requests: Any) -> Any:
-        return go_on(_Details(details.method, MOST_S, self._metadata, None, None, None), requests)
+        return go_on(_Details(details.method, MAX_S, self._metadata, None, None, None), requests)
 
 
 def asked(address: str, trust: Trust) -> tuple[list[str], Any]:
@@ -53,7 +53,7 @@ def asked(address: str, trust: Trust) -> tuple[list[str], Any]:
         )
         if trust is ACME:
             return found, method.input_type.full_name
-        reply = call(GetMessageClass(method.input_type)(limit=5), metadata=credential.metadata(trust), timeout=MOST_S)
+        reply = call(GetMessageClass(method.input_type)(limit=5), metadata=credential.metadata(trust), timeout=MAX_S)
         return found, [each.workflow for each in reply.runs]
 
 
@@ -70,7 +70,7 @@ async def test_a_tool_with_a_token_finds_every_service_and_calls_it_by_its_descr
 def stream(channel: Any, requests: Any, trust: Trust | None = None) -> Any:
     sent = credential.metadata(trust) if trust is not None else ()
     stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-    return stub.ServerReflectionInfo(requests, metadata=sent, timeout=MOST_S)
+    return stub.ServerReflectionInfo(requests, metadata=sent, timeout=MAX_S)
 
 
 async def answers(port: Port, *requests: Any, trust: Trust | None = CLIENT) -> list[Any]:  # noqa: F811
@@ -137,7 +137,7 @@ async def test_a_key_that_is_taken_back_asks_no_more_on_a_stream_that_stands(por
 
 async def test_streams_of_one_token_leave_others_their_turn(port: Port) -> None:  # noqa: F811
     """Each is one that asks nothing: they wait to be read, as calls do."""
-    async with grpc.aio.insecure_channel(port.address) as channel, asyncio.timeout(MOST_S):
+    async with grpc.aio.insecure_channel(port.address) as channel, asyncio.timeout(MAX_S):
         silent = [stream(channel, None, CLIENT) for _ in range(12)]
         ended = await asyncio.wait([asyncio.ensure_future(each.code()) for each in silent], return_when="FIRST_COMPLETED")
         assert {each.result() for each in ended[0]} == {grpc.StatusCode.RESOURCE_EXHAUSTED}

@@ -23,7 +23,7 @@ from holdfast.testing.tcp_proxy import TcpProxy
 from holdfast.wire import Client
 from holdfast.wire.client import Event
 from tests.wire.conftest import Hire
-from tests.wire.kit import MOST_S, Server, ended, holdfast, until
+from tests.wire.kit import MAX_S, Server, ended, holdfast, until
 
 WHERE = "awk '/^PPid/ {print $2}' /proc/$PPID/status"
 """Prints which process runs the script: the parent of its supervisor."""
@@ -139,7 +139,7 @@ async def test_a_script_at_a_worker_learns_its_pools_and_its_use_is_learned(
     assert (await client.result(run)).status == "completed"
     server.process.says(r"has=5")
     server.process.says(r"line 2: 'X' is no pool that the job takes of")
-    async with asyncio.timeout(MOST_S), Engine.open(str(server.folder / "runs.db"), execute=False) as engine:
+    async with asyncio.timeout(MAX_S), Engine.open(str(server.folder / "runs.db"), execute=False) as engine:
         service = Service(engine, [])
         while not (learned := (await service.ask(Principal(), query.Pool(name="LICENCES"))).rows[0]["estimates"]):
             await asyncio.sleep(0.05)

@@ -31,7 +31,7 @@ from holdfast.wire.connection import WorkerConnection
 from holdfast.wire.outbox import Outbox
 from holdfast.wire.registry import Bounds, WorkerRegistry
 from holdfast.wire.server import Server
-from tests.engine.kit import MOST_S, bounded
+from tests.engine.kit import MAX_S, bounded
 from tests.wire.test_bounds import registration
 from tests.wire.test_refusals import TOKENS, private
 
@@ -102,7 +102,7 @@ async def port(tmp_path: Path) -> AsyncIterator[Port]:
     registry = WorkerRegistry(PATIENT, tells_tenants_apart=identity.tells_tenants_apart)
     server = Server(registry, identity, turns=Turns(PortBounds(reading=8, wait_s=0.2, streams=8)))
     async with (
-        asyncio.timeout(MOST_S),
+        asyncio.timeout(MAX_S),
         server.listening("127.0.0.1:0") as number,
         Engine.open(f"sqlite:///{tmp_path / 'runs.db'}", workflows=[wf, broken], workers=registry) as engine,
     ):
@@ -122,7 +122,7 @@ async def test_calls_that_say_nothing_keep_no_other_tenant_from_being_answered(p
 
     async with grpc.aio.insecure_channel(port.address) as channel, port.client(TENANTS) as acme, port.client(CLIENT) as ops:
         ask = channel.stream_unary("/holdfast.v1.Workflows/List")
-        calls = [ask(nothing(), metadata=credential.metadata(TENANTS), timeout=MOST_S) for _ in range(12)]
+        calls = [ask(nothing(), metadata=credential.metadata(TENANTS), timeout=MAX_S) for _ in range(12)]
         ended = await asyncio.wait([asyncio.ensure_future(_code(each)) for each in calls], return_when="FIRST_COMPLETED")
         assert {each.result() for each in ended[0]} == {grpc.StatusCode.RESOURCE_EXHAUSTED}, "two are read, and no more"
         assert silent == 12

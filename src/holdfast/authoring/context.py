@@ -24,7 +24,7 @@ from holdfast.authoring.signal import Signal
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.values.view import StartedBy
 from holdfast.core.facts.graph import Join
-from holdfast.core.nouns.memory import MOST_ENTRIES
+from holdfast.core.nouns.memory import MAX_ENTRIES
 from holdfast.core.nouns.shared_values import LOCK_LEASE_S, LOCK_WAIT_S, SharedValue, Strategy
 from holdfast.core.rules.limits import LimitsLeft
 from holdfast.core.values.ids import Unique
@@ -518,7 +518,7 @@ class Context(Protocol):
         ...
 
     def memory(
-        self, agent: str, *, user: str | None = None, embedder: Embedder | None = None, most: int = MOST_ENTRIES
+        self, agent: str, *, user: str | None = None, embedder: Embedder | None = None, most: int = MAX_ENTRIES
     ) -> AgentMemory:
         """Return the memory of an agent of this tenant.
 

@@ -13,8 +13,8 @@ from holdfast.authoring.flow import FlowMethod
 from holdfast.authoring.node import NodeDefinition
 from holdfast.authoring.step import EffectStep, Step
 from holdfast.authoring.workflow import Workflow
-from holdfast.core.facts.graph import EXPIRED, MOST_OF_DECISION
-from holdfast.core.people.reviewers import MOST_REVIEWERS
+from holdfast.core.facts.graph import EXPIRED, MAX_OF_DECISION
+from holdfast.core.people.reviewers import MAX_REVIEWERS
 from holdfast.errors import InvalidInput, UsageError
 
 _NOT_ASKED: Final = "The question was not asked."
@@ -64,9 +64,9 @@ def decisions_of(given: Any) -> tuple[str, ...]:
         )
     found = tuple(given)
     for each in found:
-        if not isinstance(each, str) or not each.strip() or len(each) > MOST_OF_DECISION or each == EXPIRED:
+        if not isinstance(each, str) or not each.strip() or len(each) > MAX_OF_DECISION or each == EXPIRED:
             raise InvalidInput(
-                f"Make each of the decisions a text of 1 to {MOST_OF_DECISION} characters other than {EXPIRED!r};"
+                f"Make each of the decisions a text of 1 to {MAX_OF_DECISION} characters other than {EXPIRED!r};"
                 f" {each!r:.200} is none. {_NOT_ASKED}"
             )
     if twice := [each for number, each in enumerate(found) if each in found[:number]]:
@@ -84,6 +84,6 @@ def reviewers_of(given: Any) -> tuple[str, ...]:
     for each in found:
         if not isinstance(each, str) or not each.strip():
             raise InvalidInput(f"Make each of the reviewers the name of a person or role; {each!r:.200} is none. {_NOT_ASKED}")
-    if len(found) > MOST_REVIEWERS:
-        raise InvalidInput(f"Name at most {MOST_REVIEWERS} reviewers, or a role; these are {len(found)}. {_NOT_ASKED}")
+    if len(found) > MAX_REVIEWERS:
+        raise InvalidInput(f"Name at most {MAX_REVIEWERS} reviewers, or a role; these are {len(found)}. {_NOT_ASKED}")
     return found

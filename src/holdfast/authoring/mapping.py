@@ -17,7 +17,7 @@ from holdfast.authoring.step import EffectStep, Step
 from holdfast.authoring.tool import Tool, variables
 from holdfast.authoring.values.adapter import PLAIN
 from holdfast.authoring.values.signature import Signature, signature_of
-from holdfast.core.facts.graph import MAPPABLE, MOST_ITEMS, MOST_PARALLEL, Join
+from holdfast.core.facts.graph import MAPPABLE, MAX_ITEMS, MAX_PARALLEL, Join
 from holdfast.core.values.demand import Demand
 from holdfast.core.values.policies import DEFAULT_RETRY, RetryPolicy
 from holdfast.errors import InvalidInput, SchemaMismatch, UsageError
@@ -31,7 +31,7 @@ Demanded: TypeAlias = Demand | Callable[[Any], Demand]
 
 PARALLEL: Final = 100
 """Items under way at once where nothing is said: as many as a worker has slots."""
-MOST_KEY: Final = 120
+MAX_KEY: Final = 120
 """Characters of an item's key: it is part of the names of all that the item does."""
 
 
@@ -56,9 +56,9 @@ class Terms(NamedTuple):
 
     def figures(self, count: int) -> Figures:
         """Raises InvalidInput where so many items cannot do what is wanted of them."""
-        if count > MOST_ITEMS:
+        if count > MAX_ITEMS:
             raise InvalidInput(
-                f"This list has {count} items; a map takes {MOST_ITEMS} at most, for its run keeps a line for each. Nothing was"
+                f"This list has {count} items; a map takes {MAX_ITEMS} at most, for its run keeps a line for each. Nothing was"
                 " begun: map over parts of it."
             )
         mode, least = self.collect.mode, self.min_successful
@@ -89,8 +89,8 @@ def terms(
     collect: Join | str,
 ) -> Terms:
     """Raises UsageError for terms that say nothing."""
-    if not _is_number(max_parallel) or not 1 <= max_parallel <= MOST_PARALLEL:
-        raise UsageError(f"max_parallel={max_parallel!r}: at most so many items are under way; 1 to {MOST_PARALLEL}.")
+    if not _is_number(max_parallel) or not 1 <= max_parallel <= MAX_PARALLEL:
+        raise UsageError(f"max_parallel={max_parallel!r}: at most so many items are under way; 1 to {MAX_PARALLEL}.")
     if min_successful is not None and not (_is_number(min_successful) and min_successful >= 1):
         raise UsageError(f"min_successful={min_successful!r}: so many items are enough; a whole number from 1.")
     if tolerated_failures is not None:
@@ -133,9 +133,9 @@ def key_of(terms: Terms, item: Any, index: int) -> str:
         ) from None
     if _is_number(key):
         key = str(key)
-    if not isinstance(key, str) or not 0 < len(key) <= MOST_KEY:
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY:
         raise InvalidInput(
-            f"Item {index} would be called {key!r:.200}; a key is a text of 1 to {MOST_KEY} characters, or a whole number."
+            f"Item {index} would be called {key!r:.200}; a key is a text of 1 to {MAX_KEY} characters, or a whole number."
             " Nothing was begun."
         )
     return key

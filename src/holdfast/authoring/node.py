@@ -26,7 +26,7 @@ from holdfast.authoring.tool import Tool, find
 from holdfast.authoring.values.adapter import PLAIN, Adapter
 from holdfast.authoring.values.arguments import describe
 from holdfast.authoring.values.signature import Signature
-from holdfast.core.facts.graph import EXPIRED, GATE_DECISIONS, MOST_OF_DECISION, Join, JoinMode, Kind
+from holdfast.core.facts.graph import EXPIRED, GATE_DECISIONS, MAX_OF_DECISION, Join, JoinMode, Kind
 from holdfast.core.nouns.routing import Complexity
 from holdfast.core.values import proposal
 from holdfast.core.values.demand import LABEL, RESERVED
@@ -42,7 +42,7 @@ ToolRef = str | Tool
 
 DEFAULT_MAX_TOKENS: Final = 4096
 DEFAULT_MAX_TURNS: Final = 10
-MOST_TURNS: Final = 1000
+MAX_TURNS: Final = 1000
 _ALWAYS_SAID: Final = frozenset({"decisions", "four_eyes", "max_tokens", "max_turns"})
 """Settings that 0.1.0 wrote down even at their defaults. So that its runs keep their workflow, that stays so; no name is ever
 added here or taken away."""
@@ -229,8 +229,8 @@ def join_of(given: Join | str | None, said: str = "join") -> Join:
 
 def check_turns(max_turns: int, max_tokens: int) -> None:
     """Raises UsageError for bounds of an agent loop that are none."""
-    if not 1 <= max_turns <= MOST_TURNS:
-        raise UsageError(f"max_turns={max_turns}: use 1 to {MOST_TURNS}.")
+    if not 1 <= max_turns <= MAX_TURNS:
+        raise UsageError(f"max_turns={max_turns}: use 1 to {MAX_TURNS}.")
     if max_tokens < 1:
         raise UsageError(f"max_tokens={max_tokens}: a reply needs at least one token.")
 
@@ -536,10 +536,10 @@ def human_gate(
     if isinstance(decisions, str) or not decisions or len({*decisions}) < len(decisions):
         raise UsageError(f'Name each answer once, in a list, as in decisions=["approve", "reject"]; not {decisions!r:.200}.')
     for decision in decisions:
-        if not decision.isidentifier() or len(decision) > MOST_OF_DECISION or decision == EXPIRED:
+        if not decision.isidentifier() or len(decision) > MAX_OF_DECISION or decision == EXPIRED:
             raise UsageError(
                 f"decisions={decision!r:.80}: a gate takes {', '.join(GATE_DECISIONS)}, and words of your own, of up to"
-                f" {MOST_OF_DECISION} letters, digits and '_', except {EXPIRED!r}, which is no decision."
+                f" {MAX_OF_DECISION} letters, digits and '_', except {EXPIRED!r}, which is no decision."
             )
     for problem in proposal.problems(proposed_action, risk_level=risk_level):
         raise UsageError(f"Declare the gate otherwise: {problem}.")

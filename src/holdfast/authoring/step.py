@@ -32,7 +32,7 @@ from holdfast.authoring.tool import GIVEN, Approval, Tool, Verify, check_policy
 from holdfast.authoring.values.adapter import loader
 from holdfast.authoring.values.signature import Signature, signature_of
 from holdfast.core.values.demand import NOTHING, Demand
-from holdfast.core.values.ids import MOST_NAME_BYTES, Unique
+from holdfast.core.values.ids import MAX_NAME_BYTES, Unique
 from holdfast.core.values.policies import EffectPolicy, RetryPolicy
 from holdfast.errors import UsageError
 
@@ -451,8 +451,8 @@ def step_of(name: str, function: Any) -> Step[Any, Any]:
 
 
 def _name(name: Any) -> str:
-    if not isinstance(name, str) or not 0 < len(name.encode(errors="replace")) <= MOST_NAME_BYTES or name == "<lambda>":
-        raise UsageError(f"A step is called by a name of 1 to {MOST_NAME_BYTES} bytes, not {name!r:.300}; say name='...'.")
+    if not isinstance(name, str) or not 0 < len(name.encode(errors="replace")) <= MAX_NAME_BYTES or name == "<lambda>":
+        raise UsageError(f"A step is called by a name of 1 to {MAX_NAME_BYTES} bytes, not {name!r:.300}; say name='...'.")
     return name
 
 

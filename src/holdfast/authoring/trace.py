@@ -24,11 +24,11 @@ from pydantic import ValidationError
 from holdfast.authoring.values.arguments import describe
 from holdfast.platform.border import joined, leaves, text_of
 
-MOST_TRACE: Final = 3000
+MAX_TRACE: Final = 3000
 """Characters that are kept: they are part of the run's history. What is cut is the way there; the end says where."""
-_MOST_LINKS: Final = 5
+_MAX_LINKS: Final = 5
 """Errors that led to one another."""
-_MOST_FRAMES: Final = 200
+_MAX_FRAMES: Final = 200
 """Of each: the last, which an endless recursion fills with the same."""
 
 _INSTALLED: Final = tuple(
@@ -57,7 +57,7 @@ def _traced(problem: BaseException) -> str | None:
         return None
     parts = ["".join([*frames.format(), *(recorded_text(line, each) for line in _last_lines(each))]) for each, frames in links]
     text = "which led to:\n".join(parts)
-    return text if len(text) <= MOST_TRACE else _CUT + text[len(_CUT) - MOST_TRACE :]
+    return text if len(text) <= MAX_TRACE else _CUT + text[len(_CUT) - MAX_TRACE :]
 
 
 def _last_lines(problem: BaseException) -> list[str]:
@@ -151,7 +151,7 @@ def _own(problem: BaseException) -> traceback.StackSummary:
             frame.f_code.co_name,
             line=linecache.getline(frame.f_code.co_filename, number, frame.f_globals),
         )
-        for frame, number in deque(traceback.walk_tb(problem.__traceback__), _MOST_FRAMES)
+        for frame, number in deque(traceback.walk_tb(problem.__traceback__), _MAX_FRAMES)
         if is_theirs(frame.f_code.co_filename)
     )
 
@@ -159,7 +159,7 @@ def _own(problem: BaseException) -> traceback.StackSummary:
 def _chain(problem: BaseException) -> Iterator[BaseException]:
     """The errors that led to this one, the first of them first."""
     links = [problem]
-    while len(links) < _MOST_LINKS:
+    while len(links) < _MAX_LINKS:
         last = links[-1]
         before = last.__cause__ if last.__cause__ is not None or last.__suppress_context__ else last.__context__
         if before is None or before in links:

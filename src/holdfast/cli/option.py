@@ -67,7 +67,7 @@ _HEALTH_PORT: Final = typer.Option(
 HealthPort = Annotated[int, _HEALTH_PORT]
 MaybeHealthPort = Annotated[int | None, _HEALTH_PORT]
 SLOTS: Final = 100
-MOST_LISTED: Final = 100
+MAX_LISTED: Final = 100
 """Default number of rows of a list."""
 ListLimit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Maximum number of rows.")]
 RunArgument = Annotated[

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from holdfast.cli.backend import Asking
     from holdfast.service.declarations.query import View
 
-_MOST_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 _WHOLE: Final = 36
 """Characters of a run's id."""
-MOST_OF_A_RUN: Final = 10_000
+MAX_OF_A_RUN: Final = 10_000
 """Gates or calls of one run that are looked through: as many as a run may well have."""
 _LISTS: Final = {"gate": "gates", "call": "effects", "evaluation": "evals", "approval": "approvals"}
 
@@ -26,7 +26,7 @@ _LISTS: Final = {"gate": "gates", "call": "effects", "evaluation": "evals", "app
 async def run(asking: Asking, given: str) -> View:
     """The run whose id begins with `given`, as lists have it. Raises NotFound, and UsageError where there are several."""
     prefix = given.rstrip("…").lower()
-    found = await asking.rows(query.Runs(prefix=prefix), _MOST_NAMED + 1) if prefix else []
+    found = await asking.rows(query.Runs(prefix=prefix), _MAX_NAMED + 1) if prefix else []
     exact = [row for row in found if row["run_id"] == prefix]
     if len(found) > 1 and not exact:
         named = [f"{row['run_id']}  {row['workflow']} {row['version']}, {row['status']}" for row in found]
@@ -44,14 +44,14 @@ async def run_id(asking: Asking, given: str) -> str:
 async def gate(asking: Asking, given: str) -> str:
     """The gate whose id, of which the run's comes first, begins with `given`. Raises NotFound, UsageError."""
     of, rest = await _of_run(asking, given, "gate")
-    gates = await asking.rows(query.Gates(run=of, all=True), MOST_OF_A_RUN)
+    gates = await asking.rows(query.Gates(run=of, all=True), MAX_OF_A_RUN)
     return _only(given, "gate", f"{of}:{rest}", [each["gate_id"] for each in gates])
 
 
 async def call(asking: Asking, given: str) -> str:
     """The call of a tool whose id, of which the run's comes first, begins with `given`. Raises NotFound, UsageError."""
     of, rest = await _of_run(asking, given, "call")
-    calls = await asking.rows(query.Effects(run=of), MOST_OF_A_RUN)
+    calls = await asking.rows(query.Effects(run=of), MAX_OF_A_RUN)
     return _only(given, "call", f"{of}:{rest}", [each["call"] for each in calls])
 
 
@@ -59,7 +59,7 @@ async def evaluation(asking: Asking, given: str) -> str:
     """The evaluation whose id begins with `given`. Raises NotFound, UsageError."""
     start = given.rstrip("…").lower()
     # Ids are hexadecimal and listed from the highest on: those that begin so are the first before this one.
-    rows = (await asking.ask(query.Evaluations(cursor=f"{start}g", limit=_MOST_NAMED + 1))).rows if start else []
+    rows = (await asking.ask(query.Evaluations(cursor=f"{start}g", limit=_MAX_NAMED + 1))).rows if start else []
     return _only(given, "evaluation", start, [row["evaluation_id"] for row in rows])
 
 
@@ -111,6 +111,6 @@ def _only(given: str, what: str, start: str, ids: Iterable[str]) -> str:
 
 
 def _several(given: str, what: str, found: Sequence[str]) -> NoReturn:
-    named = "".join(f"\n  {each}" for each in found[:_MOST_NAMED])
-    more = "\n  …" if len(found) > _MOST_NAMED else ""
+    named = "".join(f"\n  {each}" for each in found[:_MAX_NAMED])
+    more = "\n  …" if len(found) > _MAX_NAMED else ""
     raise UsageError(f"{given!r} is the beginning of several {what}s. Nothing was done. Name one of them:{named}{more}")

@@ -81,13 +81,13 @@ def schema() -> int:
 def _loaded(target: str) -> Document:
     """Raises InvalidFile, and UsageError for what is no text."""
     from holdfast.actions.syntax.load import load
-    from holdfast.actions.syntax.source import MOST_BYTES
+    from holdfast.actions.syntax.source import MAX_BYTES
 
     path = Path(target)
     try:
         with path.open("rb") as file:
-            raw = file.read(MOST_BYTES + 4)  # more than may be, so that what is too large is reported
-        text = raw.decode("utf-8-sig") if len(raw) <= MOST_BYTES else raw.decode("utf-8-sig", "replace")
+            raw = file.read(MAX_BYTES + 4)  # more than may be, so that what is too large is reported
+        text = raw.decode("utf-8-sig") if len(raw) <= MAX_BYTES else raw.decode("utf-8-sig", "replace")
     except (OSError, ValueError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else f"it is not UTF-8 text ({problem})"
         raise UsageError(f"{target} cannot be read: {why}. Nothing was done.") from None

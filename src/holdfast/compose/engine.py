@@ -95,7 +95,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("holdfast")
 
 DEFAULT_SLOTS: Final = 100
-MOST_THREADS: Final = 64
+MAX_THREADS: Final = 64
 
 
 class _Led:
@@ -128,7 +128,7 @@ class Environment(NamedTuple):
         return cls(
             clock=MachineClock(),
             ids=RandomIds(),
-            threads=Threads(min(slots, MOST_THREADS)),
+            threads=Threads(min(slots, MAX_THREADS)),
             prices=declared_prices(models),
             label=label(),
             resources=resources_of_machine(),

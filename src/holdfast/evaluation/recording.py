@@ -27,9 +27,9 @@ from holdfast.settings import Settings
 
 FORMAT: Final = 1
 _ENDED: Final = ("completed", "failed", "cancelled")
-MOST_RECORD_BYTES: Final = 64 * 1024 * 1024
+MAX_RECORD_BYTES: Final = 64 * 1024 * 1024
 """Of one line."""
-MOST_RECORDS: Final = 10_000
+MAX_RECORDS: Final = 10_000
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -129,9 +129,9 @@ def line(record: RunRecord) -> bytes:
     """A record as a line of a file. Raises UsageError for one that is too large."""
     events = [_Event(each.seq, each.at_ms, msgspec.Raw(ev.encode(each.event))) for each in record.events]
     encoded = msgspec.json.encode(_Line(FORMAT, record.redacted, record.definition, events))
-    if len(encoded) > MOST_RECORD_BYTES:
+    if len(encoded) > MAX_RECORD_BYTES:
         raise UsageError(
-            f"The record of run {record.run} has {len(encoded):,} bytes, and one has at most {MOST_RECORD_BYTES:,}."
+            f"The record of run {record.run} has {len(encoded):,} bytes, and one has at most {MAX_RECORD_BYTES:,}."
         )
     return encoded + b"\n"
 
@@ -155,16 +155,16 @@ def load_records(file: str | Path) -> list[RunRecord]:
 def read(lines: Iterable[bytes], name: str) -> Iterator[RunRecord]:
     """The records in the lines of the file `name`. Raises UsageError."""
     for number, each in enumerate(lines, 1):
-        if number > MOST_RECORDS:
-            raise UsageError(f"{name} has more than {MOST_RECORDS:,} records. Split it.")
+        if number > MAX_RECORDS:
+            raise UsageError(f"{name} has more than {MAX_RECORDS:,} records. Split it.")
         if each.strip():
             yield _record(each, f"{name}, line {number}")
 
 
 def _record(encoded: bytes, file: str) -> RunRecord:
     try:
-        if len(encoded) > MOST_RECORD_BYTES:
-            raise UsageError(f"{file}: this record is larger than {MOST_RECORD_BYTES:,} bytes.")
+        if len(encoded) > MAX_RECORD_BYTES:
+            raise UsageError(f"{file}: this record is larger than {MAX_RECORD_BYTES:,} bytes.")
         found = msgspec.json.decode(encoded, type=_Line)
         if found.holdfast_record != FORMAT:
             raise UsageError(f"{file}: this is a record of format {found.holdfast_record}, and only {FORMAT} is known.")

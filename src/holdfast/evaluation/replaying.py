@@ -18,11 +18,11 @@ import msgspec
 from holdfast.authoring.workflow import Workflow
 from holdfast.compose import Engine
 from holdfast.compose.engine import Environment
-from holdfast.core.capacity.lending import MOST_LIMIT
+from holdfast.core.capacity.lending import MAX_LIMIT
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.state import NOTED, Gate, Operation, Question, State
-from holdfast.core.values.demand import MOST_AMOUNT, Resources
+from holdfast.core.values.demand import MAX_AMOUNT, Resources
 from holdfast.core.values.ids import GateId, Path, RunId, StepId, node_of, root_of
 from holdfast.core.values.money import nanousd, usd
 from holdfast.core.values.remainder import ScopeLeft
@@ -42,9 +42,9 @@ AT_ONCE: Final = 50
 """Runs that are replayed beside one another."""
 TIMEOUT_S: Final = 60.0
 """For those, before they are told as they stand."""
-_MOST_LEAPS: Final = 10_000
+_MAX_LEAPS: Final = 10_000
 """Of their time."""
-_MOST_MISSING: Final = 20
+_MAX_MISSING: Final = 20
 _LOOKED_AT: Final = NOTED | {"message", "shared_lock"}
 """Kinds that a step may have more of than its record: they go nowhere outside."""
 _ELSEWHERE: Final = frozenset({"worker", "pool", "child"})
@@ -184,7 +184,7 @@ class _Answers:
 
     def not_recorded(self, run: RunId, name: str) -> NotRecorded:
         missing = self.missing[run]
-        if len(missing) < _MOST_MISSING:
+        if len(missing) < _MAX_MISSING:
             missing.append(name)
         return NotRecorded(f"{name}, and the record of run {run} has no answer. Nothing was called.")
 
@@ -286,7 +286,7 @@ async def _replay_all(
             )
         )
         for pool in {pool for workflow in workflows for each in workflow.graph.demands for pool in each.pools}:
-            await engine.set_pool(pool, slots=MOST_LIMIT)
+            await engine.set_pool(pool, slots=MAX_LIMIT)
         for first in range(0, len(records), AT_ONCE):
             stage = _Stage(engine, answers, clock, ids, known)
             for replayed in await stage.play(records[first : first + AT_ONCE]):
@@ -298,7 +298,7 @@ def _requirements_of(workflows: Sequence[Workflow]) -> tuple[set[str], Resources
     demands = [demand for workflow in workflows for demand in workflow.graph.demands]
     labels = {label for workflow in workflows for label in workflow.graph.definition.runs_on}
     tags = {tag for demand in demands for tag in demand.tags}
-    plenty = Resources(tags=tuple(tags), cpu_m=MOST_AMOUNT, memory_mb=MOST_AMOUNT, gpus=MOST_AMOUNT)
+    plenty = Resources(tags=tuple(tags), cpu_m=MAX_AMOUNT, memory_mb=MAX_AMOUNT, gpus=MAX_AMOUNT)
     return labels.union(*(demand.labels for demand in demands)), plenty
 
 
@@ -367,7 +367,7 @@ class _Stage:
             for name, data in self._answers.recorded[RunId(run.id)].signals:
                 await self._engine.runtime.runs.send(RunId(run.id), cmd.SendSignal(name, data))
         waiting = list(runs)
-        for _ in range(_MOST_LEAPS):
+        for _ in range(_MAX_LEAPS):
             states = await asyncio.gather(*(self._at_rest(run) for run in waiting))
             due = {state.run: min(moments) for state in states if not state.ended and (moments := self._due(state))}
             if not due:

@@ -21,7 +21,7 @@ from holdfast.evaluation.suite import Suite
 
 Holds: TypeAlias = Literal["yes", "no", "always"]
 """Whether the code says so; `always` where Holdfast sees to it, whatever the code says."""
-_MOST_WAYS: Final = 5
+_MAX_WAYS: Final = 5
 """That runs went, of which the report tells."""
 _EXHAUSTED: Final = {"dead_letter": "it parks as a dead letter", "fail": "the run fails"}
 _AT_LIMIT: Final = {"ask": "a person is asked", "fail": "the run fails", "record": "it is only recorded"}
@@ -239,7 +239,7 @@ def _results(paths: Sequence[Trajectory], suite: Suite | None) -> Iterator[str]:
     }
     cost_nanousd = int(median(path.cost_nanousd for path in paths))
     yield f"median of a run: {', '.join(f'{number:g} {what}' for what, number in middle.items())}, ${usd(cost_nanousd)}"
-    for way, number in Counter(path.nodes for path in paths).most_common(_MOST_WAYS):
+    for way, number in Counter(path.nodes for path in paths).most_common(_MAX_WAYS):
         yield f"{number} went {' -> '.join(way)}"
 
 

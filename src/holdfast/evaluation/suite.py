@@ -10,15 +10,15 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from holdfast.core.values.ids import MOST_NAME_BYTES
+from holdfast.core.values.ids import MAX_NAME_BYTES
 from holdfast.errors import InvalidInput, UsageError
 from holdfast.evaluation.expectation import Expectation
 
 T = TypeVar("T")
 
-MOST_BYTES: Final = 1_000_000
+MAX_BYTES: Final = 1_000_000
 """Of a file."""
-MOST_SCENARIOS: Final = 1_000
+MAX_SCENARIOS: Final = 1_000
 TIMEOUT_S: Final = 60.0
 
 
@@ -74,13 +74,13 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __post_init__(self) -> None:
         """Raises InvalidInput."""
         ids = [scenario.id for scenario in self.scenarios]
-        if not 1 <= len(ids) <= MOST_SCENARIOS:
-            raise InvalidInput(f"A suite has 1 to {MOST_SCENARIOS} scenarios; this has {len(ids)}.")
+        if not 1 <= len(ids) <= MAX_SCENARIOS:
+            raise InvalidInput(f"A suite has 1 to {MAX_SCENARIOS} scenarios; this has {len(ids)}.")
         twice = next((name for at, name in enumerate(ids) if name in ids[:at]), None)
         if twice is not None:
             raise InvalidInput(f"Two scenarios are called {twice!r}; each needs an id of its own.")
-        if any(not name.strip() or len(name.encode()) > MOST_NAME_BYTES for name in ids):
-            raise InvalidInput(f"The id of a scenario is 1 to {MOST_NAME_BYTES} bytes.")
+        if any(not name.strip() or len(name.encode()) > MAX_NAME_BYTES for name in ids):
+            raise InvalidInput(f"The id of a scenario is 1 to {MAX_NAME_BYTES} bytes.")
         if not 0 < self.min_passed <= 1:
             raise InvalidInput(f"min_passed={self.min_passed:g} is no share; write 0.9 for nine of ten.")
         if any(not 0 < scenario.timeout_s <= 3600 for scenario in self.scenarios):
@@ -131,8 +131,8 @@ def read(text: str, name: str) -> Suite:
     from ruamel.yaml.error import YAMLError  # noqa: PLC0415
     from ruamel.yaml.events import AliasEvent  # noqa: PLC0415
 
-    if len(text.encode()) > MOST_BYTES:
-        raise UsageError(f"{name} is larger than {MOST_BYTES} bytes. Nothing was run.")
+    if len(text.encode()) > MAX_BYTES:
+        raise UsageError(f"{name} is larger than {MAX_BYTES} bytes. Nothing was run.")
     yaml = YAML(typ="safe", pure=True)
     try:
         if any(isinstance(event, AliasEvent) for event in yaml.parse(text)):

@@ -40,7 +40,7 @@ from pydantic import ValidationError
 from holdfast.core.facts.state import TOOL_APPROVAL
 from holdfast.core.facts.streams import THINKING, Told
 from holdfast.core.nouns import client_tools
-from holdfast.core.nouns.client_tools import CLIENT_TOOL, MOST_RESULT_CHARACTERS, ClientContext, ClientTool
+from holdfast.core.nouns.client_tools import CLIENT_TOOL, MAX_RESULT_CHARACTERS, ClientContext, ClientTool
 from holdfast.core.nouns.conversations import Exchange
 from holdfast.core.values.ids import GateId, RunId, run_of
 from holdfast.errors import Conflict, InvalidInput, NotFound
@@ -59,7 +59,7 @@ _BEGUN_S: Final = 0.25
 """A message waits until those before it are answered."""
 _LOOK_S: Final = 1.0
 """A run that waits for no person is looked at again: what it waits for may be a child's."""
-_MOST_MISTAKES: Final = 10
+_MAX_MISTAKES: Final = 10
 
 
 async def answer(service: Service, who: Principal, workflow: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
@@ -87,7 +87,7 @@ def _read(body: Mapping[str, Any]) -> RunAgentInput:
             for each in wrong.errors(include_url=False, include_context=False, include_input=False)
         ]
         words = f"This is no RunAgentInput of AG-UI {VERSION}: {len(mistakes)} fields are wrong. Nothing was done."
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_input", words, errors=mistakes[:_MOST_MISTAKES]) from None
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_input", words, errors=mistakes[:_MAX_MISTAKES]) from None
     if given.protocol_version is not None and given.protocol_version.partition(".")[0] != "1":
         raise InvalidInput(f"AG-UI {VERSION} is spoken here, not {given.protocol_version!r:.20}. Nothing was done.")
     for name in ("state", "forwarded_props"):
@@ -348,9 +348,9 @@ def _decision(entry: ResumeEntry) -> command.Decide:
 def _result(message: ToolMessage) -> dict[str, Any]:
     """Return the result of a front end's tool. Raises InvalidInput if it is too large."""
     content = message.content if isinstance(message.content, str) else _texts(message.content)
-    if len(content) > MOST_RESULT_CHARACTERS:
+    if len(content) > MAX_RESULT_CHARACTERS:
         raise InvalidInput(
-            f"Shorten the result of the call {message.tool_call_id!r:.200}: {MOST_RESULT_CHARACTERS:,} characters are taken."
+            f"Shorten the result of the call {message.tool_call_id!r:.200}: {MAX_RESULT_CHARACTERS:,} characters are taken."
             " Nothing was done."
         )
     return {"content": content, "failed": message.error is not None, "message": message.id}

@@ -325,13 +325,13 @@ def _json(data: Any, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, s
 def _under_key(caller: Caller, asked: Request) -> list[Any]:
     """Return the names that distinguish a request with an idempotency key: its sender, method, path and key. Raises Problem."""
     key, who = asked.headers[once.HEADER], caller.who
-    if not 0 < len(key) <= _MOST_KEY or not key.isprintable():
-        words = f"An Idempotency-Key has 1 to {_MOST_KEY} printable characters. Nothing was done."
+    if not 0 < len(key) <= _MAX_KEY or not key.isprintable():
+        words = f"An Idempotency-Key has 1 to {_MAX_KEY} printable characters. Nothing was done."
         raise Problem(HTTPStatus.BAD_REQUEST, "invalid_idempotency_key", words)
     return [caller.holder.name, who.tenant, who.name, asked.method, asked.url.path, key]
 
 
-_MOST_KEY: Final = 255
+_MAX_KEY: Final = 255
 
 
 async def _by_link(service: Service, asked: Request, trace_id: str) -> Response:

@@ -25,7 +25,7 @@ MEDIA_TYPE: Final = "application/problem+json"
 END: Final = b"\n"
 """Of every JSON body, so that a shell's prompt stands on a line of its own."""
 _RETRY_S: Final = "2"
-_MOST_MISTAKES: Final = 100
+_MAX_MISTAKES: Final = 100
 """Fields that a problem names."""
 
 _STATUSES: Final[tuple[tuple[type[HoldfastError], HTTPStatus], ...]] = (
@@ -113,7 +113,7 @@ def _known(problem: Exception, trace_id: str) -> Problem:
         headers["Retry-After"] = _RETRY_S
     if isinstance(problem, errors.TooMuch | errors.TooManyRuns):
         headers["Retry-After"] = str(problem.retry_after_s)
-    return Problem(status, code, detail, errors=[*islice(_mistakes(problem), _MOST_MISTAKES)], headers=headers)
+    return Problem(status, code, detail, errors=[*islice(_mistakes(problem), _MAX_MISTAKES)], headers=headers)
 
 
 def _mistakes(problem: HoldfastError) -> Iterator[Mapping[str, str]]:

@@ -24,11 +24,11 @@ from holdfast.service.access.identity import Holder, Identity
 from holdfast.service.principal import Principal
 from holdfast.service.text import decoded
 
-MOST_BYTES: Final = 4 * 1024 * 1024
+MAX_BYTES: Final = 4 * 1024 * 1024
 """Of a body. Large data goes by reference."""
-MOST_READ: Final = 4 * MOST_BYTES
+MAX_READ: Final = 4 * MAX_BYTES
 """Of one that is too long so much is read and let go: a sender who still sends hears no answer."""
-MOST_WAIT_S: Final = 30
+MAX_WAIT_S: Final = 30
 """For what comes of a run: connections that say nothing for longer are cut by many that stand between."""
 AS: Final = "holdfast-as"
 ROLES: Final = "holdfast-roles"
@@ -84,7 +84,7 @@ def has_tag(said: str, tag: str) -> bool:
 def wait_s(request: Request) -> int:
     """Return the seconds that the sender wants to wait for a run's result (RFC 7240): `Prefer: wait=20`."""
     found = _WAIT.search(request.headers.get("prefer", ""))
-    return 0 if found is None else min(int(found[1]), MOST_WAIT_S)
+    return 0 if found is None else min(int(found[1]), MAX_WAIT_S)
 
 
 async def made(route: Route, request: Request, body: str) -> Any:
@@ -149,9 +149,9 @@ async def text_of(request: Request, within_s: float) -> str:
     try:
         async with asyncio.timeout(within_s):
             async for part in request.stream():
-                if (size := size + len(part)) > MOST_READ:
+                if (size := size + len(part)) > MAX_READ:
                     break
-                if size <= MOST_BYTES:
+                if size <= MAX_BYTES:
                     parts.append(part)
     except TimeoutError:
         words = f"The body was not there within {within_s:g} s. Nothing was done."
@@ -159,8 +159,8 @@ async def text_of(request: Request, within_s: float) -> str:
     except ClientDisconnect:
         words = "The connection broke off before the end of the body. Nothing was done."
         raise Problem(HTTPStatus.BAD_REQUEST, "broken_off", words) from None
-    if size > MOST_BYTES:
-        words = f"A body has at most {MOST_BYTES} bytes. Nothing was done: hand over where the data is instead."
+    if size > MAX_BYTES:
+        words = f"A body has at most {MAX_BYTES} bytes. Nothing was done: hand over where the data is instead."
         raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", words, headers={"Connection": "close"})
     try:
         return b"".join(parts).decode()

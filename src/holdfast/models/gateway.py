@@ -54,7 +54,7 @@ Asked: TypeAlias = ModelRequest | EmbeddingRequest
 GRACE_S: Final = 5.0
 """How much longer than its own time-out a request may take before it is given up from outside."""
 
-_MOST_REFUSALS: Final = 100
+_MAX_REFUSALS: Final = 100
 """How often in a row a provider may refuse a call until later before the call fails, and its step's retries decide."""
 
 _NOT_NOW: Final = object()
@@ -341,7 +341,7 @@ class Gateway:
             self._close(journal, sending, problem.retry_after_s)
         if lent is not None and isinstance(problem, ModelRefused):
             self._quotas.refused(lent)
-            if isinstance(problem, ModelRateLimited) and sending.refusals < _MOST_REFUSALS:
+            if isinstance(problem, ModelRateLimited) and sending.refusals < _MAX_REFUSALS:
                 await journal.withdraw(call, self._error(journal, problem))
                 return _NOT_NOW
         if problem.error_class in TRANSIENT:

@@ -15,7 +15,7 @@ from holdfast.errors import ModelUncertain
 from holdfast.models.prices import Price
 from holdfast.ports import Model, ModelReply, ModelRequest, TextDelta, ThinkingDelta, ToolDelta, Usage, UsageDelta
 
-_MOST_PARTS: Final = 100
+_MAX_PARTS: Final = 100
 
 
 class StreamSink:
@@ -69,6 +69,6 @@ class StreamSink:
         return reply
 
     def _add(self, part: str, text: str) -> None:
-        if text and (part in self._parts or part in (TEXT, THINKING) or len(self._parts) < _MOST_PARTS):
+        if text and (part in self._parts or part in (TEXT, THINKING) or len(self._parts) < _MAX_PARTS):
             self._parts.setdefault(part, []).append(text)
             self._emit(part, text)

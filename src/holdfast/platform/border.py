@@ -50,7 +50,7 @@ def isolated(code: Coroutine[Any, Any, T], context: Context) -> Generator[Any, A
             resume, given = code.throw, problem
 
 
-MOST_LEAVES: Final = 100
+MAX_LEAVES: Final = 100
 """Members of an exception group that are looked at: enough to judge it, and no more of a group that holds a million."""
 _SHOWN_LEAVES: Final = 3
 _NO_TEXT: Final = "its text cannot be had"
@@ -136,7 +136,7 @@ def _task() -> asyncio.Task[Any] | None:
 
 def bare(problem: BaseException) -> BaseException:
     """Return what was raised: without the engine's wrapper, and without groups that have one member."""
-    for _ in range(MOST_LEAVES):
+    for _ in range(MAX_LEAVES):
         if type(problem) is Escaped:
             problem = problem.problem
         elif len(inner := members(problem)) == 1:
@@ -151,14 +151,14 @@ def members(problem: BaseException) -> tuple[BaseException, ...]:
     if not issubclass(type(problem), BaseExceptionGroup):
         return ()
     found: tuple[BaseException, ...] = BaseExceptionGroup.exceptions.__get__(problem)
-    return found[:MOST_LEAVES]
+    return found[:MAX_LEAVES]
 
 
 def leaves(problem: BaseException) -> tuple[BaseException, ...]:
     """Return the exceptions at the ends of a group, in their order; the exception itself where it is none."""
     found: list[BaseException] = []
     left = [bare(problem)]
-    while left and len(found) < MOST_LEAVES:
+    while left and len(found) < MAX_LEAVES:
         each = left.pop()
         if inner := members(each):
             left.extend(bare(one) for one in reversed(inner))

@@ -25,7 +25,7 @@ _LINE: Final = 8
 """The same of a line of a secret of several lines (a key in PEM is often printed line by line), and of what nobody has
 called a secret: the password of an address."""
 
-_MOST_EXCEPTIONS: Final = 100
+_MAX_EXCEPTIONS: Final = 100
 """That led to one another, or stand in one group."""
 
 _CAUSES: Final[tuple[Any, ...]] = (BaseException.__cause__, BaseException.__context__)
@@ -108,7 +108,7 @@ def without_inputs(text: str, problem: BaseException | None) -> str:
     """Return a text that quotes an exception, with all that led to it, without the inputs that Pydantic shows. Raises
     nothing."""
     left, seen = [problem], set[int]()
-    while left and len(seen) < _MOST_EXCEPTIONS:
+    while left and len(seen) < _MAX_EXCEPTIONS:
         each = left.pop()
         if each is None or id(each) in seen:
             continue
@@ -124,7 +124,7 @@ def without_inputs(text: str, problem: BaseException | None) -> str:
 def _led_to(problem: BaseException) -> tuple[BaseException | None, ...]:
     inner: tuple[BaseException, ...] = ()
     if issubclass(type(problem), BaseExceptionGroup):
-        inner = BaseExceptionGroup.exceptions.__get__(problem)[:_MOST_EXCEPTIONS]
+        inner = BaseExceptionGroup.exceptions.__get__(problem)[:_MAX_EXCEPTIONS]
     return (*inner, *(each.__get__(problem) for each in _CAUSES))
 
 

@@ -74,13 +74,13 @@ from holdfast.ports.stand_in import Asked, Ended, Made, StandIn
 from holdfast.ports.store import Store, StoreClock, Upkeep
 from holdfast.ports.stream import Chunk, Piece, StreamName, StreamNews, Streams
 from holdfast.ports.tail import Tail, TailEvent, Watch
-from holdfast.ports.view import MOST_LISTED, DueRun, EffectFilter, GateFilter, Unplaced, Views
+from holdfast.ports.view import MAX_LISTED, DueRun, EffectFilter, GateFilter, Unplaced, Views
 from holdfast.ports.worker import JOB_LOG, Calls, Work, WorkerGateway
 
 __all__ = [
     "ANY_YAML",
     "JOB_LOG",
-    "MOST_LISTED",
+    "MAX_LISTED",
     "OF_NONE",
     "RESOLVED_FOR_MS",
     "Administration",

@@ -70,7 +70,7 @@ class ModelEstimates(Protocol):
     """By workflow, node and model, and by model in all workflows."""
 
     async def of(self, workflow: str) -> Sequence[ModelEstimate]:
-        """Return the estimates of a workflow and those of all workflows: the latest of each, `MOST_ESTIMATES` at most."""
+        """Return the estimates of a workflow and those of all workflows: the latest of each, `MAX_ESTIMATES` at most."""
         ...
 
     async def learn(self, uses: Sequence[ModelUse]) -> None:

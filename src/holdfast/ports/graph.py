@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.ports.view import MOST_LISTED
+from holdfast.ports.view import MAX_LISTED
 
 
 class WorkflowRecord(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class Graphs(Protocol):
         ...
 
     async def workflows(
-        self, *, tenant: str, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
+        self, *, tenant: str, after: tuple[str, int] | None = None, limit: int = MAX_LISTED
     ) -> Sequence[WorkflowRecord]:
         """All that names mean for a tenant, by name, the highest version first; with `after` those that come after this name
         and version."""

@@ -15,7 +15,7 @@ from holdfast.core.values.ids import RunId, SessionId
 from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.views.selection import RunFilter
 
-MOST_LISTED: Final = 100
+MAX_LISTED: Final = 100
 """Default number of rows of a list."""
 
 
@@ -110,7 +110,7 @@ class Views(Protocol):
         tenant: str | None = None,
         workflow: str | None = None,
         after: CountKey = BEFORE_ALL_COUNTS,
-        limit: int = MOST_LISTED,
+        limit: int = MAX_LISTED,
     ) -> Sequence[LabelCount]:
         """Return the number of runs with each label, of one key or of any, in the order of CountKey."""
         ...

@@ -36,9 +36,9 @@ log = logging.getLogger("holdfast")
 T = TypeVar("T")
 
 DEFAULT_PREFIX: Final = "holdfast"
-MOST_WAITING: Final = 100_000
+MAX_WAITING: Final = 100_000
 """Maximum number of jobs that wait for a leader; the sweep finds the rest. There may be no leader."""
-MOST_AT_ONCE: Final = 500
+MAX_AT_ONCE: Final = 500
 _NEW: Final = ">"
 _ITS_OWN: Final = "0"
 _BLOCK_MS: Final = 2_000
@@ -89,7 +89,7 @@ class RedisQueue:
 
     async def offer(self, jobs: Sequence[Job], lane: str = DEFAULT) -> None:
         ready = self._ready_of(lane)
-        if not jobs or (self._waiting.get(lane, 0) > MOST_WAITING and not await self._has_room(lane)):
+        if not jobs or (self._waiting.get(lane, 0) > MAX_WAITING and not await self._has_room(lane)):
             return
         async with self._pipeline(transaction=False) as pipe:
             for job in jobs:
@@ -101,7 +101,7 @@ class RedisQueue:
 
     async def _has_room(self, lane: str) -> bool:
         self._waiting[lane] = await self._say(lambda: self._redis.xlen(self._ready_of(lane))) or 0
-        return self._waiting[lane] <= MOST_WAITING
+        return self._waiting[lane] <= MAX_WAITING
 
     async def report(self, report: Report) -> None:
         said = _encode(report)
@@ -168,7 +168,7 @@ class RedisQueue:
         while True:
             try:
                 start, entries, *_ = await self._redis.xautoclaim(
-                    self._ready, "leaders", leader, _CLAIM_IDLE_MS, start, count=MOST_AT_ONCE
+                    self._ready, "leaders", leader, _CLAIM_IDLE_MS, start, count=MAX_AT_ONCE
                 )
             except ResponseError as problem:
                 if "NOGROUP" not in str(problem) and not isinstance(problem, OutOfMemoryError):
@@ -201,7 +201,7 @@ class RedisQueue:
 
     async def _entries(self, stream: str, group: str, consumer: str, after: str) -> list[Any]:
         try:
-            said = await self._redis.xreadgroup(group, consumer, {stream: after}, MOST_AT_ONCE, _BLOCK_MS)
+            said = await self._redis.xreadgroup(group, consumer, {stream: after}, MAX_AT_ONCE, _BLOCK_MS)
         except ResponseError as problem:
             if "NOGROUP" not in str(problem):
                 raise
@@ -214,7 +214,7 @@ class RedisQueue:
     async def _relieve(self, stream: str) -> list[Handed]:
         """Take entries out of a Redis that is too full to note who reads them; nobody else is given them. Raises
         OutOfMemoryError where there are none, so that somebody else's must make room."""
-        entries: Any = await self._redis.xrange(stream, count=MOST_AT_ONCE)
+        entries: Any = await self._redis.xrange(stream, count=MAX_AT_ONCE)
         if not entries:
             raise OutOfMemoryError("its memory is full")
         await self._redis.xdel(stream, *[receipt for receipt, _ in entries])

@@ -16,7 +16,7 @@ AGE_S: Final = 60.0
 PATIENCE_S: Final = 30.0
 """After so long a job also reserves what it is not short of, pools and the best worker: in time it has all at once. Long
 enough for what is short of one thing only to come and go before, short beside the minutes for which people wait."""
-MOST_HOLDERS: Final = 10
+MAX_HOLDERS: Final = 10
 """So many of those who have of a pool are named; more would be a page, not an answer."""
 
 Key = tuple[str, ...]

@@ -26,11 +26,11 @@ from holdfast.scheduling.reason import reason
 from holdfast.scheduling.wait_queue import Queue, WaitQueue
 from holdfast.scheduling.worker import Need, Worker, WorkerClass, need
 
-MOST_JOBS: Final = 100_000
+MAX_JOBS: Final = 100_000
 """Maximum number of waiting jobs: a few hundred megabytes. A process that offers more gets an error, and keeps the job where it
 is safe."""
-_MOST_WOKEN: Final = 64
-MOST_IDLE_CLASSES: Final = 100
+_MAX_WOKEN: Final = 64
+MAX_IDLE_CLASSES: Final = 100
 """Groups without jobs that are remembered, with the workers that suit them, because more of the kind often come."""
 
 
@@ -68,7 +68,7 @@ class Scheduler:
         """A job waits from now on, if it does not yet. False if too many do: it was not taken."""
         if job.key in self._waiting or job.key in self._placed:
             return True
-        if len(self._waiting) >= MOST_JOBS:
+        if len(self._waiting) >= MAX_JOBS:
             return False
         queue = self._queue(job)
         self._numbers += 1
@@ -244,7 +244,7 @@ class Scheduler:
     def _thin_out(self) -> None:
         """A worker has one place less: of the few who were woken for it, those for whom there is none left wait on. To put
         them into an order first would cost more than all else."""
-        if self._ready.count() > _MOST_WOKEN:
+        if self._ready.count() > _MAX_WOKEN:
             return
         for queue in [each for each in self._ready if self._has_no_place(each)]:
             self._ready.discard(queue)
@@ -518,7 +518,7 @@ class Scheduler:
             del self._job_classes[queue.job_class.name]
             self._headless.pop(queue.job_class, None)
         queue.worker_class.queues -= 1
-        if not queue.worker_class.queues and len(self._worker_classes) > MOST_IDLE_CLASSES:
+        if not queue.worker_class.queues and len(self._worker_classes) > MAX_IDLE_CLASSES:
             self._forget_worker_class(queue.worker_class)
         for pool in queue.wants:
             pool.queues -= 1

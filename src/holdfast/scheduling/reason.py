@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from holdfast.scheduling.job import MOST_HOLDERS, Key, Reason
+from holdfast.scheduling.job import MAX_HOLDERS, Key, Reason
 from holdfast.scheduling.pool import Pool
 from holdfast.scheduling.queue import JobQueue
 from holdfast.scheduling.worker import Worker, WorkerClass, lacking
@@ -41,7 +41,7 @@ def _for_pool(pool: Pool, queue: JobQueue, key: Key, turn: Turn, now_s: float) -
         limit=pool.limit if pool.kind else None,
         in_use=pool.in_use if pool.kind == "slots" else None,
         level=pool.level(now_s) if pool.kind == "rate" else None,
-        holders=tuple(islice(pool.holders, MOST_HOLDERS)),
+        holders=tuple(islice(pool.holders, MAX_HOLDERS)),
         kept_for=kept_for if kept_for != key else None,
     )
 
@@ -58,7 +58,7 @@ def _for_worker(worker_class: WorkerClass, key: Key, since_s: float, workers: It
         since_s,
         place=_place(key, worker_class.line, worker_class.line.first(), turn),
         lacking="capacity",
-        holders=tuple(islice((key for worker in worker_class.workers for key in worker.jobs), MOST_HOLDERS)),
+        holders=tuple(islice((key for worker in worker_class.workers for key in worker.jobs), MAX_HOLDERS)),
         kept_for=kept_for if kept_for != key else None,
     )
 

@@ -19,7 +19,7 @@ _SEALED: Final = "~"
 _TAG_BYTES: Final = 16
 _STEP_BYTES: Final = 64
 """Places are padded to a multiple of this."""
-_MOST_CHARACTERS: Final = 8_192
+_MAX_CHARACTERS: Final = 8_192
 _SHOWN: Final = 20
 """Where a message has so many signs of a place, or all of a shorter one, it shows it."""
 
@@ -39,7 +39,7 @@ def open_(key: bytes, of: str, cursor: str) -> str:
         raise no_cursor(cursor)
     sealed = cursor[len(_SEALED) :]
     try:
-        raw = urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4)) if len(sealed) <= _MOST_CHARACTERS else b""
+        raw = urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4)) if len(sealed) <= _MAX_CHARACTERS else b""
     except ValueError:
         raw = b""
     tag, text = raw[:_TAG_BYTES], _hidden(key, raw[:_TAG_BYTES], raw[_TAG_BYTES:])

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _Key = TypeVar("_Key")
 _LOOKED: Final = 100
 """Events that are read at a time, at least."""
-_MOST_LOOKED: Final = 10_000
+_MAX_LOOKED: Final = 10_000
 """Events that are read for one page at most."""
 OF_TENANTS: Final = msgspec.json.Decoder(tuple[str, str])
 """The cursor of a list by tenant and name."""
@@ -97,7 +97,7 @@ async def tail(
     rows: list[Any] = []
     cursor, looked, is_end = None if query.cursor == START else query.cursor, 0, False
     runs: dict[RunId, RunRow | None] = {}
-    while len(rows) < query.limit and looked < _MOST_LOOKED and not is_end:
+    while len(rows) < query.limit and looked < _MAX_LOOKED and not is_end:
         asked_for = max(query.limit, _LOOKED)
         told, upto = await found.after(cursor, asked_for)
         for each in {event.run for event in told} - runs.keys():

@@ -53,7 +53,7 @@ log = logging.getLogger("holdfast")
 
 _LOOKED: Final = 100
 """Rows of a list that are read ahead at a time, to find those that a caller sees."""
-_MOST_LOOKED: Final = 10_000
+_MAX_LOOKED: Final = 10_000
 """Rows that are read ahead for one page at most."""
 ROOMS: Final = (capacity, conversations, dead_letters, gates, keys, money, runs, schedules, shared_values, starting)
 """Where the handlers stand."""
@@ -208,7 +208,7 @@ class Service:
         if not self.permission.hides(who, query):
             return page._replace(rows=rows)
         limit, seen, looked = query.limit, rows, len(page.rows)
-        while page.cursor is not None and looked < _MOST_LOOKED:
+        while page.cursor is not None and looked < _MAX_LOOKED:
             after = msgspec.structs.replace(query, cursor=page.cursor, limit=_LOOKED)
             ahead = await self._handled(who, after)
             rows = await self._visible(who, query, ahead)

@@ -52,9 +52,9 @@ _MESSAGE: Final = (Say, "text")
 """The message to an agent is data."""
 
 
-MOST_ITEMS: Final = 200_000
+MAX_ITEMS: Final = 200_000
 """Maximum number of lists, objects and items: with so many in memory no other caller waits for a tenth of a second."""
-_MOST_QUOTES: Final = 4 * MOST_ITEMS + 2
+_MAX_QUOTES: Final = 4 * MAX_ITEMS + 2
 """No text with more has few enough values: an object has two strings for each."""
 
 
@@ -63,9 +63,9 @@ def decoded(text: str, what: str) -> Any:
     if not text:
         return None
     # As many as there can be; where that is too many, some may stand in strings.
-    if _separators(text) > MOST_ITEMS and _has_too_many(text):
+    if _separators(text) > MAX_ITEMS and _has_too_many(text):
         raise InvalidInput(
-            f"The {what} has more than {MOST_ITEMS:,} values. Nothing was done: hand over where the data is instead."
+            f"The {what} has more than {MAX_ITEMS:,} values. Nothing was done: hand over where the data is instead."
         )
     try:
         return msgspec.json.decode(text)
@@ -80,6 +80,6 @@ def _separators(text: str) -> int:
 def _has_too_many(text: str) -> bool:
     if "\\" in text:  # a quote behind an odd number of them ends no string
         text = text.replace("\\\\", "").replace('\\"', "")
-    if text.count('"') > _MOST_QUOTES:
+    if text.count('"') > _MAX_QUOTES:
         return True
-    return _separators("".join(text.split('"')[::2])) > MOST_ITEMS
+    return _separators("".join(text.split('"')[::2])) > MAX_ITEMS

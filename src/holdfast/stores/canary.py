@@ -17,7 +17,7 @@ from holdfast.ports import OF_NONE, StoreStanding
 
 log = logging.getLogger("holdfast")
 
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 class Canary(NamedTuple):
@@ -71,7 +71,7 @@ def without_keys(found: Sequence[Canary]) -> Canary:
 def expect_at_rest(standing: StoreStanding) -> None:
     """Raise Conflict while a process goes on with the keys that are to be forgotten."""
     if standing.sessions:
-        names = ", ".join(each.label for each in standing.sessions[:_MOST_NAMED])
+        names = ", ".join(each.label for each in standing.sessions[:_MAX_NAMED])
         raise Conflict(
             f"{len(standing.sessions)} processes have a lease on this store, {names} among them: they go on with their keys,"
             " and others could not read what they store. Nothing was forgotten: stop them first, and save their key file if"

@@ -13,7 +13,7 @@ READ_S: Final = 10.0
 """How long a requested read may take, and may wait for its turn among those of its tenant."""
 READS: Final = "reads of the store are made"
 """What is shared, in errors."""
-MOST_WAITING: Final = 10_000
+MAX_WAITING: Final = 10_000
 """Reads; requests are bounded before."""
 
 

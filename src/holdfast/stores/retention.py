@@ -31,16 +31,16 @@ T = TypeVar("T")
 
 _decode_payload = msgspec.json.Decoder(Payload).decode
 
-MOST_RUNS: Final = 200
+MAX_RUNS: Final = 200
 """Or other rows, of one statement."""
-_MOST_EVENTS: Final = 500
+_MAX_EVENTS: Final = 500
 """Of one batch, which is in memory: so many events, or one run."""
-_MOST_MESSAGES: Final = 20
+_MAX_MESSAGES: Final = 20
 """Of one statement: a message has up to a megabyte."""
-_MOST_BLOBS: Final = 50
+_MAX_BLOBS: Final = 50
 """That go in one transaction."""
 _SHOWN: Final = 20
-_MOST_TRIES: Final = 20
+_MAX_TRIES: Final = 20
 _PAUSE_S: Final = 0.5
 _NIL: Final = "00000000-0000-0000-0000-000000000000"
 
@@ -80,7 +80,7 @@ class Retention(ABC):
         """See ports.Administration."""
         if month >= self._shelf.this_month():
             raise UsageError(f"The month {month} is not over yet: only months that are over are archived. Nothing was done.")
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             await self._expect_free(month)
             await self._archive_runs(month)
             # Before it goes, for no process comes back to a month that has gone.
@@ -124,9 +124,9 @@ class Retention(ABC):
         """Runs that are still to be archived, as many at a time as fit into memory."""
         # Before the first id of the month: ids of runs have bits set that this one has not.
         after: str = month.first
-        while rows := await self._tables.ask("unarchived", after, month.next.first, MOST_RUNS):
+        while rows := await self._tables.ask("unarchived", after, month.next.first, MAX_RUNS):
             totals = itertools.accumulate(seq for _, _, seq, _ in rows)
-            fitting = sum(1 for total in totals if total <= _MOST_EVENTS)
+            fitting = sum(1 for total in totals if total <= _MAX_EVENTS)
             batch = rows[: max(fitting, 1)]
             yield batch
             after = batch[-1][0]
@@ -202,7 +202,7 @@ class Retention(ABC):
 
     async def _turns(self, statement: str, *bound: Any) -> AsyncIterator[list[Any]]:
         """The first column of what a statement answers that does so many at a time, until nothing is left."""
-        while rows := await self._tables.change(statement, *bound, MOST_RUNS):
+        while rows := await self._tables.change(statement, *bound, MAX_RUNS):
             yield [row[0] for row in rows]
 
     async def _forget_some_blobs(self, before: Month, kept: Collection[str]) -> Sequence[int] | None:
@@ -211,7 +211,7 @@ class Retention(ABC):
 
         def steps() -> Steps[Sequence[int] | None]:
             yield lock("lock_blobs")
-            homes = yield do("delete_homes", str(before), _MOST_BLOBS, [*kept])
+            homes = yield do("delete_homes", str(before), _MAX_BLOBS, [*kept])
             if not homes:
                 return None
             return [size for (size,) in (yield do("delete_homeless", [sha256 for (sha256,) in homes]))]
@@ -223,7 +223,7 @@ class Retention(ABC):
         the outcome that was recorded then."""
         kept: set[str] = set()
         after = ""
-        while rows := await self._tables.ask("large_responses", after, MOST_RUNS):
+        while rows := await self._tables.ask("large_responses", after, MAX_RUNS):
             payloads = (_decode_payload(response) for _, response in rows)  # the names of blobs stand as they are
             kept |= {payload.blob for payload in payloads if payload.blob is not None}
             after = rows[-1][0]
@@ -233,7 +233,7 @@ class Retention(ABC):
         """The blobs of what is attached to messages: each run that a conversation starts is given all that was said."""
         kept: set[str] = set()
         after: tuple[Any, ...] = ("", "", "")
-        while rows := await self._tables.ask("messages_with_parts", CONVERSATION, *after, _MOST_MESSAGES):
+        while rows := await self._tables.ask("messages_with_parts", CONVERSATION, *after, _MAX_MESSAGES):
             kept |= {part.sha256 for *_, body in rows for part in decode_exchange(self._sealing.open(body)).parts}
             after = tuple(rows[-1][:3])
         return kept

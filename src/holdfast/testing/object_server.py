@@ -31,7 +31,7 @@ from holdfast.testing.script import Script
 ACCESS_KEY = "AKIAOBJECTSERVER"
 SECRET_KEY = "the-secret-of-the-object-server"
 REGION = "us-east-1"
-MOST_LISTED = 3
+MAX_LISTED = 3
 """Names on one page: so few that a listing has to turn pages."""
 
 STATUS = {
@@ -152,7 +152,7 @@ def _list(objects: dict[str, bytes], request: Request) -> Response:
     asked = request.query_params
     after = asked.get("continuation-token", asked.get("start-after", ""))
     names = sorted(name for name in objects if name.startswith(asked.get("prefix", "")) and name > after)
-    page = names[: min(int(asked.get("max-keys", MOST_LISTED)), MOST_LISTED)]
+    page = names[: min(int(asked.get("max-keys", MAX_LISTED)), MAX_LISTED)]
     entries = "".join(
         f"<Contents><Key>{escape(name)}</Key><Size>{len(objects[name])}</Size><ETag>{escape(_etag(objects[name]))}</ETag>"
         f"<LastModified>2026-11-21T00:00:00.000Z</LastModified></Contents>"

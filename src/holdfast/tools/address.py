@@ -23,7 +23,7 @@ Network = IPv4Network | IPv6Network
 
 EVERYWHERE: Final[tuple[Network, ...]] = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 
-MOST_ADDRESSES: Final = 4
+MAX_ADDRESSES: Final = 4
 """A name's other addresses are tried when one cannot be reached; a name with many must not eat the whole time."""
 
 _GIVEN_OUT: Final = ip_network("2000::/3")
@@ -77,7 +77,7 @@ def networks(setting: bool | Sequence[str]) -> tuple[Network, ...]:
 
 
 async def resolve(host: str, port: int, allowlist: Sequence[Network]) -> list[str]:
-    """Return the addresses of `host` that may be connected to, the system's favourite first, at most MOST_ADDRESSES.
+    """Return the addresses of `host` that may be connected to, the system's favourite first, at most MAX_ADDRESSES.
 
     Raises ToolFailed with `no_address`, for nothing was sent, if the name cannot be resolved or if any of its addresses is
     refused: a name that means a public and a private address is a trick.
@@ -99,7 +99,7 @@ async def resolve(host: str, port: int, allowlist: Sequence[Network]) -> list[st
                 error_class=DENIED,
                 no_address=True,
             )
-    return addresses[:MOST_ADDRESSES]
+    return addresses[:MAX_ADDRESSES]
 
 
 def is_number(host: str) -> bool:

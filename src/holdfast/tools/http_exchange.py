@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-MOST_REDIRECTS: Final = 5
+MAX_REDIRECTS: Final = 5
 ERROR_BYTES: Final = 16 * 1024
 """Of an answer that says no, this much is read: its words are for a person."""
 
@@ -125,7 +125,7 @@ async def exchange(request: Request, bounds: Bounds, may_send: Callable[[], bool
 async def _follow(request: Request, bounds: Bounds, progress: _Progress) -> Reply:
     _, host, port = request.origin
     addresses = await resolve(host, port, bounds.private)
-    for _ in range(MOST_REDIRECTS + 1):
+    for _ in range(MAX_REDIRECTS + 1):
         progress.begin()
         reply = await _send(request, addresses, bounds, progress)
         onward = _onward(request, reply)
@@ -133,7 +133,7 @@ async def _follow(request: Request, bounds: Bounds, progress: _Progress) -> Repl
             return reply
         request = onward
     raise ToolFailed(
-        f"{request.method} {request.url} was redirected more than {MOST_REDIRECTS} times. Nothing was done there.",
+        f"{request.method} {request.url} was redirected more than {MAX_REDIRECTS} times. Nothing was done there.",
         error_class=NETWORK,
     )
 

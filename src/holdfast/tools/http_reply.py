@@ -68,7 +68,7 @@ _CHARSET: Final = re.compile(r""";\s*charset\s*=\s*"?([^\s";]+)""", re.IGNORECAS
 _WORDS: Final = 500
 """So many characters of a refusal are quoted in an error."""
 _SHOWN: Final = 40
-_MOST_COLLECTIONS: Final = 200_000
+_MAX_COLLECTIONS: Final = 200_000
 """Of brackets that open in a JSON answer: three bytes there may be a hundred in memory, made while nobody else has a turn."""
 
 
@@ -141,8 +141,8 @@ def _body(request: Request, reply: Reply) -> Any:
         return None
     kind, charset = _kind(reply.headers.get("content-type", ""))
     if _JSON.match(kind):
-        if reply.body.count(b"[") + reply.body.count(b"{") > _MOST_COLLECTIONS:
-            raise _Unusable(f"it has more than {_MOST_COLLECTIONS:,} lists and objects")
+        if reply.body.count(b"[") + reply.body.count(b"{") > _MAX_COLLECTIONS:
+            raise _Unusable(f"it has more than {_MAX_COLLECTIONS:,} lists and objects")
         try:
             return msgspec.json.decode(reply.body)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:

@@ -21,7 +21,7 @@ from holdfast.wire.credential import Trust
 
 _NOTHING = object()
 _USUALLY_LISTED: Final = 50
-_MOST_LISTED: Final = 1000
+_MAX_LISTED: Final = 1000
 
 
 class RunView(NamedTuple):
@@ -164,7 +164,7 @@ class Client:
         reply: wire.ListReply = await self._ask("List", request)
         found, most = [*reply.runs], limit or _USUALLY_LISTED
         while len(found) < most and reply.cursor:  # the rows of a page may be hidden from this client
-            request.before, request.limit = reply.cursor, _MOST_LISTED
+            request.before, request.limit = reply.cursor, _MAX_LISTED
             reply = await self._ask("List", request)
             found += reply.runs
         return [_view(each) for each in found[:most]]

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from holdfast.core.values.demand import LABEL, MOST_NAMES
+from holdfast.core.values.demand import LABEL, MAX_NAMES
 from holdfast.engine.capacity.placing import HERE
 from holdfast.errors import StepError
 from holdfast.ports import Work
@@ -19,11 +19,11 @@ from holdfast.service.access.identity import ANYBODY, Holder, Scope
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.outbox import Outbox
 
-MOST_SLOTS: Final = 10_000
-MOST_TASKS: Final = 1_000
-MOST_JOBS: Final = 2 * MOST_SLOTS
+MAX_SLOTS: Final = 10_000
+MAX_TASKS: Final = 1_000
+MAX_JOBS: Final = 2 * MAX_SLOTS
 """That a worker may say it is at: those at work, and as many that are done and not taken yet."""
-MOST_INBOX: Final = 1_000
+MAX_INBOX: Final = 1_000
 """Messages of one job that may wait to be looked at."""
 
 WorkerMessage = wire.Call | wire.Result | wire.Progress | BaseException
@@ -100,15 +100,15 @@ def problems(registration: wire.Register, holder: Holder = ANYBODY) -> Iterator[
         yield f"the name {registration.name!r:.130} must be 1 to 100 characters without blanks and commas, and not {HERE!r}"
     if not LABEL.fullmatch(registration.instance):
         yield "the instance must be 1 to 100 characters, the same for as long as the process lives"
-    if not 1 <= registration.slots <= MOST_SLOTS:
-        yield f"slots is {registration.slots}; it must be 1 to {MOST_SLOTS}"
+    if not 1 <= registration.slots <= MAX_SLOTS:
+        yield f"slots is {registration.slots}; it must be 1 to {MAX_SLOTS}"
     if not registration.tasks:
         yield "it offers no task"
-    yield from _bad_names("tasks", registration.tasks, MOST_TASKS)
-    yield from _bad_names("labels", registration.labels, MOST_NAMES)
-    yield from _bad_names("tags", registration.tags, MOST_NAMES)
-    if len(registration.jobs) > MOST_JOBS:
-        yield f"jobs has {len(registration.jobs)} entries; at most {MOST_JOBS} are possible"
+    yield from _bad_names("tasks", registration.tasks, MAX_TASKS)
+    yield from _bad_names("labels", registration.labels, MAX_NAMES)
+    yield from _bad_names("tags", registration.tags, MAX_NAMES)
+    if len(registration.jobs) > MAX_JOBS:
+        yield f"jobs has {len(registration.jobs)} entries; at most {MAX_JOBS} are possible"
     scope = holder.works if holder.works is not None else Scope()
     for what in ("tasks", "labels", "tags"):
         allowed: frozenset[str] | None = getattr(scope, what)

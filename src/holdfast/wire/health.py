@@ -29,7 +29,7 @@ _WAITING: Final = 400
 """and those that wait for their turn: the probes of a large fleet in the same moment,"""
 _WAIT_S: Final = 5.0
 """for so long."""
-_MOST_BYTES: Final = 1_000
+_MAX_BYTES: Final = 1_000
 _READ_S: Final = 2.0
 """A request is a few bytes, and comes with its call."""
 _WATCHERS: Final = 400
@@ -93,8 +93,8 @@ class Health:
 async def _request(messages: AsyncIterator[bytes]) -> bytes:
     """Read a request. Raises InvalidInput for one that is too large, or does not come in time."""
     raw = await received_alone(messages, _READ_S)
-    if (size := len(raw)) > _MOST_BYTES:
-        raise InvalidInput(f"A request about health has {size} bytes, and at most {_MOST_BYTES}. Nothing was done.")
+    if (size := len(raw)) > _MAX_BYTES:
+        raise InvalidInput(f"A request about health has {size} bytes, and at most {_MAX_BYTES}. Nothing was done.")
     return raw
 
 

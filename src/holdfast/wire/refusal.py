@@ -19,7 +19,7 @@ log = logging.getLogger("holdfast")
 
 NAME: Final = "holdfast-error"
 """The trailing metadata that names an error's class."""
-_MOST_BYTES: Final = 4000
+_MAX_BYTES: Final = 4000
 """Words travel in a header, and all headers together have 8 KiB."""
 
 _CODES: Final[tuple[tuple[type[HoldfastError], grpc.StatusCode], ...]] = (
@@ -49,9 +49,9 @@ def words(problem: BaseException) -> str:
     message may name private data."""
     text = problem.message if isinstance(problem, HoldfastError) else f"{type(problem).__name__} in the server; see its log."
     raw = text.encode()
-    if len(raw) <= _MOST_BYTES:
+    if len(raw) <= _MAX_BYTES:
         return text
-    return f"{raw[:_MOST_BYTES].decode(errors='ignore')} … ({len(raw) - _MOST_BYTES} bytes more)"
+    return f"{raw[:_MAX_BYTES].decode(errors='ignore')} … ({len(raw) - _MAX_BYTES} bytes more)"
 
 
 def unary(name: str, method: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:

@@ -24,7 +24,7 @@ from holdfast.service.access.identity import ANYBODY, Holder
 from holdfast.service.text import decoded
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES
-from holdfast.wire.connection import MOST_INBOX, Job, WorkerConnection, WorkerMessage, known_as, problems
+from holdfast.wire.connection import MAX_INBOX, Job, WorkerConnection, WorkerMessage, known_as, problems
 from holdfast.wire.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ log = logging.getLogger("holdfast")
 
 _CLASSES: Final = TRANSIENT | NEVER_RETRIED | {ERROR, MODEL, TOOL}
 """The classes of errors that a worker may name."""
-_MOST_PROGRESS: Final = 64 * 1024
-_MOST_WORDS: Final = 4000
+_MAX_PROGRESS: Final = 64 * 1024
+_MAX_WORDS: Final = 4000
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -255,7 +255,7 @@ class WorkerRegistry:
         if isinstance(message, wire.Ack) and message.declined:
             connection.draining = True  # whatever its reason, what comes next would meet the same
             self._offer(connection)
-            _put(job, PlaceLost(f"The worker {connection.name} does not begin it: {message.declined[:_MOST_WORDS]}"))
+            _put(job, PlaceLost(f"The worker {connection.name} does not begin it: {message.declined[:_MAX_WORDS]}"))
             return
         self._acknowledge(job)
         if isinstance(message, wire.Call | wire.Result):
@@ -333,7 +333,7 @@ class _Performance:
                     case wire.Result() as result:
                         return await self._outcome(result)
                     case wire.Progress() as progress:
-                        await self._calls.line(progress.text[:_MOST_PROGRESS])
+                        await self._calls.line(progress.text[:_MAX_PROGRESS])
                     case problem:
                         raise problem
         except asyncio.CancelledError:
@@ -404,12 +404,12 @@ class _Performance:
             raise failed
         klass = failure.error_class if failure.error_class in _CLASSES else ERROR
         raise RemoteFailed(
-            failure.message[:_MOST_WORDS] or "The worker did not say why.", error_class=klass, retryable=failure.retryable
+            failure.message[:_MAX_WORDS] or "The worker did not say why.", error_class=klass, retryable=failure.retryable
         )
 
 
 def _failure(error_class: str, message: str, *, retryable: bool = False) -> wire.Failure:
-    return wire.Failure(error_class=error_class, message=message[:_MOST_WORDS], retryable=retryable)
+    return wire.Failure(error_class=error_class, message=message[:_MAX_WORDS], retryable=retryable)
 
 
 async def _decoded(text: str, name: str) -> Any:
@@ -422,7 +422,7 @@ async def _decoded(text: str, name: str) -> Any:
 
 def _put(job: Job, message: WorkerMessage) -> bool:
     """False where too much waits already."""
-    if job.inbox.qsize() >= MOST_INBOX and not isinstance(message, BaseException):
+    if job.inbox.qsize() >= MAX_INBOX and not isinstance(message, BaseException):
         return False
     job.inbox.put_nowait(message)
     return True

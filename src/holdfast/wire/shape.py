@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from holdfast.errors import InvalidInput
 
-MOST_FIELDS: Final = 30_000
+MAX_FIELDS: Final = 30_000
 """Of one message, with all that it holds: more than the largest registration has, and looked through in ten milliseconds."""
 
-_MOST_SHIFT: Final = 63
+_MAX_SHIFT: Final = 63
 
 
 def decode(kind: Any, raw: bytes) -> Any:
@@ -26,7 +26,7 @@ def decode(kind: Any, raw: bytes) -> Any:
         raise InvalidInput(f"This is no {kind.DESCRIPTOR.name}: {problem}. Nothing was done.") from None
     if message is None:
         raise InvalidInput(
-            f"This {kind.DESCRIPTOR.name} has more than {MOST_FIELDS} fields in all, and no message may. Nothing was done: say"
+            f"This {kind.DESCRIPTOR.name} has more than {MAX_FIELDS} fields in all, and no message may. Nothing was done: say"
             " it in several."
         )
     return message
@@ -40,7 +40,7 @@ def _has_few_fields(descriptor: Any, raw: bytes) -> bool:
         messages = _messages(of)
         while at < end:
             seen += 1
-            if seen > MOST_FIELDS:
+            if seen > MAX_FIELDS:
                 return False
             tag, at = raw[at], at + 1
             if tag >= 0x80:  # few tags and lengths have more than one byte
@@ -84,5 +84,5 @@ def _varint(raw: bytes, offset: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, offset
         shift += 7
-        if shift > _MOST_SHIFT:
+        if shift > _MAX_SHIFT:
             raise ValueError("a number has more than 64 bits")

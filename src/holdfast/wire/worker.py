@@ -35,10 +35,10 @@ _BACKOFF_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Before the next try, the last again and again; each address is tried before any is waited for."""
 _REGISTERED_S: Final = 5.0
 """What a server gets to answer a registration."""
-_MOST_WORDS: Final = 4000
-_MOST_LINES: Final = 500
+_MAX_WORDS: Final = 4000
+_MAX_LINES: Final = 500
 """Of messages that wait: with so many a script that prints waits too. The server has room for twice as many of a job."""
-_MOST_WAITING: Final = 10_000
+_MAX_WAITING: Final = 10_000
 """Maximum number of messages that wait to be sent. With half as many, progress is no longer sent: the reader is slow."""
 
 
@@ -152,7 +152,7 @@ class Worker:
     async def _stream(self, address: str) -> None:
         """One stream, from registration to its end."""
         async with credential.channel(address, self._trust, OPTIONS) as channel:
-            outbox = Outbox[wire.FromWorker](_MOST_WAITING)
+            outbox = Outbox[wire.FromWorker](_MAX_WAITING)
             call = Stub(channel, "Workers").Work(outbox.messages(), metadata=credential.metadata(self._trust))
             outbox.say(wire.FromWorker(register=self._registration()))
             try:
@@ -368,13 +368,13 @@ class Worker:
 
     def progress(self, job: str, text: str) -> None:
         """Keeps task.Asks."""
-        if self._outbox is not None and len(self._outbox) < _MOST_WAITING // 2:
+        if self._outbox is not None and len(self._outbox) < _MAX_WAITING // 2:
             self._say(progress=wire.Progress(job=job, text=text))
 
     async def line(self, job: str, text: str) -> None:
         """Keeps task.Asks."""
         await self._connected.wait()
-        while self._outbox is None or not await self._outbox.has_room(_MOST_LINES):
+        while self._outbox is None or not await self._outbox.has_room(_MAX_LINES):
             await self._connected.wait()
         self._say(progress=wire.Progress(job=job, text=text))
 
@@ -386,7 +386,7 @@ def _failure(problem: Exception) -> wire.Failure:
         return wire.Failure(error_class=inner.error_class, message=inner.message, retryable=inner.retryable, call=inner.number)
     kinds = [_kind(each) for each in leaves(problem)]
     klass, retryable = gravest([klass for klass, _ in kinds]), all(may for _, may in kinds)
-    return wire.Failure(error_class=klass, message=text_of(problem)[:_MOST_WORDS], retryable=retryable)
+    return wire.Failure(error_class=klass, message=text_of(problem)[:_MAX_WORDS], retryable=retryable)
 
 
 def _kind(problem: BaseException) -> tuple[str, bool]:

@@ -30,7 +30,7 @@ _Said = TypeVar("_Said")
 _PAGE: Final = 500
 """Events in memory at once: a history may be long."""
 _USUALLY_LISTED: Final = 50
-_MOST_BYTES: Final = MESSAGE_BYTES - 65_536
+_MAX_BYTES: Final = MESSAGE_BYTES - 65_536
 _OF_PRINCIPAL: Final = {"by", "roles"}
 _JSON: Final = "_json"
 
@@ -179,7 +179,7 @@ class Workflows:
 def _fitting(value: Any, name: str, elsewhere: str) -> str:
     """Encode as JSON what goes into a message. Raises InvalidInput for what has no room in one."""
     encoded = msgspec.json.encode(value)
-    if len(encoded) > _MOST_BYTES:
+    if len(encoded) > _MAX_BYTES:
         raise InvalidInput(f"{name} has {len(encoded)} bytes, and a message at most {MESSAGE_BYTES}. {elsewhere}")
     return encoded.decode()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.actions.shell.command import command_of, filled, find
-from holdfast.actions.shell.environment import DEFAULT_PATH, MOST_VARIABLE_BYTES, environment_of
+from holdfast.actions.shell.environment import DEFAULT_PATH, MAX_VARIABLE_BYTES, environment_of
 from holdfast.errors import InvalidInput, ToolFailed
 
 
@@ -76,7 +76,7 @@ def test_a_script_gets_few_worker_variables_then_its_own_then_those_of_the_runne
         ({"a\0": "x"}, "cannot name"),
         ({"a": "x\0"}, "contains NUL"),
         ({"a": "\ud800"}, "no Unicode text"),
-        ({"a": "x" * MOST_VARIABLE_BYTES}, "the system passes at most 131071 in one variable"),
+        ({"a": "x" * MAX_VARIABLE_BYTES}, "the system passes at most 131071 in one variable"),
         ({f"a{n}": "x" * 100_000 for n in range(11)}, "a script is given at most 1048576"),
     ],
 )

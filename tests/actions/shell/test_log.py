@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.actions.shell.log import MOST_SECRET_BYTES, Log, LogBounds
+from holdfast.actions.shell.log import MAX_SECRET_BYTES, Log, LogBounds
 
 SECRET = "s3cr3t-value"
 
@@ -64,11 +64,11 @@ def test_a_secret_of_several_lines_is_masked_in_the_tail() -> None:
     assert log.tail == "x [secret] y\n"
 
 
-@pytest.mark.parametrize("beyond", [0, 5, MOST_SECRET_BYTES - 5, 3 * MOST_SECRET_BYTES])
+@pytest.mark.parametrize("beyond", [0, 5, MAX_SECRET_BYTES - 5, 3 * MAX_SECRET_BYTES])
 @pytest.mark.parametrize("before", range(84, 104, 3))
 def test_no_cut_leaves_a_part_of_a_secret(before: int, beyond: int) -> None:
     """A line that is cut at 100 bytes, with a secret across the cut or across the end of what is looked at."""
-    for place in (before, before + MOST_SECRET_BYTES):
+    for place in (before, before + MAX_SECRET_BYTES):
         log = new(line_bytes=100, tail_bytes=100)
         shown = lines_of(log, b"." * place + SECRET.encode() + b"." * beyond + b"\n")
         assert "s3c" not in shown[0]
@@ -93,7 +93,7 @@ def test_a_line_without_end_takes_no_memory() -> None:
     log = new(line_bytes=1000)
     for _ in range(2000):
         log.add(b"x" * 64 * 1024)
-    assert len(log._line) <= 1000 + MOST_SECRET_BYTES
+    assert len(log._line) <= 1000 + MAX_SECRET_BYTES
     assert log.end()[0].endswith(f"… ({2000 * 64 * 1024 - 1000} bytes of this line are not shown)")
 
 

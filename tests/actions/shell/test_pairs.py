@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.actions.shell.pairs import MOST_FILE_BYTES, Malformed, pairs, read, usage
+from holdfast.actions.shell.pairs import MAX_FILE_BYTES, Malformed, pairs, read, usage
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_a_mistake_shows_no_part_of_a_secret(before: int) -> None:
 
 def test_a_file_of_the_most_bytes_is_read_and_one_that_is_larger_is_not(tmp_path: Path) -> None:
     file = tmp_path / "output"
-    file.write_bytes(b"a=" + b"x" * (MOST_FILE_BYTES - 2))
-    assert len(next(pairs(read(str(file))))[1]) == MOST_FILE_BYTES - 2
+    file.write_bytes(b"a=" + b"x" * (MAX_FILE_BYTES - 2))
+    assert len(next(pairs(read(str(file))))[1]) == MAX_FILE_BYTES - 2
     with file.open("ab") as more:
         more.write(b"x")
     with pytest.raises(Malformed, match="larger than 1048576 bytes"):
@@ -105,8 +105,8 @@ def test_what_a_script_put_in_the_place_of_its_file_is_not_followed_nor_waited_f
 def test_a_file_of_nothing_but_openings_is_read_in_linear_time() -> None:
     """A million bytes that each open a text which never ends: the first one is the mistake."""
     with pytest.raises(Malformed):
-        list(pairs(b"a<<b\n" * (MOST_FILE_BYTES // 5)))
-    assert len(list(pairs(b"a<<b\nb\n" * (MOST_FILE_BYTES // 7)))) == MOST_FILE_BYTES // 7
+        list(pairs(b"a<<b\n" * (MAX_FILE_BYTES // 5)))
+    assert len(list(pairs(b"a<<b\nb\n" * (MAX_FILE_BYTES // 7)))) == MAX_FILE_BYTES // 7
 
 
 def test_of_a_usage_file_each_good_line_counts_and_the_first_bad_ones_are_reported() -> None:

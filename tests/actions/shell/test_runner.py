@@ -19,7 +19,7 @@ import pytest
 
 import holdfast
 from holdfast.actions.shell import Ending, Limits, LogBounds, Script, run, runner
-from holdfast.actions.shell.environment import MOST_VARIABLE_BYTES
+from holdfast.actions.shell.environment import MAX_VARIABLE_BYTES
 from holdfast.errors import InvalidInput, OutcomeUnknown, ToolFailed
 from holdfast.platform.machine import MachineClock
 
@@ -272,7 +272,7 @@ def test_a_time_that_is_no_end_is_refused(wrong: float) -> None:
 
 
 async def test_the_largest_variable_that_is_let_through_is_one_that_the_system_passes() -> None:
-    value = "x" * (MOST_VARIABLE_BYTES - len("A="))
+    value = "x" * (MAX_VARIABLE_BYTES - len("A="))
     _, lines = await lines_of('echo "${#A}"', env={"A": value})
     assert lines == [str(len(value))]
 

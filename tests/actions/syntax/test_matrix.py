@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.actions.syntax.matrix import MOST_COMBINATIONS, MatrixError, expand
+from holdfast.actions.syntax.matrix import MAX_COMBINATIONS, MatrixError, expand
 
 
 def rows(matrix: Any) -> list[dict[str, Any]]:
@@ -125,7 +125,7 @@ def test_a_value_is_not_compared_as_a_whole_where_it_is_a_collection() -> None:
 
 def test_256_combinations_are_allowed_and_no_more() -> None:
     sixteen = list(range(16))
-    assert len(rows({"a": sixteen, "b": sixteen})) == MOST_COMBINATIONS == 256
+    assert len(rows({"a": sixteen, "b": sixteen})) == MAX_COMBINATIONS == 256
     assert len(rows({"a": list(range(257)), "exclude": [{"a": 0}]})) == 256
     with pytest.raises(MatrixError, match="more than 256"):
         expand({"a": list(range(257))})

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.actions.binding import bind
 from holdfast.actions.syntax import source
-from holdfast.actions.syntax.keys import MOST_JOBS
+from holdfast.actions.syntax.keys import MAX_JOBS
 from holdfast.actions.syntax.load import load
 from holdfast.errors import InvalidFile
 
@@ -47,14 +47,14 @@ def jobs(count: int) -> str:
 
 
 def test_a_file_may_have_a_thousand_jobs_and_no_more() -> None:
-    assert len(load(jobs(MOST_JOBS), "file").jobs) == MOST_JOBS == 1000
-    assert told(jobs(MOST_JOBS + 1))[0].startswith("there are 1,001 entries; 1,000 are allowed.")
+    assert len(load(jobs(MAX_JOBS), "file").jobs) == MAX_JOBS == 1000
+    assert told(jobs(MAX_JOBS + 1))[0].startswith("there are 1,001 entries; 1,000 are allowed.")
 
 
 @pytest.mark.long
 def test_ten_thousand_jobs_are_given_up_before_they_are_all_read(values_read: list[int]) -> None:
     assert told(jobs(10_000))[-1].startswith("the file has more than 50,000 keys and values.")
-    assert values_read[0] < 2 * source.MOST_VALUES + 100
+    assert values_read[0] < 2 * source.MAX_VALUES + 100
 
 
 @pytest.mark.long

@@ -19,7 +19,7 @@ from holdfast.actions.jobs.decision import SKIPPED, Decision
 from holdfast.actions.jobs.evaluation import Evaluation
 from holdfast.actions.jobs.log import Log
 from holdfast.actions.jobs.matrix_job import JobSettings, MatrixJob
-from holdfast.actions.jobs.placement import MOST_AT_ONCE, at_once
+from holdfast.actions.jobs.placement import MAX_AT_ONCE, at_once
 from holdfast.actions.jobs.progress import Combination, Ended, Result, of_kept, to_data
 from holdfast.actions.syntax import matrix
 from holdfast.actions.syntax.document import Job, Strategy
@@ -27,7 +27,7 @@ from holdfast.authoring.values import plain
 from holdfast.authoring.values.view import StateView
 from holdfast.errors import StepError
 
-_MOST_PARALLEL: Final = 1000
+_MAX_PARALLEL: Final = 1000
 """What `max-parallel` may say."""
 _DONE: Final = "done"
 """Under this name each combination that has succeeded is recorded."""
@@ -86,7 +86,7 @@ class JobNode:
         """All combinations, in the order in which they ended. What an earlier try has done is not done again."""
         before: list[tuple[int, Ended]] = []
         ended: list[Ended] = []
-        places = asyncio.Semaphore(min(plan.most_at_once, MOST_AT_ONCE))
+        places = asyncio.Semaphore(min(plan.most_at_once, MAX_AT_ONCE))
         stop, sharers = asyncio.Event(), at_once(self._job.strategy) or 1
 
         async def one(combination: Combination) -> None:
@@ -150,7 +150,7 @@ def plan_of(strategy: Strategy | None, contexts: context.Contexts) -> Plan:
         raise matrix.MatrixError("", "'exclude' leaves no combination of the matrix.")
     most = len(found)
     if strategy.max_parallel is not None:
-        most = context.count(strategy.max_parallel, contexts, "max-parallel", _MOST_PARALLEL)
+        most = context.count(strategy.max_parallel, contexts, "max-parallel", _MAX_PARALLEL)
     combinations = tuple(Combination(number, each) for number, each in enumerate(found))
     return Plan(combinations, context.flag(strategy.fail_fast, contexts, "fail-fast"), most)
 

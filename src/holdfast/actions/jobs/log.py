@@ -62,7 +62,7 @@ _COMMAND: Final = re.compile(r"\s*::([A-Za-z][\w-]*)(?:\s+([^\n]*?))?::(.*)", re
 _ANNOTATIONS: Final = ("error", "warning", "notice", "debug")
 _FILES: Final = {"set-output": "GITHUB_OUTPUT", "set-env": "GITHUB_ENV", "add-path": "GITHUB_PATH", "save-state": "GITHUB_ENV"}
 _MASK: Final = "***"
-_MOST_MASKS: Final = 100
+_MAX_MASKS: Final = 100
 """Each is looked for in every line."""
 _LONGEST_MASK: Final = 64 * 1024
 
@@ -100,8 +100,8 @@ class Commands:
     def _mask(self, text: str) -> str:
         """Its lines too, because what prints it prints them one by one."""
         wanted = {text, *text.splitlines()} - {"", *self._masks}
-        if len(self._masks) + len(wanted) > _MOST_MASKS or len(text) > _LONGEST_MASK:
-            return f"add-mask: not masked; a job may mask {_MOST_MASKS} lines of up to {_LONGEST_MASK} characters together"
+        if len(self._masks) + len(wanted) > _MAX_MASKS or len(text) > _LONGEST_MASK:
+            return f"add-mask: not masked; a job may mask {_MAX_MASKS} lines of up to {_LONGEST_MASK} characters together"
         self._masks = sorted({*self._masks, *wanted}, key=len, reverse=True)  # the longest first: one may hold another
         return f"::add-mask::{_MASK}"
 

@@ -15,9 +15,9 @@ from holdfast.actions.expressions import ExpressionError, Template, to_text, who
 from holdfast.actions.jobs import context
 from holdfast.actions.jobs.context import Contexts
 from holdfast.actions.syntax.document import AUTO, Amount, Job, Resources, Strategy, asks_for_label
-from holdfast.core.values.demand import MOST_AMOUNT, SHELL, Demand
+from holdfast.core.values.demand import MAX_AMOUNT, SHELL, Demand
 
-MOST_AT_ONCE: Final = 32
+MAX_AT_ONCE: Final = 32
 """Combinations that run at once in one step, whatever the file allows: each is a process, and all are on one machine."""
 
 
@@ -97,7 +97,7 @@ def _names(data: Iterable[Template], contexts: Contexts) -> Iterator[str]:
 
 
 def _amount(name: str, value: Amount, contexts: Contexts) -> int:
-    return context.count(value, contexts, name, MOST_AMOUNT) if isinstance(value, Template) else value
+    return context.count(value, contexts, name, MAX_AMOUNT) if isinstance(value, Template) else value
 
 
 def at_once(strategy: Strategy | None) -> int | None:
@@ -107,7 +107,7 @@ def at_once(strategy: Strategy | None) -> int | None:
     literal_amount = [] if strategy.combinations is None else [len(strategy.combinations)]
     if isinstance(strategy.max_parallel, int):
         literal_amount.append(strategy.max_parallel)
-    return min(*literal_amount, MOST_AT_ONCE) if literal_amount else None
+    return min(*literal_amount, MAX_AT_ONCE) if literal_amount else None
 
 
 def literal_amount(amount: Amount) -> int:

@@ -17,7 +17,7 @@ from holdfast.actions.jobs.evaluation import Evaluation
 from holdfast.actions.jobs.idempotency import Outcome
 from holdfast.actions.jobs.progress import Combination, Progress
 from holdfast.actions.jobs.runner import JobRunner
-from holdfast.actions.shell.runner import MOST_DURATION_S
+from holdfast.actions.shell.runner import MAX_DURATION_S
 from holdfast.actions.syntax.document import Job, Limits, Step
 from holdfast.core.capacity.estimates import Report
 from holdfast.core.values.ids import named_effect_key
@@ -181,7 +181,7 @@ class StepRun:
         )
 
     def _limits(self) -> shell.Limits:
-        given, limit_s = self._step.timeout_minutes, float(MOST_DURATION_S)
+        given, limit_s = self._step.timeout_minutes, float(MAX_DURATION_S)
         if given is not None:
             limit_s = 60 * context.minutes(given, self._seen)
         said, usual = self._around.job.limits or Limits(), self._around.attempt.script_limits

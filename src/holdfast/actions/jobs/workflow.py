@@ -24,7 +24,7 @@ from holdfast.actions.jobs.spread_job import COMBINATION, SpreadJob
 from holdfast.actions.shell import run
 from holdfast.actions.syntax import dependency
 from holdfast.actions.syntax.document import Document, Job, Retry
-from holdfast.actions.syntax.keys import MOST_JOBS
+from holdfast.actions.syntax.keys import MAX_JOBS
 from holdfast.authoring.node import NodeDefinition
 from holdfast.authoring.values.view import StateView
 from holdfast.authoring.workflow import Workflow
@@ -51,7 +51,7 @@ def workflow_of(
     """
     spread = {job.id for job in document.jobs if is_spread(job) and job.id not in (shared or ())}
     given = JobSettings(document.env, shell)
-    made = Workflow(document.name, max_steps=2 * MOST_JOBS + 1)
+    made = Workflow(document.name, max_steps=2 * MAX_JOBS + 1)
     spelled = {job.id.lower(): job.id for job in document.jobs}
     needs = {job.id.lower(): [need.lower() for need in job.needs] for job in document.jobs}
     before = dependency.ancestors(needs)

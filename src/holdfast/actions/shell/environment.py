@@ -16,10 +16,10 @@ INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTY
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-MOST_VARIABLE_BYTES: Final = 128 * 1024 - 1
+MAX_VARIABLE_BYTES: Final = 128 * 1024 - 1
 """Linux passes no longer `NAME=value` to a program (MAX_ARG_STRLEN, with the byte that ends it)."""
 
-MOST_BYTES: Final = 1024 * 1024
+MAX_BYTES: Final = 1024 * 1024
 """All of it together. Linux takes a quarter of the stack's limit, 2 MiB as a rule, for variables and arguments."""
 
 
@@ -28,9 +28,9 @@ def environment_of(worker: Mapping[str, str], amount: Mapping[str, str], own: Ma
     inherited = {name: worker[name] for name in INHERITED if name in worker}
     together = {"PATH": DEFAULT_PATH, **inherited, **amount, **own}
     total_bytes = sum(_size(name, value) for name, value in together.items())
-    if total_bytes > MOST_BYTES:
+    if total_bytes > MAX_BYTES:
         raise InvalidInput(
-            f"The environment is {total_bytes} bytes; a script is given at most {MOST_BYTES}. Nothing was run."
+            f"The environment is {total_bytes} bytes; a script is given at most {MAX_BYTES}. Nothing was run."
             " Put large values into a file."
         )
     return together
@@ -50,9 +50,9 @@ def _size(name: str, value: str) -> int:
         size = len(encoded(f"{name}={value}"))
     except UnicodeEncodeError:
         raise InvalidInput(f"{name} or its value is no Unicode text (a lone surrogate). Nothing was run.") from None
-    if size > MOST_VARIABLE_BYTES:
+    if size > MAX_VARIABLE_BYTES:
         raise InvalidInput(
-            f"{name} with its value is {size} bytes; the system passes at most {MOST_VARIABLE_BYTES} in one variable."
+            f"{name} with its value is {size} bytes; the system passes at most {MAX_VARIABLE_BYTES} in one variable."
             " Nothing was run. Put the value into a file and pass the file's name."
         )
     return size + 1

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-MOST_SECRET_BYTES: Final = 8192
+MAX_SECRET_BYTES: Final = 8192
 """The longest secret that a cut cannot halve."""
 
 
@@ -89,7 +89,7 @@ class Log:
     def tail(self) -> str:
         """The end of everything, masked as a whole. It begins with a whole line, unless that one alone is too long."""
         text = self._mask(bytes(self._tail[-self._kept_bytes :]))
-        halved = MOST_SECRET_BYTES if self._bytes > self._kept_bytes else 0
+        halved = MAX_SECRET_BYTES if self._bytes > self._kept_bytes else 0
         start = max(halved, len(text) - self._bounds.tail_bytes)
         if start <= 0:
             return text
@@ -102,7 +102,7 @@ class Log:
 
     @property
     def _kept_bytes(self) -> int:
-        return self._bounds.tail_bytes + MOST_SECRET_BYTES
+        return self._bounds.tail_bytes + MAX_SECRET_BYTES
 
     def _is_full(self) -> bool:
         return self._shown_bytes >= self._bounds.total_bytes or self._shown_lines >= self._bounds.lines
@@ -117,7 +117,7 @@ class Log:
             del self._tail[: -self._kept_bytes]
 
     def _append(self, piece: bytes) -> None:
-        room = self._bounds.line_bytes + MOST_SECRET_BYTES - len(self._line)
+        room = self._bounds.line_bytes + MAX_SECRET_BYTES - len(self._line)
         self._line += piece[: max(0, room)]
         self._line_bytes += len(piece)
 
@@ -132,7 +132,7 @@ class Log:
         if size <= self._bounds.line_bytes:
             return text
         if size > len(raw):
-            text = text[: max(0, len(text) - MOST_SECRET_BYTES)]
+            text = text[: max(0, len(text) - MAX_SECRET_BYTES)]
         text = text[: self._bounds.line_bytes]
         cut = max(0, size - len(text.encode()))
         self._cut_bytes += cut

@@ -15,7 +15,7 @@ import stat
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
-from holdfast.core.values.demand import MOST_AMOUNT
+from holdfast.core.values.demand import MAX_AMOUNT
 
 FILES: Final = {
     "GITHUB_OUTPUT": "output",
@@ -25,11 +25,11 @@ FILES: Final = {
     "HOLDFAST_USAGE": "usage",
 }
 """The variables that name them, and what people call them."""
-MOST_FILE_BYTES: Final = 1024 * 1024
-MOST_SUMMARY_CHARACTERS: Final = 64 * 1024
+MAX_FILE_BYTES: Final = 1024 * 1024
+MAX_SUMMARY_CHARACTERS: Final = 64 * 1024
 """It is for people, and travels with what became of the script."""
-MOST_USAGE_BYTES: Final = 64 * 1024
-_MOST_TOLD: Final = 10
+MAX_USAGE_BYTES: Final = 64 * 1024
+_MAX_TOLD: Final = 10
 """Of lines that do not count: one may stand there for each call that was made."""
 _AMOUNT: Final = re.compile(r"[0-9]{1,13}")
 _SHOWN_CHARACTERS: Final = 80
@@ -48,7 +48,7 @@ class Malformed(Exception):
         return self._why.format(*(_quote(redact(word)) for word in self._words))
 
 
-def read(path: str, most_bytes: int = MOST_FILE_BYTES) -> bytes:
+def read(path: str, most_bytes: int = MAX_FILE_BYTES) -> bytes:
     """The file's content; nothing if the script removed it. Raises Malformed if it put something else in its place."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -81,8 +81,8 @@ def folders(content: bytes) -> tuple[str, ...]:
 def summary(content: bytes, redact: Callable[[str], str]) -> str:
     """The text for people, masked and cut."""
     text = redact(content.decode("utf-8-sig", errors="replace").replace("\0", "\ufffd")).rstrip("\n")
-    cut = len(text) - MOST_SUMMARY_CHARACTERS
-    return text if cut <= 0 else f"{text[:MOST_SUMMARY_CHARACTERS]}\n({cut} characters of this summary were cut.)"
+    cut = len(text) - MAX_SUMMARY_CHARACTERS
+    return text if cut <= 0 else f"{text[:MAX_SUMMARY_CHARACTERS]}\n({cut} characters of this summary were cut.)"
 
 
 def usage(content: bytes, pools: Collection[str]) -> tuple[list[tuple[str, int]], list[Malformed]]:
@@ -94,15 +94,15 @@ def usage(content: bytes, pools: Collection[str]) -> tuple[list[tuple[str, int]]
         if not line.strip():
             continue
         pool, equals, amount = (part.strip() for part in line.rpartition("="))
-        if not (equals and _AMOUNT.fullmatch(amount) and int(amount) <= MOST_AMOUNT):
-            why = f"line {number}: {{}} is not POOL=AMOUNT, with a whole number up to {MOST_AMOUNT}"
+        if not (equals and _AMOUNT.fullmatch(amount) and int(amount) <= MAX_AMOUNT):
+            why = f"line {number}: {{}} is not POOL=AMOUNT, with a whole number up to {MAX_AMOUNT}"
             problem = Malformed(why, line)
         elif pool not in pools:
             problem = Malformed(f"line {number}: {{}} is no pool that the job takes of", pool)
         else:
             found.append((pool, int(amount)))
             continue
-        if len(problems) < _MOST_TOLD:
+        if len(problems) < _MAX_TOLD:
             problems.append(problem)
         else:
             unsaid += 1

@@ -35,14 +35,14 @@ from holdfast.actions.shell.command import filled, find
 from holdfast.actions.shell.devices import VISIBLE, device_variables
 from holdfast.actions.shell.environment import DEFAULT_PATH, encoded, environment_of
 from holdfast.actions.shell.log import Log, LogBounds, LogCounts
-from holdfast.actions.shell.pairs import FILES, MOST_USAGE_BYTES, Malformed, folders, pairs, read, summary, usage
+from holdfast.actions.shell.pairs import FILES, MAX_USAGE_BYTES, Malformed, folders, pairs, read, summary, usage
 from holdfast.actions.shell.supervisor import KILL, KILL_LIMIT_S, LENGTH_BYTES, STOP
 from holdfast.core.values.demand import variable_of
 from holdfast.errors import InvalidInput, OutcomeUnknown, ToolFailed
 from holdfast.ports import Clock
 
-MOST_SCRIPT_BYTES: Final = 1024 * 1024
-MOST_DURATION_S: Final = 30 * 24 * 3600
+MAX_SCRIPT_BYTES: Final = 1024 * 1024
+MAX_DURATION_S: Final = 30 * 24 * 3600
 
 _SUPERVISOR: Final = supervisor_program.__file__
 _SLACK_S: Final = 5.0
@@ -104,8 +104,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         """Raises InvalidInput for a time that is none, or no end."""
         for name in ("timeout_s", "grace_s", "linger_s"):
             duration_s = getattr(self, name)
-            if not 0 <= duration_s <= MOST_DURATION_S:
-                raise InvalidInput(f"{name} is {duration_s}; it must be from 0 to {MOST_DURATION_S} seconds (30 days).")
+            if not 0 <= duration_s <= MAX_DURATION_S:
+                raise InvalidInput(f"{name} is {duration_s}; it must be from 0 to {MAX_DURATION_S} seconds (30 days).")
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,9 +203,9 @@ def _storable(text: str) -> bytes:
         data = text.encode()
     except UnicodeEncodeError:
         raise InvalidInput("The script is no Unicode text: it contains a lone surrogate. Nothing was run.") from None
-    if len(data) > MOST_SCRIPT_BYTES:
+    if len(data) > MAX_SCRIPT_BYTES:
         raise InvalidInput(
-            f"The script is {len(data)} bytes; at most {MOST_SCRIPT_BYTES} are run. Nothing was run."
+            f"The script is {len(data)} bytes; at most {MAX_SCRIPT_BYTES} are run. Nothing was run."
             " Put it into a file where the job runs and call that."
         )
     return data
@@ -482,7 +482,7 @@ def _files(paths: Mapping[str, str], redact: Callable[[str], str], pools: Collec
     for name, what in FILES.items():
         try:
             if name == "HOLDFAST_USAGE":
-                used, unused = usage(read(paths[name], MOST_USAGE_BYTES), pools)
+                used, unused = usage(read(paths[name], MAX_USAGE_BYTES), pools)
                 continue
             content = read(paths[name])
             if name == "GITHUB_OUTPUT":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-MOST_CYCLES: Final = 10
+MAX_CYCLES: Final = 10
 """Mending a few tends to mend the rest."""
 
 Needs = Mapping[str, Sequence[str]]
@@ -20,9 +20,9 @@ def cycles(needs: Needs) -> list[list[str]]:
     found: list[list[str]] = []
     done: set[str] = set()
     for start in needs:
-        if start not in done and len(found) < MOST_CYCLES:
+        if start not in done and len(found) < MAX_CYCLES:
             found += _cycles_from(start, needs, done)
-    return found[:MOST_CYCLES]
+    return found[:MAX_CYCLES]
 
 
 def _cycles_from(start: str, needs: Needs, visited: set[str]) -> Iterator[list[str]]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.actions.syntax.document import AUTO
-from holdfast.core.values.demand import MOST_NAMES, MOST_PRIORITY
+from holdfast.core.values.demand import MAX_NAMES, MAX_PRIORITY
 
 STARTING: Final = ("inputs", "vars")
 """What expressions see before any job has run."""
@@ -42,9 +42,9 @@ LABEL: Final = r"[^\s,\x00-\x1f\x7f]{1,100}"
 """A label, a tag, or the name of a pool: what a demand takes, without control characters."""
 _LABEL_WORDS: Final = "1 to 100 characters without blanks and commas"
 
-MOST_JOBS: Final = 1000
-MOST_STEPS: Final = 1000
-MOST_ENTRIES: Final = 256
+MAX_JOBS: Final = 1000
+MAX_STEPS: Final = 1000
+MAX_ENTRIES: Final = 256
 """Of env, outputs, needs: more is data."""
 LONGEST_MINUTES: Final = 43_200
 """Thirty days."""
@@ -91,7 +91,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 class ListOf(msgspec.Struct, frozen=True):
     item: Kind
-    most: int = MOST_ENTRIES
+    most: int = MAX_ENTRIES
     takes_one: bool = False
     """A single item may stand without the list."""
     no_mapping: str = ""
@@ -105,7 +105,7 @@ class MapOf(msgspec.Struct, frozen=True):
     value: Kind
     pattern: str = IDENTIFIER
     words: str = _IDENTIFIER_WORDS
-    most: int = MOST_ENTRIES
+    most: int = MAX_ENTRIES
     example: str = ""
 
 
@@ -206,7 +206,7 @@ OUTPUT: Final = Object(
     ),
 )
 
-_LABELS: Final = ListOf(Text(PLACING, LABEL, f"a text of {_LABEL_WORDS}, like gpu or zone=eu"), most=MOST_NAMES)
+_LABELS: Final = ListOf(Text(PLACING, LABEL, f"a text of {_LABEL_WORDS}, like gpu or zone=eu"), most=MAX_NAMES)
 
 RESOURCES: Final = Object(
     "resources",
@@ -274,7 +274,7 @@ JOB: Final = Object(
         Field("continue-on-error", Boolean(PLACING), "Its failure does not fail the run."),
         Field(
             "steps",
-            ListOf(STEP, most=MOST_STEPS),
+            ListOf(STEP, most=MAX_STEPS),
             "What it does, one after the other.",
             is_required=True,
             example="steps:\n  - run: echo hello",
@@ -294,14 +294,14 @@ JOB: Final = Object(
                 Number(1, 10_000_000_000, contexts=PLACING, word=AUTO),
                 LABEL,
                 f"has {_LABEL_WORDS}",
-                most=MOST_NAMES,
+                most=MAX_NAMES,
                 example="pools:\n  OPENAI_RPS: 5",
             ),
             "The amount that it takes of each pool; `auto` is the amount that earlier runs reported as used.",
             is_ours=True,
         ),
         Field(
-            "priority", Number(-MOST_PRIORITY, MOST_PRIORITY), "Higher goes first where jobs wait for a place; 0.", is_ours=True
+            "priority", Number(-MAX_PRIORITY, MAX_PRIORITY), "Higher goes first where jobs wait for a place; 0.", is_ours=True
         ),
     ),
     {
@@ -325,7 +325,7 @@ WORKFLOW: Final = Object(
     (
         Field("name", Text(words="a text"), "Its name; the file's where there is none."),
         Field("env", _env(STARTING), "Variables of the environment of all steps."),
-        Field("jobs", MapOf("a job", JOB, most=MOST_JOBS, example=_JOBS), "The jobs, by id.", is_required=True, example=_JOBS),
+        Field("jobs", MapOf("a job", JOB, most=MAX_JOBS, example=_JOBS), "The jobs, by id.", is_required=True, example=_JOBS),
     ),
     {
         "on": _NO_EVENTS,

@@ -12,11 +12,11 @@ from typing import Any, Final
 from holdfast.actions.expressions import Template
 from holdfast.actions.expressions.value import are_equal, is_text
 
-MOST_COMBINATIONS: Final = 256
+MAX_COMBINATIONS: Final = 256
 """GitHub's own limit."""
-MOST_PRODUCTS: Final = 4096
+MAX_PRODUCTS: Final = 4096
 """Before anything is excluded. What is excluded has been built and compared first."""
-MOST_FILTERED: Final = 1000
+MAX_FILTERED: Final = 1000
 """Values in all of include and exclude: each is compared with each combination."""
 
 Combination = dict[str, Any]
@@ -52,8 +52,8 @@ def _check(vectors: Mapping[str, Any], include: Sequence[Combination], exclude: 
         if not vector:
             raise MatrixError(key, f"the list of {key!r} is empty; it needs a value at least.")
         product *= len(vector)
-        if product > MOST_PRODUCTS:
-            raise MatrixError("", f"the lists make more than {MOST_PRODUCTS:,} combinations; {MOST_COMBINATIONS} are allowed.")
+        if product > MAX_PRODUCTS:
+            raise MatrixError("", f"the lists make more than {MAX_PRODUCTS:,} combinations; {MAX_COMBINATIONS} are allowed.")
     if not vectors and not include:
         raise MatrixError("", "the matrix is empty; it needs a list of values, or 'include'.")
     known = {key.lower() for key in vectors}
@@ -64,8 +64,8 @@ def _check(vectors: Mapping[str, Any], include: Sequence[Combination], exclude: 
                     f"exclude[{number}].{key}",
                     f"{key!r} is no key of the matrix, so it excludes nothing; its keys are {', '.join(vectors) or 'none'}.",
                 )
-    if sum(1 for entry in (*include, *exclude) for _ in _leaves(entry)) > MOST_FILTERED:
-        raise MatrixError("", f"'include' and 'exclude' have more than {MOST_FILTERED:,} values in all; use fewer.")
+    if sum(1 for entry in (*include, *exclude) for _ in _leaves(entry)) > MAX_FILTERED:
+        raise MatrixError("", f"'include' and 'exclude' have more than {MAX_FILTERED:,} values in all; use fewer.")
 
 
 def check_storable(matrix: Any) -> None:
@@ -166,8 +166,8 @@ def _item_at(value: Any, path: Sequence[str | int]) -> Any:
 
 def _bounded(combinations: Iterator[Combination]) -> Iterator[Combination]:
     for number, combination in enumerate(combinations):
-        if number >= MOST_COMBINATIONS:
-            raise MatrixError("", f"the matrix makes more than {MOST_COMBINATIONS} combinations; use fewer values.")
+        if number >= MAX_COMBINATIONS:
+            raise MatrixError("", f"the matrix makes more than {MAX_COMBINATIONS} combinations; use fewer values.")
         yield combination
 
 

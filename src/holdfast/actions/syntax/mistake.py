@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
-MOST_MISTAKES: Final = 100
+MAX_MISTAKES: Final = 100
 """More would not be read; those that are left show when these are mended."""
 
-_MOST_SHOWN: Final = 12
+_MAX_SHOWN: Final = 12
 """How many names are listed before a mere count follows."""
 
 _LONGEST_QUOTE: Final = 80
@@ -81,7 +81,7 @@ class Mistakes:
         alike = self._found.setdefault(kind or f"{key}\0{message}\0{example}", {})
         if position not in alike:
             alike[position] = Mistake(position.line, position.column, path, message + self._by_alias(path), example)
-        if len(self._found) >= MOST_MISTAKES:
+        if len(self._found) >= MAX_MISTAKES:
             raise TooManyMistakes
 
     def _by_alias(self, path: str) -> str:
@@ -112,8 +112,8 @@ def quoted(text: str) -> str:
 def listed(names: Iterable[str]) -> str:
     """Names in a row, with a count where there are many."""
     known = list(names)
-    rest = len(known) - _MOST_SHOWN
-    return ", ".join(known[:_MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(known) - _MAX_SHOWN
+    return ", ".join(known[:_MAX_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def suggestion(word: str, candidates: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from holdfast.actions.syntax.reading import Path, Reading
 from holdfast.actions.syntax.remedy import Variables, environment_variable, is_there, safe_lines
 from holdfast.actions.syntax.source import Scalar
 
-_MOST_BINDINGS: Final = 100
+_MAX_BINDINGS: Final = 100
 """Expressions in one script. Each is a variable of the environment."""
 _POSIX: Final = {"bash", "sh", "dash"}
 """Others read variables alike, but compute in more places: ksh does so in `[ … -eq … ]`."""
@@ -26,11 +26,11 @@ def script_of(reading: Reading, template: Template, node: Scalar, path: Path, sh
     expressions = template.expressions
     if not expressions:
         return Script("".join(str(part) for part in template.parts))
-    if len(expressions) > _MOST_BINDINGS:
+    if len(expressions) > _MAX_BINDINGS:
         reading.wrong(
             node.at,
             path,
-            f"there are {len(expressions)} expressions in the script; {_MOST_BINDINGS} are allowed. Give values that"
+            f"there are {len(expressions)} expressions in the script; {_MAX_BINDINGS} are allowed. Give values that"
             " repeat a name with 'env'.",
         )
         return Script("")

@@ -22,13 +22,13 @@ from ruamel.yaml.scanner import Scanner, ScannerError
 
 from holdfast.actions.syntax.mistake import Mistakes, Position, quoted
 
-MOST_BYTES: Final = 1024 * 1024
+MAX_BYTES: Final = 1024 * 1024
 """A file is read by people and models; what is larger is data and belongs elsewhere."""
-MOST_DEPTH: Final = 32
+MAX_DEPTH: Final = 32
 """The format itself needs eight levels; the rest is for the values of a matrix."""
-MOST_VALUES: Final = 50_000
+MAX_VALUES: Final = 50_000
 """Keys and values in all: seconds of reading at the most."""
-_MOST_DIGITS: Final = 300
+_MAX_DIGITS: Final = 300
 """A number has no more; what is longer is a text."""
 
 Plain = str | int | float | bool | None
@@ -106,11 +106,11 @@ class Source:
 def read(source: Source, mistakes: Mistakes) -> Mapping | None:
     """Return the tree, or None if the text is no YAML within the bounds. Mistakes that can be named are in `mistakes`."""
     text = source.text
-    if len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         mistakes.add(
             Position(1, 1),
             "",
-            f"the file has more than {MOST_BYTES:,} bytes, and so many are allowed. Move large data into"
+            f"the file has more than {MAX_BYTES:,} bytes, and so many are allowed. Move large data into"
             " files or tables that the steps read.",
         )
         return None
@@ -220,17 +220,17 @@ class _Builder:
             return
         self._values += known.values
         self._characters += known.characters
-        if self._values > MOST_VALUES or self._characters > MOST_BYTES:
+        if self._values > MAX_VALUES or self._characters > MAX_BYTES:
             self._give_up(
                 position,
-                f"use fewer aliases: with {quoted(f'*{name}')} written out the file has more than {MOST_VALUES:,} keys"
-                f" and values, or {MOST_BYTES:,} characters.",
+                f"use fewer aliases: with {quoted(f'*{name}')} written out the file has more than {MAX_VALUES:,} keys"
+                f" and values, or {MAX_BYTES:,} characters.",
             )
-        if len(self._open) + known.depth > MOST_DEPTH:
+        if len(self._open) + known.depth > MAX_DEPTH:
             self._open = []
             self._give_up(
                 position,
-                f"with {quoted(f'*{name}')} written out this is nested more than {MOST_DEPTH} levels deep; use fewer levels.",
+                f"with {quoted(f'*{name}')} written out this is nested more than {MAX_DEPTH} levels deep; use fewer levels.",
             )
         self._mistakes.aliases[self._path()] = (name, position)
         inner = self._open[-1] if self._open else None
@@ -270,9 +270,9 @@ class _Builder:
         return f"{key[0]}: ${{{{ {text} }}}}" if key is not None else f"${{{{ {text} }}}}"
 
     def _begin(self, event: events.CollectionStartEvent) -> None:
-        if len(self._open) >= MOST_DEPTH:
+        if len(self._open) >= MAX_DEPTH:
             self._open = []  # its path would be as deep
-            self._give_up(_position_of(event), f"this is nested more than {MOST_DEPTH} levels deep; use fewer levels.")
+            self._give_up(_position_of(event), f"this is nested more than {MAX_DEPTH} levels deep; use fewer levels.")
         self._count(event)
         mapping = isinstance(event, events.MappingStartEvent)
         anchor = None if event.anchor is None else str(event.anchor)
@@ -348,11 +348,11 @@ class _Builder:
 
     def _count(self, node: Scalar | events.Event) -> None:
         self._values += 1
-        if self._values > MOST_VALUES:
+        if self._values > MAX_VALUES:
             at = node.at if isinstance(node, Scalar) else _position_of(node)
             self._give_up(
                 at,
-                f"the file has more than {MOST_VALUES:,} keys and values. Split it into several workflows, or use a"
+                f"the file has more than {MAX_VALUES:,} keys and values. Split it into several workflows, or use a"
                 " matrix instead of many jobs that are alike.",
             )
 
@@ -449,7 +449,7 @@ def _resolve_scalar(text: str) -> Plain:
         return None
     if text in _BOOLEAN:
         return _BOOLEAN[text]
-    if len(text) > _MOST_DIGITS:
+    if len(text) > _MAX_DIGITS:
         return text
     if _INTEGER.match(text):
         return int(text, 0) if text[:2] in ("0x", "0o") else int(text)

@@ -11,8 +11,8 @@ from holdfast.authoring.agents.embedder import Embedder
 from holdfast.errors import UsageError
 
 THRESHOLD: Final = 0.95
-MOST_CACHED: Final = 1_000
-_MOST_ALLOWED: Final = 10_000
+MAX_CACHED: Final = 1_000
+_MAX_ALLOWED: Final = 10_000
 
 
 class SemanticCache(NamedTuple):
@@ -27,7 +27,7 @@ class SemanticCache(NamedTuple):
     """Version of the prompt; another version has other answers."""
     max_age_s: float | None = None
     """Age in seconds from which an answer no longer counts; by default never."""
-    most: int = MOST_CACHED
+    most: int = MAX_CACHED
     """Maximum number of answers; the least recently used ones go first."""
 
     @property
@@ -53,6 +53,6 @@ def expect_cache(given: Any, *, answers_alone: bool) -> SemanticCache | None:
         raise UsageError(f"cache: threshold={given.threshold!r:.80} is a likeness, above 0 to 1.")
     if given.max_age_s is not None and not given.max_age_s > 0:
         raise UsageError(f"cache: max_age_s={given.max_age_s!r:.80} is a time in seconds, above 0.")
-    if not 1 <= given.most <= _MOST_ALLOWED:
-        raise UsageError(f"cache: most={given.most!r:.80} is a number of answers from 1 to {_MOST_ALLOWED}.")
+    if not 1 <= given.most <= _MAX_ALLOWED:
+        raise UsageError(f"cache: most={given.most!r:.80} is a number of answers from 1 to {_MAX_ALLOWED}.")
     return given

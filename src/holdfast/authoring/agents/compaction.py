@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from holdfast.errors import UsageError
 
 LEAST_TOKENS: Final = 1_000
-MOST_SUMMARY_TOKENS: Final = 2_000
+MAX_SUMMARY_TOKENS: Final = 2_000
 _SUMMARY_SHARE: Final = 16
 """Of what a request may have; a token of a summary counts for some four, because bounds count bytes."""
 
@@ -31,7 +31,7 @@ class Compaction(NamedTuple):
     @property
     def summary_tokens(self) -> int:
         """The most that a summary may have."""
-        return max(1, min(MOST_SUMMARY_TOKENS, self.above_tokens // _SUMMARY_SHARE))
+        return max(1, min(MAX_SUMMARY_TOKENS, self.above_tokens // _SUMMARY_SHARE))
 
 
 def of(above_tokens: int | None, model: str | None) -> Compaction | None:

@@ -15,7 +15,7 @@ from holdfast.core.nouns.memory import (
     CONTEXT_TOKENS,
     IMPORTANCE,
     KINDS,
-    MOST_ENTRIES,
+    MAX_ENTRIES,
     RECALLED,
     Kind,
     Memory,
@@ -93,7 +93,7 @@ class MemoryTool(NamedTuple):
     user: str | None
     trusted: bool
     embedder: Embedder | None = None
-    most: int = MOST_ENTRIES
+    most: int = MAX_ENTRIES
 
     @property
     def description(self) -> str:
@@ -117,7 +117,7 @@ class MemoryTool(NamedTuple):
 
 
 def memory_tools(
-    agent: str, *, user: str | None = None, trusted: bool = False, embedder: Embedder | None = None, most: int = MOST_ENTRIES
+    agent: str, *, user: str | None = None, trusted: bool = False, embedder: Embedder | None = None, most: int = MAX_ENTRIES
 ) -> tuple[MemoryTool, ...]:
     """Return the tools `remember`, `recall` and `forget` of an agent's memory, for the `tools` of a model.
 

@@ -21,15 +21,15 @@ from holdfast.errors import UsageError
 HEAD_FILE: Final = "SKILL.md"
 LOAD: Final = "load_skill"
 READ: Final = "read_skill_file"
-MOST_SKILLS: Final = 32
+MAX_SKILLS: Final = 32
 """That a model is offered."""
-MOST_FILES: Final = 200
-MOST_BYTES: Final = 2_000_000
+MAX_FILES: Final = 200
+MAX_BYTES: Final = 2_000_000
 """Of a folder with all that is in it."""
-MOST_READ: Final = 60_000
+MAX_READ: Final = 60_000
 """Characters of a file that a model is given."""
-_MOST_HEAD: Final = 16_384
-_MOST_DESCRIPTION: Final = 1024
+_MAX_HEAD: Final = 16_384
+_MAX_DESCRIPTION: Final = 1024
 _NAME: Final = re.compile(r"(?!.{65})[a-z0-9]+(-[a-z0-9]+)*")
 _HEAD: Final = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 
@@ -60,8 +60,8 @@ class Skill(NamedTuple):
                 f"The skill in {root} is called {name!r:.80}: the name is that of its folder, 1 to 64 small letters, figures"
                 " and single hyphens."
             )
-        if not isinstance(description, str) or not 0 < len(description.strip()) <= _MOST_DESCRIPTION:
-            raise UsageError(f"The skill {name!r} needs a description of 1 to {_MOST_DESCRIPTION} characters.")
+        if not isinstance(description, str) or not 0 < len(description.strip()) <= _MAX_DESCRIPTION:
+            raise UsageError(f"The skill {name!r} needs a description of 1 to {_MAX_DESCRIPTION} characters.")
         tools = said.get("allowed-tools") or ""
         named = tools.split() if isinstance(tools, str) else [str(each) for each in tools]
         others = {path: content for path, content in files.items() if path != HEAD_FILE}
@@ -76,8 +76,8 @@ def skills_of(given: Sequence[Given]) -> tuple[Skill, ...]:
     """The skills that a node names. Raises UsageError for what is none, for too many, and where two have one name."""
     if isinstance(given, str | Path | Skill):
         raise UsageError(f"skills={given!r:.80}: give a list of folders.")
-    if len(given) > MOST_SKILLS:
-        raise UsageError(f"{len(given)} skills are more than a model can choose among; {MOST_SKILLS} at most.")
+    if len(given) > MAX_SKILLS:
+        raise UsageError(f"{len(given)} skills are more than a model can choose among; {MAX_SKILLS} at most.")
     found = tuple(each if isinstance(each, Skill) else Skill.read(each) for each in given)
     names = [each.name for each in found]
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -114,7 +114,7 @@ def tools_of(skills: Sequence[Skill]) -> tuple[Tool, ...]:
             text = skill.files[path].decode()
         except UnicodeDecodeError:
             raise ValueError(f"{path!r} is no text") from None
-        return text if len(text) <= MOST_READ else f"{text[:MOST_READ]}\n[cut here: {len(text)} characters]"
+        return text if len(text) <= MAX_READ else f"{text[:MAX_READ]}\n[cut here: {len(text)} characters]"
 
     return load_skill, read_skill_file
 
@@ -142,8 +142,8 @@ def _paths(root: Path) -> list[str]:
                 )
         found += [str(Path(where, name).relative_to(root)) for name in names]
         size += sum(Path(where, name).stat().st_size for name in names)
-        if len(found) > MOST_FILES or size > MOST_BYTES:
-            raise UsageError(f"{root} holds too much for a skill: {MOST_FILES} files and {MOST_BYTES:,} bytes at most.")
+        if len(found) > MAX_FILES or size > MAX_BYTES:
+            raise UsageError(f"{root} holds too much for a skill: {MAX_FILES} files and {MAX_BYTES:,} bytes at most.")
     return sorted(found)
 
 
@@ -155,7 +155,7 @@ def _content(path: Path) -> bytes:
     """Raises UsageError. A link that has come to stand there since is not followed."""
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as opened:
-            return opened.read(MOST_BYTES + 1)
+            return opened.read(MAX_BYTES + 1)
     except OSError as problem:
         raise UsageError(f"The skill cannot be read: {problem}.") from problem
 
@@ -171,7 +171,7 @@ def _parsed(root: Path, content: bytes) -> tuple[dict[str, Any], str]:
     except UnicodeDecodeError:
         raise UsageError(f"{root / HEAD_FILE} is no UTF-8 text.") from None
     head = _HEAD.match(text)
-    if head is None or len(head[1]) > _MOST_HEAD:
+    if head is None or len(head[1]) > _MAX_HEAD:
         raise UsageError(
             f"{root / HEAD_FILE} has to begin with a head between two lines of `---`, with a name and a description."
         )

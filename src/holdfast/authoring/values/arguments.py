@@ -14,7 +14,7 @@ from holdfast.authoring.values.sensitive import opened, shown
 from holdfast.core.values.payload import SENSITIVE
 from holdfast.errors import Misfit, SchemaMismatch
 
-_MOST_PROBLEMS = 10
+_MAX_PROBLEMS = 10
 
 
 class Arguments(Protocol):
@@ -93,8 +93,8 @@ def misfits(problem: ValidationError) -> list[Misfit]:
 
 def in_one_line(found: Sequence[str]) -> str:
     """The first of what a validation found, and how much more there is."""
-    more = len(found) - _MOST_PROBLEMS
-    return "; ".join(found[:_MOST_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
+    more = len(found) - _MAX_PROBLEMS
+    return "; ".join(found[:_MAX_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _validated(model: type[BaseModel], raw: Any) -> BaseModel:

@@ -25,7 +25,7 @@ from pydantic import (
     model_validator,
 )
 
-from holdfast.core.values.content import MOST_BYTES
+from holdfast.core.values.content import MAX_BYTES
 from holdfast.core.values.media import media_type_of
 
 _PDF: Final = "application/pdf"
@@ -89,7 +89,7 @@ class _Part(BaseModel):
         """
         path = Path(file)
         with path.open("rb") as opened:
-            content = opened.read(MOST_BYTES + 1)
+            content = opened.read(MAX_BYTES + 1)
         known = cls is Document and media_type_of(content) is None
         return cls(data=content, media_type=_BY_SUFFIX.get(path.suffix.lower()) if known else None)  # type: ignore[call-arg]
 
@@ -132,7 +132,7 @@ class Document(_Part):
 def attached(file: str | Path) -> Image | Audio | Document:
     """A file as the part that its bytes say it is. Raises OSError, ValidationError."""
     with Path(file).open("rb") as opened:
-        kind = (media_type_of(opened.read(MOST_BYTES)) or "").partition("/")[0]
+        kind = (media_type_of(opened.read(MAX_BYTES)) or "").partition("/")[0]
     if kind == "image":
         return Image.read(file)
     return Audio.read(file) if kind == "audio" else Document.read(file)
@@ -166,8 +166,8 @@ def _media_type(kind: str, data: bytes, said: str | None) -> str:
     """Return the media type of the bytes. Raises ValueError where that is not what they are called."""
     if not data:
         raise ValueError(f"the {kind} is empty")
-    if len(data) > MOST_BYTES:
-        raise ValueError(f"the {kind} has more than {MOST_BYTES} bytes, and a part of a message has no more")
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"the {kind} has more than {MAX_BYTES} bytes, and a part of a message has no more")
     found = media_type_of(data)
     if kind == "document" and found is None:
         return _text_type(data, said)

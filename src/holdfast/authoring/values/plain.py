@@ -34,7 +34,7 @@ from holdfast.authoring.values.sensitive import SensitiveText, sealed
 from holdfast.errors import InvalidInput
 from holdfast.platform.border import is_ours, name_of
 
-_MOST_DEPTH: Final = 200
+_MAX_DEPTH: Final = 200
 """Arrays and objects inside one another that can be stored. How deep a process can read depends on its stack and on its
 version of Python (3.11 reads fewer than 1,000 levels), and a history that a process cannot read is lost."""
 
@@ -168,7 +168,7 @@ def _is_plain(value: Any) -> bool:
     """Return True if `value` is made of nothing but plain JSON types, without NaN or infinity, and is not too deep: the quick
     answer for nearly all."""
     level = [value]
-    for _ in range(_MOST_DEPTH + 1):
+    for _ in range(_MAX_DEPTH + 1):
         below: list[Any] = []
         for item in level:
             kind = type(item)
@@ -198,10 +198,10 @@ def _culprit(value: Any, where: str = "the value", depth: int = 0) -> str | None
         return None if math.isfinite(value) else f"{where} is {value}, which does not exist in JSON. Use None"
     if isinstance(value, str):
         return f"{where} contains half of a surrogate pair, which is not a character" if not _utf8(value) else None
-    if depth == _MOST_DEPTH and _holds_itself(value):
+    if depth == _MAX_DEPTH and _holds_itself(value):
         return f"{where[:30]}… contains itself. Remove the reference from the inner value to the outer one"
-    if depth > _MOST_DEPTH or (depth == _MOST_DEPTH and isinstance(value, dict | list | tuple | set | frozenset)):
-        return f"{where[:80]}… is nested more than {_MOST_DEPTH} levels deep, or contains itself"
+    if depth > _MAX_DEPTH or (depth == _MAX_DEPTH and isinstance(value, dict | list | tuple | set | frozenset)):
+        return f"{where[:80]}… is nested more than {_MAX_DEPTH} levels deep, or contains itself"
     if isinstance(value, dict):
         return next((found for found in _culprits_of_object(value, where, depth) if found is not None), None)
     if isinstance(value, tuple) and hasattr(value, "_fields"):

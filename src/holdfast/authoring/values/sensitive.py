@@ -19,7 +19,7 @@ from holdfast.core.views.sealing import Sealing
 from holdfast.errors import CorruptHistory, KeyMissing
 
 _DEEPEST: Final = 50
-_MOST_SEEN: Final = 1_000
+_MAX_SEEN: Final = 1_000
 """Texts of one context that are known again when an error names them: those of some hundred models."""
 
 
@@ -131,7 +131,7 @@ def _open(value: Any) -> Any:
             return SensitiveText(sealer.sealing.open_field(sealer.tenant, value))
         except CorruptHistory as problem:
             raise ValueError(f"it is sealed and cannot be read: {problem.message}") from None
-    if len(sealer.seen) < _MOST_SEEN:
+    if len(sealer.seen) < _MAX_SEEN:
         sealer.seen.add(str(value))
     return SensitiveText(value)
 

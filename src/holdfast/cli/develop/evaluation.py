@@ -65,13 +65,13 @@ def eval(  # noqa: A001 - as it is typed
 
 
 def suite_of(file: str) -> Suite:
-    from holdfast.evaluation.suite import MOST_BYTES, read
+    from holdfast.evaluation.suite import MAX_BYTES, read
 
     if not yaml_file.is_meant(file):
         return load_suite(file)
     try:
         with Path(file).open("rb") as opened:
-            return read(opened.read(MOST_BYTES + 1).decode(), file)
+            return read(opened.read(MAX_BYTES + 1).decode(), file)
     except OSError as problem:
         raise UsageError(f"{file} cannot be read: {problem.strerror}. Nothing was run.") from None
     except UnicodeDecodeError:

@@ -42,7 +42,7 @@ _SHAPES = {
 """A kind's shape in a Mermaid flowchart."""
 
 
-_MOST_REVIEWED: Final = 50
+_MAX_REVIEWED: Final = 50
 """Runs whose paths a review looks at, the latest."""
 
 _Checked = Annotated[
@@ -118,7 +118,7 @@ async def _paths(workflow: str, store: str | None) -> list[Trajectory]:
     if not is_there(located(store)[0]):
         return []
     async with looking(store) as inquiries:
-        rows = await inquiries.runs(workflow=workflow, limit=_MOST_REVIEWED)
+        rows = await inquiries.runs(workflow=workflow, limit=_MAX_REVIEWED)
         return [await inquiries.trajectory(row.run) for row in rows]
 
 

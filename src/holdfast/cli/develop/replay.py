@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.evaluation.record import RunRecord
     from holdfast.evaluation.replaying import Live, Quote, Replayed
 
-_MOST_TOLD: Final = 20
+_MAX_TOLD: Final = 20
 """Runs whose differences are printed."""
 _TELL_EVERY: Final = 100
 
@@ -93,13 +93,13 @@ def _tell(found: list[Replayed], as_json: bool) -> int:
         terminal.emit({"passed": passed == len(found), "live_cost_usd": usd(spent_nanousd), "runs": runs})
         return OK if passed == len(found) else FAILED
     different = [each for each in found if not each.passed]
-    for each in different[:_MOST_TOLD]:
+    for each in different[:_MAX_TOLD]:
         terminal.show(f"{each.run} diverges")
         for missing in each.missing:
             terminal.show(f"  not in its record: {missing}")
         comparison.tell(each.comparison)
-    if len(different) > _MOST_TOLD:
-        terminal.show(f"and {len(different) - _MOST_TOLD} more; --json has them all")
+    if len(different) > _MAX_TOLD:
+        terminal.show(f"and {len(different) - _MAX_TOLD} more; --json has them all")
     paid = (
         f"; {counted(sum(each.live_calls for each in found), 'live call')} cost ${usd(spent_nanousd)}" if spent_nanousd else ""
     )

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 _GRACE_S: Final = 10.0
 _LOOK_EVERY_S: Final = 0.5
-_MOST_SHOWN: Final = 10
+_MAX_SHOWN: Final = 10
 
 
 def worker(
@@ -146,7 +146,7 @@ def _tell_of(left: Sequence[Left], store: str | None) -> None:
 
     for (why, name, version, graph_hash), found in groupby(sorted(left, key=_likeness), key=_likeness):
         runs = [each.run for each in found]
-        shown_runs = "\n".join([f"  {run}" for run in runs[:_MOST_SHOWN]] + ["  ..."] * (len(runs) > _MOST_SHOWN))
+        shown_runs = "\n".join([f"  {run}" for run in runs[:_MAX_SHOWN]] + ["  ..."] * (len(runs) > _MAX_SHOWN))
         what = f"{counted(len(runs), 'run')} of {name} {version}"
         if why == "damaged":
             terminal.say(

@@ -50,7 +50,7 @@ DOUBTS: Final = (
     Column("in doubt", goes=3, of=lambda row: age(row["in_doubt_since"])),
     Column("why", 12, goes=1, of=lambda row: row["error"] or row["error_class"]),
 )
-_MOST_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 
 Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Tenant, with all its runs together.")]
 Team = Annotated[str | None, typer.Option("--team", metavar="NAME", help="Team of the tenant; by default the whole tenant.")]
@@ -297,7 +297,7 @@ def reconcile(
     if as_json:
         terminal.emit({"reconciled": done, "cost_usd_each": amount})
     else:
-        terminal.say(f"Reconciled: {', '.join(done) if len(done) <= _MOST_NAMED else counted(len(done), 'call')}.")
+        terminal.say(f"Reconciled: {', '.join(done) if len(done) <= _MAX_NAMED else counted(len(done), 'call')}.")
 
 
 async def _doubts(tenant: str | None, run: str | None, older_than: str | None, store: str | None) -> list[View]:

@@ -127,16 +127,16 @@ async def _resolve(
 def _made(shown: Any) -> str:
     """Return the tool of a call and what it was called with, as its gate shows them."""
     request = terminal.as_json(shown["request"])
-    return f" of {shown['tool']} with {request if len(request) <= _MOST_SHOWN else f'{request[:_MOST_SHOWN]}…'}"
+    return f" of {shown['tool']} with {request if len(request) <= _MAX_SHOWN else f'{request[:_MAX_SHOWN]}…'}"
 
 
-_MOST_SHOWN: Final = 200
+_MAX_SHOWN: Final = 200
 _OUTCOMES: Final = {"answer": "it happened", "reject": "it did not happen", "retry": "it is made again"}
 
 
 async def _asking(asking: Asking, call: str) -> str | None:
     """Return the open gate that asks what became of a call; None where none does."""
-    rows = await asking.rows(query.Gates(run=run_of(CallId(call))), reference.MOST_OF_A_RUN)
+    rows = await asking.rows(query.Gates(run=run_of(CallId(call))), reference.MAX_OF_A_RUN)
     return next((row["gate_id"] for row in rows if (row["reason"], row["subject"]) == (EFFECT_UNKNOWN, call)), None)
 
 

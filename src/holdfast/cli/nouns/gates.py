@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 TOOL_APPROVAL: Final = "tool_approval"
 _SHORT: Final = 80
 """JSON up to this length is shown on one line."""
-_MOST_NAMED: Final = 10
+_MAX_NAMED: Final = 10
 """Gates of one run: a person who is to choose among more looks at the list."""
 
 GateArgument = Annotated[
@@ -404,7 +404,7 @@ def _say_shown(title: str, fields: Iterable[tuple[str, str]]) -> None:
 
 async def _asked(asking: Asking, run: str) -> list[View]:
     """All that a run has asked."""
-    return await asking.rows(query.Gates(run=run, all=True), reference.MOST_OF_A_RUN)
+    return await asking.rows(query.Gates(run=run, all=True), reference.MAX_OF_A_RUN)
 
 
 async def _meant(asking: Asking, given: str, decision: str, shown: str | None, store: str | None) -> str:
@@ -435,10 +435,10 @@ async def _meant(asking: Asking, given: str, decision: str, shown: str | None, s
         seen = [id_ for id_ in still if (await asking.row(query.Gate(id_)))["shown_hash"] == shown]
         if len(seen) == 1:
             return seen[0]
-    named = "\n".join(f"  {row['gate_id']}  {_became(row)}" for row in rows[-_MOST_NAMED:])
+    named = "\n".join(f"  {row['gate_id']}  {_became(row)}" for row in rows[-_MAX_NAMED:])
     commands = "\n".join(
         f"  {typed(*words, store=store)}"
-        for gate in still[:_MOST_NAMED]
+        for gate in still[:_MAX_NAMED]
         for words in (("gates", "show", gate), advice.deciding(gate, decision))
     )
     raise DecisionRefused(

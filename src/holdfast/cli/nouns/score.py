@@ -13,7 +13,7 @@ import typer
 from holdfast.cli import reference
 from holdfast.cli.filter import Workflow
 from holdfast.cli.opening import backend
-from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, OfTenant, RunArgument, Store, Who
+from holdfast.cli.option import MAX_LISTED, AsJson, ListLimit, OfTenant, RunArgument, Store, Who
 from holdfast.cli.page import moment, table, terminal
 from holdfast.cli.page.given import who
 from holdfast.cli.page.table import Column
@@ -52,7 +52,7 @@ def scores(
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="Only scores given since this time: 3d, 2026-11-21.")
     ] = None,
-    limit: ListLimit = MOST_LISTED,
+    limit: ListLimit = MAX_LISTED,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:

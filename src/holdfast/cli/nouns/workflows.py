@@ -32,7 +32,7 @@ COLUMNS: Final = (
 NODES: Final = (Column("node", 12), Column("kind"), Column("after", 8, goes=1))
 _SHORT_HASH: Final = 12
 """Of a hash's characters, as many as tell two definitions apart."""
-_MOST_LISTED: Final = 10_000
+_MAX_LISTED: Final = 10_000
 _BEFORE_NONE: Final = -(2**63)
 """No version is lower: what comes after it is of another name."""
 
@@ -72,7 +72,7 @@ app = WORKFLOWS.app
 @app.command("list")
 def list_(
     after: Annotated[str | None, typer.Option("--after", metavar="NAME", help="Only workflows after this name.")] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=_MOST_LISTED, help="Maximum number of rows.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=_MAX_LISTED, help="Maximum number of rows.")] = 100,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:

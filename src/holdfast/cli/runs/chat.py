@@ -42,7 +42,7 @@ _COMMANDS = (
     "Ctrl-C stops a reply, Ctrl-D leaves. Any other line is a message."
 )
 _PAUSE_S = 0.1
-_MOST_BYTES = 1_100_000
+_MAX_BYTES = 1_100_000
 """Of a line: more than a message may have."""
 
 
@@ -278,7 +278,7 @@ async def _lines() -> AsyncGenerator[str, None]:
 
     def read() -> None:
         while wanted.acquire():
-            line = sys.stdin.readline(_MOST_BYTES) if sys.stdin is not None else ""
+            line = sys.stdin.readline(_MAX_BYTES) if sys.stdin is not None else ""
             loop.call_soon_threadsafe(typed_.put_nowait, line or None)
             if not line:
                 return

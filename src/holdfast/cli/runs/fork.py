@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.service.declarations.command import Fork
     from holdfast.service.declarations.query import ForkQuote
 
-_MOST_SHOWN: Final = 20
+_MAX_SHOWN: Final = 20
 
 From = Annotated[
     str,
@@ -217,13 +217,13 @@ def quoted(quote: dict[str, Any], *, repeats_effects: bool, given: str | None = 
     told += [
         f"  {_named(each)}: {'asked again' if each['kind'] == 'gate' else 'executed again'}, {each['why']}." for each in anew
     ]
-    more = len(told) - _MOST_SHOWN
+    more = len(told) - _MAX_SHOWN
     return [
         f"A new run of {quote['workflow']}: forked from {quote['begins_at']} of run {quote['run_id']}{why}.",
         f"Kept, not executed again: {_listed(kept)}.",
         *([f"Not executed: {given}, whose output is your --output."] if given is not None else []),
-        f"Run again: {', '.join([*again[:_MOST_SHOWN], 'and whatever comes after'])}.",
-        *told[:_MOST_SHOWN],
+        f"Run again: {', '.join([*again[:_MAX_SHOWN], 'and whatever comes after'])}.",
+        *told[:_MAX_SHOWN],
         *([f"  and {more} more (--json has all)."] if more > 0 else []),
         "All other calls of the new run are real.",
         *_repeats([*reused, *anew], repeats_effects),
@@ -267,5 +267,5 @@ def _named(done: dict[str, Any]) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
-    return (", ".join(names[:_MOST_SHOWN]) or "nothing") + more
+    more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
+    return (", ".join(names[:_MAX_SHOWN]) or "nothing") + more

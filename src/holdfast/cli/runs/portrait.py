@@ -31,7 +31,7 @@ STEPS: Final = (
     Column("worker", 12, goes=1),
     Column("detail", 12, goes=4),
 )
-MOST_OPERATIONS: Final = 100
+MAX_OPERATIONS: Final = 100
 """So many of a run's operations are shown below its steps: `--operations` lists them all."""
 MAPS: Final = (
     Column("map", 12),
@@ -140,7 +140,7 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
 
     async with backend(store, who(None)) as service:
         found = await service.row(query.Run(await reference.run_id(service, run)))
-        listed = None if as_json else await service.page(query.Operations(run=found["run_id"]), MOST_OPERATIONS)
+        listed = None if as_json else await service.page(query.Operations(run=found["run_id"]), MAX_OPERATIONS)
         waits = [] if as_json else await advice.of_run(service, found, store)
         now_ms = service.now_ms()
     if listed is None:
@@ -150,7 +150,7 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
     terminal.show("\nSteps")
     table.show(STEPS, list(_steps(found["steps"], listed.rows, now_ms)))
     if listed.cursor is not None:
-        terminal.show(f"The first {MOST_OPERATIONS} operations are shown. All of them: holdfast runs show {run} --operations")
+        terminal.show(f"The first {MAX_OPERATIONS} operations are shown. All of them: holdfast runs show {run} --operations")
     if found["maps"]:
         terminal.show("\nMaps")
         table.show(MAPS, [_map(each) for each in found["maps"]])

@@ -44,8 +44,8 @@ _PLACED_S: Final = 0.25
 _MISSED_S: Final = 2.0
 """The time before a passing reason is reported: a pool in use, a worker that has only begun."""
 _LOOKS_AGAIN_S: Final = 30.0
-_MOST_ROWS: Final = 24
-_MOST_OPERATIONS: Final = 12
+_MAX_ROWS: Final = 24
+_MAX_OPERATIONS: Final = 12
 """So many of the latest operations of the steps are shown below them."""
 _BAR: Final = 24
 _MARKS: Final = {
@@ -275,9 +275,9 @@ class Board:
         for recorded in news:
             self._operations.add(recorded)
         below: dict[str, list[OperationRow]] = {}
-        for row in self._operations.rows(_MOST_OPERATIONS):
+        for row in self._operations.rows(_MAX_OPERATIONS):
             below.setdefault(row.step, []).append(row)
-        for name in names[-_MOST_ROWS:]:
+        for name in names[-_MAX_ROWS:]:
             step = state.steps[name]
             kind = self._graph.nodes[name].kind if name in self._graph.nodes else ""
             mark = self._mark(step.id, "failed" if step.provisional else step.status)
@@ -288,7 +288,7 @@ class Board:
                 since = Elapsed(row.status, row.began_at_ms, row.ended_at_ms or 0, self._now_ms)
                 nodes.add_row(mark, Text(f"  {row.name}"), Text(row.kind, style="dim"), since, _said_of(row))
         waiting = [name for name in self._graph.order if name not in state.steps]
-        for name in waiting[: max(0, _MOST_ROWS - len(names))]:
+        for name in waiting[: max(0, _MAX_ROWS - len(names))]:
             nodes.add_row(" ", Text(name, style="dim"), Text(self._graph.nodes[name].kind, style="dim"), "", "")
         self._table = [nodes, _money(state, self._now_ms)]
         self._draw()

@@ -23,7 +23,7 @@ from holdfast.service.declarations.query import START, Page, Tail, View
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking
 
-_MOST_AT_ONCE: Final = 500
+_MAX_AT_ONCE: Final = 500
 """Events in memory; one is less than 100 kB."""
 _LOOK_EVERY_S: Final = 1.0
 _AWAY_S: Final = 1.0
@@ -101,7 +101,7 @@ async def _tail(telling: Telling, interruption: Interruption) -> None:
 
 async def _next(service: Asking, telling: Telling) -> bool:
     """Print what comes next; whether anything may come after it."""
-    page = await service.ask(Tail(cursor=telling.since, limit=_MOST_AT_ONCE, ends=not telling.follow))
+    page = await service.ask(Tail(cursor=telling.since, limit=_MAX_AT_ONCE, ends=not telling.follow))
     more = telling.tell(page)
     if more and not page.rows:
         await service.changed(_LOOK_EVERY_S)

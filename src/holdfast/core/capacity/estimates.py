@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core.capacity.lending import DeclaredPool
-from holdfast.core.values.demand import MOST_AMOUNT
+from holdfast.core.values.demand import MAX_AMOUNT
 
 FIRST_TOKENS: Final = 4_000
 """A prompt of some pages and an answer of one."""
@@ -100,7 +100,7 @@ def learned(known: Mapping[Kind, Estimate], uses: Iterable[Use]) -> dict[Kind, E
     found: dict[Kind, Estimate] = {}
     for use in uses:
         before = found.get(use.kind) or known.get(use.kind) or Estimate(*use.kind, 0, 0)
-        amount_m = _believed(before.amount_m, min(max(0, use.amount), MOST_AMOUNT) * _FINE)
+        amount_m = _believed(before.amount_m, min(max(0, use.amount), MAX_AMOUNT) * _FINE)
         found[use.kind] = Estimate(*use.kind, amount_m, before.samples + 1)
     return found
 

@@ -43,14 +43,14 @@ Counted = Literal["requests", "tokens", "input_tokens", "output_tokens"]
 COUNTED: Final[tuple[Counted, ...]] = ("requests", "tokens", "input_tokens", "output_tokens")
 
 PERIODS_S: Final = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
-MOST_LIMIT: Final = 10**10
+MAX_LIMIT: Final = 10**10
 """A bucket is counted in units × milliseconds: with this many units a day it still fits into 64 bits."""
 LONGEST_PERIOD_S: Final = 86_400
 _BURST_PART: Final = 10
 """Of a minute's rate, what goes out at once unless said otherwise is what six seconds let out. A provider's own bucket
 mostly holds a whole minute's: the difference is what absorbs the milliseconds by which requests overtake one another."""
-MOST_OUTLIVES_MS: Final = 3_600_000
-MOST_CLOSED_MS: Final = 3_600_000
+MAX_OUTLIVES_MS: Final = 3_600_000
+MAX_CLOSED_MS: Final = 3_600_000
 """A provider that wants to be left alone for longer is asked once an hour, and says it again."""
 _LONGEST_TENANT: Final = 768
 """A name of 256 bytes, each written as three characters."""
@@ -81,14 +81,14 @@ class DeclaredPool(msgspec.Struct, frozen=True):
             yield f"the name {self.name!r:.130} must be 1 to 100 characters without blanks and commas, like OPENAI_RPS"
         if at and (len(tenant) > _LONGEST_TENANT or not tenant or tenant != quote(unquote(tenant), safe="")):
             yield f"{tenant!r:.130} is no tenant as in a URL; NAME@TENANT is a tenant's pool, like OPENAI_RPS@acme"
-        if not 1 <= self.limit <= MOST_LIMIT:
-            yield f"its limit is {self.limit}; it must be 1 to {MOST_LIMIT}"
+        if not 1 <= self.limit <= MAX_LIMIT:
+            yield f"its limit is {self.limit}; it must be 1 to {MAX_LIMIT}"
         if self.kind == "slots" and (self.per_s or self.burst):
             yield "slots are so many at a time; only a rate has a period and a burst"
         if self.kind == "rate" and not 1 <= self.per_s <= LONGEST_PERIOD_S:
             yield f"its period is {self.per_s} s; it must be 1 to {LONGEST_PERIOD_S}, a day"
-        if self.kind == "rate" and not 1 <= self.burst <= MOST_LIMIT:
-            yield f"its burst is {self.burst}; it must be 1 to {MOST_LIMIT}"
+        if self.kind == "rate" and not 1 <= self.burst <= MAX_LIMIT:
+            yield f"its burst is {self.burst}; it must be 1 to {MAX_LIMIT}"
         if self.counts is not None and self.counts not in COUNTED:
             yield f"it counts {self.counts!r:.130}; what can be counted is {', '.join(COUNTED)}"
         if (self.counts is None) != (self.of is None):
@@ -311,7 +311,7 @@ def _lend(row: PoolRow, shares: Sequence[Share], visitor: Visitor, visit: Visit,
     pool = row.pool
     key = (pool.name, visitor.holder, visitor.session)
     before = next((share for share in shares if share.key == key), Share(*key, since_ms=now_ms))
-    closed_ms = max(row.closed_ms(now_ms), min(visit.closes_ms, MOST_CLOSED_MS))
+    closed_ms = max(row.closed_ms(now_ms), min(visit.closes_ms, MAX_CLOSED_MS))
     if visitor.number <= before.number:
         lent.grants.append(Grant(pool, before.granted, before.granted, least=visit.least, closed_ms=closed_ms))
         return None

@@ -13,7 +13,7 @@ import msgspec
 from holdfast.core.facts.events import Event, Parent
 from holdfast.core.facts.state import TIMER
 from holdfast.core.facts.terms import Terms
-from holdfast.core.nouns.shared_values import MOST_VERSIONS, SharedConflict, SharedIndex
+from holdfast.core.nouns.shared_values import MAX_VERSIONS, SharedConflict, SharedIndex
 from holdfast.core.nouns.team_budgets import Lender
 from holdfast.core.values.claim import NOBODY, Claim
 from holdfast.core.values.demand import Demand
@@ -528,7 +528,7 @@ class WriteSharedValue(AttemptCommand, frozen=True):
     fence: int | None = None
     values: tuple[Value, ...] = ()
     index: SharedIndex | None = None
-    keep: int = MOST_VERSIONS
+    keep: int = MAX_VERSIONS
     dropped: tuple[str, ...] = ()
     until_ms: int | None = None
     authors: tuple[str, ...] = ()

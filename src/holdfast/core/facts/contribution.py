@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.facts import events as ev
-from holdfast.core.facts.state import MOST_DECIDED_KEPT, OTHERS, TOOL_APPROVAL, Approval, Contributor, Gate, State
+from holdfast.core.facts.state import MAX_DECIDED_KEPT, OTHERS, TOOL_APPROVAL, Approval, Contributor, Gate, State
 from holdfast.core.values.claim import Claim, folded, is_among
 from holdfast.core.values.payload import Payload
 
 if TYPE_CHECKING:
     from holdfast.core.facts.commands import Value
 
-MOST_CONTRIBUTORS: Final = 1000
+MAX_CONTRIBUTORS: Final = 1000
 """Names that a run keeps. One with more has no question with four eyes decided, because it is not known who else there was."""
 
 _BY_NAME: Final = (
@@ -47,7 +47,7 @@ _BY_NAME: Final = (
     ev.MessageReceived,
 )
 """Events by which the person whom they name contributes. (Who edits what a gate shows contributes to that gate.)"""
-MOST_AUTHORS: Final = 100
+MAX_AUTHORS: Final = 100
 """Names that are kept with a shared value, a schedule or an answer in a conversation."""
 CONTRIBUTIONS: Final = frozenset({*_BY_NAME, ev.RunStarted, ev.ContributorNamed, ev.ChildEnded, ev.GateDecided})
 
@@ -72,7 +72,7 @@ def _add(state: State, names: Iterable[str | None], *, has_read: bool = False) -
         if not key or name is None or _is_starter(state, key):
             continue
         known = state.contributors.get(key)
-        if known is None and len(state.contributors) >= MOST_CONTRIBUTORS:
+        if known is None and len(state.contributors) >= MAX_CONTRIBUTORS:
             key = OTHERS
             known = state.contributors.get(key)
         shown = OTHERS if key == OTHERS else name
@@ -85,7 +85,7 @@ def _add(state: State, names: Iterable[str | None], *, has_read: bool = False) -
 def note_makers(state: State, makers: Mapping[str, Iterable[str]]) -> None:
     """Fold who made the keys with which others decided, by the folded names of those."""
     for name, those in makers.items():
-        is_full = name not in state.makers and len(state.makers) >= MOST_DECIDED_KEPT
+        is_full = name not in state.makers and len(state.makers) >= MAX_DECIDED_KEPT
         key = OTHERS if is_full else name
         state.makers[key] = bounded((*state.makers.get(key, ()), *((OTHERS,) if is_full else those)))
 
@@ -147,9 +147,9 @@ def authors(state: State) -> tuple[str, ...]:
 def bounded(names: Iterable[str]) -> tuple[str, ...]:
     """Return as many of the names as are kept; where there are more, OTHERS stands for those who are left out."""
     known = tuple(dict.fromkeys(names))
-    if len(known) <= MOST_AUTHORS:
+    if len(known) <= MAX_AUTHORS:
         return known
-    return (*[name for name in known if name != OTHERS][1 - MOST_AUTHORS :], OTHERS)
+    return (*[name for name in known if name != OTHERS][1 - MAX_AUTHORS :], OTHERS)
 
 
 def of_claim(by: Claim) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from holdfast.core.facts.terms import Terms
-from holdfast.core.nouns.shared_values import MOST_VERSIONS, SharedConflict, SharedIndex
+from holdfast.core.nouns.shared_values import MAX_VERSIONS, SharedConflict, SharedIndex
 from holdfast.core.values.demand import Demand
 from holdfast.core.values.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, Seq, SessionId, StepId
 from holdfast.core.values.payload import NULL, Payload
@@ -1243,7 +1243,7 @@ class SharedValueWritten(Event, frozen=True):
     outcome: Payload
     fence: int | None = None
     index: SharedIndex | None = None
-    keep: int = MOST_VERSIONS
+    keep: int = MAX_VERSIONS
     dropped: tuple[str, ...] = ()
 
 

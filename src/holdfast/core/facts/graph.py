@@ -61,7 +61,7 @@ GATE_DECISIONS: Final = ("approve", "edit", "reject", "answer", "retry")
 
 A `human_gate` may offer others of its own; each takes only edges that name it.
 """
-MOST_OF_DECISION: Final = 40
+MAX_OF_DECISION: Final = 40
 """Characters of a decision that a gate offers of its own."""
 GOING_ON: Final = frozenset({"approve", "edit", "answer", "pass"})
 """The decisions that also take the edges which name none."""
@@ -76,12 +76,12 @@ FieldStrategy: TypeAlias = Literal["last_write", "first_write", "merge", "append
 there counts; lists of all patches are joined; numbers are added; the step fails."""
 FIELD_STRATEGIES: Final[tuple[FieldStrategy, ...]] = ("last_write", "first_write", "merge", "append", "sum", "reject")
 
-MOST_ITEMS: Final = 100_000
+MAX_ITEMS: Final = 100_000
 """In one map. The state keeps a number for each, and a megabyte is written down in a moment."""
-MOST_PARALLEL: Final = 1000
+MAX_PARALLEL: Final = 1000
 """Items of a map under way at once: each is a step in the state, and looked at with each decision."""
-MOST_NODES: Final = 10_000
-MOST_VISITS: Final = 1_000_000
+MAX_NODES: Final = 10_000
+MAX_VISITS: Final = 1_000_000
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,119}\Z")
 
 
@@ -280,8 +280,8 @@ def _problems(definition: Definition) -> Iterable[str]:
     if not definition.nodes:
         yield "it has no nodes; add one with @wf.node(...)"
         return
-    if len(definition.nodes) > MOST_NODES:
-        yield f"it has {len(definition.nodes)} nodes; at most {MOST_NODES} are possible, split it into several workflows"
+    if len(definition.nodes) > MAX_NODES:
+        yield f"it has {len(definition.nodes)} nodes; at most {MAX_NODES} are possible, split it into several workflows"
         return
     names: set[NodeName] = set()
     for node in definition.nodes:
@@ -414,8 +414,8 @@ def _edge_problems(edge: Edge, source: Node) -> Iterable[str]:
         yield f"{label}: an error edge follows a failure, which decides nothing; remove when={edge.when!r}"
     if edge.max_visits is None:
         return
-    if not 1 < edge.max_visits <= MOST_VISITS:
-        yield f"loop {edge.source!r} → {edge.target!r}: max_visits is {edge.max_visits}; use 2 to {MOST_VISITS}"
+    if not 1 < edge.max_visits <= MAX_VISITS:
+        yield f"loop {edge.source!r} → {edge.target!r}: max_visits is {edge.max_visits}; use 2 to {MAX_VISITS}"
     if edge.on == "error":
         yield f"loop {edge.source!r} → {edge.target!r}: a loop follows success; use retry= for failures"
     if source.kind == "human_gate" and edge.when not in ("reject", "retry"):

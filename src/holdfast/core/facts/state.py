@@ -813,14 +813,14 @@ class State(Terms, msgspec.Struct, omit_defaults=True, dict=True):
         return "never"
 
 
-MOST_ERRORS_KEPT: Final = 100
+MAX_ERRORS_KEPT: Final = 100
 """The state carries the latest errors; all of them are in the history."""
-MOST_FAILURES_KEPT: Final = 20
+MAX_FAILURES_KEPT: Final = 20
 """Of the items of a map that failed and were tolerated, these are found without reading the whole history."""
-MOST_DECIDED_KEPT: Final = 1000
+MAX_DECIDED_KEPT: Final = 1000
 """The state carries the latest decisions, for those who come second; all of them are in the history. Without a bound a
 loop with a gate in it would make the state, and every resume, as long as the run."""
-MOST_SIGNAL_KEYS: Final = 10_000
+MAX_SIGNAL_KEYS: Final = 10_000
 """Keys of signals that a run remembers: who sends one again does so soon. A megabyte of its state or two at the most."""
 
 

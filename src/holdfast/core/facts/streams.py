@@ -37,7 +37,7 @@ _ENDS: Final = (ev.RunCompleted, ev.RunFailed, ev.RunCancelled)
 _NAME_CHARACTERS: Final = 64
 _ODD: Final = re.compile(r"[^A-Za-z0-9_.-]")
 _RESULT: Final = ":result"
-_MOST_RESULT_CHARACTERS: Final = 8_000
+_MAX_RESULT_CHARACTERS: Final = 8_000
 """Maximum number of characters of a tool result that watchers get: with each escaped it fits into a piece of a stream."""
 
 
@@ -88,8 +88,8 @@ def result_of(
     call: CallId, tool: str, request: str, text: str, *, is_error: bool, after: int | None = None, message: str = ""
 ) -> Result:
     """Return the piece for an answer to a request; of a long one the beginning."""
-    more = len(text) - _MOST_RESULT_CHARACTERS
-    told = text if more <= 0 else f"{text[:_MOST_RESULT_CHARACTERS]}… ({more:,} characters more)"
+    more = len(text) - _MAX_RESULT_CHARACTERS
+    told = text if more <= 0 else f"{text[:_MAX_RESULT_CHARACTERS]}… ({more:,} characters more)"
     return Result(source_of(call, f"{arguments_of(tool, request)}{_RESULT}"), told, is_error, after, message)
 
 

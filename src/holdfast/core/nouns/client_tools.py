@@ -16,20 +16,20 @@ from holdfast.errors import InvalidInput
 
 CLIENT_TOOL: Final = "client_tool"
 """A tool of the caller's front end is called; the answer is its result."""
-MOST_TOOLS: Final = 32
-MOST_CONTEXT: Final = 64
-MOST_RESULT_CHARACTERS: Final = 16_000
+MAX_TOOLS: Final = 32
+MAX_CONTEXT: Final = 64
+MAX_RESULT_CHARACTERS: Final = 16_000
 """A decision is kept in its event, whatever alphabet it is in."""
-_MOST_DESCRIPTION: Final = 2_000
-_MOST_SCHEMA_BYTES: Final = 16_384
-_MOST_BYTES: Final = 65_536
+_MAX_DESCRIPTION: Final = 2_000
+_MAX_SCHEMA_BYTES: Final = 16_384
+_MAX_BYTES: Final = 65_536
 """Of all tools, or of all context, together: both are part of each request to a model, and paid for."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _RESERVED: Final = "transfer_to_"
 RESULT_FORM: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
-        "content": {"type": "string", "maxLength": MOST_RESULT_CHARACTERS},
+        "content": {"type": "string", "maxLength": MAX_RESULT_CHARACTERS},
         "failed": {"type": "boolean", "default": False},
         "message": {"type": "string", "maxLength": 200, "default": ""},
     },
@@ -60,14 +60,14 @@ class ClientContext(msgspec.Struct, frozen=True):
 
 def checked(tools: Sequence[ClientTool], context: Sequence[ClientContext]) -> None:
     """Raise InvalidInput for more than is taken, a name that no model can say, and a schema that cannot be used."""
-    if len(tools) > MOST_TOOLS or len(context) > MOST_CONTEXT:
+    if len(tools) > MAX_TOOLS or len(context) > MAX_CONTEXT:
         raise InvalidInput(
-            f"Send at most {MOST_TOOLS} tools and {MOST_CONTEXT} pieces of context; here are {len(tools)} and {len(context)}."
+            f"Send at most {MAX_TOOLS} tools and {MAX_CONTEXT} pieces of context; here are {len(tools)} and {len(context)}."
             " Nothing was done."
         )
     for what, given in (("tools", tools), ("context", context)):
-        if (size := len(msgspec.json.encode(given))) > _MOST_BYTES:
-            raise InvalidInput(f"Send less: the {what} have {size:,} bytes, and {_MOST_BYTES:,} are taken. Nothing was done.")
+        if (size := len(msgspec.json.encode(given))) > _MAX_BYTES:
+            raise InvalidInput(f"Send less: the {what} have {size:,} bytes, and {_MAX_BYTES:,} are taken. Nothing was done.")
     taken: set[str] = set()
     for tool in tools:
         if _NAME.fullmatch(tool.name) is None or tool.name.startswith(_RESERVED):
@@ -84,13 +84,13 @@ def checked(tools: Sequence[ClientTool], context: Sequence[ClientContext]) -> No
 def _expect_schema(tool: ClientTool) -> None:
     from holdfast.core.values import schema  # noqa: PLC0415 - 100 ms for those who have one
 
-    if len(tool.description) > _MOST_DESCRIPTION:
-        raise InvalidInput(f"Describe the tool {tool.name!r} in {_MOST_DESCRIPTION:,} characters. Nothing was done.")
+    if len(tool.description) > _MAX_DESCRIPTION:
+        raise InvalidInput(f"Describe the tool {tool.name!r} in {_MAX_DESCRIPTION:,} characters. Nothing was done.")
     if tool.schema["type"] != "object":
         raise InvalidInput(f"Give the parameters of the tool {tool.name!r} as a schema of an object. Nothing was done.")
-    if len(msgspec.json.encode(tool.parameters)) > _MOST_SCHEMA_BYTES:
+    if len(msgspec.json.encode(tool.parameters)) > _MAX_SCHEMA_BYTES:
         raise InvalidInput(
-            f"Shorten the parameters of the tool {tool.name!r}: {_MOST_SCHEMA_BYTES:,} bytes are taken. Nothing was done."
+            f"Shorten the parameters of the tool {tool.name!r}: {_MAX_SCHEMA_BYTES:,} bytes are taken. Nothing was done."
         )
     if (flaw := schema.flaw(tool.schema)) is not None:
         raise InvalidInput(f"Mend the parameters of the tool {tool.name!r}: {flaw:.300}. Nothing was done.")

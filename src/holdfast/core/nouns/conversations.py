@@ -29,12 +29,12 @@ OnBusy: TypeAlias = Literal["reject", "enqueue", "interrupt", "rollback", "steer
 the same, and the exchange is left, as if it had never been; the run reads it before its next model call."""
 
 ON_BUSY: Final[tuple[OnBusy, ...]] = ("reject", "enqueue", "interrupt", "rollback", "steer")
-MOST_EXCHANGES: Final = 1_000
+MAX_EXCHANGES: Final = 1_000
 """Each run is given all that was said before it."""
-MOST_WAITING: Final = 20
-MOST_STEERING: Final = 100
+MAX_WAITING: Final = 20
+MAX_STEERING: Final = 100
 """Messages to one run while it is at work."""
-MOST_CHARACTERS: Final = 4_000_000
+MAX_CHARACTERS: Final = 4_000_000
 """Of what is said on the way to a message: more than any model reads."""
 
 
@@ -190,9 +190,9 @@ def say(
     """Take a message: it is answered now, or waits. `message` has its text, sender and what is to be done while the agent is at
     work; `after` is the exchange that it follows, the latest unless said. `cannot_be_undone` names what the active run has
     done to the world for good. Raises Conflict where it is refused."""
-    if conversation.said >= MOST_EXCHANGES:
+    if conversation.said >= MAX_EXCHANGES:
         raise Conflict(
-            f"The conversation {conversation.id} has {MOST_EXCHANGES} messages, the most it can have. Nothing was sent:"
+            f"The conversation {conversation.id} has {MAX_EXCHANGES} messages, the most it can have. Nothing was sent:"
             " begin another."
         )
     number = conversation.said + 1
@@ -221,9 +221,9 @@ def say(
         )
     if message.on_busy == "steer" and not conversation.cancelling:
         return _steer(said, exchanges, message, active)
-    if len(conversation.waiting) >= MOST_WAITING:
+    if len(conversation.waiting) >= MAX_WAITING:
         raise Conflict(
-            f"{MOST_WAITING} messages of conversation {conversation.id} wait already. Nothing was sent: wait for a reply."
+            f"{MAX_WAITING} messages of conversation {conversation.id} wait already. Nothing was sent: wait for a reply."
         )
     at_once = message.on_busy in ("interrupt", "rollback")
     waiting = (number, *conversation.waiting) if at_once else (*conversation.waiting, number)
@@ -243,9 +243,9 @@ def _expect_answered(conversation: Conversation, exchanges: Exchanges, after: in
 
 def _steer(conversation: Conversation, exchanges: Exchanges, message: Exchange, active: int) -> Change:
     """It is part of the exchange under way."""
-    if len(steering(exchanges, active)) >= MOST_STEERING:
+    if len(steering(exchanges, active)) >= MAX_STEERING:
         raise Conflict(
-            f"The run at message {active} of conversation {conversation.id} has received {MOST_STEERING} messages, the most"
+            f"The run at message {active} of conversation {conversation.id} has received {MAX_STEERING} messages, the most"
             " that a run can. Nothing was sent: enqueue it, or wait for the reply."
         )
     part = msgspec.structs.replace(message, status="active", steers=active, run=conversation.run)
@@ -256,9 +256,9 @@ def _steer(conversation: Conversation, exchanges: Exchanges, message: Exchange, 
 def _expect_readable(conversation: Conversation, exchanges: Exchanges, number: int) -> None:
     told = [each.text for each in given(exchanges, number)]
     told += [part.text for part in steering(exchanges, number)]
-    if sum(map(len, told)) > MOST_CHARACTERS:
+    if sum(map(len, told)) > MAX_CHARACTERS:
         raise InvalidInput(
-            f"With this message conversation {conversation.id} would have more than {MOST_CHARACTERS} characters, which no"
+            f"With this message conversation {conversation.id} would have more than {MAX_CHARACTERS} characters, which no"
             " model reads. Nothing was sent: begin another."
         )
 
@@ -351,7 +351,7 @@ def _given_up(
 def path(exchanges: Exchanges, number: int | None) -> list[Exchange]:
     """The exchanges from the root to that one."""
     found: list[Exchange] = []
-    while number is not None and len(found) <= MOST_EXCHANGES:
+    while number is not None and len(found) <= MAX_EXCHANGES:
         found.append(exchanges[number])
         number = found[-1].parent
     return found[::-1]

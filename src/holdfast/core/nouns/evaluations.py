@@ -10,11 +10,11 @@ from typing import Final
 
 import msgspec
 
-MOST_JUDGED: Final = 1_000
+MAX_JUDGED: Final = 1_000
 """Runs of an evaluation that are remembered one by one; all are counted."""
-MOST_MISSES: Final = 20
+MAX_MISSES: Final = 20
 """Of a run."""
-MOST_MISS_CHARACTERS: Final = 500
+MAX_MISS_CHARACTERS: Final = 500
 
 
 class Judged(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -62,10 +62,10 @@ def spent_nanousd(judged: Sequence[Judged]) -> int:
 def remembered(judged: Sequence[Judged]) -> tuple[Judged, ...]:
     """The runs that are remembered one by one, in their order: where there are too many, those that missed something go
     before those that passed."""
-    first = sorted(range(len(judged)), key=lambda at: judged[at].passed)[:MOST_JUDGED]
+    first = sorted(range(len(judged)), key=lambda at: judged[at].passed)[:MAX_JUDGED]
     return tuple(_short(judged[at]) for at in sorted(first))
 
 
 def _short(judged: Judged) -> Judged:
-    misses = tuple(miss[:MOST_MISS_CHARACTERS] for miss in judged.misses[:MOST_MISSES])
+    misses = tuple(miss[:MAX_MISS_CHARACTERS] for miss in judged.misses[:MAX_MISSES])
     return msgspec.structs.replace(judged, misses=misses)

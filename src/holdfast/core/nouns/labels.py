@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from holdfast.errors import InvalidInput, Misfit
 
-MOST_LABELS: Final = 32
-MOST_VALUE_BYTES: Final = 256
+MAX_LABELS: Final = 32
+MAX_VALUE_BYTES: Final = 256
 _KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 FIRST_KEY: Final = "A"
@@ -56,8 +56,8 @@ def merged(labels: Mapping[str, str], changes: Mapping[str, str | None]) -> dict
 
 def expect_few(labels: Mapping[str, str]) -> None:
     """Raise InvalidInput for more labels than a run may have."""
-    if len(labels) > MOST_LABELS:
-        raise _refused(f"{len(labels)} labels: a run has up to {MOST_LABELS}")
+    if len(labels) > MAX_LABELS:
+        raise _refused(f"{len(labels)} labels: a run has up to {MAX_LABELS}")
 
 
 def pair(text: str) -> Pair:
@@ -85,7 +85,7 @@ def _problem(value: Any) -> str:
         return "holds the character NUL, which no store keeps in a text"
     if not value:
         return "is empty; leave it out"
-    return "" if size <= MOST_VALUE_BYTES else f"has {size} bytes; it may have {MOST_VALUE_BYTES}"
+    return "" if size <= MAX_VALUE_BYTES else f"has {size} bytes; it may have {MAX_VALUE_BYTES}"
 
 
 def _refused(problem: str, key: str | None = None) -> InvalidInput:

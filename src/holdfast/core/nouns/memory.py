@@ -30,21 +30,21 @@ DECAY_PER_HOUR: Final[Mapping[Kind, float]] = {
 }
 IMPORTANCE: Final = 0.5
 """Default importance of a memory."""
-MOST_ENTRIES: Final = 500
+MAX_ENTRIES: Final = 500
 """Of a namespace, unless it is said."""
-MOST_ALLOWED: Final = 10_000
+MAX_ALLOWED: Final = 10_000
 RECALLED: Final = 20
 IN_CONTEXT: Final = 50
 """The most relevant ones of which a context is made."""
 CONTEXT_TOKENS: Final = 8000
 LEAST_RELEVANCE: Final = 0.1
 """A memory below is forgotten at the next write."""
-MOST_TEXT: Final = 4000
+MAX_TEXT: Final = 4000
 """Characters of a memory."""
-MOST_BYTES: Final = 60_000
+MAX_BYTES: Final = 60_000
 """Of what one recall brings."""
-_MOST_NAME: Final = 64
-_MOST_METADATA: Final = 4096
+_MAX_NAME: Final = 64
+_MAX_METADATA: Final = 4096
 _HOUR_MS: Final = 3_600_000
 _BYTES_A_TOKEN: Final = 4
 _BREAKS: Final = str.maketrans({"<": "\\u003c", "\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"})
@@ -86,9 +86,9 @@ class MemoryStats(NamedTuple):
 def namespace(agent: Any, user: Any = None) -> str:
     """The space of an agent's memories, or of those about one user: no two have one name."""
     for what, name in (("agent", agent), ("user", user)):
-        if name is not None and (not isinstance(name, str) or not 0 < len(name) <= _MOST_NAME):
+        if name is not None and (not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME):
             raise InvalidInput(
-                f"The {what} whose memory it is has a name of 1 to {_MOST_NAME} characters, not {str(name)[:99]!r}."
+                f"The {what} whose memory it is has a name of 1 to {_MAX_NAME} characters, not {str(name)[:99]!r}."
             )
     return f"!memory/{quote(agent, safe='')}/{'' if user is None else quote(user, safe='')}"
 
@@ -96,14 +96,14 @@ def namespace(agent: Any, user: Any = None) -> str:
 def checked(memory: Memory) -> Memory:
     """Raises InvalidInput for what cannot be remembered."""
     problem = None
-    if not 0 < len(memory.text.strip()) <= len(memory.text) <= MOST_TEXT:
-        problem = f"it is a text of 1 to {MOST_TEXT:,} characters; keep what is longer elsewhere, and remember where"
+    if not 0 < len(memory.text.strip()) <= len(memory.text) <= MAX_TEXT:
+        problem = f"it is a text of 1 to {MAX_TEXT:,} characters; keep what is longer elsewhere, and remember where"
     elif memory.kind not in KINDS:
         problem = f"its kind is one of {', '.join(KINDS)}, not {memory.kind!r}"
     elif isinstance(memory.importance, bool) or not 0 <= memory.importance <= 1:
         problem = f"its importance is from 0 to 1, not {memory.importance!r}"
-    elif len(msgspec.json.encode(memory.metadata)) > _MOST_METADATA:
-        problem = f"its metadata are {_MOST_METADATA:,} bytes of JSON at most"
+    elif len(msgspec.json.encode(memory.metadata)) > _MAX_METADATA:
+        problem = f"its metadata are {_MAX_METADATA:,} bytes of JSON at most"
     elif memory.kind == "instruction" and not memory.trusted:
         problem = "an instruction is kept of a trusted source only; keep it as a fact, which a model gets as data"
     if problem is not None:
@@ -144,7 +144,7 @@ def chosen(memories: Sequence[Memory], kinds: Sequence[Kind] | None, least_relev
         if (kinds is not None and each.kind not in kinds) or each.relevance < least_relevance:
             continue
         size += len(msgspec.json.encode(each))
-        if len(found) == limit or size > MOST_BYTES:
+        if len(found) == limit or size > MAX_BYTES:
             break
         found.append(each)
     return found

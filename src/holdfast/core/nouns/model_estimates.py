@@ -20,9 +20,9 @@ FORGOTTEN_MS: Final = 30 * 86_400_000
 """After so long without a reply nothing is known of a model any more."""
 SPEED_MS: Final = 3_600_000
 """How long the speed of the last reply says how fast the next one comes: a provider's bad hour passes."""
-MOST_ESTIMATES: Final = 1_000
+MAX_ESTIMATES: Final = 1_000
 """Of one workflow that are looked at."""
-_MOST_COUNTED: Final = 10
+_MAX_COUNTED: Final = 10
 _FINE: Final = 1_000
 _MOST: Final = 10**12
 
@@ -84,7 +84,7 @@ def _taken(before: ModelEstimate, use: ModelUse) -> ModelEstimate:
 
     def moved(known_m: int, part: int, whole: int) -> int:
         seen_m = min(_MOST, max(0, part) * _FINE // max(1, whole))
-        return known_m + (seen_m - known_m) // min(samples, _MOST_COUNTED)
+        return known_m + (seen_m - known_m) // min(samples, _MAX_COUNTED)
 
     return ModelEstimate(
         *before.kind,

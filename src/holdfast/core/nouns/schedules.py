@@ -40,9 +40,9 @@ Of several times that passed while nobody was there, all are made up for with `a
 
 LONGEST_JITTER_S: Final = 86_400
 LONGEST_CATCH_UP_S: Final = 366 * 86_400
-MOST_FIRED: Final = 100
+MAX_FIRED: Final = 100
 """Times of one schedule that are fired in one go; the rest follows at once, after the others."""
-MOST_COUNTED: Final = 5_000
+MAX_COUNTED: Final = 5_000
 """Times that are counted in one go: a tenth of a second's work. Where more have passed, the rest is passed over."""
 QUEUE_LOOK_MS: Final = 2_000
 _RAREST_LOOK_MS: Final = 60_000
@@ -231,7 +231,7 @@ def turn(schedule: Schedule, now_ms: int, *, last_has_ended: bool) -> Turn:
     oldest_ms = now_ms - int(schedule.catch_up_s * 1000)
     if schedule.queued_ms is None:
         schedule = _passed_over(schedule, oldest_ms - int(schedule.jitter_s * 1000) - 1)
-    most = MOST_FIRED if schedule.overlap == "allow" else MOST_COUNTED
+    most = MAX_FIRED if schedule.overlap == "allow" else MAX_COUNTED
     due = list(islice(_due(schedule, now_ms), most + 1))
     if len(due) > most and schedule.overlap != "allow":  # only the last counts
         schedule = _passed_over(schedule, _shortly_before(schedule, now_ms))
@@ -270,7 +270,7 @@ def _passed_over(schedule: Schedule, until_ms: int) -> Schedule:
     if schedule.checked_ms >= until_ms:
         return schedule
     times = takewhile(lambda at_ms: at_ms <= until_ms, nominal_times(schedule, schedule.checked_ms))
-    passed = list(islice(times, MOST_COUNTED))
+    passed = list(islice(times, MAX_COUNTED))
     is_counted = next(times, None) is None
     return msgspec.structs.replace(
         schedule,

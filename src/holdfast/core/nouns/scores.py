@@ -11,16 +11,16 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 Source: TypeAlias = Literal["person", "code"]
 
-MOST_OF_A_RUN: Final = 100
+MAX_OF_A_RUN: Final = 100
 """Scores that a run may be given in all, those counted in whose place others came."""
-MOST_COMMENT_BYTES: Final = 4096
-MOST_VALUE: Final = 1e15
+MAX_COMMENT_BYTES: Final = 4096
+MAX_VALUE: Final = 1e15
 """Above and below zero: of any number of such values there is a mean."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
 class Score(NamedTuple):
-    """A score of a run: a number up to MOST_VALUE, on a scale that its author chooses."""
+    """A score of a run: a number up to MAX_VALUE, on a scale that its author chooses."""
 
     name: str
     """What it is about: `helpful`."""
@@ -54,7 +54,7 @@ def counting(scores: Sequence[Score]) -> list[Score]:
 
 def number(value: object) -> float | None:
     """The number that a value is, true being 1 and false 0; None where it is none that can be compared and added up."""
-    return float(value) if isinstance(value, int | float) and abs(value) <= MOST_VALUE else None
+    return float(value) if isinstance(value, int | float) and abs(value) <= MAX_VALUE else None
 
 
 def problem(name: str, comment: str) -> str | None:
@@ -70,6 +70,6 @@ def problem(name: str, comment: str) -> str | None:
         return "The comment is not valid Unicode text"
     if "\0" in comment:
         return "The comment holds the character NUL, which no store keeps in a text"
-    if size > MOST_COMMENT_BYTES:
-        return f"The comment has {size} bytes; it may have {MOST_COMMENT_BYTES:,}"
+    if size > MAX_COMMENT_BYTES:
+        return f"The comment has {size} bytes; it may have {MAX_COMMENT_BYTES:,}"
     return None

@@ -25,14 +25,14 @@ Strategy: TypeAlias = Literal["reject", "first_write", "last_write", "merge"]
 """What becomes of a write that expected another version: it fails; it is left out; it counts; objects are merged, and where
 both say something else the value that is there counts."""
 STRATEGIES: Final[tuple[Strategy, ...]] = ("reject", "first_write", "last_write", "merge")
-MOST_VERSIONS: Final = 20
+MAX_VERSIONS: Final = 20
 """Of a value that are kept."""
 LOCK_WAIT_S: Final = 5.0
 LOCK_LEASE_S: Final = 30.0
 """How long a lock is waited for and held, unless it is said; both as in the pattern."""
-MOST_NAME: Final = 200
+MAX_NAME: Final = 200
 """Characters of a space's name, and of a key."""
-MOST_QUERY_WORDS: Final = 32
+MAX_QUERY_WORDS: Final = 32
 _COMMON: Final = frozenset(
     """
     a about all am an and any anybody are as at be been but by can could did do does for from get had has have he her
@@ -95,7 +95,7 @@ def query_words(text: str) -> list[str]:
     """The different words by which a query is searched: without those that every text has, where any other is left."""
     words = list(dict.fromkeys(words_of(text)))
     telling = [word for word in words if word not in _COMMON]
-    return (telling or words)[:MOST_QUERY_WORDS]
+    return (telling or words)[:MAX_QUERY_WORDS]
 
 
 def unpacked(vector: bytes) -> tuple[float, ...]:
@@ -154,9 +154,9 @@ def expect_space(name: object) -> str:
 
 def expect_name(kind: str, name: object) -> str:
     """Raises InvalidInput for what is no name of a space, or no key."""
-    if not isinstance(name, str) or not 0 < len(name) <= MOST_NAME or "\0" in name:
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or "\0" in name:
         raise InvalidInput(
-            f"The {kind} of a shared value is a text of 1 to {MOST_NAME} characters, not {str(name)[:MOST_NAME]!r}. Nothing"
+            f"The {kind} of a shared value is a text of 1 to {MAX_NAME} characters, not {str(name)[:MAX_NAME]!r}. Nothing"
             " was read or written."
         )
     return name

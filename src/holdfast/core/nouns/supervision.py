@@ -26,24 +26,24 @@ from holdfast.core.values.claim import NOBODY, Claim
 from holdfast.core.values.ids import RunId
 from holdfast.errors import Conflict, InvalidInput
 
-MAX_QUEUE: Final = 100
+DEFAULT_MAX_QUEUE: Final = 100
 THRESHOLD: Final = 0.8
-MAX_CONCURRENT: Final = 3
+DEFAULT_MAX_CONCURRENT: Final = 3
 TIMEOUT_S: Final = 60.0
 COOL_DOWN_S: Final = 30.0
 
-MOST_WORKERS: Final = 100
-MOST_CONCURRENT: Final = 1_000
-MOST_QUEUED: Final = 10_000
+MAX_WORKERS: Final = 100
+MAX_CONCURRENT: Final = 1_000
+MAX_QUEUED: Final = 10_000
 """All of them stand in the record, which each change writes anew."""
-MOST_NAME_BYTES: Final = 128
+MAX_NAME_BYTES: Final = 128
 """Of a supervisor's name, and of a task's id: a start key is made of both."""
 KEPT_MS: Final = 7 * 86_400_000
 """What became of a task is known for a week after its end; its run stays as long as any."""
 LONGEST_TIMEOUT_S: Final = 30 * 86_400
 LONGEST_COOL_DOWN_S: Final = 600.0
 LONGEST_RETRY_S: Final = 60.0
-MOST_PRIORITY: Final = 1_000_000
+MAX_PRIORITY: Final = 1_000_000
 
 WINDOW: Final = 20
 """Of its tasks, the last that count for taking a worker out. The document counts all there ever were: then a worker of long
@@ -75,7 +75,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     workflow: str
     task_types: tuple[str, ...]
-    max_concurrent: int = MAX_CONCURRENT
+    max_concurrent: int = DEFAULT_MAX_CONCURRENT
     timeout_s: float = TIMEOUT_S
     completed: int = 0
     errors: int = 0
@@ -115,7 +115,7 @@ class Supervisor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tenant: str
     name: str
     workers: tuple[Worker, ...]
-    max_queue: int = MAX_QUEUE
+    max_queue: int = DEFAULT_MAX_QUEUE
     threshold: float | None = THRESHOLD
     cool_down_s: float = COOL_DOWN_S
     team: str | None = None
@@ -212,19 +212,19 @@ class Dashboard(msgspec.Struct, frozen=True):
 def problems(supervisor: Supervisor) -> Iterator[str]:
     """Yield each problem, with what to do."""
     workers = supervisor.workers
-    if not 0 < len(workers) <= MOST_WORKERS:
-        yield f"it has {len(workers)} workers; it has 1 to {MOST_WORKERS}"
+    if not 0 < len(workers) <= MAX_WORKERS:
+        yield f"it has {len(workers)} workers; it has 1 to {MAX_WORKERS}"
     if len({each.name for each in workers}) < len(workers):
         yield "two of its workers have the same name"
     for each in workers:
         if not each.task_types:
             yield f"worker {each.name!r:.80} has no task types; name one at least"
-        if not 0 < each.max_concurrent <= MOST_CONCURRENT:
-            yield f"max_concurrent of {each.name!r:.80} is {each.max_concurrent}; it is 1 to {MOST_CONCURRENT}"
+        if not 0 < each.max_concurrent <= MAX_CONCURRENT:
+            yield f"max_concurrent of {each.name!r:.80} is {each.max_concurrent}; it is 1 to {MAX_CONCURRENT}"
         if not 0 < each.timeout_s <= LONGEST_TIMEOUT_S:
             yield f"timeout_s of {each.name!r:.80} is {each.timeout_s}; it is above 0, to {LONGEST_TIMEOUT_S} (30 days)"
-    if not 0 <= supervisor.max_queue <= MOST_QUEUED:
-        yield f"max_queue is {supervisor.max_queue}; it is 0 to {MOST_QUEUED}"
+    if not 0 <= supervisor.max_queue <= MAX_QUEUED:
+        yield f"max_queue is {supervisor.max_queue}; it is 0 to {MAX_QUEUED}"
     if supervisor.threshold is not None and not 0 < supervisor.threshold <= 1:
         yield f"threshold is {supervisor.threshold}; it is above 0, to 1, or None: then only a full queue refuses"
     if not 0 < supervisor.cool_down_s <= LONGEST_COOL_DOWN_S:

@@ -20,9 +20,9 @@ from msgspec import Meta
 
 from holdfast.errors import InvalidInput
 
-MOST_AGENTS: Final = 100
+MAX_AGENTS: Final = 100
 """Of one team budget: where one has too little left, all others are looked at."""
-_MOST_PRIORITY: Final = 1_000_000
+_MAX_PRIORITY: Final = 1_000_000
 _ROUNDING: Final = 1e-9
 
 
@@ -87,13 +87,13 @@ def unused(loans: Mapping[str, int], rest: int) -> dict[str, int]:
 
 def checked(agents: Mapping[str, TeamAgent | float]) -> dict[str, TeamAgent]:
     """The agents of a team budget; a number is a priority. Raises InvalidInput."""
-    if not 1 <= len(agents) <= MOST_AGENTS:
-        _refuse(f"A team budget is shared by 1 to {MOST_AGENTS} agents, not by {len(agents)}.")
+    if not 1 <= len(agents) <= MAX_AGENTS:
+        _refuse(f"A team budget is shared by 1 to {MAX_AGENTS} agents, not by {len(agents)}.")
     found = {name: given if isinstance(given, TeamAgent) else TeamAgent(given) for name, given in agents.items()}
     for name, agent in found.items():
         part = agent.initial_allocation
-        if not _is_number(agent.priority) or not 0 <= agent.priority <= _MOST_PRIORITY:
-            _refuse(f"The priority of agent {name!r} is {agent.priority!r:.80}; it is a number from 0 to {_MOST_PRIORITY}.")
+        if not _is_number(agent.priority) or not 0 <= agent.priority <= _MAX_PRIORITY:
+            _refuse(f"The priority of agent {name!r} is {agent.priority!r:.80}; it is a number from 0 to {_MAX_PRIORITY}.")
         if part is not None and (not _is_number(part) or not 0 < part <= 1):
             _refuse(f"The initial allocation of agent {name!r} is {part!r:.80}; it is a part of the total, above 0 to 1.")
     whole = sum(agent.initial_allocation or 0 for agent in found.values())

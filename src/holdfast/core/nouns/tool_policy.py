@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from holdfast.core.values import proposal
 from holdfast.core.values.claim import folded, is_among, suffices
-from holdfast.core.values.proposal import MOST_ACTION, Proposal, RiskLevel
+from holdfast.core.values.proposal import MAX_ACTION, Proposal, RiskLevel
 
 Ruling: TypeAlias = Literal["allow", "ask", "deny"]
 """The call is made without asking; a person is asked, whatever the tool says of itself; it is not made (class `denied`)."""
@@ -28,7 +28,7 @@ Comparison: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">=", "in", "matches
 """`in` a list; `matches` a text with `*` and `?`. Numbers, also in texts, are compared as decimals."""
 COMPARISONS: Final[tuple[Comparison, ...]] = ("==", "!=", "<", "<=", ">", ">=", "in", "matches")
 _MISSING: Final = object()
-_MOST_S: Final = 10 * 365 * 86_400
+_MAX_S: Final = 10 * 365 * 86_400
 
 
 def quorum_problems(quorum: object, reviewers: Sequence[str]) -> Iterator[str]:
@@ -104,7 +104,7 @@ class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
             yield "quorum= is for a rule that asks"
         yield from quorum_problems(self.quorum, self.reviewers)
         yield from proposal.problems(risk_level=self.risk_level)
-        if self.expires_after_s is not None and not 0 < self.expires_after_s <= _MOST_S:
+        if self.expires_after_s is not None and not 0 < self.expires_after_s <= _MAX_S:
             yield f"expires_after_s={self.expires_after_s:g} is no time; give seconds, up to ten years"
 
 
@@ -175,7 +175,7 @@ def ruling(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], t
 
 def proposed(tool: str, arguments: Mapping[str, Any], rule: ToolRule | None) -> Proposal:
     """Return what the question about a call proposes: the call, with the risk and the evidence that the rule says."""
-    action = tool[:MOST_ACTION]
+    action = tool[:MAX_ACTION]
     if rule is None:
         return Proposal(action)
     found = _at(arguments, rule.evidence.split(".")) if rule.evidence is not None else ()

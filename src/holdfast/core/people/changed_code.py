@@ -27,11 +27,11 @@ from holdfast.errors import InvalidDecision
 
 RESTART: Final = "restart"
 """What an answer says that wants the step done from its beginning."""
-MOST_STOPS: Final = 60
+MAX_STOPS: Final = 60
 """Before only a person's word has it tried again: half a day, at this pace. A fleet with old and new code at once passes a
 step to and fro at most this often."""
 _FIRST_S, _LONGEST_S = 5, 600
-_MOST_SHOWN: Final = 20
+_MAX_SHOWN: Final = 20
 """Operations of a journal that a question lists."""
 
 
@@ -42,7 +42,7 @@ def stop_step(d: Decision, c: commands.StopStep) -> None:
         endings.end_cleanup(d, step, "does not fit its journal")
         return
     wait_s = min(_FIRST_S * 2 ** min(step.stops, 16), _LONGEST_S)
-    retry_at_ms = d.now_ms + 1000 * wait_s if step.stops + 1 < MOST_STOPS else None
+    retry_at_ms = d.now_ms + 1000 * wait_s if step.stops + 1 < MAX_STOPS else None
     shown = _shown(d.state, step, c)
     d.emit(ev.StepStopped(c.step, c.attempt, c.path, retry_at_ms))
     known = [gate.opened.shown_hash for gate in d.state.gates.values() if _is_about(gate.opened, c.step)]
@@ -92,8 +92,8 @@ def _shown(state: State, step: Step, c: commands.StopStep) -> dict[str, Any]:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
-    return (", ".join(names[:_MOST_SHOWN]) or "nothing") + more
+    more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
+    return (", ".join(names[:_MAX_SHOWN]) or "nothing") + more
 
 
 def check(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) -> None:

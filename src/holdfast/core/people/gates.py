@@ -18,7 +18,7 @@ from holdfast.core.facts.graph import EXPIRED, GATE_DECISIONS
 from holdfast.core.facts.state import OTHERS, TOOL_APPROVAL, Gate, State
 from holdfast.core.people import changed_code
 from holdfast.core.people.reviewers import (
-    MOST_REVIEWERS,
+    MAX_REVIEWERS,
     asked,
     barred,
     check_another_can_decide,
@@ -53,7 +53,7 @@ STALE: Final = "gate_stale_limit_exceeded"
 """A gate had no answer for `cancel_after_s` more; the run was cancelled."""
 _COUNTABLE: Final = frozenset(GATE_DECISIONS)
 """What a gate with a quorum may be asked to take: approvals are counted, one of the others is enough; `answer` is left out."""
-MOST_REMINDERS: Final = 1000
+MAX_REMINDERS: Final = 1000
 """Of one question: a person who has not heard by then will not hear the next one either, and each is an event for ever."""
 
 
@@ -127,8 +127,8 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
 
 def _check_quorum(c: commands.OpenGate) -> None:
     """Raises InvalidInput for a quorum that is none, or of answers that cannot be counted."""
-    if not 1 <= c.quorum <= MOST_REVIEWERS:
-        raise InvalidInput(f"Give quorum= as 1 to {MOST_REVIEWERS} persons; not {c.quorum}. No question was asked.")
+    if not 1 <= c.quorum <= MAX_REVIEWERS:
+        raise InvalidInput(f"Give quorum= as 1 to {MAX_REVIEWERS} persons; not {c.quorum}. No question was asked.")
     if c.quorum > 1 and ("approve" not in c.allowed or not {*c.allowed} <= _COUNTABLE):
         raise InvalidInput(
             f"Have a question with a quorum take approve, edit, reject or retry, approve among them; not"
@@ -180,8 +180,8 @@ def assign_gate(d: Decision, c: commands.AssignGate) -> None:
             f"Name more persons: gate {c.gate} needs {opened.quorum} who approve, and {', '.join(reviewers)} are fewer."
             f" It still asks {asked(opened)}. Write one that is a role as role:NAME."
         )
-    if len(reviewers) > MOST_REVIEWERS:
-        raise InvalidInput(f"Gate {c.gate} can ask {MOST_REVIEWERS} at most. It still asks {asked(opened)}.")
+    if len(reviewers) > MAX_REVIEWERS:
+        raise InvalidInput(f"Gate {c.gate} can ask {MAX_REVIEWERS} at most. It still asks {asked(opened)}.")
     if reviewers != opened.reviewers:
         d.emit(ev.GateAssigned(c.gate, reviewers, c.delegates, *c.by.kept, c.reason, c.roles))
 
@@ -588,7 +588,7 @@ def due_at_ms(gate: Gate) -> Iterator[int | None]:
 def remind_at_ms(gate: Gate) -> int | None:
     """Return when the next reminder is due; None after the last."""
     every_ms = gate.opened.remind_every_ms
-    if not every_ms or gate.reminders >= MOST_REMINDERS:
+    if not every_ms or gate.reminders >= MAX_REMINDERS:
         return None
     return gate.at_ms + every_ms * (gate.reminders + 1)
 

@@ -10,19 +10,19 @@ from typing import Final
 
 from holdfast.core.facts import commands
 from holdfast.core.facts import events as ev
-from holdfast.core.facts.contribution import MOST_AUTHORS, MOST_CONTRIBUTORS, contributors
+from holdfast.core.facts.contribution import MAX_AUTHORS, MAX_CONTRIBUTORS, contributors
 from holdfast.core.facts.state import OTHERS, State
 from holdfast.core.rules.decision import Decision
 from holdfast.core.values.claim import folded, is_among, suffices
 from holdfast.core.values.ids import run_of
 from holdfast.errors import DecisionRefused, InvalidInput
 
-MOST_REVIEWERS: Final = 100
+MAX_REVIEWERS: Final = 100
 """Maximum number of reviewers of an open gate: a longer list would not be read."""
 
 
 _WHY_UNKNOWN: Final = (
-    f"more than {MOST_CONTRIBUTORS} persons did, or more than {MOST_AUTHORS} to its schedule, its conversation or a value that"
+    f"more than {MAX_CONTRIBUTORS} persons did, or more than {MAX_AUTHORS} to its schedule, its conversation or a value that"
     " it has read"
 )
 _MEND: Final = "start another, of a schedule that was removed and set again, or once one person has written the value again"

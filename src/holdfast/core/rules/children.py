@@ -22,10 +22,10 @@ from holdfast.core.values.ids import RunId, node_of
 from holdfast.core.values.policies import CANCELLED, CHILD_FAILED
 from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound
 
-MOST_CHILDREN: Final = 10_000
+MAX_CHILDREN: Final = 10_000
 """Of one run, in all. The run knows those by name that have not ended, and each end is an event of it; for more of them, let
 children have children."""
-MOST_DEPTH: Final = 10
+MAX_DEPTH: Final = 10
 """How far below its root a run may be. Each call posts its money to every limit above it; and workflows that start one another
 in a circle must come to an end, also where a model decides whether they do."""
 
@@ -148,14 +148,14 @@ def _named(state: State, c: commands.RequestChild) -> tuple[RunId, Child] | None
 
 def _expect_room(state: State) -> None:
     depth = state.parent.depth if state.parent is not None else 0
-    if depth >= MOST_DEPTH:
+    if depth >= MAX_DEPTH:
         raise InvalidInput(
             f"Run {state.run} is {depth} runs below its root {state.root}, which is as deep as a tree may go. No child was"
             " started: see whether workflows start one another in a circle."
         )
-    if state.children_asked >= MOST_CHILDREN:
+    if state.children_asked >= MAX_CHILDREN:
         raise InvalidInput(
-            f"Run {state.run} has asked for {MOST_CHILDREN} children, which is as many as a run may have. No child was"
+            f"Run {state.run} has asked for {MAX_CHILDREN} children, which is as many as a run may have. No child was"
             " started: let a child have some of them."
         )
 

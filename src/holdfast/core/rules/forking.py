@@ -55,12 +55,12 @@ from holdfast.core.values.ids import (
 from holdfast.core.values.payload import Payload
 from holdfast.errors import Conflict, InvalidInput, NotFound
 
-MOST_INHERITED: Final = 20_000
+MAX_INHERITED: Final = 20_000
 """Events that a fork begins with, in one append."""
 REUSABLE: Final = KEPT_FROM_A_PLACE - {"gate", BACKGROUND}
 """The operations whose outcomes a fork takes over. What a person decided is asked again, and a child in the background is the
 origin's."""
-_MOST_NAMED: Final = 20
+_MAX_NAMED: Final = 20
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -148,9 +148,9 @@ def forked(graph: Graph, history: Sequence[ev.Recorded], wish: Wish) -> Fork:
         evolve(before, recorded.event, recorded.at_ms)
     inheritance = _Inheritance(graph, course, before, wish, place)
     events = tuple(inheritance.events())
-    if len(events) > MOST_INHERITED:
+    if len(events) > MAX_INHERITED:
         raise Conflict(
-            f"Run {state.run} has come to too much before {wish.step}: a fork begins with {MOST_INHERITED} steps and operations"
+            f"Run {state.run} has come to too much before {wish.step}: a fork begins with {MAX_INHERITED} steps and operations"
             f" at the most, this one would with {len(events)}. Nothing was started: fork it from an earlier step."
         )
     began = history[0].event
@@ -368,7 +368,7 @@ def _place(graph: Graph, course: _Course, wish: Wish) -> _Place:
     number = course.began.get(wish.step)
     if number is None or node == COMPENSATE or node not in graph.nodes:
         others = [each for each in course.began if node_of(each) in graph.nodes]
-        names = ", ".join(others[:_MOST_NAMED]) + (", ..." if len(others) > _MOST_NAMED else "")
+        names = ", ".join(others[:_MAX_NAMED]) + (", ..." if len(others) > _MAX_NAMED else "")
         whence = course.state.origin
         elsewhere = f" What came before them is run {whence.run}'s." if whence is not None else ""
         raise NotFound(
@@ -443,7 +443,7 @@ class _Inheritance:
     def _expect_settable(self, name: NodeName) -> None:
         node = self._graph.nodes.get(name)
         if node is None:
-            known = ", ".join([*self._graph.nodes][:_MOST_NAMED])
+            known = ", ".join([*self._graph.nodes][:_MAX_NAMED])
             raise InvalidInput(f"The workflow has no node {name!r}; it has: {known}. Nothing was started.")
         if node.decides:
             who = "a person" if node.kind == "human_gate" else "the node itself"
@@ -563,7 +563,7 @@ def _standing(course: _Course, wish: Wish) -> frozenset[Path]:
     else:
         is_there = False
     if not is_there:
-        known = ", ".join([*operations][:_MOST_NAMED]) or "none"
+        known = ", ".join([*operations][:_MAX_NAMED]) or "none"
         raise NotFound(
             f"{wish.step} of run {course.state.run} has come to nothing at {wish.path}; it has at {known}. Nothing was started."
         )

@@ -36,7 +36,7 @@ LIMIT_OF: Final = {reason: limit for limit, reason in REASONS.items()}
 Kind = Literal["model", "tool"]
 """What is called under the limits."""
 
-_MOST_TOKENS: Final = 10**15
+_MAX_TOKENS: Final = 10**15
 
 
 class Cap(NamedTuple):
@@ -167,8 +167,8 @@ def with_above(own: LimitsLeft, above: tuple[ScopeLeft, ...] | None) -> LimitsLe
 
 def whole_tokens(given: object) -> int:
     """A limit on tokens. Raises ValueError for what is no whole number, or below zero."""
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= _MOST_TOKENS:
-        raise ValueError(f"{given!r:.80} is no number of tokens; it is a whole one from 0 to {_MOST_TOKENS}")
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= _MAX_TOKENS:
+        raise ValueError(f"{given!r:.80} is no number of tokens; it is a whole one from 0 to {_MAX_TOKENS}")
     return given
 
 

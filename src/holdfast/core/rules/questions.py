@@ -88,7 +88,7 @@ def ask_about_effect(d: Decision, id_: CallId, call: OpenCall, error: ErrorRecor
     open_engine_gate(d, EFFECT_UNKNOWN, shown, allowed=allowed, subject=id_)
 
 
-_MOST_SHOWN_BYTES: Final = INLINE_BYTES // 2
+_MAX_SHOWN_BYTES: Final = INLINE_BYTES // 2
 """Of what a gate shows of outputs: an event stays small. Larger ones are named."""
 
 
@@ -108,7 +108,7 @@ def ask_about_failure(
 
 
 def _within_bounds(outputs: Mapping[NodeName, Payload]) -> Iterator[tuple[NodeName, Any]]:
-    left = _MOST_SHOWN_BYTES
+    left = _MAX_SHOWN_BYTES
     for node, output in outputs.items():
         size = output.size_bytes if output.blob is not None else len(bytes(output.json))
         if output.blob is None and size <= left:

@@ -44,7 +44,7 @@ from holdfast.core.values.policies import (
     DEFAULT_RETRY,
     LOOP_EXHAUSTED,
     LOST,
-    MOST_LOST_ATTEMPTS,
+    MAX_LOST_ATTEMPTS,
     RATE_LIMIT,
     REJECTED,
     ROUTING,
@@ -55,7 +55,7 @@ from holdfast.core.values.policies import (
 )
 from holdfast.errors import Conflict, InvalidInput
 
-_MOST_REASON: Final = 500
+_MAX_REASON: Final = 500
 """Characters of what a check has found that its error tells; all of it is the step's output."""
 
 
@@ -216,14 +216,14 @@ def _by(d: Decision) -> str:
     decided = next((event for event in reversed(d.events) if isinstance(event, ev.GateDecided)), None)
     if decided is None or decided.by is None:
         return ""
-    return f" by {decided.by}" + (f": {decided.reason[:_MOST_REASON].rstrip('.')}" if decided.reason else "")
+    return f" by {decided.by}" + (f": {decided.reason[:_MAX_REASON].rstrip('.')}" if decided.reason else "")
 
 
 def _why(node: Node, output: Payload) -> str:
     """Return a check's finding, as the end of a sentence."""
     said = output.value() if node.kind == "check" and output.blob is None else None
     reason = said.get("reason") if isinstance(said, dict) else None
-    return f": {str(reason)[:_MOST_REASON].rstrip('.')}" if reason else ""
+    return f": {str(reason)[:_MAX_REASON].rstrip('.')}" if reason else ""
 
 
 def fail_attempt(d: Decision, c: commands.FailAttempt) -> None:
@@ -339,7 +339,7 @@ def lose(d: Decision, step: Step) -> None:
     session = step.session
     assert session is not None
     d.emit(ev.AttemptLost(step.id, step.attempt, session))
-    if step.losses >= MOST_LOST_ATTEMPTS:
+    if step.losses >= MAX_LOST_ATTEMPTS:
         error = d.error(
             node_of(step.id),
             LOST,

@@ -21,7 +21,7 @@ from holdfast.core.values.ids import Path, StepId, node_of
 from holdfast.core.values.policies import TIMEOUT
 from holdfast.errors import InvalidInput, KeyReused, Misfit
 
-MOST_SIGNALS_KEPT: Final = 1000
+MAX_SIGNALS_KEPT: Final = 1000
 """Maximum number of signals that no step has asked for yet; a sender that only sends must hear of it."""
 
 
@@ -66,9 +66,9 @@ def send_signal(d: Decision, c: commands.SendSignal) -> None:
     if has_received(d.state, c):
         return
     _expect_to_fit(d.state, c)
-    if len(d.state.signals) >= MOST_SIGNALS_KEPT:
+    if len(d.state.signals) >= MAX_SIGNALS_KEPT:
         raise InvalidInput(
-            f"Run {d.state.run} already keeps {MOST_SIGNALS_KEPT} signals that no step has asked for."
+            f"Run {d.state.run} already keeps {MAX_SIGNALS_KEPT} signals that no step has asked for."
             " This one was not recorded; let the run catch up first."
         )
     number = d.state.signals_received + 1

@@ -20,7 +20,7 @@ FIRST: Final = "0" * 64
 BROKEN: Final = "f" * 64
 """What stands before an entry that follows a log which was not as it was left: no entry has this hash."""
 DONE: Final = "done"
-MOST_CHARACTERS: Final = 200
+MAX_CHARACTERS: Final = 200
 """Of each text of an entry: who is refused writes here too."""
 
 
@@ -76,7 +76,7 @@ Keys: TypeAlias = tuple[bytes, ...]
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+    return text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…"
 
 
 def link(before: Head | None, entry: Entry, key: bytes = b"") -> Link:

@@ -16,9 +16,9 @@ import msgspec
 
 Kind: TypeAlias = Literal["image", "audio", "document"]
 
-MOST_BYTES: Final = 20 * 1024 * 1024
+MAX_BYTES: Final = 20 * 1024 * 1024
 """Of a part."""
-MOST_PARTS: Final = 20
+MAX_PARTS: Final = 20
 """Of a message."""
 _SHOWN_DIGITS: Final = 12
 

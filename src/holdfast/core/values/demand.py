@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-MOST_AMOUNT: Final = 10**12
-MOST_PRIORITY: Final = 1_000
-MOST_NAMES: Final = 100
+MAX_AMOUNT: Final = 10**12
+MAX_PRIORITY: Final = 1_000
+MAX_NAMES: Final = 100
 LABEL: Final = re.compile(r"[^\s,]{1,100}")
 """A label, a tag, or the name of a pool."""
 SHELL: Final = "holdfast.shell"
@@ -62,21 +62,21 @@ class Demand(msgspec.Struct, frozen=True, omit_defaults=True):
     def problems(self) -> Iterator[str]:
         """Yield each problem of the demand, as text."""
         for what, names in (("labels", self.labels), ("tags", self.tags), ("pools", tuple(self.pools))):
-            if len(names) > MOST_NAMES:
-                yield f"{what} has {len(names)} entries; at most {MOST_NAMES} are possible"
+            if len(names) > MAX_NAMES:
+                yield f"{what} has {len(names)} entries; at most {MAX_NAMES} are possible"
             for name in names:
                 if not LABEL.fullmatch(name):
                     yield f"{what} has {name!r:.130}; it must be 1 to 100 characters without blanks and commas, like zone=eu"
         for what, amount in (("cpu_m", self.cpu_m), ("memory_mb", self.memory_mb), ("gpus", self.gpus)):
-            if not 0 <= amount <= MOST_AMOUNT:
-                yield f"{what} is {amount}; it must be 0 to {MOST_AMOUNT}"
+            if not 0 <= amount <= MAX_AMOUNT:
+                yield f"{what} is {amount}; it must be 0 to {MAX_AMOUNT}"
         for pool, wanted in self.pools.items():
-            if wanted is not None and not 0 < wanted <= MOST_AMOUNT:
-                yield f"of pool {pool!r} it wants {wanted}; an amount must be 1 to {MOST_AMOUNT}"
+            if wanted is not None and not 0 < wanted <= MAX_AMOUNT:
+                yield f"of pool {pool!r} it wants {wanted}; an amount must be 1 to {MAX_AMOUNT}"
         if self.task is not None and not LABEL.fullmatch(self.task):
             yield f"task is {self.task!r:.130}; a name is 1 to 100 characters without blanks and commas"
-        if abs(self.priority) > MOST_PRIORITY:
-            yield f"priority is {self.priority}; it must be -{MOST_PRIORITY} to {MOST_PRIORITY}"
+        if abs(self.priority) > MAX_PRIORITY:
+            yield f"priority is {self.priority}; it must be -{MAX_PRIORITY} to {MAX_PRIORITY}"
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, Literal, NewType
 
-MOST_NAME_BYTES: Final = 256
+MAX_NAME_BYTES: Final = 256
 """How long a name may be that people give, in UTF-8. Two of them with all their signs escaped are one key of an index, and
 PostgreSQL's hold 2,700 bytes."""
 
-_MOST_REMEMBERED: Final = 4096
+_MAX_REMEMBERED: Final = 4096
 """Names of steps taken apart: each is asked for a dozen times while its step is under way."""
 
 ROW_SIGN: Final = "-"
@@ -56,12 +56,12 @@ def step_id(node: str, visit: int) -> StepId:
     return StepId(f"{node}#{visit}")
 
 
-@lru_cache(_MOST_REMEMBERED)
+@lru_cache(_MAX_REMEMBERED)
 def node_of(step: StepId) -> NodeName:
     return NodeName(step.rpartition("#")[0])
 
 
-@lru_cache(_MOST_REMEMBERED)
+@lru_cache(_MAX_REMEMBERED)
 def visit_of(step: StepId) -> int:
     return int(step.rpartition("#")[2])
 

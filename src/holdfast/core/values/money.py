@@ -13,7 +13,7 @@ import msgspec
 Usd: TypeAlias = str | int | float
 """Dollars as people and programs write them: "0.50"."""
 NANOUSD_PER_USD = 1_000_000_000
-_MOST_USD = Decimal(9_000_000_000)  # what a signed 64-bit column can hold in nano-dollars
+_MAX_USD = Decimal(9_000_000_000)  # what a signed 64-bit column can hold in nano-dollars
 
 
 def nanousd(usd: Decimal | str | int | float) -> int:
@@ -25,8 +25,8 @@ def nanousd(usd: Decimal | str | int | float) -> int:
         amount = Decimal(str(usd))
     except InvalidOperation:
         raise ValueError(f"{usd!r} is not an amount of dollars; write it like 0.50") from None
-    if not amount.is_finite() or amount < 0 or amount > _MOST_USD:
-        raise ValueError(f"{usd!r} is not an amount of dollars between 0 and {_MOST_USD}")
+    if not amount.is_finite() or amount < 0 or amount > _MAX_USD:
+        raise ValueError(f"{usd!r} is not an amount of dollars between 0 and {_MAX_USD}")
     return int((amount * NANOUSD_PER_USD).to_integral_value(rounding=ROUND_CEILING))
 
 

@@ -92,7 +92,7 @@ def gravest(classes: Sequence[str]) -> str:
     return max(classes, key=lambda each: 2 if each in NEVER_RETRIED else each not in TRANSIENT)
 
 
-MOST_LOST_ATTEMPTS: Final = 5
+MAX_LOST_ATTEMPTS: Final = 5
 """A step whose process died this often, one time after another without getting further, is taken for the cause of it."""
 
 LONGEST_RETRY_AFTER_S: Final = 31 * 86_400.0

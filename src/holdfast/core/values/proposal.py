@@ -10,11 +10,11 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 RiskLevel: TypeAlias = Literal["low", "medium", "high", "critical"]
 RISK_LEVELS: Final[tuple[RiskLevel, ...]] = ("low", "medium", "high", "critical")
-MOST_ACTION: Final = 500
+MAX_ACTION: Final = 500
 """Characters of an action: it is a line of a list. What is shown says the rest."""
-MOST_EVIDENCE: Final = 100
+MAX_EVIDENCE: Final = 100
 """Ids of evidence of a question, and characters of one: they stand in its event and in its row."""
-_MOST_ID: Final = 200
+_MAX_ID: Final = 200
 
 
 class Proposal(NamedTuple):
@@ -27,14 +27,14 @@ class Proposal(NamedTuple):
 
 def problems(proposed_action: object = None, evidence_ids: object = (), risk_level: object = None) -> Iterator[str]:
     """Yield what is wrong with a proposal, in words."""
-    if proposed_action is not None and not (isinstance(proposed_action, str) and 0 < len(proposed_action) <= MOST_ACTION):
-        yield f"proposed_action={proposed_action!r:.100} is no text of 1 to {MOST_ACTION} characters"
+    if proposed_action is not None and not (isinstance(proposed_action, str) and 0 < len(proposed_action) <= MAX_ACTION):
+        yield f"proposed_action={proposed_action!r:.100} is no text of 1 to {MAX_ACTION} characters"
     if (
         not isinstance(evidence_ids, list | tuple)
-        or len(evidence_ids) > MOST_EVIDENCE
-        or not all(isinstance(each, str) and 0 < len(each) <= _MOST_ID for each in evidence_ids)
+        or len(evidence_ids) > MAX_EVIDENCE
+        or not all(isinstance(each, str) and 0 < len(each) <= _MAX_ID for each in evidence_ids)
     ):
-        yield f"evidence_ids={evidence_ids!r:.100} is no list of up to {MOST_EVIDENCE} ids, each of 1 to {_MOST_ID} characters"
+        yield f"evidence_ids={evidence_ids!r:.100} is no list of up to {MAX_EVIDENCE} ids, each of 1 to {_MAX_ID} characters"
     if risk_level is not None and risk_level not in RISK_LEVELS:
         yield f"risk_level={risk_level!r:.100} is none of {', '.join(RISK_LEVELS)}"
 

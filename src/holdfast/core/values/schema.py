@@ -27,16 +27,16 @@ from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_sc
 from holdfast.core.values.payload import SEALED, SENSITIVE, is_sensitive
 from holdfast.errors import Misfit
 
-MOST_LOOKS: Final = 3_000
+MAX_LOOKS: Final = 3_000
 """Of keywords at values, for one value: less than a tenth of a second at the worst."""
-_MOST_LOOKS_AT_SCHEMA: Final = 200_000
+_MAX_LOOKS_AT_SCHEMA: Final = 200_000
 """The same of a schema that is looked at as a value of its own: some hundreds of fields. It is looked at once."""
-MOST_MATCHED: Final = 4_096
+MAX_MATCHED: Final = 4_096
 """Characters of a text that is held against a pattern."""
-MOST_TOLD: Final = 10
+MAX_TOLD: Final = 10
 """Problems of one value."""
-_MOST_WORDS: Final = 300
-_MOST_STEPS: Final = 100
+_MAX_WORDS: Final = 300
+_MAX_STEPS: Final = 100
 """From a part of a schema to what it refers to."""
 
 _looks: ContextVar[list[int]] = ContextVar("holdfast_schema_looks")
@@ -58,7 +58,7 @@ def flaw(schema: Any) -> str | None:
 def _flaw(encoded: bytes) -> str | None:
     schema = msgspec.json.decode(encoded)
     try:
-        found = _problems(_meta_schema(), schema, 1, _MOST_LOOKS_AT_SCHEMA, "schema")
+        found = _problems(_meta_schema(), schema, 1, _MAX_LOOKS_AT_SCHEMA, "schema")
         return found[0] if found else next(_bad_patterns(schema), None)
     except TooMuch as problem:
         return str(problem)
@@ -80,12 +80,12 @@ def _meta_schema() -> dict[str, Any]:
 
 
 def problems(
-    schema: Mapping[str, Any], value: Any, whole: str = "value", *, looks: int = MOST_LOOKS, formats: bool = False
+    schema: Mapping[str, Any], value: Any, whole: str = "value", *, looks: int = MAX_LOOKS, formats: bool = False
 ) -> list[Misfit]:
     """Return the first ten parts of `value` that do not fit, each with its place, `whole` for all of it. With `formats`, times
     and ids are checked too. Raises TooMuch."""
     known = {"format_checker": _FORMATS} if formats else {}
-    return _problems(schema, value, MOST_TOLD, looks, whole, registry=referencing.jsonschema.EMPTY_REGISTRY, **known)
+    return _problems(schema, value, MAX_TOLD, looks, whole, registry=referencing.jsonschema.EMPTY_REGISTRY, **known)
 
 
 class UnknownField(Misfit):
@@ -101,7 +101,7 @@ def unknown_fields(schema: Mapping[str, Any], value: Any, known: Any) -> list[Un
     parts = {f"#/$defs/{name}": part for name, part in schema.get("$defs", {}).items()} | {"#": schema}
     found: list[UnknownField] = []
     left: list[tuple[list[Any], Any, Any, tuple[str | int, ...]]] = [([schema], value, known, ())]
-    while left and len(found) < MOST_TOLD:
+    while left and len(found) < MAX_TOLD:
         shapes, value, known, path = left.pop()
         shapes = _alternatives(shapes, parts)
         if isinstance(value, list):
@@ -120,14 +120,14 @@ def unknown_fields(schema: Mapping[str, Any], value: Any, known: Any) -> list[Un
             elif name not in shown:
                 found.append(UnknownField(f"{'.'.join(map(str, (*path, name)))}: the form has no such field", (*path, name)))
                 found[-1].known = ", ".join(dict.fromkeys(name for each in shapes for name in each["properties"])) or "none"
-    return found[:MOST_TOLD]
+    return found[:MAX_TOLD]
 
 
 def _alternatives(shapes: Sequence[Any], parts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the shapes that a value may have, with references followed; one that cannot be followed takes anything."""
     found: list[Mapping[str, Any]] = []
     left = list(shapes)
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         if not left:
             return found
         shape = left.pop(0)
@@ -151,7 +151,7 @@ _OPENING: Final = ("additionalProperties", "patternProperties", "allOf", "if", "
 """Keywords that say more about which fields a shape takes."""
 
 
-def filled(schema: Mapping[str, Any], value: Any, kept_as: str, *, looks: int = MOST_LOOKS) -> Any:
+def filled(schema: Mapping[str, Any], value: Any, kept_as: str, *, looks: int = MAX_LOOKS) -> Any:
     """`value`, which fits `schema` with its formats, as the Pydantic model keeps it that the schema was made of: with defaults
     for what was not given, without what no field takes, in the order of the fields. A property that says `kept_as` is kept
     under that name. Where several shapes fit, the one is meant that names most of what is given. Raises TooMuch."""
@@ -164,7 +164,7 @@ def _problems(schema: Any, value: Any, most: int, looks: int, whole: str, **know
         errors = islice(_Bounded(schema, **known).iter_errors(value), most)
         if is_sensitive(schema):
             return [_misfit(each, _named_place(each), whole, _words_of_schema(each)) for each in errors]
-        return [_misfit(each, [*islice(each.absolute_path, 20)], whole, each.message[:_MOST_WORDS]) for each in errors]
+        return [_misfit(each, [*islice(each.absolute_path, 20)], whole, each.message[:_MAX_WORDS]) for each in errors]
 
 
 def _misfit(problem: Any, path: Sequence[str | int], whole: str, words: str) -> Misfit:
@@ -190,9 +190,9 @@ def _bounded(looks: int) -> Iterator[None]:
 def _words_of_schema(problem: Any) -> str:
     """Return what a schema asks for, without a word of what was given."""
     if problem.validator == "required":
-        return str(problem.message[:_MOST_WORDS])
+        return str(problem.message[:_MAX_WORDS])
     asked = msgspec.json.encode({problem.validator: problem.validator_value}).decode()
-    return f"it does not fit {asked[:_MOST_WORDS]}"
+    return f"it does not fit {asked[:_MAX_WORDS]}"
 
 
 def _named_place(problem: Any) -> list[str | int]:
@@ -240,7 +240,7 @@ def _additional_properties(validator: Any, inner: Any, value: Any, schema: Any) 
     if isinstance(inner, dict):
         for name in more:
             yield from validator.descend(value[name], inner, path=name)
-    elif not inner and (first := [*islice(more, MOST_TOLD)]):
+    elif not inner and (first := [*islice(more, MAX_TOLD)]):
         these = ", ".join(repr(name[:100]) for name in first)
         verb = "was" if len(first) == 1 else "were"
         yield jsonschema.ValidationError(f"Additional properties are not allowed ({these} {verb} unexpected)")
@@ -351,7 +351,7 @@ class _Filling:
 
     def _shape(self, schema: Mapping[str, Any], value: Any) -> Mapping[str, Any]:
         """The part that says what `value` is: references followed, and of several shapes the one that is meant."""
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MAX_STEPS):
             if "$ref" in schema:
                 schema = self._parts.get(schema["$ref"], {})
             elif shapes := schema.get("anyOf", schema.get("oneOf")):
@@ -378,8 +378,8 @@ class _Filling:
 
 def matches(pattern: str, text: str) -> bool:
     """True if `pattern` is found in `text`, in time that grows with both. Raises TooMuch."""
-    if len(text) > MOST_MATCHED:
-        raise TooMuch(f"a text of {len(text):,} characters is too long for a pattern; {MOST_MATCHED:,} are possible")
+    if len(text) > MAX_MATCHED:
+        raise TooMuch(f"a text of {len(text):,} characters is too long for a pattern; {MAX_MATCHED:,} are possible")
     try:
         _matcher(pattern).validate_python(text)
     except ValidationError:

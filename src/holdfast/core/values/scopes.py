@@ -34,7 +34,7 @@ _TOKENS: Final = "tokens/"
 _DATED: Final = frozenset({"tenant", "team"})
 DAY_MS: Final = 86_400_000
 _EPOCH: Final = date(1970, 1, 1)
-_MOST_REMEMBERED: Final = 4096
+_MAX_REMEMBERED: Final = 4096
 """Keys that were made before: each commit of a tenant's runs asks for the same few all day long."""
 
 
@@ -106,14 +106,14 @@ def counts_tokens(scope: str) -> bool:
     return scope.startswith(_TOKENS)
 
 
-@lru_cache(_MOST_REMEMBERED)
+@lru_cache(_MAX_REMEMBERED)
 def dated_scopes(tenant: str, team: str | None, day: int, tokens: bool) -> tuple[tuple[str, str], ...]:
     """(scope, family) of everything that money of this day counts in, or that its tokens do."""
     money = _money_scopes(tenant, team, day)
     return tuple((in_tokens(scope), in_tokens(family)) for scope, family in money) if tokens else money
 
 
-@lru_cache(_MOST_REMEMBERED)
+@lru_cache(_MAX_REMEMBERED)
 def _money_scopes(tenant: str, team: str | None, day: int) -> tuple[tuple[str, str], ...]:
     """(scope, family) of everything that money of this day counts in."""
     today = _EPOCH + timedelta(days=day)

@@ -15,7 +15,7 @@ from holdfast.core.facts import events as ev
 from holdfast.core.facts.postings import Posting, postings
 from holdfast.core.facts.state import SHARED_USE, State
 from holdfast.core.nouns.labels import Pair
-from holdfast.core.nouns.shared_values import MOST_VERSIONS, SharedIndex
+from holdfast.core.nouns.shared_values import MAX_VERSIONS, SharedIndex
 from holdfast.core.values.ids import CallId, EffectKey, GateId, Path, RunId, Seq, SessionId, StepId, node_of
 from holdfast.core.values.payload import Payload
 from holdfast.core.values.scopes import PLACEMENT, Waiter, counts_tokens, family_of
@@ -213,7 +213,7 @@ class SharedChange(msgspec.Struct, frozen=True):
     body: bytes
     fence: int | None = None
     index: SharedIndex | None = None
-    keep: int = MOST_VERSIONS
+    keep: int = MAX_VERSIONS
     dropped: tuple[str, ...] = ()
 
 
@@ -321,7 +321,7 @@ def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Cha
     )
 
 
-_MOST_WORDS: Final = 1000
+_MAX_WORDS: Final = 1000
 """Of an error, in a row of a list; the history has all of it."""
 _OF_DEAD_LETTERS: Final = (ev.StepReplayed, ev.RunReopened, ev.DeadLetterEdited, ev.DeadLetterResolved)
 _ASKED: Final = ":!exhausted."
@@ -356,7 +356,7 @@ def _dead_letters(s: State) -> tuple[DeadLetter, ...]:
             s.workflow,
             node_of(step.id),
             step.error.error_class,
-            step.error.message[:_MOST_WORDS],
+            step.error.message[:_MAX_WORDS],
             step.attempt,
             step.began_ms or step.since_ms,
             step.since_ms,

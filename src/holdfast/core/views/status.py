@@ -64,9 +64,9 @@ WaitKind: TypeAlias = Literal[
     "nothing",
 ]
 """Wait has the meaning of each."""
-MOST_CHILDREN_TOLD: Final = 20
+MAX_CHILDREN_TOLD: Final = 20
 """Of those that a run waits for: its row is written with each commit. `children` lists all."""
-MOST_SLOTS_TOLD: Final = 20
+MAX_SLOTS_TOLD: Final = 20
 """Steps that wait for a slot, likewise. `steps` lists all that are ready."""
 _PICKUP_MS: Final = 1000
 """Milliseconds for which a ready step may stay unstarted before a sweep takes it."""
@@ -168,11 +168,11 @@ def waiting_for(state: State) -> list[Wait]:
     if has_suspended(state):
         found += [Wait("nothing", "fault", step.id, step.since_ms, step.id) for step in stuck(state)]
     if may_start(state) and not questions.is_open(state, WORKFLOW_MISSING):
-        found += islice(_for_slots(state), MOST_SLOTS_TOLD)
+        found += islice(_for_slots(state), MAX_SLOTS_TOLD)
     for name in dict.fromkeys((*state.unplaced, *state.timed())):
         found += _of_step(state, state.steps[name])
     if state.children:
-        found += islice(_for_children(state), MOST_CHILDREN_TOLD)
+        found += islice(_for_children(state), MAX_CHILDREN_TOLD)
     for id_, call in state.calls.items():
         step_ = state.step(call.step)
         if not call.doubted and (step_ is None or step_.status != "active"):

@@ -36,7 +36,7 @@ TraceType: TypeAlias = Literal[
 """A checkpoint is an operation whose outcome stands in the journal: it is not done again. An interrupt is a step that waits and
 holds nothing, or a run that a person paused."""
 APPROVED: Final = frozenset({"approve", "edit"})
-MOST_FIELDS_NAMED: Final = 20
+MAX_FIELDS_NAMED: Final = 20
 """Of an object in a summary."""
 
 
@@ -134,7 +134,7 @@ def shape(payload: Payload) -> dict[str, Any]:
     value = payload.value()
     found: dict[str, Any] = {"kind": _KINDS.get(type(value), "number"), "size_bytes": len(bytes(payload.json))}
     if isinstance(value, dict):
-        found["fields"] = sorted(value)[:MOST_FIELDS_NAMED]
+        found["fields"] = sorted(value)[:MAX_FIELDS_NAMED]
     if isinstance(value, list):
         found["count"] = len(value)
     return found

@@ -28,7 +28,7 @@ T = TypeVar("T")
 _MAKE_TASKS: Final = "use tasks explicitly"
 _OF_VALUES: Final = (SCHEMA, VALIDATION)
 """The classes of errors that say that something is not of the kind that was wanted."""
-MOST_OPERATIONS: Final = 100_000
+MAX_OPERATIONS: Final = 100_000
 """In one step or flow; beyond that a part of it should be a child, or a loop in the graph."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
@@ -187,8 +187,8 @@ class Cursor:
                 f"Use ctx.gather(...) for operations that are to run at the same time: {self._overlapping()} of one"
                 " step overlap, so their places in the journal would depend on chance."
             )
-        if self._next >= MOST_OPERATIONS:
-            raise self.refuse(f"Do a part of it in a child (ctx.child): a journal takes {MOST_OPERATIONS} operations.")
+        if self._next >= MAX_OPERATIONS:
+            raise self.refuse(f"Do a part of it in a child (ctx.child): a journal takes {MAX_OPERATIONS} operations.")
         self._busy = True
         with contextlib.suppress(RuntimeError):  # the thread of a plain function has no event loop
             self.task = asyncio.current_task()

@@ -17,7 +17,7 @@ from holdfast.engine.attempts.cursor import Divergence
 from holdfast.errors import BlobLost, InvalidInput
 
 _PAGE: Final = 1000
-_MOST_SHOWN: Final = 2000
+_MAX_SHOWN: Final = 2000
 """Characters of arguments that a question shows."""
 _RECORDED: Final = (ev.EffectIntended, ev.GateOpened, ev.TimerStarted)
 
@@ -35,7 +35,7 @@ def _described(attempt: Attempt, kind: str, name: str, arguments: Any) -> dict[s
         text = redact(encode(arguments).decode())
     except InvalidInput:
         text = redact(repr(arguments))
-    told = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text)} characters)"
+    told = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}… ({len(text)} characters)"
     operation = kind if kind == name else f"{kind} {redact(name)!r}"
     return {"operation": operation} if arguments is None else {"operation": operation, "arguments": told}
 

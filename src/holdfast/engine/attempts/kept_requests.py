@@ -16,7 +16,7 @@ from holdfast.platform.redaction import PersonalData
 RequestPolicy: TypeAlias = Literal["hash", "redacted", "full"]
 """`hash`: only the hash by which a replay compares requests; `redacted`: without e-mail addresses and long numbers; `full`: as
 it was sent. Known secrets are in none of them."""
-_MOST_BASES: Final = 8
+_MAX_BASES: Final = 8
 """So many requests of an attempt are remembered, so that a later one is kept as what it adds to one of them."""
 
 
@@ -46,7 +46,7 @@ class EarlierRequests:
     def add(self, call: CallId, asked: Mapping[str, Any]) -> None:
         self._asked[call] = asked
         self._asked.move_to_end(call)
-        if len(self._asked) > _MOST_BASES:
+        if len(self._asked) > _MAX_BASES:
             self._asked.popitem(last=False)
 
     def new_part(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:

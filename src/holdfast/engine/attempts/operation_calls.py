@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 _FEW: Final = 32
 """Calls that are kept before those are dropped that have ended."""
-_MOST_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 
 
 class _Call(NamedTuple):
@@ -62,8 +62,8 @@ class OperationCalls:
         if not calls:
             return None
         told = [*dict.fromkeys(f"`{call.name}(...)` was not awaited ({call.where})" for call in calls)]
-        more = f", and {len(told) - _MOST_NAMED} more" if len(told) > _MOST_NAMED else ""
-        return f"Write `await {calls[0].name}(...)`: {', '.join(told[:_MOST_NAMED])}{more}, so it was not done."
+        more = f", and {len(told) - _MAX_NAMED} more" if len(told) > _MAX_NAMED else ""
+        return f"Write `await {calls[0].name}(...)`: {', '.join(told[:_MAX_NAMED])}{more}, so it was not done."
 
     def move_to(self, others: OperationCalls) -> None:
         """Leave the calls that have not begun to the code around this branch."""

@@ -24,7 +24,7 @@ from holdfast.engine.background.kin import contributors_of_kin
 from holdfast.errors import SharedValueMoved
 from holdfast.ports import Asked
 
-MOST_STANDING: Final = 1_000
+MAX_STANDING: Final = 1_000
 """Of a tenant, of which each call that asks looks at all."""
 _Call: TypeAlias = tuple[str, Mapping[str, Any], str, str, ToolRule | None, str | None, tuple[str, ...]]
 _TRIES: Final = 50
@@ -111,7 +111,7 @@ def _approval(use: Operation) -> StandingApproval:
 async def _covering(journal: Using, call: _Call, now_ms: int) -> tuple[str, int, StandingApproval] | None:
     """The first approval that covers a call, with its key and version."""
     values = journal.attempt.services.runtime.store.shared_values
-    page = await journal.attempt.patiently(lambda: values.page(journal.tenant, APPROVALS, None, MOST_STANDING))
+    page = await journal.attempt.patiently(lambda: values.page(journal.tenant, APPROVALS, None, MAX_STANDING))
     for _, _, key, latest in page:
         if not latest.gone:
             found = msgspec.convert(latest.value, StandingApproval)

@@ -18,10 +18,10 @@ from holdfast.ports import Threads
 
 log = logging.getLogger("holdfast")
 
-MOST_ADOPTED: Final = 256
+MAX_ADOPTED: Final = 256
 """How many are kept: what programs write is a new workflow every time. One that was let go is learned again when a run of
 it has something to do."""
-MOST_ADOPTED_BYTES: Final = 4 * 1024 * 1024
+MAX_ADOPTED_BYTES: Final = 4 * 1024 * 1024
 """Of their graphs, as the store has them: in memory they are some fifty times as large. The latest is kept however large."""
 _IN_THE_LOOP_BYTES: Final = 64 * 1024
 """A larger graph is read beside the event loop: it may take a second."""
@@ -39,8 +39,8 @@ class Adoption:
         threads: Threads,
         restore: Restore,
         *,
-        most: int = MOST_ADOPTED,
-        most_bytes: int = MOST_ADOPTED_BYTES,
+        most: int = MAX_ADOPTED,
+        most_bytes: int = MAX_ADOPTED_BYTES,
     ) -> None:
         self._runtime = runtime
         self._threads = threads

@@ -33,7 +33,7 @@ _PICKUP_MS: Final = 1000
 """How long what is pending is left to the process that made it so."""
 _MOST: Final = 200
 """Of one look; the rest is the next one's."""
-_MOST_TIMES: Final = 5
+_MAX_TIMES: Final = 5
 """How often a child is looked at again about which more was said meanwhile; then it is the next look's."""
 _ENDS: Final = (ev.RunCompleted, ev.RunFailed, ev.RunCancelled)
 
@@ -86,7 +86,7 @@ class Children:
     async def _see_to(self, link: ChildLink) -> None:
         """Do what is to be done about a child. Where its parent has said more meanwhile, it is seen to again: who says it last
         to the child must have said the latest."""
-        for _ in range(_MOST_TIMES):
+        for _ in range(_MAX_TIMES):
             try:
                 if link.state == "requested":
                     await self._start(link)

@@ -20,7 +20,7 @@ from holdfast.core.facts.contribution import authors
 from holdfast.core.facts.state import State
 from holdfast.core.nouns import conversations as rule
 from holdfast.core.nouns.conversations import Change, Conversation, Exchange, Exchanges, Outcome
-from holdfast.core.rules.children import MOST_DEPTH
+from holdfast.core.rules.children import MAX_DEPTH
 from holdfast.core.values.claim import Claim
 from holdfast.core.values.ids import CallId, RunId
 from holdfast.core.values.payload import digest
@@ -143,7 +143,7 @@ class Dialogues:
     async def _handed_to(self, run: RunId) -> str | None:
         """The agent that answered in the end, where the run handed the conversation over; that one may have done so, too."""
         agent = None
-        for _ in range(MOST_DEPTH):
+        for _ in range(MAX_DEPTH):
             state = await self._runtime.runs.state(run)
             if state.handed_to is None:
                 break

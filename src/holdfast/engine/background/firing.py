@@ -26,7 +26,7 @@ from holdfast.ports import KeptSchedule
 
 log = logging.getLogger("holdfast")
 
-MOST_SCHEDULES: Final = 100
+MAX_SCHEDULES: Final = 100
 """Of one turn; the rest is fired by the next."""
 _LONGEST_PAUSE_S: Final = 5.0
 """After so long a schedule is noticed that another process has made, or changed."""
@@ -47,7 +47,7 @@ class Firing:
         if clock.monotonic_s() < self._next_s:
             return
         now_ms = store.clock.now_ms()
-        due = await store.schedules.due(now_ms, MOST_SCHEDULES)
+        due = await store.schedules.due(now_ms, MAX_SCHEDULES)
         mine = [kept for kept in due if self._is_here(kept.schedule)]
         for kept in mine:
             await self._fire(kept, now_ms)

@@ -15,7 +15,7 @@ from holdfast.core.values.ids import RunId
 from holdfast.engine.runs.runs import Runs
 from holdfast.errors import NotFound
 
-MOST_KIN: Final = 1_000
+MAX_KIN: Final = 1_000
 """Runs that are looked at. Where more are under way, it is not known who contributed to them."""
 
 
@@ -26,7 +26,7 @@ async def contributors_of_kin(runs: Runs, state: State) -> tuple[str, ...] | Non
     above, below = state.parent, _below(state)
     seen = 0
     while above is not None or below:
-        if seen == MOST_KIN:
+        if seen == MAX_KIN:
             return None
         seen += 1
         try:

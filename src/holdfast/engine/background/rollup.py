@@ -12,7 +12,7 @@ from holdfast.core.facts.costs import Tally, Uncounted
 from holdfast.core.values.ids import RunId
 from holdfast.ports import Clock, Costs, Log, StoreClock
 
-MOST_RUNS: Final = 20
+MAX_RUNS: Final = 20
 """One step; who has other things to do goes on with the next later."""
 _EVENTS: Final = 1000
 """Of a history, at a time."""
@@ -48,10 +48,10 @@ class Daily:
 
 async def count_some(costs: Costs, log: Log, started_before_ms: int, after: RunId | None) -> RunId | None:
     """Count the next runs after `after`; the last of them, None when there are no more."""
-    found = await costs.uncounted(started_before_ms, after, MOST_RUNS)
+    found = await costs.uncounted(started_before_ms, after, MAX_RUNS)
     for each in found:
         await _count(costs, log, each)
-    return found[-1].run if len(found) == MOST_RUNS else None
+    return found[-1].run if len(found) == MAX_RUNS else None
 
 
 async def _count(costs: Costs, log: Log, uncounted: Uncounted) -> None:

@@ -22,7 +22,7 @@ from holdfast.engine.capacity.pool_client import PoolClient
 from holdfast.errors import PoolLineFull
 from holdfast.ports import Clock, Lending, Sessions
 from holdfast.scheduling.job import Capacity, Job, Key
-from holdfast.scheduling.placement import MOST_JOBS, Scheduler
+from holdfast.scheduling.placement import MAX_JOBS, Scheduler
 
 log = logging.getLogger("holdfast")
 
@@ -31,7 +31,7 @@ OUTLIVES_S: Final = 30.0
 calls after so long, behind a network that is gone, is not waited for."""
 
 _CALL: Final = "call"
-_PROCESS: Final = Capacity(_CALL, frozenset({_CALL}), frozenset(), frozenset(), slots=2 * MOST_JOBS)
+_PROCESS: Final = Capacity(_CALL, frozenset({_CALL}), frozenset(), frozenset(), slots=2 * MAX_JOBS)
 """Every call can be made here, as far as pools allow it."""
 
 

@@ -21,12 +21,12 @@ from holdfast.core.views.projection import RunRow
 from holdfast.core.views.status import Wait
 from holdfast.engine.capacity.placing import in_line
 from holdfast.ports import Lending, PlacedStep, Report, Sessions, Views
-from holdfast.scheduling.job import MOST_HOLDERS, Capacity, Reason
+from holdfast.scheduling.job import MAX_HOLDERS, Capacity, Reason
 from holdfast.scheduling.lane_workers import job_of
 from holdfast.scheduling.placement import Scheduler
 
-MOST_IN_LINE: Final = 100_000
-MOST_FOR_SLOTS: Final = 500
+MAX_IN_LINE: Final = 100_000
+MAX_FOR_SLOTS: Final = 500
 """Runs that wait for slots and are looked at, those that have waited longest."""
 _SLOT: Final = Demand()
 _PICKUP_MS: Final = 1_000
@@ -58,7 +58,7 @@ async def _slot_line(views: Views, now_ms: int) -> list[PlacedStep]:
     until_ms = now_ms + _PICKUP_MS
     hashes = await views.wanted_hashes(until_ms)
     found = []
-    for due in await views.due(until_ms, hashes, MOST_FOR_SLOTS) if hashes else ():
+    for due in await views.due(until_ms, hashes, MAX_FOR_SLOTS) if hashes else ():
         row = await views.run(due.run)
         if row is not None:
             found += [
@@ -72,7 +72,7 @@ async def _slot_line(views: Views, now_ms: int) -> list[PlacedStep]:
 async def _unplaced(views: Views) -> list[PlacedStep]:
     found: list[PlacedStep] = []
     after = 0
-    while len(found) < MOST_IN_LINE:
+    while len(found) < MAX_IN_LINE:
         page = await views.unplaced(after, _PAGE)
         found += in_line(page)
         if len(page) < _PAGE:
@@ -127,9 +127,9 @@ async def _for_slots(
     able = [each for each in reports if row.graph_hash in each.hashes]
     slots, free = sum(each.slots for each in able), sum(max(0, each.free) for each in able)
     hashes = sorted({hash_ for each in able for hash_ in each.hashes})
-    due = await views.due(now_ms + _PICKUP_MS, hashes, MOST_FOR_SLOTS) if hashes else ()
+    due = await views.due(now_ms + _PICKUP_MS, hashes, MAX_FOR_SLOTS) if hashes else ()
     ahead = next((number for number, each in enumerate(due) if each.run == row.run), len(due))
-    holders = tuple(islice((key for each in able for key in each.steps), MOST_HOLDERS))
+    holders = tuple(islice((key for each in able for key in each.steps), MAX_HOLDERS))
     for_slots = [wait for wait in waits if wait.kind == "slot"]
     return [
         WaitReason(

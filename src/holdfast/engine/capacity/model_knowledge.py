@@ -21,7 +21,7 @@ log = logging.getLogger("holdfast")
 
 _KNOWN_S: Final = 5.0
 """How long what the store said is believed before it is asked again."""
-_MOST_WORKFLOWS: Final = 1_000
+_MAX_WORKFLOWS: Final = 1_000
 """Of which something is kept in memory: of those that were read longest ago it is read anew."""
 
 
@@ -68,7 +68,7 @@ class ModelKnowledge:
             log.info("holdfast cannot ask what models are like in %s, and goes by what it knows: %s", workflow, problem)
         self._known.pop(workflow, None)  # what was read last stands at the end
         self._known[workflow] = _Read(places, self._clock.monotonic_s())
-        while len(self._known) > _MOST_WORKFLOWS:
+        while len(self._known) > _MAX_WORKFLOWS:
             del self._known[next(iter(self._known))]
 
     async def aclose(self) -> None:

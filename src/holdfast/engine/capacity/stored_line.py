@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from holdfast.core.values.ids import RunId
 from holdfast.ports import Clock, Unplaced, Views
 
-MOST_AT_ONCE: Final = 500
+MAX_AT_ONCE: Final = 500
 _PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 10.0
 """Between two times that all are gone through; longer the more they are."""
@@ -47,13 +47,13 @@ class StoredLine:
             if now_s < self._again_s:
                 return _NOTHING
             self._began_s, self._seen = now_s, set()
-        page = await self._views.unplaced(self._at, MOST_AT_ONCE)
+        page = await self._views.unplaced(self._at, MAX_AT_ONCE)
         found = [each for each in page if self._counts(each)]
         self._seen.update(each.run for each in found)
-        if len(page) == MOST_AT_ONCE:
+        if len(page) == MAX_AT_ONCE:
             self._at = page[-1].place
             return Found(found, None, frozenset())
         self._at = 0
-        pages = 1 + len(self._seen) // MOST_AT_ONCE
+        pages = 1 + len(self._seen) // MAX_AT_ONCE
         self._again_s = now_s + min(_PAUSE_S * pages, _LONGEST_PAUSE_S)
         return Found(found, self._began_s, frozenset(self._seen))

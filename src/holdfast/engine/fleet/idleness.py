@@ -27,9 +27,9 @@ _LOOK_EVERY_S: Final = 0.02
 _LOOK_AT_OTHERS_EVERY_S: Final = 0.2
 _SOON_MS: Final = 30_000
 """What falls due later than this does not keep a process waiting that was asked to stop when idle."""
-_MOST_SOON: Final = 100
+_MAX_SOON: Final = 100
 _PAGE: Final = 100
-MOST_LEFT: Final = 500
+MAX_LEFT: Final = 500
 """Maximum number of runs left behind that are listed one by one."""
 
 
@@ -58,7 +58,7 @@ class Idleness:
 
     async def reached(self) -> list[Left]:
         """Wait until nothing of its workflows runs or will fall due soon, here or anywhere: all runs have ended or wait.
-        The runs that are left behind, `MOST_LEFT` at most."""
+        The runs that are left behind, `MAX_LEFT` at most."""
         executor, runtime = self._executor, self._runtime
         while True:
             if runtime.membership.broken is not None:
@@ -79,7 +79,7 @@ class Idleness:
         store = self._runtime.store
         now_ms = store.clock.now_ms()
         damaged = [await store.views.run(run) for run in runtime.runs.damaged]
-        stranded = [(due, await store.views.run(due.run)) for due in await store.views.stranded(now_ms, MOST_LEFT)]
+        stranded = [(due, await store.views.run(due.run)) for due in await store.views.stranded(now_ms, MAX_LEFT)]
         missing = [row for due, row in stranded if row is not None and _is_work(due, row, now_ms)]
         found: list[tuple[RunRow | None, Why]] = [(row, "damaged") for row in damaged]
         found += [(row, "workflow_missing") for row in missing]
@@ -88,7 +88,7 @@ class Idleness:
             Left(row.run, row.workflow, row.version, row.graph_hash, why)
             for row, why in found
             if row is not None and self._is_ours(row)
-        ][:MOST_LEFT]
+        ][:MAX_LEFT]
 
     async def _stuck(self) -> list[RunRow]:
         """The runs of its workflows that wait for nothing, and still do after a look at them, which has most of them go on."""
@@ -143,7 +143,7 @@ class Idleness:
         soon_ms = store.clock.now_ms() + _SOON_MS
         if self._adoption is not None:
             await self._adoption.turn(soon_ms)
-        for due in filter(runtime.catalog.is_here, await store.views.due(soon_ms, runtime.catalog.hashes, _MOST_SOON)):
+        for due in filter(runtime.catalog.is_here, await store.views.due(soon_ms, runtime.catalog.hashes, _MAX_SOON)):
             row = await store.views.run(due.run)
             if row is None or _is_work(due, row, soon_ms):
                 return True
@@ -153,7 +153,7 @@ class Idleness:
             return True
         if await self._may_place():
             return True
-        rows = [await store.views.run(run) for run in with_headroom(await store.scopes.headroom(_MOST_SOON))]
+        rows = [await store.views.run(run) for run in with_headroom(await store.scopes.headroom(_MAX_SOON))]
         return any(row is not None and runtime.catalog.is_here(row) for row in rows)
 
 

@@ -42,7 +42,7 @@ LEASE_S: Final = 2.0
 """A leader's lease: five renewals, one every 0.4 s. Another leads within three seconds of its death: the lease, the next
 look of a process that waits to lead, and the first sweep."""
 CLAIM_EVERY_S: Final = 0.4
-MOST_RUNS: Final = 2_000
+MAX_RUNS: Final = 2_000
 """Of one sweep; the rest is found by the next, which follows at once."""
 SHORTEST_PAUSE_S: Final = 0.02
 BUSY_PAUSE_S: Final = 0.1
@@ -281,8 +281,8 @@ class Leader:
         self._find(in_line(line.runs))
         if line.all_since_s is not None:
             self._jobs.forget_others(line.everybody, line.all_since_s)
-        due = await self._due.find(store.clock.now_ms(), self._jobs.workers.can_run, MOST_RUNS)
-        waiting = with_headroom(await store.scopes.headroom(MOST_RUNS))
+        due = await self._due.find(store.clock.now_ms(), self._jobs.workers.can_run, MAX_RUNS)
+        waiting = with_headroom(await store.scopes.headroom(MAX_RUNS))
         handed_on, ticks = 0, []
         for each in due:
             if each.run in self._runtime.runs.damaged or self._is_in_hand(each.run, now_s):
@@ -347,7 +347,7 @@ class Leader:
 
     async def _pause_s(self, found: int) -> float:
         """Until there may be more to find than the turn before has `found`."""
-        if found >= MOST_RUNS:
+        if found >= MAX_RUNS:
             return SHORTEST_PAUSE_S
         if self._all_in_hand or not self._knows:
             return BUSY_PAUSE_S  # what is due stays so until a worker has taken it up; and workers are about to speak

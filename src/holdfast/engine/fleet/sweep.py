@@ -32,7 +32,7 @@ log = logging.getLogger("holdfast")
 LONGEST_PAUSE_S: Final = 0.2
 """The store tells of other processes' commits, but only when it is asked."""
 SHORTEST_PAUSE_S: Final = 0.01
-MOST_RUNS: Final = 500
+MAX_RUNS: Final = 500
 """One turn; the rest is found by the next."""
 FEWEST_RUNS: Final = 50
 """Of one turn that finds more than there is room for: timers and deadlines need no slot."""
@@ -120,7 +120,7 @@ class Sweep:
         await self._describe()
         hashes = runtime.catalog.hashes
         patience_ms = await self._patience_ms()
-        due = await store.views.due(store.clock.now_ms() - patience_ms, hashes, MOST_RUNS)
+        due = await store.views.due(store.clock.now_ms() - patience_ms, hashes, MAX_RUNS)
         mine = [
             each
             for each in due
@@ -132,7 +132,7 @@ class Sweep:
             mine = self._overdue(mine)
         mine = self._share(mine)
         self._all_wait_here = bool(due) and not mine
-        waiting = {} if patience_ms else with_headroom(await store.scopes.headroom(MOST_RUNS))
+        waiting = {} if patience_ms else with_headroom(await store.scopes.headroom(MAX_RUNS))
         stuck = [] if self._is_led else await self._stuck.look()
         # From here to the gather nothing is awaited: a look that fails would lose ticks and commits of unknown outcome.
         tick, damaged = runtime.runs.tick, runtime.runs.damaged
@@ -210,7 +210,7 @@ class Sweep:
         if self._conversations_days is None:
             return
         conversations, now_ms = self._runtime.store.conversations, self._runtime.store.clock.now_ms()
-        for each in await conversations.idle(now_ms - self._conversations_days * _DAY_MS, MOST_RUNS):
+        for each in await conversations.idle(now_ms - self._conversations_days * _DAY_MS, MAX_RUNS):
             await conversations.remove(each)  # else a message has come meanwhile
 
     def _share(self, due: list[DueRun]) -> list[DueRun]:
@@ -230,7 +230,7 @@ class Sweep:
         if now_s - self._looked_for_stranded_s < _STRANDED_LOOK_S:
             return
         self._looked_for_stranded_s = now_s
-        found = await runtime.store.views.stranded(runtime.store.clock.now_ms() - self._workflow_grace_ms, MOST_RUNS)
+        found = await runtime.store.views.stranded(runtime.store.clock.now_ms() - self._workflow_grace_ms, MAX_RUNS)
         loaded = runtime.catalog.loaded
         ticks = [runtime.runs.tick(each.run, Tick(each.dead, loaded)) for each in found if each.run not in runtime.runs.damaged]
         await asyncio.gather(*ticks)

@@ -16,9 +16,9 @@ from itertools import chain, islice
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, Final
 
-_MOST_OBJECTS: Final = 500
+_MAX_OBJECTS: Final = 500
 """At some two microseconds each."""
-_MOST_ITEMS: Final = 20
+_MAX_ITEMS: Final = 20
 """Of one collection."""
 _OURS: Final = "holdfast.engine."
 _PLAIN: Final = frozenset({str, bytes, int, float, bool, type(None)})
@@ -31,7 +31,7 @@ def held_bytes(roots: Iterable[object]) -> int:
     waiting: deque[tuple[Any, float]] = deque((each, 1.0) for each in roots)
     seen: set[int] = set()
     held = looked_at = 0.0
-    while waiting and len(seen) < _MOST_OBJECTS:
+    while waiting and len(seen) < _MAX_OBJECTS:
         each, times = waiting.popleft()
         if id(each) in seen or issubclass(type(each), _NOT_HELD):  # without asking an object of the user's
             continue
@@ -58,9 +58,9 @@ def _inner(it: Any) -> tuple[Iterable[Any], float]:
     if kind is FunctionType:
         return it.__closure__ or (), 1
     if kind is dict:
-        items: Iterable[Any] = chain.from_iterable(islice(it.items(), _MOST_ITEMS))
+        items: Iterable[Any] = chain.from_iterable(islice(it.items(), _MAX_ITEMS))
     elif kind in (list, tuple, set, frozenset, deque):
-        items = islice(it, _MOST_ITEMS)
+        items = islice(it, _MAX_ITEMS)
     else:
         return gc.get_referents(it), 1
-    return [*items], max(1.0, len(it) / _MOST_ITEMS)
+    return [*items], max(1.0, len(it) / _MAX_ITEMS)

@@ -33,9 +33,9 @@ log = logging.getLogger("holdfast")
 
 T = TypeVar("T")
 
-MOST_TURNS: Final = 100_000
+MAX_TURNS: Final = 100_000
 """Callbacks between two outcomes. Beyond that the flow asks again and again for something that only an outcome can change."""
-_MOST_THROWN: Final = 100
+_MAX_THROWN: Final = 100
 """How often a task is left that goes on all the same."""
 
 BY_SET: Final = (
@@ -106,7 +106,7 @@ class FlowTask(asyncio.Task[Any]):
         """Leave its code at the place where it waits, however often that goes on all the same."""
         around: Any = self.get_coro()
         with suppress(BaseException):  # what the code makes of that counts for nothing
-            for _ in range(_MOST_THROWN):
+            for _ in range(_MAX_THROWN):
                 self._context.run(around.throw, why)  # where the code finds the places of its task, and no others
         with suppress(BaseException):
             self._context.run(self.code.close)  # if it has not begun
@@ -306,7 +306,7 @@ class FlowLoop(LendingLoop):
         if self.left is not None:
             call.drop()
             self._refused += 1
-            if self._refused < _MOST_THROWN:
+            if self._refused < _MAX_THROWN:
                 raise self.left
             return Outcome(call)  # for code that asks again and again: it will not hear of it
         self.expect_unmixed()
@@ -421,7 +421,7 @@ class FlowLoop(LendingLoop):
         if self._ready:
             before = self._enter()
             try:
-                if not self._turn(MOST_TURNS):
+                if not self._turn(MAX_TURNS):
                     self.left = self.left or Refusal(self.worded(GOES_ROUND))
             finally:
                 self._exit(*before)
@@ -502,13 +502,13 @@ class FlowLoop(LendingLoop):
             if cancels:
                 for task in self.tasks:
                     task.cancel()
-                self._turn(_MOST_THROWN * len(self.tasks), even_if_left=True)
+                self._turn(_MAX_THROWN * len(self.tasks), even_if_left=True)
             for task in [*self.tasks]:
                 if not task.done():
                     task.leave(self.left)
                     task.cancel()
             with suppress(Suspension):  # who waits for the ends of tasks, as threads of anyio do, hears of them
-                self._turn(_MOST_THROWN * len(self.tasks), even_if_left=True)
+                self._turn(_MAX_THROWN * len(self.tasks), even_if_left=True)
         for outcome, _ in self.begun:
             outcome.call.close()
         self.begun.clear()

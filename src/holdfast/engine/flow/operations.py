@@ -26,7 +26,7 @@ from holdfast.engine.flow.outcomes import TIMER_HASH, FlowOutcomes
 from holdfast.errors import OperationFailed, RunEnded, SeqConflict, StaleAttempt, StoreError
 from holdfast.platform.border import fact, is_ours, isolated, ordinary
 
-MOST_AT_ONCE: Final = 200
+MAX_AT_ONCE: Final = 200
 """Operations of a flow that are under way at a time: two appends' worth, one on its way to the disk and one gathering.
 What is under way is looked through at each decision."""
 _BEYOND: Final = (StoreError, StaleAttempt, RunEnded, SeqConflict)
@@ -178,7 +178,7 @@ class FlowOperations(FlowOutcomes):
                 self._carrier.cancel()
 
     def _fill(self) -> None:
-        while self._queue and self._at_work < MOST_AT_ONCE:
+        while self._queue and self._at_work < MAX_AT_ONCE:
             operation = self._queue.popleft()
             if operation.is_wanted:
                 self._start(operation)

@@ -16,7 +16,7 @@ from holdfast.engine.attempts.journal import GATHER, StepJournal
 
 T = TypeVar("T")
 
-MOST_AT_ONCE: Final = 200
+MAX_AT_ONCE: Final = 200
 """Branches of one gather that are under way at a time: two appends' worth, one on its way to the disk and one gathering.
 What is under way is looked through at each decision."""
 
@@ -25,7 +25,7 @@ async def gather(journal: StepJournal, *branches: Awaitable[Any]) -> list[Any]:
     """Run them at the same time, each with a place of its own; see StepContext."""
     if (tasks := cursor().tasks) is not None:
         return await _gathered(journal, tasks, branches)
-    turn = asyncio.Semaphore(MOST_AT_ONCE)
+    turn = asyncio.Semaphore(MAX_AT_ONCE)
 
     async def in_turn(branch: Awaitable[Any], prefix: str) -> Any:
         async with turn:

@@ -32,7 +32,7 @@ from holdfast.core.facts.graph import Join
 from holdfast.core.facts.state import LABEL, NOW
 from holdfast.core.nouns import conversations
 from holdfast.core.nouns.labels import checked
-from holdfast.core.nouns.memory import MOST_ENTRIES, namespace
+from holdfast.core.nouns.memory import MAX_ENTRIES, namespace
 from holdfast.core.nouns.shared_values import expect_space, unpacked
 from holdfast.core.people.gates import APPROVAL
 from holdfast.core.rules.limits import LimitsLeft
@@ -210,7 +210,7 @@ class StepContext(AttemptContext):
         return [[*unpacked(each)] for each in reply.vectors]
 
     def memory(
-        self, agent: str, *, user: str | None = None, embedder: Embedder | None = None, most: int = MOST_ENTRIES
+        self, agent: str, *, user: str | None = None, embedder: Embedder | None = None, most: int = MAX_ENTRIES
     ) -> AgentMemory:
         """Return the memory of an agent of this tenant, or of it and one user."""
         space = SharedSpace(self._journal, self._locks, namespace(agent, user), None)

@@ -22,9 +22,9 @@ from holdfast.engine.attempts.journal import StepJournal
 from holdfast.errors import InvalidInput
 from holdfast.ports import EmbeddingRequest
 
-MOST_TEXTS: Final = 256
+MAX_TEXTS: Final = 256
 """In one call: what comes back of them stands in the history of the run."""
-MOST_DIMENSIONS: Final = 8_192
+MAX_DIMENSIONS: Final = 8_192
 
 
 async def vector(journal: StepJournal, path: Path, embedder: Embedder, text: str) -> bytes:
@@ -47,11 +47,11 @@ async def vector(journal: StepJournal, path: Path, embedder: Embedder, text: str
 
 def asked(texts: Sequence[str], model: str, dimensions: int | None) -> EmbeddingRequest:
     """Return the request of `ctx.embed`. Raises InvalidInput."""
-    if isinstance(texts, str) or not 1 <= len(texts) <= MOST_TEXTS or not all(each for each in texts):
+    if isinstance(texts, str) or not 1 <= len(texts) <= MAX_TEXTS or not all(each for each in texts):
         raise InvalidInput(
-            f"ctx.embed takes a list of 1 to {MOST_TEXTS:,} texts, none of them empty. Nothing was called: leave empty ones"
+            f"ctx.embed takes a list of 1 to {MAX_TEXTS:,} texts, none of them empty. Nothing was called: leave empty ones"
             " out, and make several calls of more."
         )
-    if dimensions is not None and not 1 <= dimensions <= MOST_DIMENSIONS:
-        raise InvalidInput(f"dimensions={dimensions!r}: a vector has 1 to {MOST_DIMENSIONS:,} numbers. Nothing was called.")
+    if dimensions is not None and not 1 <= dimensions <= MAX_DIMENSIONS:
+        raise InvalidInput(f"dimensions={dimensions!r}: a vector has 1 to {MAX_DIMENSIONS:,} numbers. Nothing was called.")
     return EmbeddingRequest(model, tuple(map(as_kept, texts)), dimensions)

@@ -45,7 +45,7 @@ from holdfast.errors import InvalidInput
 if TYPE_CHECKING:
     from holdfast.ports import Recall
 
-_MOST_BYTES: Final = 64 * 1024 * 1024
+_MAX_BYTES: Final = 64 * 1024 * 1024
 """Of a list: then its pages, of which an event names each, are two thousand at most."""
 _PAGE_ITEMS: Final = 256
 """An item's step goes through its page."""
@@ -144,9 +144,9 @@ def _listed(journal: StepJournal, items: Any, terms: Terms, dump: Callable[[Any]
         )
     terms.figures(len(items))
     encoded = [_encoded(journal.attempt.services.payloads, each, dump) for each in items]
-    if (size := sum(map(len, encoded))) > _MOST_BYTES:
+    if (size := sum(map(len, encoded))) > _MAX_BYTES:
         raise InvalidInput(
-            f"The items of this list are {size} bytes as JSON, and a map takes {_MOST_BYTES} at most. Nothing was begun: put"
+            f"The items of this list are {size} bytes as JSON, and a map takes {_MAX_BYTES} at most. Nothing was begun: put"
             " what is large into files, and map over their names."
         )
     if terms.key is None:

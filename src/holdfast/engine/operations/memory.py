@@ -20,7 +20,7 @@ from holdfast.authoring.values.sensitive import as_kept
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.state import SHARED_USE
 from holdfast.core.nouns import memory as rule
-from holdfast.core.nouns.memory import CONTEXT_TOKENS, IMPORTANCE, MOST_ENTRIES, RECALLED, Kind, Memory, MemoryStats
+from holdfast.core.nouns.memory import CONTEXT_TOKENS, IMPORTANCE, MAX_ENTRIES, RECALLED, Kind, Memory, MemoryStats
 from holdfast.core.nouns.shared_values import SharedIndex
 from holdfast.core.values.payload import digest, inline
 from holdfast.engine.attempts.cursor import cursor, note_calls
@@ -40,8 +40,8 @@ class AgentMemory:
     def __init__(
         self, journal: StepJournal, space: SharedSpace, agent: str, user: str | None, embedder: Embedder | None, most: int
     ) -> None:
-        if not 0 < most <= rule.MOST_ALLOWED:
-            raise InvalidInput(f"A memory holds 1 to {rule.MOST_ALLOWED:,} entries, not {most!r}.")
+        if not 0 < most <= rule.MAX_ALLOWED:
+            raise InvalidInput(f"A memory holds 1 to {rule.MAX_ALLOWED:,} entries, not {most!r}.")
         self._journal = journal
         self._space = space
         self._owner = agent, user
@@ -83,9 +83,9 @@ class AgentMemory:
         by: By | None = None,
     ) -> list[Memory]:
         """Return memories; see authoring.memory.AgentMemory."""
-        if not 0 < limit <= MOST_ENTRIES or by not in (None, "words", "meaning"):
+        if not 0 < limit <= MAX_ENTRIES or by not in (None, "words", "meaning"):
             raise InvalidInput(
-                f"limit={limit!r}, by={by!r}: a recall brings 1 to {MOST_ENTRIES} memories, by words or by meaning."
+                f"limit={limit!r}, by={by!r}: a recall brings 1 to {MAX_ENTRIES} memories, by words or by meaning."
             )
         query = None if query is None else as_kept(query)
         asked = None if query is None else await self._query(query, by)
@@ -94,9 +94,9 @@ class AgentMemory:
             known = self._journal.found(path, SHARED_USE, self._space.name, args_hash)
             if known is not None and known.outcome is not None:
                 return msgspec.json.decode(known.outcome.json, type=list[Memory])
-            found = await self._space.search(asked, rule.MOST_ALLOWED)
+            found = await self._space.search(asked, rule.MAX_ALLOWED)
             if query is not None and by is None and self._embedder is not None:
-                found = _interleaved(found, await self._space.search(SharedIndex(query), rule.MOST_ALLOWED))
+                found = _interleaved(found, await self._space.search(SharedIndex(query), rule.MAX_ALLOWED))
             chosen = rule.chosen(self._ordered(found, asked), kinds, least_relevance, limit)
             kept, keys = inline(msgspec.to_builtins(chosen)), {each.key for each in chosen}
             authors = tuple(dict.fromkeys(name for each in found if each.key in keys for name in each.latest.authors))
@@ -133,7 +133,7 @@ class AgentMemory:
 
     async def _found(self, query: SharedIndex | None) -> list[Memory]:
         """All memories that answer, the likest first, or without a query the most relevant."""
-        return self._ordered(await self._space.search(query, rule.MOST_ALLOWED), query)
+        return self._ordered(await self._space.search(query, rule.MAX_ALLOWED), query)
 
     def _ordered(self, found: Sequence[SharedFound], query: SharedIndex | None) -> list[Memory]:
         order = rule.ranked([recalled(each) for each in found], self._now_ms())

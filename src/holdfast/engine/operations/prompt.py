@@ -18,7 +18,7 @@ from holdfast.authoring.values.arguments import describe
 from holdfast.authoring.values.content import Audio, Document, Image, is_part, part_of
 from holdfast.authoring.values.plain import encode
 from holdfast.authoring.values.sensitive import as_kept
-from holdfast.core.values.content import MOST_PARTS
+from holdfast.core.values.content import MAX_PARTS
 from holdfast.errors import InvalidInput
 from holdfast.models.turn import in_words
 from holdfast.ports import ModelTurn
@@ -78,8 +78,8 @@ def said(given: Any) -> Given:
         return (as_text(given),)
     pieces = given if isinstance(given, list | tuple) else [given]
     found = tuple(_part(each) if is_part(each) else as_text(each) for each in pieces)
-    if sum(not isinstance(each, str) for each in found) > MOST_PARTS:
-        raise InvalidInput(f"A message has at most {MOST_PARTS} content parts. Nothing was done.")
+    if sum(not isinstance(each, str) for each in found) > MAX_PARTS:
+        raise InvalidInput(f"A message has at most {MAX_PARTS} content parts. Nothing was done.")
     return found if isinstance(found[0], str) else ("", *found)
 
 

@@ -25,7 +25,7 @@ from holdfast.engine.operations.shared_space import Kept, SharedSpace
 from holdfast.ports import ModelReply, ModelRequest, UserTurn
 
 _DIGITS: Final = 20
-_MOST_LOOKED_AT: Final = 20
+_MAX_LOOKED_AT: Final = 20
 """Of the likest answers, of which some may be too old."""
 
 
@@ -88,7 +88,7 @@ class CachedAnswers:
             return self._key, same, 1.0
         if self._cache.embedder is None:
             return None
-        found = await self._space.search(await self._index(), _MOST_LOOKED_AT)
+        found = await self._space.search(await self._index(), _MAX_LOOKED_AT)
         near = (each for each in found if each.likeness >= self._cache.threshold and self._is_young(each.latest))
         return next(((each.key, each.latest, each.likeness) for each in near), None)
 

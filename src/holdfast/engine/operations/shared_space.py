@@ -22,7 +22,7 @@ from holdfast.core.nouns import shared_values as rule
 from holdfast.core.nouns.shared_values import (
     LOCK_LEASE_S,
     LOCK_WAIT_S,
-    MOST_VERSIONS,
+    MAX_VERSIONS,
     SharedConflict,
     SharedIndex,
     SharedValue,
@@ -68,7 +68,7 @@ class _Write(NamedTuple):
     strategy: Strategy
     gone: bool = False
     """It leaves no value, and no version before it."""
-    keep: int = MOST_VERSIONS
+    keep: int = MAX_VERSIONS
     found_by: SharedIndex | None = None
     evict: Evict | None = None
     is_change: bool = False
@@ -141,7 +141,7 @@ class SharedSpace:
         def decide(current: SharedValue | None) -> rule.Resolution:
             return rule.resolve(current, plain, expected_version, strategy)
 
-        keep = 1 if gone else MOST_VERSIONS
+        keep = 1 if gone else MAX_VERSIONS
         return await self._write(_Write(key, asked, decide, expected_version, strategy, gone, keep), held)
 
     async def delete(

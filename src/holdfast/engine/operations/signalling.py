@@ -42,7 +42,7 @@ from holdfast.errors import (
 
 SEND: Final = "send_signal"
 """The name of the effect."""
-_MOST_DIGEST: Final = 16
+_MAX_DIGEST: Final = 16
 """Characters: enough to notice that a key is another signal's."""
 
 
@@ -110,7 +110,7 @@ async def addressed(
         if declared is None and (wanted := schema_of_wait(await runtime.runs.state(to.run, fresh=False), called)) is not None:
             given = _sealed_by(wanted, plain)
         payload = await payloads.keep(given, to.tenant, max(runtime.store.clock.now_ms(), to.started_at_ms))
-    meant = "" if key is None else digest([called, await payloads.value(payload, to.tenant)])[:_MOST_DIGEST]
+    meant = "" if key is None else digest([called, await payloads.value(payload, to.tenant)])[:_MAX_DIGEST]
     return cmd.SendSignal(called, payload, by, key, meant, sender, plain=plain)
 
 

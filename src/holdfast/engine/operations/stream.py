@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.context import Stream as Promised
 
 _OURS: Final = {MODEL: "that is what models say", TOOLS: "that is what became of what models asked for"}
-MOST_BYTES: Final = 64 * 1024
+MAX_BYTES: Final = 64 * 1024
 """Of one value. What is larger is no progress, but a result."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
@@ -55,10 +55,10 @@ class Stream:
         else:
             await tell_rest(self._journal, self._name.stream)
         content = payloads.clean(value)
-        if len(content) > MOST_BYTES:
+        if len(content) > MAX_BYTES:
             raise InvalidInput(
                 f"What is written to the stream {self._name.stream!r} has {len(content)} bytes as JSON; a value of a stream has"
-                f" {MOST_BYTES} at most. Write less of it, or keep it as a result. Nothing of it was written."
+                f" {MAX_BYTES} at most. Write less of it, or keep it as a result. Nothing of it was written."
             )
         await _write(self._journal, Piece(self._name, f"{self._journal.step}:{mark}", 1, content, self._journal.tenant))
 

@@ -36,9 +36,9 @@ from holdfast.ports import ModelReply, ModelTurn, ToolReply, ToolRequest, ToolSp
 if TYPE_CHECKING:
     from holdfast.engine.operations.context import StepContext
 
-MOST_TOOL_REQUESTS: Final = 32
+MAX_TOOL_REQUESTS: Final = 32
 """That a model may have in one reply. Of more none is done: each may be a question to a person."""
-_TOO_MANY: Final = f"Nothing was done: you asked for more than {MOST_TOOL_REQUESTS} calls at a time. Ask for fewer."
+_TOO_MANY: Final = f"Nothing was done: you asked for more than {MAX_TOOL_REQUESTS} calls at a time. Ask for fewer."
 _LEFT: Final = "Not done: you handed the conversation over in the same turn. Ask for one of the two."
 _OF_CLIENT: Final = "Done by the user's application, which says of it:"
 _REASON: Final = {"type": "object", "properties": {"reason": {"type": "string", "description": "Why, in a few words."}}}
@@ -88,7 +88,7 @@ async def replies(
     if reply.answer is not None:
         answers.append(reply.answer)
     # Of too many none is offered, so each is denied, which is recorded in the place that it would have had.
-    offered = tools if len(wanted) <= MOST_TOOL_REQUESTS else {}
+    offered = tools if len(wanted) <= MAX_TOOL_REQUESTS else {}
 
     async def done(request: ToolRequest) -> ToolReply:
         if isinstance(known := offered.get(request.name), ClientTool):
@@ -143,7 +143,7 @@ def _key(tool: Offered | None, arguments: Any) -> tuple[str | None, Unique]:
 
 def handoff_of(wanted: Sequence[ToolRequest], offered: Mapping[str, Offered]) -> ToolRequest | None:
     """The first request to hand the conversation over, where there is one."""
-    if len(wanted) > MOST_TOOL_REQUESTS:
+    if len(wanted) > MAX_TOOL_REQUESTS:
         return None
     return next((each for each in wanted if isinstance(offered.get(each.name), Handoff)), None)
 

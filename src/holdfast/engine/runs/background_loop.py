@@ -24,7 +24,7 @@ Turn: TypeAlias = Callable[[], Awaitable[float | None]]
 _FIRST_PARTS: Final = 4
 """The first pause of an outage is this part of the longest."""
 _CANCELLED_S: Final = 0.1
-_MOST_CANCELLATIONS: Final = 50
+_MAX_CANCELLATIONS: Final = 50
 
 
 class Outage:
@@ -109,7 +109,7 @@ class BackgroundLoop:
 
 async def end(tasks: Sequence[asyncio.Task[Any]]) -> None:
     """Cancel tasks until they have ended: a client's own time-out may swallow a cancellation."""
-    for _ in range(_MOST_CANCELLATIONS):
+    for _ in range(_MAX_CANCELLATIONS):
         for task in tasks:
             task.cancel()
         if not tasks or not (await asyncio.wait(tasks, timeout=_CANCELLED_S))[1]:

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.values.arguments import describe
 from holdfast.authoring.values.content import Audio, Document, Image, part_of
-from holdfast.core.values.content import MOST_BYTES, ContentPart
+from holdfast.core.values.content import MAX_BYTES, ContentPart
 from holdfast.core.values.payload import Payload
 from holdfast.core.values.policies import DENIED, NETWORK, VALIDATION
 from holdfast.engine.runs.payloads import Payloads
@@ -30,7 +30,7 @@ from holdfast.tools.url_template import UrlTemplate
 
 FETCH: Final = "fetch_content"
 """The name under which a history has the reading of an address."""
-MOST_REQUEST_BYTES: Final = 64 * 1024 * 1024
+MAX_REQUEST_BYTES: Final = 64 * 1024 * 1024
 """Of all parts of a request: more than any provider takes."""
 _TIMEOUT_S: Final = 60.0
 _ACCEPT: Final = {"image": "image/*", "audio": "audio/*", "document": "application/pdf, text/*, application/json"}
@@ -42,7 +42,7 @@ class Contents:
     def __init__(self, payloads: Payloads, rules: FetchRules) -> None:
         self._payloads = payloads
         self._hosts = None if rules.hosts is None else tuple(host.lower() for host in rules.hosts)
-        self._bounds = Bounds(_TIMEOUT_S, MOST_BYTES, networks(rules.allow_private))
+        self._bounds = Bounds(_TIMEOUT_S, MAX_BYTES, networks(rules.allow_private))
 
     async def kept(self, part: Image | Audio | Document, tenant: str, now_ms: int) -> ContentPart:
         """A part with bytes, durably a blob; or one that is kept, also for this month. Raises StoreError, BlobLost."""
@@ -55,9 +55,9 @@ class Contents:
 
     async def bytes_of(self, parts: Sequence[ContentPart], tenant: str) -> Mapping[str, bytes]:
         """Their bytes, by the hash. Raises InvalidInput where they are too many for a request, BlobLost."""
-        if sum(part.size_bytes for part in parts) > MOST_REQUEST_BYTES:
+        if sum(part.size_bytes for part in parts) > MAX_REQUEST_BYTES:
             raise InvalidInput(
-                f"The parts of this request have more than {MOST_REQUEST_BYTES} bytes together, which no provider takes."
+                f"The parts of this request have more than {MAX_REQUEST_BYTES} bytes together, which no provider takes."
                 " Nothing was called."
             )
         wanted = (Payload(blob=part.sha256, size_bytes=part.size_bytes, month=part.month) for part in parts)

@@ -40,7 +40,7 @@ from holdfast.errors import (
 )
 from holdfast.platform.border import bare, fact, joined, leaves, members, text_of
 
-MOST_MESSAGE: Final = 4000
+MAX_MESSAGE: Final = 4000
 
 _CLASSES: Final[tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str, bool], ...]] = (
     (NonDeterministicStep, NON_DETERMINISTIC, False),
@@ -68,7 +68,7 @@ def record(problem: BaseException, node: str, at_ms: int) -> tuple[ErrorRecord, 
         klass, retryable = gravest([klass for klass, _ in kinds]), all(may for _, may in kinds)
         error = ErrorRecord(node, klass, message_of(problem), retryable, at_ms, trace=trace.of(problem))
     except BaseException:  # noqa: BLE001 - to look at it is to call the user's code
-        error = ErrorRecord(node, ERROR, text_of(problem)[:MOST_MESSAGE], True, at_ms)
+        error = ErrorRecord(node, ERROR, text_of(problem)[:MAX_MESSAGE], True, at_ms)
     places = [path for each in leaves(problem) if (inner := _known(each)) is not None and (path := inner[1]) is not None]
     return error, places[0] if places else None
 
@@ -80,7 +80,7 @@ def is_slip(problem: BaseException) -> bool:
 
 def after(event: str, error: ErrorRecord) -> ErrorRecord:
     """Return the error, with what came before it in front."""
-    return msgspec.structs.replace(error, message=f"{event} Then the code failed: {error.message}"[:MOST_MESSAGE])
+    return msgspec.structs.replace(error, message=f"{event} Then the code failed: {error.message}"[:MAX_MESSAGE])
 
 
 def _known(problem: BaseException) -> tuple[ErrorRecord, Path | None] | None:
@@ -113,9 +113,9 @@ def message_of(problem: BaseException) -> str:
     """Return what happened and, for an error of the user's own code, where."""
     problem = bare(problem)
     if members(problem):
-        return joined([message_of(each) for each in leaves(problem)])[:MOST_MESSAGE]
+        return joined([message_of(each) for each in leaves(problem)])[:MAX_MESSAGE]
     kind = type(problem)
     if kind is ValidationError:
-        return describe(problem)[:MOST_MESSAGE]  # type: ignore[arg-type]
+        return describe(problem)[:MAX_MESSAGE]  # type: ignore[arg-type]
     text, where = trace.told(problem), None if issubclass(kind, HoldfastError) else trace.innermost(problem)
-    return (text[: MOST_MESSAGE - 200] + f" ({where})")[:MOST_MESSAGE] if where else text[:MOST_MESSAGE]
+    return (text[: MAX_MESSAGE - 200] + f" ({where})")[:MAX_MESSAGE] if where else text[:MAX_MESSAGE]

@@ -20,9 +20,9 @@ from holdfast.ports import Clock, Hindered
 log = logging.getLogger("holdfast")
 
 _LOG_EVERY_S: Final = 30.0
-_MOST_TOLD: Final = 100
+_MAX_TOLD: Final = 100
 """Runs that are named to others; when a disk is full it is the same for all of them."""
-_MOST_WORDS: Final = 500
+_MAX_WORDS: Final = 500
 
 
 class Hindrances:
@@ -40,7 +40,7 @@ class Hindrances:
         self._telling: asyncio.Task[None] | None = None
 
     def told(self) -> tuple[Hindered, ...]:
-        return tuple(self._runs.values())[:_MOST_TOLD]
+        return tuple(self._runs.values())[:_MAX_TOLD]
 
     @contextlib.contextmanager
     def over(self, run: RunId) -> Iterator[Callable[[StoreError], None]]:
@@ -70,7 +70,7 @@ class Hindrances:
     def _note(self, run: RunId, problem: StoreError) -> None:
         """A step of the run cannot go on for now."""
         known = self._runs.get(run)
-        why = problem.message[:_MOST_WORDS]
+        why = problem.message[:_MAX_WORDS]
         self._runs[run] = Hindered(run, why, known.since_ms if known is not None else self._now_ms())
         now_s = self._clock.monotonic_s()
         if self._logged_s is None or now_s - self._logged_s >= _LOG_EVERY_S:

@@ -21,7 +21,7 @@ HEAD_BYTES: Final = 2 * 1024 * 1024
 TAIL_BYTES: Final = 2 * 1024 * 1024
 """Of each attempt of a job: so much of its beginning, and of its end at least so much less a piece."""
 _EVERY_S: Final = 1.0
-_MOST_WAITING: Final = 256
+_MAX_WAITING: Final = 256
 """Pieces of this process that the store has not got yet: 16 MiB."""
 _LAST_WORDS_S: Final = 5.0
 
@@ -82,7 +82,7 @@ class JobLogWriter:
     def put(self, place: LogPlace, piece: bytearray, tenant: str) -> None:
         """A piece of a tenant's run has grown."""
         self._pieces[place] = piece, tenant
-        if len(self._pieces) > _MOST_WAITING:
+        if len(self._pieces) > _MAX_WAITING:
             del self._pieces[next(iter(self._pieces))]
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_soon(), name="holdfast-job-logs")
@@ -91,7 +91,7 @@ class JobLogWriter:
         """A piece is too much."""
         self._pieces.pop(place, None)
         self._cut[place] = None
-        if len(self._cut) > _MOST_WAITING:
+        if len(self._cut) > _MAX_WAITING:
             del self._cut[next(iter(self._cut))]  # it stays, and is more than was promised
 
     async def aclose(self) -> None:

@@ -37,7 +37,7 @@ _ALL_S: Final = 5.0
 """How often all are looked at, whatever is said to have grown."""
 _AWAY_S: Final = 0.5
 _PAGE: Final = 200
-_MOST_NEWS: Final = 100
+_MAX_NEWS: Final = 100
 """Maximum number of looks at the store that a listener may be behind."""
 _FORGOTTEN_S: Final = 10.0
 """How long after its reply a text's pieces may still be in the store."""
@@ -82,7 +82,7 @@ class Listener:
         """There was too much for him: he reads again where he stands."""
 
     def hear(self, news: News) -> None:
-        if len(self._news) == _MOST_NEWS:
+        if len(self._news) == _MAX_NEWS:
             self.is_behind = True
             self._news.clear()
         if not self.is_behind:

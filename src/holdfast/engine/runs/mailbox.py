@@ -65,9 +65,9 @@ from holdfast.errors import (
 )
 from holdfast.ports import Append, Clock, Flushed, Log, SnapshotRecord
 
-MOST_CONFLICTS: Final = 3
+MAX_CONFLICTS: Final = 3
 """Then it is decided under the store's lock: a hot run cannot starve a person's decision."""
-_MOST_REFUSALS: Final = 2
+_MAX_REFUSALS: Final = 2
 """Of several commands together by one scope."""
 OF_ATTEMPTS: Final = (AttemptCommand, CallCommand)
 FROM_INSIDE: Final = (StartRun, *OF_ATTEMPTS, JudgeGuards)
@@ -75,12 +75,12 @@ FROM_INSIDE: Final = (StartRun, *OF_ATTEMPTS, JudgeGuards)
 _LEAVING: Final = (CompleteStep, FailAttempt, SuspendStep, StopStep)
 """What an attempt says last."""
 
-MOST_APPENDS: Final = 256
+MAX_APPENDS: Final = 256
 """One flush; more wait for the next, so that a commit's latency stays bounded."""
 _PAUSE_S: Final = 0.25
 PATIENCE_S: Final = 5.0
 """How long callers wait for a store that is away who can get the answer that nothing is known: a person, a program outside."""
-_MOST_PATIENCE_S: Final = 600.0
+_MAX_PATIENCE_S: Final = 600.0
 """How long the work of this process waits. A step that cannot know whether its intent was taken can do nothing else."""
 
 
@@ -149,7 +149,7 @@ class Delivery:
         match problem:
             case SeqConflict():
                 self.conflicts += 1
-                return self.conflicts <= MOST_CONFLICTS
+                return self.conflicts <= MAX_CONFLICTS
             case OverLimit():
                 # Decided again by what is left there, whichever hold it was that did not fit beside the others; where
                 # that has changed again, as if nothing were left: so there are two refusals a scope at most, or the
@@ -177,7 +177,7 @@ class Delivery:
         if len(self.envelopes) < 2:
             return False
         if isinstance(problem, OverLimit):
-            return self.refused[problem.scope] >= _MOST_REFUSALS
+            return self.refused[problem.scope] >= _MAX_REFUSALS
         return isinstance(problem, Unstorable | SharedValueMoved | SharedLockLost)
 
     @property
@@ -276,7 +276,7 @@ class Flush:
     async def _carry(self) -> None:
         try:
             while self._waiting:  # each sender that was ready when the first of them came has come by now
-                batch, self._waiting = self._waiting[:MOST_APPENDS], self._waiting[MOST_APPENDS:]
+                batch, self._waiting = self._waiting[:MAX_APPENDS], self._waiting[MAX_APPENDS:]
                 await self._commit(batch)
         finally:
             self._carrier = None
@@ -317,7 +317,7 @@ class Flush:
             away_s = self._clock.monotonic_s() - since_s
             if away_s >= PATIENCE_S:
                 self._send_away(batch, unknown)
-            if away_s >= _MOST_PATIENCE_S or all(each.done.done() for each in batch):
+            if away_s >= _MAX_PATIENCE_S or all(each.done.done() for each in batch):
                 raise unknown
             await self._clock.sleep(_PAUSE_S)
 
@@ -343,10 +343,10 @@ _decode_state = msgspec.json.Decoder(State).decode
 
 log = logging.getLogger("holdfast")
 
-MOST_WAITING: Final = 10_000
+MAX_WAITING: Final = 10_000
 """Maximum number of commands that wait in one mailbox. Beyond that a step of the run waits before it sends another, and a
 caller from outside gets an error, instead of filling the memory."""
-MOST_TOGETHER: Final = 100
+MAX_TOGETHER: Final = 100
 _LINGER_TURNS: Final = 8
 """Turns of the loop that an outcome waits for what follows from it: its call's task ends, its step wakes up and speaks.
 An answer to an agent goes through a gather and needs four; twice as many cost microseconds beside a commit."""
@@ -527,7 +527,7 @@ class Mailbox:
 
     async def room(self) -> None:
         """Wait until not too many commands wait."""
-        while len(self._envelopes) >= MOST_WAITING:
+        while len(self._envelopes) >= MAX_WAITING:
             await self._movement()
 
     def post(
@@ -538,8 +538,8 @@ class Mailbox:
         `slots` are kept for what it starts. One that `lingers` gives the command that follows from it a few turns to
         come along.
         """
-        if len(self._envelopes) >= MOST_WAITING and not isinstance(command, _NEVER_REFUSED):
-            raise HoldfastError(f"{MOST_WAITING} commands already wait for run {self.run}; try again later.")
+        if len(self._envelopes) >= MAX_WAITING and not isinstance(command, _NEVER_REFUSED):
+            raise HoldfastError(f"{MAX_WAITING} commands already wait for run {self.run}; try again later.")
         envelope = Envelope(command, graph, self._runtime.loop.create_future(), slots, lingers)
         self._envelopes.append(envelope)
         self._go_on()
@@ -621,7 +621,7 @@ class Mailbox:
             self._task = self._runtime.loop.create_task(self._read(delivery), name=f"holdfast-mailbox-{self.run}")
 
     def _next(self) -> Delivery:
-        count = min(len(self._envelopes), MOST_TOGETHER)
+        count = min(len(self._envelopes), MAX_TOGETHER)
         return Delivery([self._envelopes.popleft() for _ in range(count)])
 
     def _is_ready(self, delivery: Delivery) -> bool:
@@ -630,7 +630,7 @@ class Mailbox:
         if self.state is None and delivery.starts:
             self.state = State()
         state, graph = self.state, self.graph
-        if state is None or graph is None or delivery.conflicts >= MOST_CONFLICTS:
+        if state is None or graph is None or delivery.conflicts >= MAX_CONFLICTS:
             return False
         if not state.seq:
             return True
@@ -640,7 +640,7 @@ class Mailbox:
         """Read what is needed, and try; where others were first again and again, under the store's lock."""
         tried = False
         try:
-            if delivery.conflicts < MOST_CONFLICTS:
+            if delivery.conflicts < MAX_CONFLICTS:
                 await self._catch_up()
                 tried = True
                 self._try(delivery)

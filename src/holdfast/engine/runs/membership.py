@@ -29,7 +29,7 @@ log = logging.getLogger("holdfast")
 _LONGEST_UNKNOWN_S: Final = 600.0
 """The time that a step waits to learn if its session lives: as long as it waits for a store that is away."""
 
-MOST_ASIDE: Final = 5_000
+MAX_ASIDE: Final = 5_000
 """So many attempts stand aside at most, each with what it has in memory; any more keep their slots, and so hold up what
 would come after them."""
 
@@ -189,7 +189,7 @@ class Slots:
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Inside, an attempt needs no slot."""
-        if self._aside >= MOST_ASIDE:
+        if self._aside >= MAX_ASIDE:
             yield
             return
         self._aside += 1

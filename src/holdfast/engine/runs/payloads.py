@@ -23,9 +23,9 @@ from holdfast.platform.masking import Masking, MaskingOfTexts
 from holdfast.ports import Blobs
 from holdfast.settings import Secrets
 
-MOST_BYTES: Final = 256 * 1024 * 1024
+MAX_BYTES: Final = 256 * 1024 * 1024
 """No single value may be larger; anything of this size belongs into a file whose name is passed on."""
-MOST_PLAIN_BYTES: Final = 1024 * 1024
+MAX_PLAIN_BYTES: Final = 1024 * 1024
 """What a person types, or a program in a person's place."""
 _CACHE_BYTES: Final = 64 * 1024 * 1024
 
@@ -65,9 +65,9 @@ class Payloads:
 
     async def put(self, encoded: bytes, tenant: str, now_ms: int, storage: Storage | None = None) -> Payload:
         """The same, durably in the blob store. Raises InvalidInput where it is too large."""
-        if len(encoded) > MOST_BYTES:
+        if len(encoded) > MAX_BYTES:
             raise InvalidInput(
-                f"This value is {len(encoded)} bytes as JSON; at most {MOST_BYTES} can be stored. Put it into a file and"
+                f"This value is {len(encoded)} bytes as JSON; at most {MAX_BYTES} can be stored. Put it into a file and"
                 " pass its name."
             )
         month = datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC).strftime("%Y-%m")
@@ -79,8 +79,8 @@ class Payloads:
     def plain(self, value: Any) -> Any:
         """`value` as plain JSON data, redacted, for what stands inside a command. Raises InvalidInput."""
         encoded = self.clean(value)
-        if len(encoded) > MOST_PLAIN_BYTES:
-            raise InvalidInput(f"This is {len(encoded)} bytes as JSON; at most {MOST_PLAIN_BYTES} can be given here.")
+        if len(encoded) > MAX_PLAIN_BYTES:
+            raise InvalidInput(f"This is {len(encoded)} bytes as JSON; at most {MAX_PLAIN_BYTES} can be given here.")
         return msgspec.json.decode(encoded)
 
     async def fetch(self, payloads: Iterable[Payload], tenant: str) -> dict[str, bytes]:

@@ -26,10 +26,10 @@ from holdfast.core.values.policies import ErrorRecord, Raised
 from holdfast.errors import HoldfastError, ModelError, NonDeterministicStep, OperationFailed, StepError
 from holdfast.platform.border import bare, fact
 
-MOST_DATA_BYTES: Final = 4096
+MAX_DATA_BYTES: Final = 4096
 """Of an exception's arguments and attributes: an error is in several events of its run."""
-_MOST_DEPTH: Final = 4
-_MOST_BASES: Final = 8
+_MAX_DEPTH: Final = 4
+_MAX_BASES: Final = 8
 _HEAP: Final = 1 << 9
 """Of a class that Python code has made, in its `__flags__`."""
 _NEVER: Final = (StopIteration, StopAsyncIteration, OperationFailed, NonDeterministicStep)
@@ -61,7 +61,7 @@ def _kept(problem: BaseException, clean: Callable[[Any], bytes]) -> Payload | No
         encoded = clean(_data(problem))
     except BaseException:  # noqa: BLE001 - its attributes are the user's, and not all text can be encoded
         return None
-    return Payload(json=msgspec.Raw(encoded)) if len(encoded) <= MOST_DATA_BYTES else None
+    return Payload(json=msgspec.Raw(encoded)) if len(encoded) <= MAX_DATA_BYTES else None
 
 
 def _bases(kind: type) -> tuple[tuple[str, str], ...]:
@@ -69,7 +69,7 @@ def _bases(kind: type) -> tuple[tuple[str, str], ...]:
     if not kind.__flags__ & _HEAP:
         return ()
     bases = [each for each in kind.__mro__[1:] if _may_be_raised(each) and each is not Exception]
-    return tuple((recorded_name(each.__module__), each.__qualname__) for each in bases[:_MOST_BASES])
+    return tuple((recorded_name(each.__module__), each.__qualname__) for each in bases[:_MAX_BASES])
 
 
 def _may_be_raised(kind: type) -> bool:
@@ -113,7 +113,7 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
         return True
     if kind is float:
         return math.isfinite(value)
-    if depth == _MOST_DEPTH or kind not in (list, dict):
+    if depth == _MAX_DEPTH or kind not in (list, dict):
         return False
     inner = value if kind is list else [*value.values()]
     return all(type(name) is str for name in (value if kind is dict else ())) and all(

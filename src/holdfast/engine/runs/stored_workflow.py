@@ -20,7 +20,7 @@ from holdfast.core.facts.graph import Graph
 from holdfast.errors import InvalidInput
 from holdfast.ports import WorkflowRecord
 
-MOST_LOOKS: Final = 100_000
+MAX_LOOKS: Final = 100_000
 """At one input (core.values.schema): two seconds in a thread at the worst, and some thousand rows of a few fields."""
 
 
@@ -58,9 +58,9 @@ class StoredWorkflow(NamedTuple):
         try:
             if raw is None and (raw := _of_nothing(self.input_schema)) is _MISSING:
                 raise requires_input(self.name, self.input_schema.get("title", "of any form"))
-            found = schemas.problems(self.input_schema, raw, looks=MOST_LOOKS, formats=True)
+            found = schemas.problems(self.input_schema, raw, looks=MAX_LOOKS, formats=True)
             if not found:
-                filled = schemas.filled(self.input_schema, raw, KEPT_AS, looks=MOST_LOOKS)
+                filled = schemas.filled(self.input_schema, raw, KEPT_AS, looks=MAX_LOOKS)
                 return sealed_by(self.input_schema, filled)
         except schemas.TooMuch as problem:
             raise InvalidInput(
@@ -86,7 +86,7 @@ def _of_nothing(schema: dict[str, Any]) -> Any:
 
     if "default" in schema:
         return schema["default"]
-    takes_none = schema.get("type") != "object" and not schemas.problems(schema, None, looks=MOST_LOOKS)
+    takes_none = schema.get("type") != "object" and not schemas.problems(schema, None, looks=MAX_LOOKS)
     if takes_none:
         return None
     return {} if _NAMES_FIELDS & schema.keys() else _MISSING

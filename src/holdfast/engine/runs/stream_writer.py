@@ -25,8 +25,8 @@ _SHARE: Final = 3
 _BATCH_PIECES: Final = 500
 _BATCH_BYTES: Final = 1024 * 1024
 _PIECE_CHARACTERS: Final = 16 * 1024
-_MOST_PIECES: Final = 10_000
-_MOST_BYTES: Final = 8 * 1024 * 1024
+_MAX_PIECES: Final = 10_000
+_MAX_BYTES: Final = 8 * 1024 * 1024
 """Of what user code wrote and the store has not got yet, before it waits."""
 _FORGET_S: Final = 1.0
 """How long what the history has stays here too: who watches is about to ask for the rest."""
@@ -83,7 +83,7 @@ class StreamWriter:
 
     async def write(self, piece: Piece) -> int:
         """Have a value written, soon, and return its number. Waits while too much is on its way."""
-        while len(self._values) >= _MOST_PIECES or self._bytes >= _MOST_BYTES:
+        while len(self._values) >= _MAX_PIECES or self._bytes >= _MAX_BYTES:
             await self._next_turn()
         self._values.append(piece)
         self._bytes += len(piece.content)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from holdfast.authoring import trace
 
-_MOST_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 _WAITS_FOR: Final = ("cr_await", "gi_yieldfrom", "ag_await")
 _FRAMES: Final = ("cr_frame", "gi_frame", "ag_frame")
 
@@ -36,8 +36,8 @@ def first_of(frames: Iterable[FrameType]) -> str | None:
 def waiting(coroutines: Iterable[Any]) -> str | None:
     """Return the user's lines at which these coroutines wait, three at most."""
     lines = dict.fromkeys(line for each in coroutines if (line := _waits_at(each)) is not None)
-    more = f", and {len(lines) - _MOST_NAMED} more" if len(lines) > _MOST_NAMED else ""
-    return ", ".join([*lines][:_MOST_NAMED]) + more if lines else None
+    more = f", and {len(lines) - _MAX_NAMED} more" if len(lines) > _MAX_NAMED else ""
+    return ", ".join([*lines][:_MAX_NAMED]) + more if lines else None
 
 
 def _waits_at(coroutine: Any) -> str | None:

@@ -36,7 +36,7 @@ from holdfast.engine.runs.outside_calls import GRACE_S
 from holdfast.engine.steps.execution import carry
 from holdfast.errors import StoreError, UnknownCommit
 from holdfast.ports import Report
-from holdfast.scheduling.job import MOST_HOLDERS, Capacity
+from holdfast.scheduling.job import MAX_HOLDERS, Capacity
 from holdfast.scheduling.placement import Scheduler
 
 log = logging.getLogger("holdfast")
@@ -185,7 +185,7 @@ class Executor:
     def report(self, session: SessionId) -> Report:
         """Return this process's report about itself, for those who ask why steps wait."""
         steps = ((key.run, key.step) for group in self._attempts.values() for key in group)
-        at_work = tuple(islice(steps, MOST_HOLDERS))
+        at_work = tuple(islice(steps, MAX_HOLDERS))
         return msgspec.structs.replace(
             self.offer(session, self.room, 0), working=self.working, steps=at_work, refilled=self._refilled()
         )

@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 
 HEADER: Final = "authorization"
 SCHEME: Final = "Bearer "
-_MOST_TOKEN: Final = 4096
-_MOST_WORDS: Final = 1_000
+_MAX_TOKEN: Final = 4096
+_MAX_WORDS: Final = 1_000
 _FEWEST: Final = 16
 """Characters of a token that stands among others: 32 hexadecimal digits of chance are usual."""
 EVERY: Final = "*"
@@ -186,12 +186,12 @@ def read_token(file: Path | None) -> str | None:
         return None
     token = privacy.read_secret(file, "token").decode("ascii", "replace").strip()
     if not _is_token(token):
-        raise UsageError(f"{file} holds no token: one line of 1 to {_MOST_TOKEN} printable ASCII characters is needed.")
+        raise UsageError(f"{file} holds no token: one line of 1 to {_MAX_TOKEN} printable ASCII characters is needed.")
     return token
 
 
 def _is_token(text: object) -> bool:
-    return isinstance(text, str) and 0 < len(text) <= _MOST_TOKEN and text.isprintable() and text.isascii()
+    return isinstance(text, str) and 0 < len(text) <= _MAX_TOKEN and text.isprintable() and text.isascii()
 
 
 def hashed(token: str) -> bytes:
@@ -235,7 +235,7 @@ def _holders(said: Mapping[str, Any]) -> Iterator[tuple[str, Holder]]:
             if strange := sorted(given.keys() - {"token", *fields}):
                 raise ValueError(f"[{where}] has {strange[0]}, and may have {', '.join(('token', *fields))}")
             if not _is_token(given.get("token")) or len(given["token"]) < _FEWEST:
-                raise ValueError(f"[{where}] needs a token of {_FEWEST} to {_MOST_TOKEN} printable ASCII characters")
+                raise ValueError(f"[{where}] needs a token of {_FEWEST} to {_MAX_TOKEN} printable ASCII characters")
             if kind == "workers":
                 works = Scope(*(_names(where, each, given.get(each)) for each in fields))
                 yield given["token"], Holder(where, asks=False, works=works)
@@ -275,7 +275,7 @@ def _client(where: str, given: Mapping[str, Any]) -> Holder:
 def read_words(given: Any) -> tuple[str, ...]:
     """Return a list of words from a list or from one word. Raises ValueError."""
     words = [given] if isinstance(given, str) else given
-    if not isinstance(words, list) or len(words) > _MOST_WORDS or not all(isinstance(each, str) and each for each in words):
+    if not isinstance(words, list) or len(words) > _MAX_WORDS or not all(isinstance(each, str) and each for each in words):
         raise ValueError(f"{given!r:.80} is no list of names")
     return tuple(words)
 

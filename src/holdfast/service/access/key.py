@@ -23,8 +23,8 @@ from holdfast.service.view import KeyRow, NewKeyRow, NewLinkRow, of_key
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}", re.ASCII)
 LINK: Final = "hfl_"
 """How what opens a link begins."""
-_MOST_LINK_S: Final = 90 * 86_400
-_MOST_LIFE_S: Final = 10 * 365 * 86_400
+_MAX_LINK_S: Final = 90 * 86_400
+_MAX_LIFE_S: Final = 10 * 365 * 86_400
 
 
 def told_by(opens: Opens, said: Mapping[str, Any]) -> Signal | Decide:
@@ -79,8 +79,8 @@ class ApiKeys:
             )
         if (wrong := problem(asked.may)) is not None:
             raise InvalidInput(f"The grants of this key are invalid: {wrong}. Nothing was made.")
-        if asked.life_s is not None and not 0 < asked.life_s <= _MOST_LIFE_S:
-            raise InvalidInput(f"life_s is {asked.life_s}; a key lives up to {_MOST_LIFE_S} seconds. Nothing was made.")
+        if asked.life_s is not None and not 0 < asked.life_s <= _MAX_LIFE_S:
+            raise InvalidInput(f"life_s is {asked.life_s}; a key lives up to {_MAX_LIFE_S} seconds. Nothing was made.")
         unoffered = asked.workflows != ANY and _holds_unoffered(who)
         _expect_within(who, Access(asked.may, asked.workflows, asked.tools, unoffered), (*asked.roles, *asked.teams))
         now_ms = self._clock.now_ms()
@@ -107,8 +107,8 @@ class ApiKeys:
 
     async def link(self, who: Principal, tenant: str, opens: Opens, life_s: int, roles: tuple[str, ...] = ()) -> NewLinkRow:
         """A new link, shown once: `link`. Raises InvalidInput."""
-        if not 0 < life_s <= _MOST_LINK_S:
-            raise InvalidInput(f"life_s is {life_s}; a link lives up to {_MOST_LINK_S} seconds. Nothing was made.")
+        if not 0 < life_s <= _MAX_LINK_S:
+            raise InvalidInput(f"life_s is {life_s}; a link lives up to {_MAX_LINK_S} seconds. Nothing was made.")
         now_ms, token = self._clock.now_ms(), LINK + new_secret()
         key = ApiKey(
             name=f"link-{hashed(token).hex()[:16]}",

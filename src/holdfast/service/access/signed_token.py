@@ -21,10 +21,10 @@ from holdfast.platform import privacy
 from holdfast.service.access.identity import Holder, read_words
 from holdfast.settings import SignedTokenRules
 
-MOST_BYTES: Final = 16 * 1024
+MAX_BYTES: Final = 16 * 1024
 """Of a token: proxies take no longer headers."""
-_MOST_SET_BYTES: Final = 1024 * 1024
-_MOST_KEYS: Final = 100
+_MAX_SET_BYTES: Final = 1024 * 1024
+_MAX_KEYS: Final = 100
 _FETCHED_S: Final = 5.0
 _FRESH_S: Final = 600.0
 """How long the issuer's keys are believed without another look: one that it takes back is refused after that."""
@@ -50,7 +50,7 @@ class SignedTokens:
         """Return the holder of this token. None if the token is not the issuer's, has expired, is not valid yet, or has another
         audience."""
         rules = self._rules
-        if len(token) > MOST_BYTES:
+        if len(token) > MAX_BYTES:
             return None
         try:
             key = await self._key(jwt.get_unverified_header(token).get("kid"))
@@ -126,9 +126,9 @@ async def _fetched(url: str, algorithms: Sequence[str]) -> Mapping[str | None, A
                 return None
             async for part in answer.aiter_bytes():
                 body += part
-                if len(body) > _MOST_SET_BYTES:
+                if len(body) > _MAX_SET_BYTES:
                     return None
-        said = json.loads(body)["keys"][:_MOST_KEYS]
+        said = json.loads(body)["keys"][:_MAX_KEYS]
     except (httpx2.HTTPError, TimeoutError, ValueError, KeyError, TypeError):
         return None
     found: dict[str | None, Any] = {}

@@ -24,7 +24,7 @@ from holdfast.engine.background.rollup import count_some
 from holdfast.errors import InvalidInput
 from holdfast.service.control.base import NOT_GIVEN, ControlBase, limits_of, word
 
-_MOST_RUNS: Final = 10**9
+_MAX_RUNS: Final = 10**9
 
 
 class Allowances(ControlBase):
@@ -94,9 +94,9 @@ class Allowances(ControlBase):
     async def set_admission(self, runs: int | None, *, tenant: str | None = None) -> None:
         """Limit how many runs of a tenant, or of all tenants together, may be active at once. A run is active from its
         admission to its end, waits included. Active runs stay active."""
-        if runs is not None and not 0 <= runs <= _MOST_RUNS:
+        if runs is not None and not 0 <= runs <= _MAX_RUNS:
             raise InvalidInput(
-                f"{runs} runs cannot be active; give a number from 0 to {_MOST_RUNS}, or none. Nothing was changed."
+                f"{runs} runs cannot be active; give a number from 0 to {_MAX_RUNS}, or none. Nothing was changed."
             )
         scope = FLEET_RUNS if tenant is None else tenant_runs(word("tenant", tenant))
         await self.store.scopes.set_limit(scope, runs)

@@ -21,7 +21,7 @@ from holdfast.core.facts.state import State
 from holdfast.core.rules.limits import whole_tokens
 from holdfast.core.rules.questions import EXHAUSTED
 from holdfast.core.values.claim import Claim, folded
-from holdfast.core.values.ids import MOST_NAME_BYTES, CallId, StepId, node_of
+from holdfast.core.values.ids import MAX_NAME_BYTES, CallId, StepId, node_of
 from holdfast.core.values.money import nanousd
 from holdfast.core.values.scopes import in_tokens
 from holdfast.core.views.sealing import Sealing
@@ -156,9 +156,9 @@ def word(what: str, text: str) -> str:
         raise InvalidInput(f"The {what} {text!r} is not valid Unicode text. Nothing was done.") from None
     if "\0" in text:
         raise InvalidInput(f"The {what} {text!r} holds the character NUL, which no store keeps in a name. Nothing was done.")
-    if (size := len(text.encode())) > MOST_NAME_BYTES:
+    if (size := len(text.encode())) > MAX_NAME_BYTES:
         raise InvalidInput(
-            f"The {what} {text[:20]!r}… has {size} bytes; a name has {MOST_NAME_BYTES} at most. Nothing was done."
+            f"The {what} {text[:20]!r}… has {size} bytes; a name has {MAX_NAME_BYTES} at most. Nothing was done."
         )
     if any(category(sign) in ("Cc", "Zl", "Zp") for sign in text):
         raise InvalidInput(f"The {what} {text!r} holds a control character or a line break. Nothing was done.")

@@ -21,7 +21,7 @@ from holdfast.service.control.repair import Repairs, expect_settled
 
 Deed = Literal["retry", "cancel", "pause", "resume", "fork"]
 LetterDeed = Literal["replay", "resolve"]
-MOST_RUNS: Final = 1000
+MAX_RUNS: Final = 1000
 """Of one call, each a commit or more: it takes some seconds. `before` the last of them the next go on."""
 
 _UNENDED: Final = ("running", "waiting", "requires_attention", "budget_blocked")
@@ -82,8 +82,8 @@ class Bulks(Repairs):
         """
         if (step is None) == (deed == "fork"):
             raise InvalidInput("step= says from where runs are forked, and goes with fork and nothing else. Nothing was done.")
-        _expect_few(sought.get("limit", MOST_RUNS))
-        sought["limit"], sought["status"] = sought.get("limit", MOST_RUNS), sought.get("status") or USUAL[deed]
+        _expect_few(sought.get("limit", MAX_RUNS))
+        sought["limit"], sought["status"] = sought.get("limit", MAX_RUNS), sought.get("status") or USUAL[deed]
         found = await self.runs(**sought)
         if step is not None:
             name = fork_name(fork_key, step, repeat_effects)
@@ -143,7 +143,7 @@ class Bulks(Repairs):
         since_ms: int | None = None,
         until_ms: int | None = None,
         after: str | None = None,
-        limit: int = MOST_RUNS,
+        limit: int = MAX_RUNS,
     ) -> Sequence[BulkOutcome]:
         """Replay or resolve all open dead letters that match, those of the oldest run first. A dead letter that was replayed
         meanwhile counts as done.
@@ -194,5 +194,5 @@ class Bulks(Repairs):
 
 
 def _expect_few(limit: int) -> None:
-    if not 1 <= limit <= MOST_RUNS:
-        raise InvalidInput(f"limit is {limit}; one call is about 1 to {MOST_RUNS}. Nothing was done.")
+    if not 1 <= limit <= MAX_RUNS:
+        raise InvalidInput(f"limit is {limit}; one call is about 1 to {MAX_RUNS}. Nothing was done.")

@@ -47,8 +47,8 @@ from holdfast.service.control.tree import quiet_children
 
 Returned_co = TypeVar("Returned_co", covariant=True)
 
-MOST_TAGS: Final = 20
-MOST_OF_TAG: Final = 100
+MAX_TAGS: Final = 20
+MAX_OF_TAG: Final = 100
 """Characters."""
 
 
@@ -128,10 +128,10 @@ def _tags(given: Any, redact: Callable[[str], str]) -> tuple[str, ...]:
     """Words by which a run is found, each once, in their order."""
     tags = sorted({redact(word("tag", tag)) for tag in ([given] if isinstance(given, str) else given)})
     for tag in tags:
-        if not tag.strip() or len(tag) > MOST_OF_TAG:
-            raise InvalidInput(f"The tag {tag!r:.50} is no word of 1 to {MOST_OF_TAG} characters. No run was started.")
-    if len(tags) > MOST_TAGS:
-        raise InvalidInput(f"{len(tags)} tags: a run has up to {MOST_TAGS}. No run was started.")
+        if not tag.strip() or len(tag) > MAX_OF_TAG:
+            raise InvalidInput(f"The tag {tag!r:.50} is no word of 1 to {MAX_OF_TAG} characters. No run was started.")
+    if len(tags) > MAX_TAGS:
+        raise InvalidInput(f"{len(tags)} tags: a run has up to {MAX_TAGS}. No run was started.")
     return tuple(tags)
 
 

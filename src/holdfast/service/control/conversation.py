@@ -25,13 +25,13 @@ from holdfast.engine.background.dialogue import Dialogues, loaded
 from holdfast.engine.operations import prompt
 from holdfast.engine.runs.starting import scopes_of_run
 from holdfast.errors import Conflict, InvalidInput, KeyMissing, NotFound, OutcomeUnknown, ToolFailed
-from holdfast.ports import MOST_LISTED
+from holdfast.ports import MAX_LISTED
 from holdfast.service.control.base import NOT_GIVEN, limits_of, named_budget, word
 from holdfast.service.control.change import changed
 from holdfast.service.control.command import Commands
 from holdfast.service.control.naming import DEFAULT_TENANT
 
-_MOST_NAME: Final = 128
+_MAX_NAME: Final = 128
 """Of an id: a start key, and the name of a scope, are made of it."""
 
 
@@ -88,8 +88,8 @@ class Conversations(Commands):
             await self.runtime.catalog.add(workflow)
             graph, workflow = workflow.graph, workflow.name
         _expect(on_busy)
-        if len(name.encode()) > _MOST_NAME or not name.strip():
-            raise InvalidInput(f"A conversation's name has 1 to {_MOST_NAME} bytes. Nothing was changed.")
+        if len(name.encode()) > _MAX_NAME or not name.strip():
+            raise InvalidInput(f"A conversation's name has 1 to {_MAX_NAME} bytes. Nothing was changed.")
         claim = self._claim(by)
         new = Conversation(
             id=word("name of the conversation", name),
@@ -133,7 +133,7 @@ class Conversations(Commands):
         return Talk(*found, books, tokens)
 
     async def conversations(
-        self, *, tenant: str | None = None, after: tuple[str, str] | None = None, limit: int = MOST_LISTED
+        self, *, tenant: str | None = None, after: tuple[str, str] | None = None, limit: int = MAX_LISTED
     ) -> Sequence[Conversation]:
         """Return conversations, by tenant and name.
 

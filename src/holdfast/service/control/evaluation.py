@@ -13,7 +13,7 @@ from holdfast.core.nouns import evaluations as rule
 from holdfast.core.nouns.evaluations import Evaluation, Judged
 from holdfast.core.values.claim import Claim
 from holdfast.errors import InvalidInput, NotFound
-from holdfast.ports import MOST_LISTED
+from holdfast.ports import MAX_LISTED
 from holdfast.service.control.base import ControlBase, word
 
 _TENANT: Final = "default"
@@ -87,7 +87,7 @@ class Evaluations(ControlBase):
         return found
 
     async def evaluations(
-        self, *, tenant: str | None = None, workflow: str | None = None, before: str | None = None, limit: int = MOST_LISTED
+        self, *, tenant: str | None = None, workflow: str | None = None, before: str | None = None, limit: int = MAX_LISTED
     ) -> Sequence[Evaluation]:
         """Return saved evaluations, newest first.
 

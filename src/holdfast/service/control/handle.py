@@ -33,10 +33,10 @@ _BEGUN_S: Final = 0.02
 """How often to look for a child that was asked for, or for its parent's hearing of its end."""
 _HOPE_S: Final = 1.0
 """The same of a run that waits for a place: that there may be one is said by no commit of its own."""
-_MOST_WAITING: Final = 2_000
+_MAX_WAITING: Final = 2_000
 """Of those who wait above runs and have room, how many are looked at."""
 _EVENTS: Final = 1000
-_MOST_PAGES: Final = 20
+_MAX_PAGES: Final = 20
 """How much of a history is read for a page of items: a few megabytes."""
 _ENDS: Final = (StepCompleted, StepFailed, StepCancelled)
 
@@ -172,7 +172,7 @@ class Run(OfLoop, Generic[Output_co]):
         before it takes all of that."""
         if not (state.short and self._executor.places(state)):
             return False
-        return self._run in with_headroom(await self._runtime.store.scopes.headroom(_MOST_WAITING))
+        return self._run in with_headroom(await self._runtime.store.scopes.headroom(_MAX_WAITING))
 
     async def _busy_child(self, state: State) -> Run[Any] | None:
         """A child that goes on by itself, or has a child that does."""
@@ -217,7 +217,7 @@ class Run(OfLoop, Generic[Output_co]):
             limit: Maximum number of items.
         """
         found: list[Recorded] = []
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             page = await self.events(after, _EVENTS)
             for each in page:
                 after = each.seq

@@ -15,7 +15,7 @@ from holdfast.errors import NotFound
 from holdfast.platform.own_loop import OfLoop, OwnLoop
 from holdfast.ports import (
     ANY_YAML,
-    MOST_LISTED,
+    MAX_LISTED,
     CostFilter,
     EffectFilter,
     GateFilter,
@@ -91,7 +91,7 @@ class Inquiries(OfLoop, called="engine"):
         return StoredWorkflow.of(record, await self.graph_of(record.graph_hash))
 
     async def workflows(
-        self, *, tenant: str = DEFAULT_TENANT, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
+        self, *, tenant: str = DEFAULT_TENANT, after: tuple[str, int] | None = None, limit: int = MAX_LISTED
     ) -> Sequence[WorkflowRecord]:
         """Return the workflows whose code was loaded, and those whose files the tenant submitted, by name, the highest version
         first.
@@ -322,7 +322,7 @@ class Inquiries(OfLoop, called="engine"):
         since_ms: int | None = None,
         until_ms: int | None = None,
         after: str | None = None,
-        limit: int = MOST_LISTED,
+        limit: int = MAX_LISTED,
     ) -> Sequence[Letter]:
         """Return dead letters: steps that have failed for good. Those of the oldest run come first.
 
@@ -383,7 +383,7 @@ class Inquiries(OfLoop, called="engine"):
         Args:
             scopes: Names of the scopes.
         """
-        return await self.store.scopes.waiting(scopes, MOST_LISTED)
+        return await self.store.scopes.waiting(scopes, MAX_LISTED)
 
     async def costs(self, first_day: str, last_day: str, **sought: Unpack[CostFilter]) -> Sequence[Cost]:
         """Return the cost of model calls by day, as of the last roll-up.

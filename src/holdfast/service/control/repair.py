@@ -19,7 +19,7 @@ from holdfast.core.facts.events import Event
 from holdfast.core.facts.graph import Graph
 from holdfast.core.facts.state import Operation, State
 from holdfast.core.rules.dead_letters import failed_call
-from holdfast.core.rules.forking import MOST_INHERITED, Fork, Wish, forked, operation_at
+from holdfast.core.rules.forking import MAX_INHERITED, Fork, Wish, forked, operation_at
 from holdfast.core.rules.questions import EXHAUSTED
 from holdfast.core.values.claim import Claim
 from holdfast.core.values.ids import GateId, NodeName, Path, RunId, StepId, node_of
@@ -172,7 +172,7 @@ class Repairs(Commands):
             Conflict: The run has several.
         """
         run, step = _named(letter_named(letter))
-        known = await self.dead_letters(run_id=run, state="open" if step is None else None, limit=MOST_INHERITED)
+        known = await self.dead_letters(run_id=run, state="open" if step is None else None, limit=MAX_INHERITED)
         found = [each for each in known if step in (None, each.letter.step)]
         if not found:
             raise NotFound(

@@ -24,13 +24,13 @@ from holdfast.engine.background import firing
 from holdfast.engine.runs.starting import scopes_of_run
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.errors import InvalidInput, NotFound
-from holdfast.ports import MOST_LISTED
+from holdfast.ports import MAX_LISTED
 from holdfast.service.control.base import named_budget, word
 from holdfast.service.control.change import changed
 from holdfast.service.control.command import Commands
 from holdfast.service.control.naming import DEFAULT_TENANT
 
-MOST_MADE_UP_FOR: Final = 1_000
+MAX_MADE_UP_FOR: Final = 1_000
 """Times of one backfill."""
 
 
@@ -132,7 +132,7 @@ class Schedules(Commands):
         return encoded
 
     async def schedules(
-        self, tenant: str | None = None, *, after: tuple[str, str] | None = None, limit: int = MOST_LISTED
+        self, tenant: str | None = None, *, after: tuple[str, str] | None = None, limit: int = MAX_LISTED
     ) -> Sequence[Schedule]:
         """Return schedules, by tenant and name.
 
@@ -199,11 +199,11 @@ class Schedules(Commands):
             raise InvalidInput("These times begin before 1970. Nothing was started: say a later moment as since.")
         if until_ms > self.store.clock.now_ms():
             raise InvalidInput("Only times that are past can be made up for. Nothing was started.")
-        found = islice(schedules.nominal_times(schedule, since_ms - 1), MOST_MADE_UP_FOR + 1)
+        found = islice(schedules.nominal_times(schedule, since_ms - 1), MAX_MADE_UP_FOR + 1)
         times = [*takewhile(lambda at_ms: at_ms <= until_ms, found)]
-        if len(times) > MOST_MADE_UP_FOR:
+        if len(times) > MAX_MADE_UP_FOR:
             raise InvalidInput(
-                f"Between these moments schedule {name!r:.130} has more than {MOST_MADE_UP_FOR} times. Nothing was started:"
+                f"Between these moments schedule {name!r:.130} has more than {MAX_MADE_UP_FOR} times. Nothing was started:"
                 " make up for a shorter while."
             )
         claim = self._claim(by)

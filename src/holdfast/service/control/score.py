@@ -36,9 +36,9 @@ class Scores(ControlBase):
         if (problem := rule.problem(name, said)) is not None:
             raise InvalidInput(f"{problem}. Nothing was scored.")
         score = Score(name, found, claim.name, source, said, self.now_ms(), claim.os_user, claim.client)
-        if not await self.store.scores.add(row.run, score, rule.MOST_OF_A_RUN):
+        if not await self.store.scores.add(row.run, score, rule.MAX_OF_A_RUN):
             raise Conflict(
-                f"Run {row.run} has been given {rule.MOST_OF_A_RUN} scores, all of which are kept; it takes no more."
+                f"Run {row.run} has been given {rule.MAX_OF_A_RUN} scores, all of which are kept; it takes no more."
                 " Nothing was scored."
             )
         return score

@@ -12,13 +12,13 @@ import msgspec
 
 from holdfast.core.facts.contribution import of_claim
 from holdfast.core.nouns import shared_values as rule
-from holdfast.core.nouns.memory import MOST_ALLOWED, Memory, namespace, ranked
+from holdfast.core.nouns.memory import MAX_ALLOWED, Memory, namespace, ranked
 from holdfast.core.nouns.shared_values import SharedValue
 from holdfast.core.values.claim import Claim
 from holdfast.core.views.projection import SharedChange
 from holdfast.engine.operations.memory import recalled
 from holdfast.errors import Conflict, InvalidInput, NotFound
-from holdfast.ports import MOST_LISTED, SharedEntry
+from holdfast.ports import MAX_LISTED, SharedEntry
 from holdfast.service.control.base import ControlBase, word
 from holdfast.service.control.change import changed
 from holdfast.service.control.naming import DEFAULT_TENANT
@@ -36,7 +36,7 @@ class SharedValues(ControlBase):
         space: str | None = None,
         *,
         after: tuple[str, str, str] | None = None,
-        limit: int = MOST_LISTED,
+        limit: int = MAX_LISTED,
     ) -> Sequence[SharedEntry]:
         """Return the latest versions of shared values, by tenant, space and key.
 
@@ -69,7 +69,7 @@ class SharedValues(ControlBase):
             InvalidInput: A name cannot be used.
         """
         query = None if words is None else rule.SharedIndex(words)
-        found = await self.store.shared_values.search(tenant, namespace(agent, user), query, MOST_ALLOWED)
+        found = await self.store.shared_values.search(tenant, namespace(agent, user), query, MAX_ALLOWED)
         order = ranked(map(recalled, found), self.store.clock.now_ms())
         scored = {each.key: each for each in order}
         return order if query is None else [scored[each.key] for each in found]

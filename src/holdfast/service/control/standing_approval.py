@@ -14,14 +14,14 @@ from holdfast.core.nouns.shared_values import APPROVALS, SharedValue
 from holdfast.core.nouns.tool_policy import StandingApproval, When
 from holdfast.core.values.claim import Claim
 from holdfast.core.views.projection import SharedChange
-from holdfast.engine.attempts.standing_approvals import MOST_STANDING
+from holdfast.engine.attempts.standing_approvals import MAX_STANDING
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.service.control.base import ControlBase, word
 
 _TENANT: Final = "default"
 _LONGEST_S: Final = 366 * 86_400
-_MOST_USES: Final = 1_000_000
-_MOST_BYTES: Final = 8_192
+_MAX_USES: Final = 1_000_000
+_MAX_BYTES: Final = 8_192
 """All that stand are read for a call that would be asked about."""
 _TRIES: Final = 50
 
@@ -61,17 +61,17 @@ class StandingApprovals(ControlBase):
             raise InvalidInput("An approval needs an author: pass by=NAME. Nothing was granted.")
         if not 0 < for_s <= _LONGEST_S:
             raise InvalidInput(f"for_s={for_s!r:.80}: an approval stands for up to 366 days, in seconds. Nothing was granted.")
-        if most is not None and not 1 <= most <= _MOST_USES:
-            raise InvalidInput(f"most={most!r:.80}: it stands for 1 to {_MOST_USES:,} calls. Nothing was granted.")
+        if most is not None and not 1 <= most <= _MAX_USES:
+            raise InvalidInput(f"most={most!r:.80}: it stands for 1 to {_MAX_USES:,} calls. Nothing was granted.")
         if problem := next((each.problem for each in when if each.problem is not None), None):
             raise InvalidInput(f"The approval of {tool!r}: {problem}. Nothing was granted.")
         run = None if run_id is None else await self.find(run_id)
         owner, now_ms = word("tenant", tenant if run is None else run.tenant), self.store.clock.now_ms()
         known = await self._page(owner)
         over = sorted((each.granted_at_ms, key) for key, (each, _) in known.items() if not each.stands(now_ms))
-        dropped = tuple(key for _, key in over[: max(0, len(known) + 1 - MOST_STANDING)])
-        if len(known) - len(dropped) >= MOST_STANDING:
-            raise Conflict(f"{MOST_STANDING:,} approvals of tenant {owner!r} stand. Nothing was granted: revoke some of them.")
+        dropped = tuple(key for _, key in over[: max(0, len(known) + 1 - MAX_STANDING)])
+        if len(known) - len(dropped) >= MAX_STANDING:
+            raise Conflict(f"{MAX_STANDING:,} approvals of tenant {owner!r} stand. Nothing was granted: revoke some of them.")
         approval = StandingApproval(
             word("tool", tool),
             claim.name,
@@ -87,9 +87,9 @@ class StandingApprovals(ControlBase):
         )
         key = self.runtime.runs.new_approval()
         written = SharedValue(msgspec.to_builtins(approval), 1, now_ms, claim.name)
-        if len(body := msgspec.json.encode(written)) > _MOST_BYTES:
+        if len(body := msgspec.json.encode(written)) > _MAX_BYTES:
             raise InvalidInput(
-                f"This approval has {len(body):,} bytes, and one has {_MOST_BYTES:,} at most. Nothing was granted: say less."
+                f"This approval has {len(body):,} bytes, and one has {_MAX_BYTES:,} at most. Nothing was granted: say less."
             )
         change = SharedChange(owner, APPROVALS, key, 0, body, dropped=dropped)
         await self.store.shared_values.put(change)
@@ -125,7 +125,7 @@ class StandingApprovals(ControlBase):
         raise Conflict(f"The approval {id_!r} was used {_TRIES} times in a row meanwhile. Nothing was revoked: try again.")
 
     async def _page(self, tenant: str) -> dict[str, tuple[StandingApproval, int]]:
-        found = await self.store.shared_values.page(tenant, APPROVALS, None, MOST_STANDING)
+        found = await self.store.shared_values.page(tenant, APPROVALS, None, MAX_STANDING)
         return {
             each.key: (msgspec.convert(each.latest.value, StandingApproval), each.latest.version)
             for each in found

@@ -22,7 +22,7 @@ from holdfast.engine.runs.starting import agents_of, shared_scopes
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.platform.own_loop import OfLoop
-from holdfast.ports import MOST_LISTED
+from holdfast.ports import MAX_LISTED
 from holdfast.service.control.base import named_budget, word
 from holdfast.service.control.change import changed
 from holdfast.service.control.command import Commands
@@ -45,7 +45,7 @@ class WorkerAgent(NamedTuple):
     """The workflow, or its name: then the highest version at each task."""
     task_types: Sequence[str]
     """Types of tasks that it takes."""
-    max_concurrent: int = rule.MAX_CONCURRENT
+    max_concurrent: int = rule.DEFAULT_MAX_CONCURRENT
     """Maximum number of tasks at once."""
     timeout_s: float = rule.TIMEOUT_S
     """Time limit of a task in seconds; a task that takes longer is cancelled and counts as failed."""
@@ -83,7 +83,7 @@ class Supervisors(Commands):
         name: str,
         workers: Sequence[WorkerAgent],
         *,
-        max_queue: int = rule.MAX_QUEUE,
+        max_queue: int = rule.DEFAULT_MAX_QUEUE,
         threshold: float | None = rule.THRESHOLD,
         cool_down_s: float = rule.COOL_DOWN_S,
         tenant: str = DEFAULT_TENANT,
@@ -152,7 +152,7 @@ class Supervisors(Commands):
         return Supervisor(self, word("tenant", tenant), word("name of the supervisor", name))
 
     async def supervisors(
-        self, tenant: str | None = None, *, after: tuple[str, str] | None = None, limit: int = MOST_LISTED
+        self, tenant: str | None = None, *, after: tuple[str, str] | None = None, limit: int = MAX_LISTED
     ) -> Sequence[rule.Supervisor]:
         """Return supervisors, by tenant and name.
 
@@ -222,9 +222,9 @@ class Supervisor(OfLoop):
         """
         control, now_ms = self._control, self._control.now_ms()
         task_id = control.runtime.runs.new_id() if task_id is None else _bounded("id of the task", task_id)
-        if not -rule.MOST_PRIORITY <= priority <= rule.MOST_PRIORITY:
+        if not -rule.MAX_PRIORITY <= priority <= rule.MAX_PRIORITY:
             raise InvalidInput(
-                f"priority={priority}: it is -{rule.MOST_PRIORITY} to {rule.MOST_PRIORITY}, the lowest first. Nothing was"
+                f"priority={priority}: it is -{rule.MAX_PRIORITY} to {rule.MAX_PRIORITY}, the lowest first. Nothing was"
                 " submitted."
             )
         if timeout_s is not None and not 0 < timeout_s <= rule.LONGEST_TIMEOUT_S:
@@ -328,6 +328,6 @@ class Supervisor(OfLoop):
 
 
 def _bounded(what: str, given: str) -> str:
-    if not given.strip() or len(given.encode()) > rule.MOST_NAME_BYTES:
-        raise InvalidInput(f"The {what} has 1 to {rule.MOST_NAME_BYTES} bytes. Nothing was changed.")
+    if not given.strip() or len(given.encode()) > rule.MAX_NAME_BYTES:
+        raise InvalidInput(f"The {what} has 1 to {rule.MAX_NAME_BYTES} bytes. Nothing was changed.")
     return word(what, given)

@@ -16,7 +16,7 @@ from holdfast.engine.runs.mailbox import RunHistory
 from holdfast.errors import NotFound
 from holdfast.ports import ChildLink, Store
 
-MOST_RUNS: Final = 10_000
+MAX_RUNS: Final = 10_000
 """Of a tree that are looked at; the newest are left out."""
 _PAGE: Final = 1000
 
@@ -73,13 +73,13 @@ async def tree_of(store: Store, run: RunId) -> Tree:
         raise NotFound(f"There is no run {run} in this store; `holdfast runs list` shows those that are.")
     rows[run] = top
     below: dict[RunId, list[ChildLink]] = {}
-    for link in links[:MOST_RUNS]:
+    for link in links[:MAX_RUNS]:
         below.setdefault(link.parent, []).append(link)
     members = [
         each if each.row is None else each._replace(tokens=await _tokens(store, each.run))
         for each in _members(run, None if own is None else own.parent, 0, below, rows)
     ]
-    return Tree(root, members, len(links) <= MOST_RUNS)
+    return Tree(root, members, len(links) <= MAX_RUNS)
 
 
 async def quiet_children(store: Store, history: Sequence[ev.Recorded]) -> frozenset[RunId]:
@@ -112,7 +112,7 @@ async def _links(store: Store, root: RunId) -> list[ChildLink]:
     found: list[ChildLink] = []
     while page := await store.children.family(root, found[-1].child if found else None, _PAGE):
         found += page
-        if len(page) < _PAGE or len(found) > MOST_RUNS:
+        if len(page) < _PAGE or len(found) > MAX_RUNS:
             break
     return found
 
@@ -121,6 +121,6 @@ async def _rows(store: Store, root: RunId) -> list[RunRow]:
     found: list[RunRow] = []
     while page := await store.views.runs(root=root, before=found[-1].run if found else None, limit=_PAGE):
         found += page
-        if len(page) < _PAGE or len(found) > MOST_RUNS:
+        if len(page) < _PAGE or len(found) > MAX_RUNS:
             break
     return found

@@ -28,8 +28,8 @@ if TYPE_CHECKING:  # answers are named in quotes
     from holdfast.service import view  # noqa: F401
     from holdfast.service.declarations.declaration import Rows  # noqa: F401
 
-_MOST_TOGETHER: Final = 1_000
-_MOST_CONDITIONS: Final = 100
+_MAX_TOGETHER: Final = 1_000
+_MAX_CONDITIONS: Final = 100
 """Each is looked at with each call of such a tool."""
 
 
@@ -282,7 +282,7 @@ class DecideTogether(Command["view.RunStatusRow"], frozen=True):
     gate: Annotated[str, doc("Id of one of the gates; all of them belong to its run.")]
     decisions: Annotated[
         dict[str, str | GateAnswer],
-        Meta(min_length=1, max_length=_MOST_TOGETHER),
+        Meta(min_length=1, max_length=_MAX_TOGETHER),
         doc("Decision of each gate, by gate id: a word like `approve`, or an object with data and reason."),
     ]
     shown_hash: Annotated[
@@ -388,7 +388,7 @@ class GrantApproval(Command["view.ApprovalRow"], frozen=True, kw_only=True):
     most: Annotated[int | None, doc("Maximum number of calls, 1 to 1,000,000; by default any number.")] = None
     when: Annotated[
         tuple[When, ...],
-        Meta(max_length=_MOST_CONDITIONS),
+        Meta(max_length=_MAX_CONDITIONS),
         doc("Conditions on the call's arguments, all of which must hold; at most 100."),
     ] = ()
     workflow: Annotated[str | None, doc("Only calls in runs of this workflow, by its name.")] = None

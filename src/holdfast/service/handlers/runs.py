@@ -47,7 +47,7 @@ from holdfast.service.view import (
 )
 
 _BY_LABEL: Final = msgspec.json.Decoder(tuple[str, str, str, str])
-MOST_WAIT_S: Final = 30.0
+MAX_WAIT_S: Final = 30.0
 """For what comes of a stream: connections that say nothing for longer are cut by many that stand between."""
 
 # --- One run ----------------------------------------------------------------------------------------------------------
@@ -140,8 +140,8 @@ async def items(request: Request, query: ask.Items) -> Rows[ItemRow]:
 
 @handles
 async def streams(request: Request, query: ask.Streams) -> Rows[StreamRow]:
-    if not 0 <= query.wait_s <= MOST_WAIT_S:
-        raise InvalidInput(f"wait_s is {query.wait_s:g}; a page is waited for 0 to {MOST_WAIT_S:g} seconds.")
+    if not 0 <= query.wait_s <= MAX_WAIT_S:
+        raise InvalidInput(f"wait_s is {query.wait_s:g}; a page is waited for 0 to {MAX_WAIT_S:g} seconds.")
     ended = (await request.control.find(query.run)).ended_at_ms is not None  # asked first: what comes after it is sent
     since = since_of(query.cursor)
     told = await _told(request, query, since, follow=False)

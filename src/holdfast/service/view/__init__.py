@@ -51,7 +51,7 @@ from holdfast.service.view.conversation import (
     of_exchange,
     of_talk,
 )
-from holdfast.service.view.effect import MOST_EFFECTS, EffectRow, of_effect
+from holdfast.service.view.effect import MAX_EFFECTS, EffectRow, of_effect
 from holdfast.service.view.evaluation import EvaluationRow, EvaluationWhole, JudgedRow, of_evaluation
 from holdfast.service.view.gate import (
     AskedCallRow,
@@ -165,7 +165,7 @@ from holdfast.service.view.trajectory import (
 from holdfast.service.view.workflow import WorkflowRow, WorkflowWhole, of_workflow, of_workflow_whole
 
 __all__ = [
-    "MOST_EFFECTS",
+    "MAX_EFFECTS",
     "SHOWN_AS",
     "AdmissionRow",
     "AgentMoneyRow",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.service.control.control import Control
 
 
-MOST_EFFECTS: Final = 1000
+MAX_EFFECTS: Final = 1000
 """Calls of tools that are shown with their run; `effects list --run` has all."""
 
 

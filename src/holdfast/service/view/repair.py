@@ -11,7 +11,7 @@ from holdfast.core.views.status import Status
 from holdfast.ports import LetterState
 from holdfast.service.doc import doc
 from holdfast.service.view import field
-from holdfast.service.view.effect import MOST_EFFECTS
+from holdfast.service.view.effect import MAX_EFFECTS
 from holdfast.service.view.plain import Dollars, ErrorRow, Time, error_of, iso, maybe_usd
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ async def of_letter_whole(control: Control, found: Letter, state: State) -> Dead
     """A dead letter with what its step had come to: its error, the operations of its journal, the input of the run."""
     step = state.step(found.letter.step)
     failed = None if step is None or step.failed_path is None else step.journal.get(step.failed_path)
-    calls = [] if failed is None or failed.call is None else await control.effects(state.run, limit=MOST_EFFECTS)
+    calls = [] if failed is None or failed.call is None else await control.effects(state.run, limit=MAX_EFFECTS)
     sent = next((row for row, _ in calls if failed is not None and row.call == failed.call), None)
     edit = None if step is None or step.failed_path is None else step.edits.get(step.failed_path)
     return {

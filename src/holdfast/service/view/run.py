@@ -18,7 +18,7 @@ from holdfast.core.views.status import Status, WaitKind
 from holdfast.service.doc import doc
 from holdfast.service.view import field
 from holdfast.service.view.capacity import DemandRow
-from holdfast.service.view.effect import MOST_EFFECTS, EffectRow, of_effect
+from holdfast.service.view.effect import MAX_EFFECTS, EffectRow, of_effect
 from holdfast.service.view.plain import Dollars, ErrorRow, Time, error_of, iso, maybe_usd
 from holdfast.service.view.score import ScoreRow, of_score
 
@@ -202,7 +202,7 @@ async def of_run_whole(control: Control, state: State) -> RunWhole:
     """A run with its steps, its effects, its books and the scores that count."""
     workers = await control.names_of({step.worker for step in state.steps.values() if step.worker is not None})
     row = await control.store.views.run(state.run)
-    effects = await control.effects(state.run, limit=MOST_EFFECTS)
+    effects = await control.effects(state.run, limit=MAX_EFFECTS)
     return {
         **await of_run(control, state),
         "limits": [

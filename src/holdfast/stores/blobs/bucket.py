@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 CREDENTIALS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 """What may be secrets by name; without them the service's own ways apply (the machine's role, a web identity)."""
-_MOST_RETRIES: Final = 4
+_MAX_RETRIES: Final = 4
 _RETRY_FOR: Final = datetime.timedelta(seconds=20)
 """Time after which the caller gets the error, and waits for the store as for any that is away."""
 _CONNECT_LIMIT: Final = "5s"
 _REQUEST_LIMIT: Final = "120s"
 """A payload is at most 256 MiB: 2 MiB a second."""
-_MOST_LISTED: Final = 1000
+_MAX_LISTED: Final = 1000
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
 _ADVICE: Final = {
     "NoSuchBucket": "there is no such bucket; make it, or name another",
@@ -69,7 +69,7 @@ class Bucket:
                     "timeout": _REQUEST_LIMIT,
                     "allow_http": os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true"),
                 },
-                retry_config={"max_retries": _MOST_RETRIES, "retry_timeout": _RETRY_FOR},
+                retry_config={"max_retries": _MAX_RETRIES, "retry_timeout": _RETRY_FOR},
                 **given,
             )
         except BaseError as problem:
@@ -109,7 +109,7 @@ class Bucket:
 
         freed_bytes = 0
         try:
-            async for page in self._store.list(chunk_size=_MOST_LISTED):
+            async for page in self._store.list(chunk_size=_MAX_LISTED):
                 old = [found for found in page if is_old(tuple(found["path"].split("/")), before, kept)]
                 if old:
                     await self._store.delete_async([found["path"] for found in old])

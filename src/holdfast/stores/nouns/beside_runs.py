@@ -13,7 +13,7 @@ import msgspec
 from holdfast.core.values.ids import RunId
 from holdfast.core.views.projection import DeadLetter
 from holdfast.core.views.sealing import size_of
-from holdfast.ports import MOST_LISTED, ChildLink, Letter, LetterCount, LetterFilter, LogPiece, LogPlace
+from holdfast.ports import MAX_LISTED, ChildLink, Letter, LetterCount, LetterFilter, LogPiece, LogPlace
 from holdfast.stores.nouns.lists import listed
 from holdfast.stores.nouns.tables import Noun, Steps, many
 from holdfast.stores.row import is_run
@@ -41,7 +41,7 @@ class DeadLetters(Noun):
     """Keeps ports.DeadLetters."""
 
     async def letters(self, **sought: Unpack[LetterFilter]) -> Sequence[Letter]:
-        limit, state = sought.pop("limit", MOST_LISTED), sought.pop("state", None)
+        limit, state = sought.pop("limit", MAX_LISTED), sought.pop("state", None)
         run, after = sought.get("run"), sought.get("after")
         if (run is not None and not is_run(run)) or (after is not None and not is_run(after[0])):
             return []

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from holdfast.core.facts.costs import BEFORE_ALL, Cost, Uncounted
-from holdfast.core.nouns.model_estimates import MOST_ESTIMATES, ModelEstimate, ModelUse, learned
+from holdfast.core.nouns.model_estimates import MAX_ESTIMATES, ModelEstimate, ModelUse, learned
 from holdfast.core.nouns.scores import Score, ScoreMean
 from holdfast.core.values.ids import RunId
-from holdfast.ports import MOST_LISTED, CostFilter, ScoreFilter
+from holdfast.ports import MAX_LISTED, CostFilter, ScoreFilter
 from holdfast.stores.nouns.tables import UNBOUNDED, Noun, Steps, columns, do, lock, many
 from holdfast.stores.row import astuple, is_run
 
@@ -32,7 +32,7 @@ class Scores(Noun):
 
     async def means(self, **filters: Unpack[ScoreFilter]) -> Sequence[ScoreMean]:
         asked = (filters.get("tenant"), filters.get("name"), filters.get("workflow"), filters.get("since_ms", 0))
-        found = await self._tables.ask("score_means", *asked, filters.get("limit", MOST_LISTED))
+        found = await self._tables.ask("score_means", *asked, filters.get("limit", MAX_LISTED))
         return [ScoreMean(*row) for row in found]
 
 
@@ -61,7 +61,7 @@ class ModelEstimates(Noun):
     """Keeps ports.ModelEstimates."""
 
     async def of(self, workflow: str) -> Sequence[ModelEstimate]:
-        return [ModelEstimate(*row) for row in await self._tables.ask("model_estimates", workflow, MOST_ESTIMATES)]
+        return [ModelEstimate(*row) for row in await self._tables.ask("model_estimates", workflow, MAX_ESTIMATES)]
 
     async def learn(self, uses: Sequence[ModelUse]) -> None:
         kinds = sorted({kind for use in uses for kind in use.kinds})

@@ -12,7 +12,7 @@ from holdfast.core.nouns.labels import BEFORE_ALL_COUNTS, FIRST_KEY, LAST_KEY, C
 from holdfast.core.values.ids import CallId, GateId, RunId, run_of
 from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.views.sealing import Sealing
-from holdfast.ports import MOST_LISTED, EffectFilter, GateFilter, RunFilter
+from holdfast.ports import MAX_LISTED, EffectFilter, GateFilter, RunFilter
 from holdfast.stores.archive import no_line
 from holdfast.stores.nouns.tables import Tables
 from holdfast.stores.row import Row, effect_of, gate_of, is_run, no_gate, runs_from
@@ -50,7 +50,7 @@ class Lists:
         return RunRow(*found[0]) if found else None
 
     async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
-        limit = sought.pop("limit", MOST_LISTED)
+        limit = sought.pop("limit", MAX_LISTED)
         criteria = _criteria(sought)
         return [] if criteria is None else [RunRow(*row) for row in await listed(self._tables, "runs", criteria, limit)]
 
@@ -67,7 +67,7 @@ class Lists:
         tenant: str | None = None,
         workflow: str | None = None,
         after: CountKey = BEFORE_ALL_COUNTS,
-        limit: int = MOST_LISTED,
+        limit: int = MAX_LISTED,
     ) -> Sequence[LabelCount]:
         after = max(after, (FIRST_KEY if key is None else key, "", "", ""))
         last = LAST_KEY if key is None else key
@@ -81,7 +81,7 @@ class Lists:
         after, opened = filters.get("after"), () if filters.get("open_only", True) else None
         risks = list(filters.get("risk_levels", ())) or None
         criteria = {"run": run, "tenant": filters.get("tenant"), "open": opened, "risk_levels": risks, "after": after}
-        found = await listed(self._tables, "gates", criteria, filters.get("limit", MOST_LISTED))
+        found = await listed(self._tables, "gates", criteria, filters.get("limit", MAX_LISTED))
         if not found and after is not None and not await listed(self._tables, "gates", {"gate": after}, 1):
             raise no_gate(GateId(after))
         return [gate_of(row, self._sealing) for row in found]
@@ -91,7 +91,7 @@ class Lists:
     ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
         if run is not None and not is_run(run):
             return []
-        state, limit = filters.get("state"), filters.get("limit", MOST_LISTED)
+        state, limit = filters.get("state"), filters.get("limit", MAX_LISTED)
         after = None if (call := filters.get("after")) is None else CallId(call)
         place = None if after is None else (run_of(after), after)
         criteria = {"run": run, "tenant": filters.get("tenant"), "state": state, "after": place}

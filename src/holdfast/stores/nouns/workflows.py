@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from holdfast.errors import NotFound
-from holdfast.ports import MOST_LISTED, WorkflowRecord
+from holdfast.ports import MAX_LISTED, WorkflowRecord
 from holdfast.stores.nouns.tables import Noun, Steps, do
 from holdfast.stores.row import astuple
 
@@ -61,7 +61,7 @@ class Graphs(Noun):
         raise no_workflow(name, version)
 
     async def workflows(
-        self, *, tenant: str, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
+        self, *, tenant: str, after: tuple[str, int] | None = None, limit: int = MAX_LISTED
     ) -> Sequence[WorkflowRecord]:
         found = await self._tables.ask("workflows", *(after or _BEFORE_ALL), limit, tenant)
         return [WorkflowRecord(*row) for row in found]

@@ -27,8 +27,8 @@ from holdfast.stores.postgres.session import LEASE_S
 from holdfast.stores.postgres.upkeep import forget_told, make_ahead
 
 _CONNECTIONS: Final = 4
-_MOST_SESSIONS: Final = 1000
-_MOST_MONTHS: Final = 1200
+_MAX_SESSIONS: Final = 1000
+_MAX_MONTHS: Final = 1200
 
 
 class PostgresAdministration:
@@ -112,7 +112,7 @@ class PostgresAdministration:
         return await self._with_sizes(found) if _is_readable(now) else found
 
     async def _with_sizes(self, status: StoreStanding) -> StoreStanding:
-        sessions = await self._db.fetch(self._sql["living_sessions"], _MOST_SESSIONS)
+        sessions = await self._db.fetch(self._sql["living_sessions"], _MAX_SESSIONS)
         ((blobs, blob_bytes),) = await self._db.fetch(self._sql["blobs_kept"])
         oldest = await self._db.fetch(self._sql["runs"] + " where ended_at_ms is null order by runs.run limit 1")
         return StoreStanding(
@@ -139,7 +139,7 @@ class PostgresAdministration:
     async def _months_with_runs(self) -> list[Month]:
         found: list[Month] = []
         after = Month.at(0)
-        while len(found) < _MOST_MONTHS:
+        while len(found) < _MAX_MONTHS:
             row = await self._db.fetch(self._sql["first_run_from"], after.first)
             if not row:
                 break

@@ -19,14 +19,14 @@ from holdfast.core.values.scopes import in_scopes
 from holdfast.errors import StoreBusy, StoreError, StoreFull, StoreUnreadable, UnknownCommit, Unstorable, UsageError
 from holdfast.platform.fair_share import FairShare
 from holdfast.stores.postgres.address import Address
-from holdfast.stores.reading import MOST_WAITING, READ_S, READS, too_long
+from holdfast.stores.reading import MAX_WAITING, READ_S, READS, too_long
 
 Connection: TypeAlias = Any
 """An asyncpg connection, as its pool lends it."""
 
 T = TypeVar("T")
 
-MOST_CONNECTIONS: Final = 8
+MAX_CONNECTIONS: Final = 8
 """Of one process: two carry appends, the others read. A hundred processes need a pooler in front of the database."""
 FEWEST_CONNECTIONS: Final = 2
 """The holder of a run alone has one, and reads through another."""
@@ -42,7 +42,7 @@ hold its rows for as long as the network keeps silent, which may be hours."""
 _ENDED_S: Final = 5.0
 """What the database gets to end such a read by itself."""
 _PATIENCE_S: Final = 30.0
-_MOST_KEPT: Final = 2
+_MAX_KEPT: Final = 2
 """Connections that are kept from the pool while they are idle: one for flushes, one for looks into the store."""
 _KEPT_S: Final = 5.0
 """For how long at least: one that is idle for long may be cut off unnoticed."""
@@ -117,7 +117,7 @@ def _is_temporary(problem: BaseException, location: str, message: str) -> StoreE
             return StoreFull(f"{location} has no room left on its disk: {message}. Nothing was written.")
         case pg.TooManyConnectionsError():
             return StoreBusy(
-                f"{location} takes no more connections: {message}. Each process uses up to {MOST_CONNECTIONS}; raise"
+                f"{location} takes no more connections: {message}. Each process uses up to {MAX_CONNECTIONS}; raise"
                 " max_connections, or put a pooler in front of it.",
                 passes=True,
             )
@@ -137,11 +137,11 @@ class Connections:
     def __init__(self, address: Address, pool: Any, limit: int) -> None:
         self.address = address
         self.most = limit
-        self.reads = FairShare(max(1, limit - FEWEST_CONNECTIONS), READS, waiting=MOST_WAITING)
+        self.reads = FairShare(max(1, limit - FEWEST_CONNECTIONS), READS, waiting=MAX_WAITING)
         """Of those that are made to answer somebody: what is written has connections of its own."""
         self._pool = pool
         self._closed = False
-        self._most_kept = min(_MOST_KEPT, limit - FEWEST_CONNECTIONS)
+        self._most_kept = min(_MAX_KEPT, limit - FEWEST_CONNECTIONS)
         self._kept: list[tuple[Connection, float]] = []
         """Connections that nobody uses, the latest last, and since when."""
         self._waiting = 0
@@ -149,7 +149,7 @@ class Connections:
         self._parting: asyncio.TimerHandle | asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, address: Address, limit: int = MOST_CONNECTIONS) -> Connections:
+    async def open(cls, address: Address, limit: int = MAX_CONNECTIONS) -> Connections:
         """Raises UsageError for a URL that cannot be used, StoreError when the database cannot be reached."""
         if limit < FEWEST_CONNECTIONS:
             raise UsageError(f"connections={limit}: a store needs at least {FEWEST_CONNECTIONS}. Nothing was opened.")

@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 from holdfast.core.values.ids import RunId
 from holdfast.stores.postgres.context import StoreContext, StorePort
 
-MOST_EVENTS: Final = 100
+MAX_EVENTS: Final = 100
 """Of one run in such a statement; there may be more, which only a reading of that run alone finds."""
-_MOST_RUNS: Final = 32
+_MAX_RUNS: Final = 32
 """In one statement: with events of 64 KiB each they all fit into the memory."""
 
 
@@ -44,7 +44,7 @@ class Histories(StorePort):
         self._reading: asyncio.Task[None] | None = None
 
     async def read(self, request: HistoryRequest) -> HistoryRows:
-        """At most MOST_EVENTS events, as they are from now on. Raises StoreError."""
+        """At most MAX_EVENTS events, as they are from now on. Raises StoreError."""
         told = self._asked.get(request)
         if told is None:
             told = self._asked[request] = asyncio.get_running_loop().create_future()
@@ -56,7 +56,7 @@ class Histories(StorePort):
     async def _read_all(self) -> None:
         try:
             while self._asked:
-                batch = {asked: self._asked.pop(asked) for asked in [*islice(self._asked, _MOST_RUNS)]}
+                batch = {asked: self._asked.pop(asked) for asked in [*islice(self._asked, _MAX_RUNS)]}
                 try:
                     for told, read in zip(batch.values(), await self._read([*batch]), strict=True):
                         told.set_result(read)
@@ -71,7 +71,7 @@ class Histories(StorePort):
             self._reading = None
 
     async def _read(self, batch: Sequence[HistoryRequest]) -> list[HistoryRows]:
-        rows = await self._db.fetch(self._sql["histories"], *zip(*batch, strict=True), MOST_EVENTS)
+        rows = await self._db.fetch(self._sql["histories"], *zip(*batch, strict=True), MAX_EVENTS)
         snapshots: dict[int, tuple[int, bytes]] = {}
         events: list[list[tuple[Any, ...]]] = [[] for _ in batch]
         for place, is_snapshot, seq, *event in rows:

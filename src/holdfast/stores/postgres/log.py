@@ -22,7 +22,7 @@ from holdfast.stores.postgres.append import Entry, entry, fates_of, write, write
 from holdfast.stores.postgres.connection import AGAIN, LOST, POISON, Connection, begin, durable, explain, transaction
 from holdfast.stores.postgres.context import StoreContext, StorePort
 from holdfast.stores.postgres.effect_key import Keys
-from holdfast.stores.postgres.history import MOST_EVENTS, Histories, HistoryRequest, HistoryRows
+from holdfast.stores.postgres.history import MAX_EVENTS, Histories, HistoryRequest, HistoryRows
 from holdfast.stores.postgres.partition import make
 from holdfast.stores.postgres.scope import ScopeBalances
 from holdfast.stores.postgres.shared_value import ValueWrites
@@ -59,7 +59,7 @@ class Snapshots(StorePort):
 
 Fates = dict[RunId, HoldfastError | None]
 
-_MOST_AT_ONCE: Final = 10_000
+_MAX_AT_ONCE: Final = 10_000
 """Events in one answer of the database; they are read on until there are no more."""
 _MAX_TRIES: Final = 5
 """Maximum number of tries of a flush that met another in the way. Each time another went on."""
@@ -269,9 +269,9 @@ class Log(StorePort):
         found: list[Recorded] = []
         while limit is None or len(found) < limit:
             if read is not None:
-                rows, most, read = read.events, MOST_EVENTS, None
+                rows, most, read = read.events, MAX_EVENTS, None
             else:
-                most = _MOST_AT_ONCE if limit is None else min(_MOST_AT_ONCE, limit - len(found))
+                most = _MAX_AT_ONCE if limit is None else min(_MAX_AT_ONCE, limit - len(found))
                 rows = await self._db.fetch(self._sql["events"], run, after + len(found), most)
             archived = await self._archived(run, after + len(found), most, rows)
             first = after + len(found) + 1

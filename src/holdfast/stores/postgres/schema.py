@@ -28,7 +28,7 @@ BEFORE: Final = "before"
 AFTER: Final = "after"
 PARTS: Final = (BEFORE, AFTER)
 _AFTER_NAME: Final = "_after"
-_MOST_NAMED: Final = 1000
+_MAX_NAMED: Final = 1000
 
 MIGRATIONS: Final = migrations("postgres")
 LATEST: Final = max(migration.version for migration in MIGRATIONS)
@@ -137,7 +137,7 @@ async def _apply(db: Connection, address: Address, part: str) -> list[str]:
 
 async def _expect_nobody_older(db: Connection, address: Address, version: int) -> None:
     """Raises StillInUse while a session lives whose code does not know the tables of `version`."""
-    rows = await db.fetch(sql(address)["living_sessions"], _MOST_NAMED)
+    rows = await db.fetch(sql(address)["living_sessions"], _MAX_NAMED)
     older = [row["label"] for row in rows if row["version"] < version]
     if older:
         raise StillInUse(

@@ -19,7 +19,7 @@ from holdfast.stores.canary import Canary, lacking, tell
 from holdfast.stores.nouns import nouns, of_tenant
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.clock import StoreClock
-from holdfast.stores.postgres.connection import MOST_CONNECTIONS, Connections
+from holdfast.stores.postgres.connection import MAX_CONNECTIONS, Connections
 from holdfast.stores.postgres.context import StoreContext, sql
 from holdfast.stores.postgres.guard import expect_kept
 from holdfast.stores.postgres.lending import Lending
@@ -38,7 +38,7 @@ log = logging.getLogger("holdfast")
 OLDEST: Final = 15
 _UNSAFE: Final = "off"
 _ALONE: Final = "local"
-_MOST_TENANTS: Final = 1000
+_MAX_TENANTS: Final = 1000
 _ISOLATION: Final = "read committed"
 
 
@@ -55,7 +55,7 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
         url: str,
         *,
         lease_s: float = LEASE_S,
-        connections: int = MOST_CONNECTIONS,
+        connections: int = MAX_CONNECTIONS,
         elsewhere: BlobPlace | None = None,
         audit_keys: tuple[bytes, ...] = (),
         sealing: Sealing = PLAIN,
@@ -111,7 +111,7 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
     def of_tenant(self, tenant: str | None) -> Store:
         if (known := self.of_tenants.get(tenant)) is not None:
             return known
-        if len(self.of_tenants) == _MOST_TENANTS:
+        if len(self.of_tenants) == _MAX_TENANTS:
             self.of_tenants.clear()
         context = self.context._replace(connections=self.context.connections.of_tenant(tenant))
         # What is not named here is shared. The tail has all commits, and its readers look for the runs' rows.

@@ -19,9 +19,9 @@ MONTHS_AHEAD: Final = 2
 TOLD_FOR_MS: Final = 3 * 24 * 3600 * 1000
 """How long the order of commits is kept for tails. One that was away for longer begins anew."""
 _MOMENT_MS: Final = 30 * 60 * 1000
-_MOST_FORGOTTEN: Final = 10_000
-"""In one transaction; and `_MOST_TURNS` of them at a time: the rest is left for the next time."""
-_MOST_TURNS: Final = 1000
+_MAX_FORGOTTEN: Final = 10_000
+"""In one transaction; and `_MAX_TURNS` of them at a time: the rest is left for the next time."""
+_MAX_TURNS: Final = 1000
 
 
 class Upkeep(StorePort):
@@ -64,8 +64,8 @@ async def forget_told(connections: Connections, kept_ms: int = TOLD_FOR_MS) -> N
         await db.execute(statements["forget_strange_moments"])
         await db.execute(statements["put_moment"], _MOMENT_MS)
         await db.execute(statements["move_beginning"], kept_ms)
-    for _ in range(_MOST_TURNS):
+    for _ in range(_MAX_TURNS):
         async with connections.writing() as db:
-            done: str = await db.execute(statements["forget_commits"], _MOST_FORGOTTEN)
-        if done != f"DELETE {_MOST_FORGOTTEN}":
+            done: str = await db.execute(statements["forget_commits"], _MAX_FORGOTTEN)
+        if done != f"DELETE {_MAX_FORGOTTEN}":
             return

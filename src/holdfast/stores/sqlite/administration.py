@@ -29,7 +29,7 @@ from holdfast.stores.sqlite.database import APPLICATION_ID, LATEST
 from holdfast.stores.sqlite.retention import SqliteRetention
 from holdfast.stores.sqlite.store import SqliteStore
 
-_MOST_MONTHS: Final = 1200
+_MAX_MONTHS: Final = 1200
 
 
 class SqliteAdministration(StorePort):
@@ -113,7 +113,7 @@ def _standing(db: apsw.Connection, path: Path, now_ms: int) -> StoreStanding:
 
 def _months(db: apsw.Connection) -> Iterator[MonthStanding]:
     after = ""
-    for _ in range(_MOST_MONTHS):
+    for _ in range(_MAX_MONTHS):
         run = value(db, "first_run_from", (after,))
         if run is None:
             return

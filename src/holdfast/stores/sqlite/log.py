@@ -25,7 +25,7 @@ from holdfast.stores.sqlite.append import commit
 from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value
 from holdfast.stores.sqlite.entry import Entry, entry
 
-_MOST_AT_ONCE: Final = 1000
+_MAX_AT_ONCE: Final = 1000
 """Events in one answer of the database, which must fit into a gigabyte; an event is less than 100 kB."""
 
 _encode = msgspec.json.Encoder().encode
@@ -118,7 +118,7 @@ class Log(StorePort):
 def _may_go_on(events: Sequence[Recorded]) -> bool:
     """Return True if more may follow these events from the table, in it or in an archive. Between two of its answers a run may
     leave the table."""
-    return len(events) % _MOST_AT_ONCE == 0
+    return len(events) % _MAX_AT_ONCE == 0
 
 
 def _snapshot(sealing: Sealing, seq: Seq, fold_version: int, state: bytes) -> SnapshotRecord:
@@ -130,7 +130,7 @@ def _events(db: apsw.Connection, sealing: Sealing, run: RunId, after: int, limit
     this version does not know."""
     found: list[Recorded] = []
     while limit is None or len(found) < limit:
-        most = _MOST_AT_ONCE if limit is None else min(_MOST_AT_ONCE, limit - len(found))
+        most = _MAX_AT_ONCE if limit is None else min(_MAX_AT_ONCE, limit - len(found))
         more = _next_events(db, sealing, run, after + len(found), most)
         found += more
         if len(more) < most:

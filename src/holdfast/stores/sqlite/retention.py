@@ -17,13 +17,13 @@ from typing import Final
 import apsw
 
 from holdfast.stores.month import Month
-from holdfast.stores.retention import MOST_RUNS, Retention
+from holdfast.stores.retention import MAX_RUNS, Retention
 from holdfast.stores.row import Row
 from holdfast.stores.sqlite.context import StoreContext, as_bound, rows
 
 _TOLD_FOR_MS: Final = 3 * 24 * 3600 * 1000
 """How late a tail may be: as on PostgreSQL."""
-_MOST_EVENTS: Final = 500
+_MAX_EVENTS: Final = 500
 """Maximum number of events that leave in one transaction: some 5 ms. The ledger of a run goes at once, so that no reader finds
 half of it."""
 
@@ -46,9 +46,9 @@ class SqliteRetention(Retention):
         if await self._tables.ask("unarchived", month.first, end, 1) or await self._holders(month, 1):
             return False
         after = month.first
-        while batch := await self._tables.ask("archived_in_tables", after, end, MOST_RUNS):
+        while batch := await self._tables.ask("archived_in_tables", after, end, MAX_RUNS):
             for runs in _portions(batch):
-                while await self._writer.write(partial(_let_some_go, runs)) == _MOST_EVENTS:
+                while await self._writer.write(partial(_let_some_go, runs)) == _MAX_EVENTS:
                     pass
             after = batch[-1][0]
         return not await self._tables.ask("unarchived", month.first, end, 1)
@@ -57,7 +57,7 @@ class SqliteRetention(Retention):
 def _portions(batch: Sequence[Row]) -> list[list[str]]:
     """Runs that leave together: as many as fit into a transaction, or one."""
     totals = itertools.accumulate(seq for _, seq in batch)
-    numbers = [total // _MOST_EVENTS for total in totals]
+    numbers = [total // _MAX_EVENTS for total in totals]
     grouped = itertools.groupby(zip(numbers, batch, strict=True), key=lambda each: each[0])
     return [[run for _, (run, _) in group] for _, group in grouped]
 
@@ -68,7 +68,7 @@ def _let_some_go(runs: list[str], db: apsw.Connection) -> int:
     (still,) = as_bound([[run for (run,) in rows(db, "archived_to_the_end", as_bound([runs]))]])
     rows(db, "delete_snapshots", (still,))
     rows(db, "delete_effects", (still,))
-    gone = rows(db, "delete_events", (still, _MOST_EVENTS))
+    gone = rows(db, "delete_events", (still, _MAX_EVENTS))
     if gone:
         place, at_ms = max(gone)
         rows(db, "put_gap", (place, at_ms))

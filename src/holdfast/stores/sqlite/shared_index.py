@@ -17,7 +17,7 @@ from holdfast.platform.extra import needs
 from holdfast.stores.sqlite.context import rows, value
 
 _HALF: Final = 32
-_MOST_RANKED: Final = 2000
+_MAX_RANKED: Final = 2000
 """Entries that a search by words compares: it leaves out the commonest words, and of what has the others takes the latest."""
 _LAST: Final = 2**63 - 1
 
@@ -82,15 +82,15 @@ def by_words(db: apsw.Connection, tenant: str, space: str, text: str, limit: int
     asked = query_words(text)
     if home is None or not asked:
         return []
-    counted = sorted((value(db, "count_shared_words", (f'"{word}"', _MOST_RANKED)), word) for word in _marked(home, asked))
+    counted = sorted((value(db, "count_shared_words", (f'"{word}"', _MAX_RANKED)), word) for word in _marked(home, asked))
     taken: list[str] = []
     ranked = 0
     for count, word in counted:
         ranked += count
-        if taken and ranked > _MOST_RANKED:
+        if taken and ranked > _MAX_RANKED:
             break
         taken.append(f'"{word}"')
-    return rows(db, "search_shared_words", (" OR ".join(taken), _MOST_RANKED, limit))
+    return rows(db, "search_shared_words", (" OR ".join(taken), _MAX_RANKED, limit))
 
 
 def _marked(entry: int, words: Sequence[str]) -> list[str]:

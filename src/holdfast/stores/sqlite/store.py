@@ -29,7 +29,7 @@ from holdfast.stores.sqlite.tail import Tail, Watch, data_version
 from holdfast.stores.sqlite.thread import AskedReads, Reader, ReaderOfTenant, Writer
 from holdfast.stores.sqlite.view import Views
 
-_MOST_TENANTS: Final = 1000
+_MAX_TENANTS: Final = 1000
 WAIT_S: Final = 30.0
 """How long to wait for another process before naming it: commits take milliseconds, a checkpoint a second at most."""
 
@@ -112,7 +112,7 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
     def of_tenant(self, tenant: str | None) -> Store:
         if (known := self.of_tenants.get(tenant)) is not None:
             return known
-        if len(self.of_tenants) == _MOST_TENANTS:
+        if len(self.of_tenants) == _MAX_TENANTS:
             self.of_tenants.clear()
         context = self.context._replace(reader=ReaderOfTenant(self.context.asked, tenant or ""))
         # What is not named here is the engine's own: it waits for no turn.

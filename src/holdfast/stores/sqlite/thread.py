@@ -23,7 +23,7 @@ import apsw
 
 from holdfast.errors import StoreError, StoreFull, UnknownCommit, Unstorable
 from holdfast.platform.fair_share import FairShare
-from holdfast.stores.reading import MOST_WAITING, READ_S, READS, too_long
+from holdfast.stores.reading import MAX_WAITING, READ_S, READS, too_long
 from holdfast.stores.sqlite.connection import Place, connect, explain, keep_log
 from holdfast.stores.sqlite.database import open_database, put_away
 from holdfast.stores.sqlite.lock import Presence
@@ -33,9 +33,9 @@ from holdfast.stores.sqlite.turnstile import Turnstile
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
 
-MOST_QUEUED: Final = 1000
+MAX_QUEUED: Final = 1000
 """Jobs that may wait for a thread; a caller that brings more waits too. A job may carry a blob: this bounds memory."""
-MOST_TOGETHER: Final = 64
+MAX_TOGETHER: Final = 64
 """Jobs that a thread takes up at once."""
 _FULL_PAUSE_S: Final = 0.01
 
@@ -91,7 +91,7 @@ class StoreThread(ABC):
             self._queue.put(job)
 
     async def _done(self, job: Job) -> Any:
-        while self._queue.qsize() >= MOST_QUEUED:  # noqa: ASYNC110 - the other side is a thread
+        while self._queue.qsize() >= MAX_QUEUED:  # noqa: ASYNC110 - the other side is a thread
             await asyncio.sleep(_FULL_PAUSE_S)
         self.submit(job)
         return await asyncio.wrap_future(job.future)
@@ -133,7 +133,7 @@ class StoreThread(ABC):
         if first is None:
             return []
         jobs = [first]
-        while len(jobs) < MOST_TOGETHER:
+        while len(jobs) < MAX_TOGETHER:
             try:
                 job = self._queue.get_nowait()
             except Empty:
@@ -307,7 +307,7 @@ class AskedReads:
         self._place = place
         self._wait_s = wait_s
         self._reader: Reader | None = None
-        self.shares = FairShare(_MOST, READS, waiting=MOST_WAITING)
+        self.shares = FairShare(_MOST, READS, waiting=MAX_WAITING)
         self._is_closed = False
 
     async def ask(self, tenant: str, work: Work[T]) -> T:

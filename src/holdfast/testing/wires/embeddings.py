@@ -12,7 +12,7 @@ from holdfast.testing.wire import Answer, BadRequest, Call, Segment, Turn, WireN
 from holdfast.testing.wires.openai import OpenAIWire
 
 DIMENSIONS = 1536
-MOST_TEXTS = 2048
+MAX_TEXTS = 2048
 
 
 class EmbeddingsWire(OpenAIWire):
@@ -22,7 +22,7 @@ class EmbeddingsWire(OpenAIWire):
     def read(self, body: dict[str, Any]) -> Call:
         given = body.get("input")
         texts = [given] if isinstance(given, str) else given
-        if not isinstance(texts, list) or not 1 <= len(texts) <= MOST_TEXTS or not all(_is_text(each) for each in texts):
+        if not isinstance(texts, list) or not 1 <= len(texts) <= MAX_TEXTS or not all(_is_text(each) for each in texts):
             raise BadRequest("input: a text, or a list of 1 to 2048 texts, none of them empty")
         if body.get("encoding_format") not in (None, "float"):
             raise BadRequest("encoding_format: this server answers in floats")

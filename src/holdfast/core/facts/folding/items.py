@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.folding.moves import Folds, forget_deferred, mark, move, note_moved, operation, wake
-from holdfast.core.facts.state import MAP, MOST_FAILURES_KEPT, Map, State, Step
+from holdfast.core.facts.state import MAP, MAX_FAILURES_KEPT, Map, State, Step
 from holdfast.core.values.ids import NodeName, Path, map_of, node_of
 
 
@@ -98,7 +98,7 @@ def end_item(s: State, name: NodeName, step: Step, *, failed: bool = False) -> N
         map_.completed += 1
     else:
         map_.failed += 1
-        if len(map_.failures) < MOST_FAILURES_KEPT:
+        if len(map_.failures) < MAX_FAILURES_KEPT:
             map_.failures.append(s.seq)
     if step.provisional:
         map_.provisional[name] = index

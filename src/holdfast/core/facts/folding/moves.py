@@ -11,16 +11,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.facts import events as ev
-from holdfast.core.facts.state import (
-    MOST_ERRORS_KEPT,
-    OPEN_STEPS,
-    OpenCall,
-    Operation,
-    OperationStatus,
-    State,
-    Step,
-    StepStatus,
-)
+from holdfast.core.facts.state import MAX_ERRORS_KEPT, OPEN_STEPS, OpenCall, Operation, OperationStatus, State, Step, StepStatus
 from holdfast.core.values.demand import Demand
 from holdfast.core.values.ids import NodeName, Path, StepId, approval_at, is_item, map_of, node_of, visit_of
 from holdfast.core.values.payload import Payload
@@ -116,7 +107,7 @@ def unjudge(s: State, id_: StepId) -> None:
 
 def remember(s: State, error: ErrorRecord) -> None:
     s.errors.append(msgspec.structs.replace(error, trace=None, raised=None))  # the step and the history have it
-    if len(s.errors) > MOST_ERRORS_KEPT:
+    if len(s.errors) > MAX_ERRORS_KEPT:
         del s.errors[0]
 
 

@@ -15,9 +15,9 @@ from holdfast.core.facts.state import (
     CONVERSATION,
     FUNCTION,
     MAP,
+    MAX_DECIDED_KEPT,
+    MAX_SIGNAL_KEYS,
     MESSAGE,
-    MOST_DECIDED_KEPT,
-    MOST_SIGNAL_KEYS,
     SHARED,
     SHARED_WAIT,
     SLEEP,
@@ -147,7 +147,7 @@ def _signal_received(s: State, e: ev.SignalReceived, at_ms: int) -> None:
     s.signals.append(Signal(e.name, e.number, e.data))
     if e.key is not None:
         s.signal_keys[e.key] = e.digest
-        if len(s.signal_keys) > MOST_SIGNAL_KEYS:
+        if len(s.signal_keys) > MAX_SIGNAL_KEYS:
             del s.signal_keys[next(iter(s.signal_keys))]
 
 
@@ -214,7 +214,7 @@ def _note_maker(s: State, e: ev.GateApproved | ev.GateDecided) -> None:
 def _gate_closed(s: State, gate: GateId, decided: Decided) -> Gate:
     """Remember what became of a gate that was open, and return it."""
     s.decided[gate] = decided
-    if len(s.decided) > MOST_DECIDED_KEPT:
+    if len(s.decided) > MAX_DECIDED_KEPT:
         del s.decided[next(iter(s.decided))]
     return s.gates.pop(gate)
 
