@@ -33,6 +33,12 @@ WRITTEN_FROM_CODE: Final = {f"docs/reference/{each}.md" for each in ("codes", "c
 
 RELATIVE: Final = re.compile(r"(What|Who|Whose|Whom|Whether|How|Those|That|Whatever|Whoever|Which|Where|When)\b")
 UNSPOKEN: Final = re.compile(r"\b(told|said|whoever|nobody|somebody|anybody|everybody|anew)\b", re.IGNORECASE)
+BARE: Final = re.compile(
+    r"_*(asked|told|made|given|said|sought|heard|taken|found|kept|known|wanted|meant|shown|lent|brought|met|handed"
+    r"|what|whom?|whose|which|why|how|where)_*",
+    re.IGNORECASE,
+)
+"""Words that name nothing by themselves: a parameter says what it is, a function what it does, a class what it stands for."""
 GENERATED: Final = {"wire_pb2.py"}
 
 _Documented: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
@@ -71,6 +77,8 @@ def in_module(file: Path, room: str, tree: ast.Module) -> Iterator[Finding]:
         if isinstance(node, _Documented):
             documentation |= {id(each.value) for each in node.body if isinstance(each, ast.Expr)}
             text = ast.get_docstring(node) or ""
+            if not isinstance(node, ast.Module):
+                yield from (Finding("bare participles", room, file, node.lineno, name) for name in bare_names(node))
             if RELATIVE.match(text):
                 line = 1 if isinstance(node, ast.Module) else node.lineno
                 yield Finding("relative docstrings", room, file, line, text.partition("\n")[0])
@@ -89,6 +97,16 @@ def user_pages(root: Path = ROOT) -> dict[str, int]:
         if name not in FOR_MAINTAINERS | WRITTEN_FROM_CODE and not name.startswith("docs/maintainers/"):
             found[name] = len(page.read_text("utf-8").split())
     return dict(sorted(found.items(), key=lambda each: -each[1]))
+
+
+def bare_names(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Iterator[str]:
+    """Yield the name of a function or class, and those of its parameters, that are a bare participle or relative word."""
+    names = [node.name]
+    if not isinstance(node, ast.ClassDef):
+        arguments = node.args
+        each = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
+        names += [one.arg for one in each if one is not None]
+    yield from (name for name in names if BARE.fullmatch(name))
 
 
 def main() -> int:

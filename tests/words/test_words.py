@@ -30,6 +30,13 @@ def test_beginnings_and_words_are_found_where_a_reader_meets_them() -> None:
     ]
 
 
+def test_names_that_are_a_bare_participle_are_found() -> None:
+    text = "class Told:\n    def _heard(self, asked: int, *made: int, reply: int, **given: int) -> None: ...\ndef shown_hash(): ..."
+    found = [*in_module(Path("a.py"), "core", ast.parse(text))]
+    assert {each.kind for each in found} == {"bare participles"}
+    assert [each.text for each in found] == ["Told", "_heard", "asked", "made", "given"]
+
+
 def test_a_count_that_is_not_its_ceiling_is_a_problem() -> None:
     assert problems({"a: x": 2, "b: y": 1}, {"a: x": 2, "b: y": 1}) == []
     (rising,) = problems({"a: x": 3}, {"a: x": 2})
