@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field
 from holdfast import Engine, RetryPolicy, Run, RunFailed, ToolFailed, Workflow, check, task, tool, tool_node
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts import events as ev
+from holdfast.core.facts.state import MOST_VERIFIED
 from holdfast.core.values.ids import CallId, RunId
 from holdfast.core.values.payload import inline
 from holdfast.core.views.status import status, waiting_for
@@ -428,6 +429,35 @@ async def test_a_lookup_that_stays_broken_leaves_the_question_to_a_person(store:
         run = await engine.start(wf)
         state = await run.until(lambda state: status(state) == "requires_attention")
         assert [gate.opened.reason for gate in state.gates.values()] == ["effect_unknown"]
+        await engine.resolve_effect(call_of(state), "answer", "it was sent")
+        assert await run.result() == "it was sent"
+
+
+async def test_a_call_whose_lookup_never_finds_it_is_not_made_for_ever(store: str) -> None:
+    wf = Workflow("never found")
+    sent: list[str] = []
+
+    async def look_up(key: str) -> str | None:
+        return None
+
+    @tool(effect="verify", verify=look_up)
+    async def send(key: str) -> str:
+        sent.append(key)
+        raise OutcomeUnknown("it may have arrived")
+
+    @wf.node("send")
+    @tool_node(name=send, retry=AT_ONCE)
+    async def send_node(state):
+        return {}
+
+    async with opened(store) as engine:
+        run = await engine.start(wf)
+        state = await run.until(lambda state: status(state) == "requires_attention")
+        assert [gate.opened.reason for gate in state.gates.values()] == ["effect_unknown"]
+        assert len(sent) == MOST_VERIFIED
+        await engine.resolve_effect(call_of(state), "retry")
+        await run.until(lambda state: status(state) == "requires_attention" and len(sent) == MOST_VERIFIED + 1)
+        state = await run.until(lambda state: len(state.gates) == 1)
         await engine.resolve_effect(call_of(state), "answer", "it was sent")
         assert await run.result() == "it was sent"
 

@@ -37,6 +37,9 @@ from holdfast.core.values.policies import REJECTED, ErrorRecord
 REPEATABLE: Final = frozenset({"read", "idempotent"})
 """The effect policies under which a call of unknown outcome may simply be made again, under its key."""
 
+MOST_VERIFIED: Final = 5
+"""So many calls of an operation are made on the word of a tool's own lookup; then a person is asked."""
+
 TOOL_APPROVAL: Final = "tool_approval"
 """A tool that needs approval is about to be called."""
 EFFECT: Final = "effect"
@@ -775,6 +778,12 @@ class State(Terms, msgspec.Struct, omit_defaults=True, dict=True):
         """The step, if it is the current visit of its node."""
         current = self.steps.get(node_of(step))
         return current if current is not None and current.id == step else None
+
+    def is_verified(self, call: OpenCall) -> bool:
+        """True if a tool's own lookup is asked about a call in doubt: it has one, and the call was not made too often."""
+        step = self.step(call.step)
+        op = step.journal.get(call.path) if step is not None else None
+        return call.policy == "verify" and (op is None or op.tries < MOST_VERIFIED)
 
     def short_operations(self) -> list[tuple[Step, Path, Operation]]:
         """The operations that wait for something outside the run: room in a scope, or another run's effect."""

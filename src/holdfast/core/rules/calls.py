@@ -312,7 +312,7 @@ def attend_doubts(d: Decision) -> None:
         if call.kind != "effect" or not call.doubted or questions.is_asked_about(d.state, id_):
             continue
         wanted = is_wanted(d.state, id_, call)
-        if wanted and (call.repeatable or (call.policy == "verify" and _has_its_step(d.state, id_, call))):
+        if wanted and (call.repeatable or (d.state.is_verified(call) and _has_its_step(d.state, id_, call))):
             continue  # who only waits for the same effect verifies nothing
         node = node_of(call.step)
         if call.policy == "read":  # it changes nothing, so no event is needed

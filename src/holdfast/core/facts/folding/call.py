@@ -282,7 +282,7 @@ def _effect_in_doubt(s: State, e: ev.EffectInDoubt, at_ms: int) -> None:
     call = s.calls[e.call]
     _doubt_money(s, call)
     _doubt(call, e.error, at_ms)
-    _set_open(s, call, e.call, "unverified" if call.policy == "verify" else "in_doubt", e.error)
+    _set_open(s, call, e.call, "unverified" if s.is_verified(call) else "in_doubt", e.error)
 
 
 def _effect_unanswered(s: State, e: ev.EffectUnanswered, at_ms: int) -> None:
