@@ -30,6 +30,7 @@ PUBLIC = [
     "EvidenceRef",
     "Fields",
     "Flow",
+    "Gate",
     "GateDecision",
     "Handoff",
     "HoldfastError",

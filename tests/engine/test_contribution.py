@@ -12,7 +12,8 @@ from holdfast.core.facts import events as ev
 from holdfast.core.values.claim import Claim
 from holdfast.errors import DecisionRefused, OperationFailed
 from holdfast.models.providers import Providers
-from holdfast.service.gate import story_of, whole
+from holdfast.service.control.gate import story_of
+from holdfast.service.gate import whole
 from holdfast.testing.model_server import ModelServer, Rule
 from tests.engine.history import events_of
 from tests.engine.kit import bounded, gate_of, opened

@@ -364,7 +364,7 @@ async def test_what_is_deleted_is_away_and_no_later_value_is_taken_for_it(store:
         (lambda ctx: ctx.shared("s").read("x" * 300), "key of a shared value"),
         (lambda ctx: ctx.shared("s").write("n", 1, expected_version=0, strategy="sum"), "strategy='sum'"),
         (lambda ctx: ctx.shared("s").write("n", "x" * 70_000), "64 KiB at most"),
-        (lambda ctx: ctx.shared("s").write("n", object()), "not JSON"),
+        (lambda ctx: ctx.shared("s").write("n", object()), "does not exist in JSON"),
         (lambda ctx: ctx.shared("s").lock("n", lease_s=-1).__aenter__(), "held up to 3600 s"),
     ],
 )

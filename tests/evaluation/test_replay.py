@@ -38,6 +38,7 @@ from holdfast.evaluation import Live, Redaction, Replayed, RunRecord, load_recor
 from holdfast.evaluation.offline import offline
 from holdfast.evaluation.recording import line, read
 from holdfast.models.providers import Providers
+from holdfast.platform.redaction import PersonalData
 from holdfast.testing.model_server import ModelServer, Rule
 from tests.actions.jobs.kit import workflow as file_of
 from tests.engine.kit import Time, engine_at
@@ -149,9 +150,9 @@ async def test_many_runs_are_replayed_beside_one_another(record: RunRecord) -> N
     """Each with its own answers, in the order of the records."""
     assert [each.passed for each in await replayed([record], case)] == [True]
     text = line(record)
-    others = [text.replace(record.run.encode(), f"{number:036d}".encode()) for number in range(120)]
+    others = [text.replace(record.run.encode(), f"00000000-0000-7000-8000-{number:012d}".encode()) for number in range(120)]
     found = await replayed(list(read(others, "others")), case)
-    assert [each.run for each in found] == [f"{number:036d}" for number in range(120)]
+    assert [each.run for each in found] == [f"00000000-0000-7000-8000-{number:012d}" for number in range(120)]
     assert all(each.passed for each in found)
     assert WORLD == []
 
@@ -264,7 +265,9 @@ async def test_live_calls_never_cost_more_than_was_said(record: RunRecord, serve
     NOW["prompt"] = "Be brief."
     quoted = await quote([record], [case])
     text = line(record)
-    records = list(read([text.replace(record.run.encode(), f"{n:036d}".encode()) for n in range(4)], "four"))
+    records = list(
+        read([text.replace(record.run.encode(), f"00000000-0000-7000-8000-{n:012d}".encode()) for n in range(4)], "four")
+    )
     most_nanousd = 2 * quoted.first_calls_nanousd
     found = await replayed(records, case, live=Live(most_nanousd / 10**9), model=model)
     spent = sum(each.live_nanousd for each in found)
@@ -291,10 +294,10 @@ async def test_a_redacted_record_says_nothing_personal_and_goes_the_same_way(rec
 
 
 async def test_the_same_value_is_the_same_everywhere_and_in_no_other_file() -> None:
-    one, other = Redaction(), Redaction()
-    assert one._text("a@b.example and A@B.example") == " and ".join([one._text("a@b.example")] * 2)
-    assert one._text("a@b.example") != other._text("a@b.example")
-    assert one._text("run 0190f3aa-1111-7222-8333-944444444444 of 2026-11-23") == (
+    one, other = PersonalData(), PersonalData()
+    assert one.without("a@b.example and A@B.example") == " and ".join([one.without("a@b.example")] * 2)
+    assert one.without("a@b.example") != other.without("a@b.example")
+    assert one.without("run 0190f3aa-1111-7222-8333-944444444444 of 2026-11-23") == (
         "run 0190f3aa-1111-7222-8333-944444444444 of 2026-11-23"
     )
 

@@ -430,7 +430,11 @@ def _filled(gate: GateId, form: dict[str, Any], shown: dict[str, Any], c: comman
         raise InvalidDecision(f"Gate {gate}: data is an object of its fields: {_fields(form)}.")
     from holdfast.core.values import schema  # noqa: PLC0415 - see above
 
-    if unknown := schema.unknown_fields(form, c.data or {}, shown):
+    try:
+        unknown = schema.unknown_fields(form, c.data or {}, shown)
+    except schema.TooMuch as problem:
+        raise InvalidDecision(f"Gate {gate}: the data cannot be held against its form: {problem}.") from None
+    if unknown:
         names = ", ".join(repr(".".join(map(str, each.path))) for each in unknown)
         raise InvalidDecision(
             f"Gate {gate}: the form has no field {names}; its fields: {unknown[0].known}.", field="data", misfits=unknown

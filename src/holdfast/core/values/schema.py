@@ -97,17 +97,21 @@ class UnknownField(Misfit):
 
 def unknown_fields(schema: Mapping[str, Any], value: Any, known: Any) -> list[UnknownField]:
     """Return the first ten fields of `value`, at each level, that no shape of a closed form has there, and that `known` does
-    not have either. A misspelt field would leave another one as it was, as if nothing had been changed."""
+    not have either. A misspelt field would leave another one as it was, as if nothing had been changed. Raises TooMuch."""
     parts = {f"#/$defs/{name}": part for name, part in schema.get("$defs", {}).items()} | {"#": schema}
     found: list[UnknownField] = []
     left: list[tuple[list[Any], Any, Any, tuple[str | int, ...]]] = [([schema], value, known, ())]
+    looks = 0
     while left and len(found) < MAX_TOLD:
+        if (looks := looks + 1) > MAX_LOOKS:
+            raise TooMuch("it has too many parts")
         shapes, value, known, path = left.pop()
         shapes = _alternatives(shapes, parts)
         if isinstance(value, list):
             items = [each["items"] for each in shapes if isinstance(each.get("items"), dict)]
             seen = known if isinstance(known, list) and len(known) == len(value) else [None] * len(value)
-            left += [(items, value[i], seen[i], (*path, i)) for i in reversed(range(len(value)))] if items else []
+            places = [place for place, item in enumerate(value) if isinstance(item, dict | list)] if items else []
+            left += [(items, value[place], seen[place], (*path, place)) for place in reversed(places[:MAX_LOOKS])]
             continue
         shapes = [each for each in shapes if each.get("type", "object") == "object"]
         if not isinstance(value, dict) or not shapes or any(_is_open(each) for each in shapes):

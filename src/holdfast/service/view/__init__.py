@@ -98,7 +98,7 @@ from holdfast.service.view.money import (
     of_owner,
     of_team_budget,
 )
-from holdfast.service.view.operation import ModelCallRow, OperationRow, of_model_call, of_operation
+from holdfast.service.view.operation import KeptRequestRow, ModelCallRow, OperationRow, of_model_call, of_operation
 from holdfast.service.view.plain import Dollars, ErrorRow, Time, iso, maybe_usd, without_traces
 from holdfast.service.view.repair import (
     CallInFlightRow,
@@ -214,6 +214,7 @@ __all__ = [
     "GateWhole",
     "ItemRow",
     "JudgedRow",
+    "KeptRequestRow",
     "KeyRow",
     "LabelRow",
     "LetterOperationRow",

@@ -39,6 +39,19 @@ class OperationRow(TypedDict):
     error: Annotated[ErrorRow | None, doc("Its last error.")]
 
 
+class KeptRequestRow(TypedDict, total=False):
+    """The kept part of a request to a model. A field that equals that of the call before it is left out."""
+
+    model: Annotated[str, doc("Name of the model that the step asked for.")]
+    system: Annotated[str, doc("System prompt.")]
+    turns: Annotated[list[Any], doc("New turns, each of the `type` `user`, `model` (an earlier reply) or `tools`.")]
+    max_tokens: Annotated[int, doc("Maximum number of tokens of the reply.")]
+    tools: Annotated[list[Any], doc("Tools that the model may call, each with its JSON Schema.")]
+    answer: Annotated[Any, doc("JSON Schema of the answer; null for text.")]
+    temperature: Annotated[float | None, doc("Sampling temperature; null for the provider's default.")]
+    timeout_s: Annotated[float, doc("Time limit of the request in seconds.")]
+
+
 class ModelCallRow(TypedDict):
     """A model call. An agent sends the whole conversation with each call: a row has what is new in it."""
 
@@ -53,7 +66,7 @@ class ModelCallRow(TypedDict):
     after: Annotated[str | None, doc("The earlier call with whose request this one begins; null if it is given in full.")]
     same_turns: Annotated[int, doc("Number of turns that it has in common with that call, which are left out here.")]
     request: Annotated[
-        dict[str, Any] | None,
+        KeptRequestRow | None,
         doc("The request (`system`, `tools`, `turns`, …), without what equals that of `after`; null if only its hash is kept."),
     ]
     reply: Annotated[Any, doc("The reply; null if there is none.")]
@@ -79,7 +92,7 @@ def of_model_call(row: model_calls.ModelCallRow, request: dict[str, Any] | None,
         "ended_at": iso(row.ended_at_ms),
         "after": after,
         "same_turns": same,
-        "request": None if request is None else kept,
+        "request": None if request is None else cast("KeptRequestRow", kept),
         "reply": reply,
         "error": error_of(row.error),
         "cost_usd": usd(row.cost_nanousd),
