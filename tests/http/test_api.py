@@ -295,6 +295,16 @@ async def test_a_listener_that_has_heard_all_may_rest(api: Asked) -> None:
     assert names == {"event: end"}, "what has a name is not heard by `onmessage`"
 
 
+async def test_a_listener_to_whom_nothing_was_said_may_rest_too(api: Asked) -> None:
+    run = (await api.post("/runs", {"workflow": "quick"}, wait_s=10))["run_id"]
+    path = f"/runs/{run}/stream"
+    ((kind, last, _),) = await _all(api, path)
+    assert kind == "end"
+    assert last
+    rests = await api.said("GET", path, accept="text/event-stream", last_event_id=str(last))
+    assert (rests.status_code, rests.content) == (204, b"")
+
+
 async def test_a_row_that_is_kept_is_asked_for_again_only_where_it_has_changed(api: Asked) -> None:
     run = (await api.post("/runs", {"workflow": "order", "input": {"item": "tea"}}, wait_s=10))["run_id"]
     row, head = [await api.said(method, f"/runs/{run}") for method in ("GET", "HEAD")]
@@ -434,6 +444,10 @@ async def test_what_cannot_be_is_refused_as_a_problem(
 async def test_a_field_that_is_wrong_is_pointed_at(api: Asked) -> None:
     problem = (await api.said("POST", "/runs", {"workflow": "quick", "max_tokens": "many"})).json()
     assert [each["pointer"] for each in problem["errors"]] == ["#/max_tokens"]
+    for name, value in (("max_wall_s", -1), ("max_model_calls", 0), ("tags", [""]), ("on_limit", "stop")):
+        problem = (await api.said("POST", "/runs", {"workflow": "quick", name: value})).json()
+        assert [each["pointer"] for each in problem["errors"]] == [f"#/{name}"]
+    assert (await api.said("GET", "/runs?limit=0")).json()["errors"][0]["pointer"] == "#/limit"
 
 
 async def test_each_field_of_an_input_that_is_wrong_is_pointed_at(api: Asked) -> None:

@@ -49,7 +49,8 @@ async def test_the_api_is_mounted_in_an_application_and_runs_a_workflow(tmp_path
     bearer = {"authorization": "Bearer the-secret-of-ann"}
     async with answering(mounting(tmp_path, tokens, keys=True)) as client:
         assert (await client.get("/own")).json() == "own"
-        assert (await client.get("/holdfast/api/v1/runs")).status_code == 401
+        refused = await client.get("/holdfast/api/v1/runs")
+        assert (refused.status_code, refused.headers["x-content-type-options"]) == (401, "nosniff")
         assert (await client.get("/holdfast/api/v1/me", headers=bearer)).json()["name"] == "clients.ann"
         body = {"workflow": "double", "input": 21}
         said = await client.post("/holdfast/api/v1/runs", json=body, headers={**bearer, "prefer": "wait=20"})

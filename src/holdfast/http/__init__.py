@@ -38,7 +38,7 @@ def app(engine: Control, *, tokens: str | Path | None, keys: bool = False, workf
         MissingExtra: The extra `fleet` is not installed.
     """
     with needs("fleet", "The HTTP API"):
-        from holdfast.http.api import Api  # noqa: PLC0415
+        from holdfast.http.api import Api, NoSniff  # noqa: PLC0415
     # The client of this API has the routes from this package, and no engine.
     from holdfast.platform.machine import new_trace  # noqa: PLC0415
     from holdfast.service.access.identity import Identity, read_tokens  # noqa: PLC0415
@@ -49,4 +49,6 @@ def app(engine: Control, *, tokens: str | Path | None, keys: bool = False, workf
     identity.keys, identity.failures = service.keys, service.failed_log_ins
     api = Api(identity, new_trace)
     api.service = service
-    return api.application()
+    application = api.application()
+    application.add_middleware(NoSniff)
+    return application

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.core.values.ids import RunId
 from holdfast.errors import HoldfastError, NotFound
@@ -248,6 +248,24 @@ class _AsSent:
         if scope["type"] == "http":
             scope = {**scope, "path": scope["raw_path"].decode("ascii", "replace")}
         await self._app(scope, receive, send)
+
+
+class NoSniff:
+    """Has no browser guess what an answer is, where another server than ours answers (observe.listening)."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], _NOSNIFF]}
+            await send(message)
+
+        await self._app(scope, receive, answer)
+
+
+_NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
 
 
 # --- Answers ----------------------------------------------------------------------------------------------------------

@@ -58,6 +58,10 @@ class _Counted(EventSourceResponse):
             self._over()
 
 
+_NOTHING: Final = "nothing"
+"""The id of the end of a stream in which there was nothing."""
+
+
 def response(
     told: AsyncGenerator[bytes, None], trace_id: str, check: Callable[[], Awaitable[None]], over: Callable[[], None]
 ) -> EventSourceResponse:
@@ -106,6 +110,11 @@ async def stream(
     await service.expect(who, asked)
     if last is not None and ("\n" in last or len(last) > 1000):
         raise no_cursor(last)
+    if last == _NOTHING:
+        page = await service.ask(who, msgspec.structs.replace(asked, wait_s=0))
+        if page.cursor is None and not page.rows:
+            return None
+        last = None
     if last is not None:
         page = await service.ask(who, msgspec.structs.replace(asked, cursor=last, wait_s=0))
         if page.cursor is None and not page.rows:
@@ -114,12 +123,15 @@ async def stream(
 
 
 async def _stream(service: Service, who: Principal, asked: query.Streams) -> AsyncGenerator[bytes, None]:
+    has_place = asked.cursor is not None
     while True:
         page = await service.ask(who, asked)
         for row in page.rows:
             yield _event(row, id_=row["cursor"])
+            has_place = True
         if page.cursor is None:
-            yield _event(await service.run(who, asked.run), "end")
+            # A browser comes again with the last id that it received, and rests if nothing is behind that.
+            yield _event(await service.run(who, asked.run), "end", id_=None if has_place else _NOTHING)
             return
         asked = msgspec.structs.replace(asked, cursor=page.cursor)
 

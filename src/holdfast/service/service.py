@@ -177,7 +177,7 @@ class Service:
         cannot be, NotFound, NotPermitted."""
         await self.expect(who, query)
         if not 1 <= (limit := getattr(query, "limit", 1)) <= MOST:
-            raise InvalidInput(f"limit is {limit}; a page has 1 to {MOST} rows.")
+            raise InvalidInput(f"limit is {limit}; a page has 1 to {MOST} rows.", field="limit")
         seal_key = await self._seal_key(who, query)
         of = _list_of(who, query)
         cursor = getattr(query, "cursor", None) if seal_key else None

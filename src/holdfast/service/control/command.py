@@ -91,7 +91,15 @@ def read_terms(options: Mapping[str, Any], redact: Callable[[str], str]) -> dict
     """Return the terms that are given, as a run carries them. Raises InvalidInput."""
     if unknown := sorted(options.keys() - _READ.keys()):
         raise TypeError(f"start() got an unexpected keyword argument {unknown[0]!r}")
-    return {name: _READ[name](given, redact) for name, given in options.items() if given is not None}
+    found: dict[str, Any] = {}
+    for name, given in options.items():
+        if given is not None:
+            try:
+                found[name] = _READ[name](given, redact)
+            except InvalidInput as problem:
+                problem.field = problem.field or name
+                raise
+    return found
 
 
 def _tokens(given: Any, _: Any) -> int:
