@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -146,6 +147,18 @@ async def test_the_same_key_is_the_same_run_and_with_another_input_refused(clien
         await client.submit("echo", {"n": 2}, key="once", tenant="acme")
     assert first not in refused.value.message
     assert [view.run for view in await client.list_(tenant="acme")] == [first]
+
+
+def test_the_client_takes_each_field_of_a_submission() -> None:
+    fields = {each.name.removesuffix("_json") for each in wire.SubmitRequest.DESCRIPTOR.fields}
+    assert {*inspect.signature(Client.submit).parameters} - {"self"} == fields
+
+
+async def test_a_run_is_submitted_with_its_labels_and_tags(client: Client) -> None:
+    run = await client.submit("echo", {"n": 1}, tags=["red"], labels={"customer": "acme"})
+    began = await anext(aiter(client.watch(run)))
+    assert isinstance(began, Event)
+    assert (began.fields["tags"], began.fields["labels"]) == (["red"], {"customer": "acme"})
 
 
 async def test_what_is_not_there_is_named(client: Client) -> None:

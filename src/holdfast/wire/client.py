@@ -5,7 +5,7 @@ Never here: working (worker); whatever else a server does (holdfast.client).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
@@ -98,6 +98,10 @@ class Client:
         on_limit: str = "",
         team: str = "",
         queue: bool = False,
+        team_budget: str = "",
+        agent: str = "",
+        tags: Sequence[str] = (),
+        labels: Mapping[str, str] | None = None,
     ) -> str:
         """Start a run, and return its id when it is durable.
 
@@ -117,6 +121,10 @@ class Client:
             on_limit: Action at a limit: `ask`, `fail` or `record`; by default the workflow's.
             team: Team of the tenant whose budgets count too.
             queue: True to wait for a place if too many runs are active.
+            team_budget: Team budget in which the run spends; needs `agent`.
+            agent: Agent of the team budget that is charged.
+            tags: Tags by which lists find the run.
+            labels: Labels of the run by key, by which lists find and count it.
         """
         request = wire.SubmitRequest(
             version=version,
@@ -132,6 +140,10 @@ class Client:
             on_limit=on_limit,
             team=team,
             queue=queue,
+            team_budget=team_budget,
+            agent=agent,
+            tags=tags,
+            labels=labels or {},
         )
         if yaml is not None:
             request.yaml = yaml
