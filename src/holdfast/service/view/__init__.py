@@ -98,7 +98,15 @@ from holdfast.service.view.money import (
     of_owner,
     of_team_budget,
 )
-from holdfast.service.view.operation import KeptRequestRow, ModelCallRow, OperationRow, of_model_call, of_operation
+from holdfast.service.view.operation import (
+    KeptRequestRow,
+    KeptToolRow,
+    KeptTurnRow,
+    ModelCallRow,
+    OperationRow,
+    of_model_call,
+    of_operation,
+)
 from holdfast.service.view.plain import Dollars, ErrorRow, Time, iso, maybe_usd, without_traces
 from holdfast.service.view.repair import (
     CallInFlightRow,
@@ -215,6 +223,8 @@ __all__ = [
     "ItemRow",
     "JudgedRow",
     "KeptRequestRow",
+    "KeptToolRow",
+    "KeptTurnRow",
     "KeyRow",
     "LabelRow",
     "LetterOperationRow",

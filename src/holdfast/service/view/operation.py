@@ -39,14 +39,32 @@ class OperationRow(TypedDict):
     error: Annotated[ErrorRow | None, doc("Its last error.")]
 
 
+class KeptTurnRow(TypedDict, total=False):
+    """A turn of a request to a model."""
+
+    type: Annotated[str, doc("`user`, `model` (an earlier reply) or `tools` (the answers to its tool requests).")]
+    text: Annotated[str, doc("Text of a turn of the user.")]
+    parts: Annotated[Any, doc("Content parts of a turn of the user, with the words between them.")]
+    replay: Annotated[Any, doc("An earlier reply, in the form of its provider.")]
+    replies: Annotated[Any, doc("Answers of tools, each with its `id`, `name` and `content`.")]
+
+
+class KeptToolRow(TypedDict):
+    """A tool as a model sees it."""
+
+    name: Annotated[str, doc("Name of the tool.")]
+    description: Annotated[str, doc("Description of the tool.")]
+    parameters: Annotated[dict[str, Any], doc("JSON Schema of its arguments.")]
+
+
 class KeptRequestRow(TypedDict, total=False):
     """The kept part of a request to a model. A field that equals that of the call before it is left out."""
 
     model: Annotated[str, doc("Name of the model that the step asked for.")]
     system: Annotated[str, doc("System prompt.")]
-    turns: Annotated[list[Any], doc("New turns, each of the `type` `user`, `model` (an earlier reply) or `tools`.")]
+    turns: Annotated[list[KeptTurnRow], doc("New turns.")]
     max_tokens: Annotated[int, doc("Maximum number of tokens of the reply.")]
-    tools: Annotated[list[Any], doc("Tools that the model may call, each with its JSON Schema.")]
+    tools: Annotated[list[KeptToolRow], doc("Tools that the model may call.")]
     answer: Annotated[Any, doc("JSON Schema of the answer; null for text.")]
     temperature: Annotated[float | None, doc("Sampling temperature; null for the provider's default.")]
     timeout_s: Annotated[float, doc("Time limit of the request in seconds.")]
