@@ -314,7 +314,7 @@ async def _run_there(
 
 
 _CLOCKS_DIFFER_MS: Final = 2_000
-"""How far the clock of a server may be behind."""
+"""Difference between the clocks of a server and its caller that counts as none."""
 
 
 def _begun(run: str, workflow: str, version: int, old_ms: int | None) -> str:
