@@ -297,6 +297,29 @@ async def test_each_of_many_watchers_gets_what_it_wants(store: str) -> None:
 
 
 @bounded
+async def test_watchers_that_hear_of_the_end_first_each_get_the_last_words(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the last pieces came after a look had read what there was, and before it read the history."""
+    async with opened(store, workflows=[chatty]) as engine, opened(store, execute=False) as elsewhere:
+        run = await engine.start(chatty, 1)
+        await run.settled()
+        *_, last = [each async for each in engine.watch_stream(run.id, follow=False)]
+        listening, feeds = elsewhere.executor.services.listening, elsewhere.executor.services.listening._feeds
+        watching = [asyncio.create_task(told(elsewhere.watch_stream(run.id, since=last.cursor))) for _ in range(3)]
+        streams = type(elsewhere.runtime.store.streams)
+        chunks = streams.chunks
+
+        async def late(self: Any, runs: Any, *more: Any, **named: Any) -> Any:
+            return [] if isinstance(runs, dict) else await chunks(self, runs, *more, **named)
+
+        monkeypatch.setattr(streams, "chunks", late)  # a look asks with its feeds, a watcher who reads by himself with one run
+        while sum(len(feed.listeners) for feed in feeds.values()) < len(watching) or listening._unseen:
+            await asyncio.sleep(0.002)
+        await engine.signal(run.id, "go on")
+        heard = [sorted(each) for each in await asyncio.gather(*watching)]
+        assert heard == [[("log", 0, "ended"), ("progress", 2, "again")]] * len(watching)
+
+
+@bounded
 async def test_what_no_news_announced_is_found_all_the_same(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after a failover, where what has grown cannot be told by what was there before."""
     monkeypatch.setattr("holdfast.engine.runs.listening._ALL_S", 0.05)

@@ -142,6 +142,7 @@ class Listening:
         try:
             while True:
                 listener.is_behind = False  # before what there is is read: meanwhile too much may come again
+                follower = follower.copy()  # others at the same place share this one, and read the rest by themselves
                 async for told in self._there(follower, run, tenant):
                     if not mute:
                         yield told
