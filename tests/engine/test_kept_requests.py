@@ -81,6 +81,30 @@ async def test_a_step_that_goes_on_after_a_wait_keeps_no_turn_again(store: str, 
 
 
 @bounded
+async def test_only_a_call_whose_request_was_kept_is_a_base(store: str, server: ModelServer, model: Providers) -> None:
+    @tool(effect="idempotent", approval="always")
+    async def write(text: str) -> str:
+        """Write something."""
+        return text
+
+    server.script.add(Rule(turn=1, tool_calls=(ToolCall("write", {"text": "hello"}),)), Rule(turn=2, text="done"))
+    async with opened(store, model=model, settings=Settings(store=store, keep_requests="hash")) as engine:
+        run = await engine.start(agent(write))
+        gate = await gate_of(run)
+    settings = Settings(store=store, keep_requests="full")
+    async with opened(store, model=model, settings=settings, workflows=[agent(write)]) as engine:
+        await engine.decide(gate, "approve", by="ann")
+        run = engine.run(run.id)
+        assert await run.result() == "done"
+        first, second = await events_of(run, ModelCallHeld)
+    assert first.request is None
+    assert second.request is not None
+    kept = second.request.value()
+    assert AFTER not in kept
+    assert digest(kept) == second.args_hash
+
+
+@bounded
 @pytest.mark.parametrize("policy", [None, "redacted", "full", "hash"])
 async def test_a_policy_says_what_is_kept(store: str, server: ModelServer, model: Providers, policy: Any) -> None:
     three_turns(server)

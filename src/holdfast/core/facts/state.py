@@ -170,6 +170,8 @@ class Operation(msgspec.Struct, omit_defaults=True):
     """The time from `since_ms` until it came."""
     signal: int = 0
     """The number of the signal that it got."""
+    request_kept: bool = False
+    """True if the history has the request of its latest model call, and not only its hash."""
 
     @property
     def settled_ms(self) -> int:

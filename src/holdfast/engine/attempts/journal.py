@@ -173,7 +173,7 @@ class StepJournal(Outcomes):
         if op is None or op.status in ("reopened", "deferred"):
             return None
         if op.status == "done":
-            if kind == "model" and op.call is not None and run_of(op.call) == self.run and "turns" in asked:
+            if op.request_kept and op.call is not None and run_of(op.call) == self.run and "turns" in asked:
                 self._requests.add(op.call, asked)  # a later request is kept as what it adds to this one
             return Recall(await self.attempt.value(op.outcome or NULL), child=op.child)
         if op.status == "failed":

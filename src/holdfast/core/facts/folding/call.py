@@ -39,7 +39,7 @@ def _model_call_held(s: State, e: ev.ModelCallHeld, at_ms: int) -> None:
     op = operation(s, e.step, e.path, "model", e.model, e.args_hash, at_ms)
     s.steps[node_of(e.step)].pool_waits.pop(e.path, None)
     op.tries += 1
-    op.call = e.call
+    op.call, op.request_kept = e.call, e.request is not None
     s.deferred.pop(f"{e.step}:{e.path}", None)
     leave_scope(s, e.step, e.path, op)
     s.budget.held_nanousd += e.hold_nanousd
