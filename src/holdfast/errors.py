@@ -144,7 +144,7 @@ class InvalidInput(UsageError):
     """This data does not fit; nothing was stored."""
 
     field: str = ""
-    """The argument that does not fit, by its name: `input`."""
+    """The argument that does not fit, by its name: `input`. Empty if the paths of the misfits begin with such names."""
     misfits: Sequence[Misfit] = ()
     """What about it does not fit, as far as that has places."""
 

@@ -450,6 +450,22 @@ async def test_a_field_that_is_wrong_is_pointed_at(api: Asked) -> None:
     assert (await api.said("GET", "/runs?limit=0")).json()["errors"][0]["pointer"] == "#/limit"
 
 
+async def test_a_wrong_schedule_or_name_is_pointed_at(api: Asked) -> None:
+    daily = {"name": "daily", "workflow": "quick", "cron": "daily", "jitter_s": -1}
+    problem = (await api.said("POST", "/schedules", daily)).json()
+    assert [each["pointer"] for each in problem["errors"]] == ["#/cron", "#/jitter_s"]
+    assert problem["errors"][0]["detail"].startswith("'daily' is not a cron expression")
+    for place, said, field in (
+        ("/schedules", {**daily, "name": "a\nb"}, "name"),
+        ("/schedules", {**daily, "cron": "0 9 * * *", "jitter_s": 0, "team": "x" * 300}, "team"),
+        ("/conversations", {"name": "x" * 129, "workflow": "quick"}, "name"),
+        ("/conversations", {"name": "a\nb", "workflow": "quick"}, "name"),
+        ("/conversations/a%0Ab/messages", {"text": "hello"}, "conversation"),
+    ):
+        problem = (await api.said("POST", place, said)).json()
+        assert [each["pointer"] for each in problem["errors"]] == [f"#/{field}"], (place, problem)
+
+
 async def test_each_field_of_an_input_that_is_wrong_is_pointed_at(api: Asked) -> None:
     start = {"workflow": "order", "input": {"item": ["tea"], "count": "many"}}
     problem = (await api.said("POST", "/runs", start)).json()

@@ -120,9 +120,9 @@ def _mistakes(problem: HoldfastError) -> Iterator[Mapping[str, str]]:
     """Yield the fields of the request that are wrong, each with what is wrong with it."""
     if not isinstance(problem, errors.InvalidInput | errors.InvalidDecision):
         return
-    if problem.field:
+    if problem.field or problem.misfits:
         for each in problem.misfits or (errors.Misfit(problem.message),):
-            yield {"pointer": _fragment([problem.field, *map(str, each.path)]), "detail": str(each)}
+            yield {"pointer": _fragment([*filter(None, [problem.field]), *map(str, each.path)]), "detail": str(each)}
     elif where := _PLACE.search(problem.message):
         yield {"pointer": pointer(where[1]), "detail": problem.message}
 

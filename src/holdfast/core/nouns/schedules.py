@@ -23,6 +23,7 @@ import msgspec
 
 from holdfast.core.values.claim import NOBODY, Claim
 from holdfast.core.values.ids import RunId
+from holdfast.errors import Misfit
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -108,26 +109,26 @@ class Turn(NamedTuple):
     is_all: bool
 
 
-def problems(schedule: Schedule) -> Iterator[str]:
-    """Yield each problem, with what to do."""
+def problems(schedule: Schedule) -> Iterator[Misfit]:
+    """Yield each problem of a field, with what to do."""
     if not schedule.name.strip():
-        yield "its name is empty"
+        yield Misfit("its name is empty", ["name"])
     try:
         zone(schedule.timezone)
     except ValueError as problem:
-        yield str(problem)
+        yield Misfit(str(problem), ["timezone"])
     else:
         try:
             if next(nominal_times(schedule, schedule.created_ms), None) is None:
-                yield f"the line {schedule.cron!r:.100} names a time that never comes"
+                yield Misfit(f"the line {schedule.cron!r:.100} names a time that never comes", ["cron"])
         except ValueError as problem:
-            yield str(problem)
+            yield Misfit(str(problem), ["cron"])
     if not 0 <= schedule.jitter_s <= LONGEST_JITTER_S:
-        yield f"jitter_s is {schedule.jitter_s}; it is 0 to {LONGEST_JITTER_S} seconds (a day)"
+        yield Misfit(f"jitter_s is {schedule.jitter_s}; it is 0 to {LONGEST_JITTER_S} seconds (a day)", ["jitter_s"])
     if not 0 <= schedule.catch_up_s <= LONGEST_CATCH_UP_S:
-        yield f"catch_up_s is {schedule.catch_up_s}; it is 0 to {LONGEST_CATCH_UP_S} seconds (a year)"
+        yield Misfit(f"catch_up_s is {schedule.catch_up_s}; it is 0 to {LONGEST_CATCH_UP_S} seconds (a year)", ["catch_up_s"])
     if schedule.overlap not in ("skip", "queue", "allow", "cancel"):
-        yield f"overlap is {schedule.overlap!r}; it is skip, queue, allow or cancel"
+        yield Misfit(f"overlap is {schedule.overlap!r}; it is skip, queue, allow or cancel", ["overlap"])
 
 
 @lru_cache(256)

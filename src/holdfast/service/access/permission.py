@@ -17,7 +17,7 @@ from holdfast.core.rules.questions import EFFECT_UNKNOWN, EXHAUSTED
 from holdfast.core.values.access import ANY
 from holdfast.core.values.ids import CallId, GateId, RunId, StepId, run_of
 from holdfast.engine.background.supervising import no_supervisor
-from holdfast.errors import HoldfastError, KeyMissing, NotFound, NotPermitted
+from holdfast.errors import HoldfastError, InvalidInput, KeyMissing, NotFound, NotPermitted
 from holdfast.ports import Opens
 from holdfast.service.access.key import no_key
 from holdfast.service.control.base import word
@@ -254,7 +254,11 @@ class Permission:
         ownership = Ownership(self._control.of_tenant(who.tenant), self.offered)
         is_named = False
         for field, thing, value in named(declared, asked):
-            owned = await ownership.of(thing, Asked(value, tenant, asked, _decides(who, declared), whose))
+            try:
+                owned = await ownership.of(thing, Asked(value, tenant, asked, _decides(who, declared), whose))
+            except InvalidInput as problem:  # of a name that no store keeps
+                problem.field = field
+                raise
             is_new = field == declared.makes and (owned is None or who.tenant not in (None, owned.tenant))
             if not is_new:
                 raise_if(self._problem_of_owner(who, thing, value, tenant, owned))

@@ -70,7 +70,7 @@ class ControlBase(Inquiries):
         """Return the actor as given, without the values of secrets; a name of blanks is none."""
         claim = by if isinstance(by, Claim) else Claim(by)
         name = self._clean(claim.name)
-        name = name and word("name of who acts", name)
+        name = name and word("name of who acts", name, "by")
         name = name if name and name.strip() else None
         roles = tuple(self.payloads.redact(role) for role in claim.roles)
         return claim._replace(name=name, roles=roles, trace_id=claim.trace_id or self._trace_id)
@@ -148,23 +148,30 @@ def start_key(given: str) -> str:
     return key
 
 
-def word(what: str, text: str) -> str:
-    """`text`, which must be one that can be stored: what others would look for must be what was meant."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InvalidInput(f"The {what} {text!r} is not valid Unicode text. Nothing was done.") from None
-    if "\0" in text:
-        raise InvalidInput(f"The {what} {text!r} holds the character NUL, which no store keeps in a name. Nothing was done.")
-    if (size := len(text.encode())) > MAX_NAME_BYTES:
-        raise InvalidInput(
-            f"The {what} {text[:20]!r}… has {size} bytes; a name has {MAX_NAME_BYTES} at most. Nothing was done."
-        )
-    if any(category(sign) in ("Cc", "Zl", "Zp") for sign in text):
-        raise InvalidInput(f"The {what} {text!r} holds a control character or a line break. Nothing was done.")
+def word(what: str, text: str, field: str = "") -> str:
+    """`text`, which must be one that can be stored: what others would look for must be what was meant. `field` is the argument
+    that gives it: by default that of this name, or `name` for the name of something."""
+    problem = _problem_of_word(text)
+    if problem is not None:
+        words = f"The {what} {text[:20]!r}… {problem}" if len(text) > MAX_NAME_BYTES else f"The {what} {text!r} {problem}"
+        raise InvalidInput(f"{words} Nothing was done.", field=field or (what if what.isidentifier() else "name"))
     return text
+
+
+def _problem_of_word(text: str) -> str | None:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        return "is not valid Unicode text."
+    if "\0" in text:
+        return "holds the character NUL, which no store keeps in a name."
+    if size > MAX_NAME_BYTES:
+        return f"has {size} bytes; a name has {MAX_NAME_BYTES} at most."
+    if any(category(sign) in ("Cc", "Zl", "Zp") for sign in text):
+        return "holds a control character or a line break."
+    return None
 
 
 def named_budget(name: str | None) -> str | None:
     """Return the name of a team budget, if one is given. Raises InvalidInput for what is none."""
-    return None if name is None else word("team budget's name", name)
+    return None if name is None else word("team budget's name", name, "team_budget")

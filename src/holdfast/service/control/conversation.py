@@ -89,7 +89,7 @@ class Conversations(Commands):
             graph, workflow = workflow.graph, workflow.name
         _expect(on_busy)
         if len(name.encode()) > _MAX_NAME or not name.strip():
-            raise InvalidInput(f"A conversation's name has 1 to {_MAX_NAME} bytes. Nothing was changed.")
+            raise InvalidInput(f"A conversation's name has 1 to {_MAX_NAME} bytes. Nothing was changed.", field="name")
         claim = self._claim(by)
         new = Conversation(
             id=word("name of the conversation", name),

@@ -49,8 +49,8 @@ class Evaluations(ControlBase):
         claim, passed = self._claim(by), sum(each.passed for each in judged)
         evaluation = Evaluation(
             id=self.runtime.runs.new_id(),
-            tenant=word("name of the tenant", tenant),
-            suite=word("name of the suite", self.payloads.redact(suite)),
+            tenant=word("tenant", tenant),
+            suite=word("name of the suite", self.payloads.redact(suite), "suite"),
             workflow=workflow.name,
             version=workflow.version,
             graph_hash=workflow.graph.hash,

@@ -102,7 +102,8 @@ class Schedules(Commands):
             created_ms=now_ms,
         )
         if problems := list(schedules.problems(schedule)):
-            raise InvalidInput(f"Schedule {name!r:.130} cannot be stored: {'; '.join(problems)}. Nothing was changed.")
+            words = f"Schedule {name!r:.130} cannot be stored: {'; '.join(problems)}. Nothing was changed."
+            raise InvalidInput(words, misfits=problems)
         if isinstance(meant, Workflow):
             await self.runtime.catalog.add(meant)
         armed = schedules.armed(schedule, now_ms)
@@ -116,7 +117,8 @@ class Schedules(Commands):
         """Return the input as it is kept, as JSON; with a time in it, it has to fit too."""
         if time_field is not None:
             if not isinstance(given or {}, dict):
-                raise InvalidInput(f"time_field={time_field!r} needs an input that is an object. Nothing was changed.")
+                words = f"time_field={time_field!r} needs an input that is an object. Nothing was changed."
+                raise InvalidInput(words, field="time_field")
             given = {**(given or {}), time_field: schedules.stamp(now_ms)}
         with self.sensitive(tenant):
             valid = await self._valid_input(workflow, given)

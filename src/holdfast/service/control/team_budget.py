@@ -42,7 +42,7 @@ class TeamBudgets(ControlBase):
             InvalidInput: A name, an agent or an amount cannot be used.
         """
         scope = team_budget(word("tenant", tenant), _named(name))
-        team = {word("agent's name", agent): said for agent, said in checked(agents).items()}
+        team = {word("agent's name", agent, "agents"): said for agent, said in checked(agents).items()}
         if "" in team:
             raise InvalidInput("An agent's name is empty. Nothing was changed.")
         if total_usd is None and total_tokens is None:
@@ -99,7 +99,7 @@ class TeamBudgets(ControlBase):
 
 def _named(name: str) -> str:
     if not name:
-        raise InvalidInput("A team budget has a name. Nothing was changed.")
+        raise InvalidInput("A team budget has a name. Nothing was changed.", field="name")
     return word("team budget's name", name)
 
 

@@ -88,7 +88,7 @@ async def _to_decide(request: Request, command: cmd.MakeGateLink) -> ToDecide:
     """Return what a link may be made for. Who has it in hand can use it, so it allows its maker nothing that they may not do
     already. Raises InvalidInput, NotPermitted, NotFound, AlreadyDecided, DecisionRefused."""
     who, gate = request.who, GateId(command.gate)
-    by = word("name of the reviewer", request.engine.payloads.redact(command.reviewer))
+    by = word("name of the reviewer", request.engine.payloads.redact(command.reviewer), "reviewer")
     if not folded(by):
         raise InvalidInput("A link decides in a person's name: give it as reviewer. Nothing was made.")
     if not (who.answers_for_callers or who.may_speak_for(by)):
