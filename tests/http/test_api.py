@@ -466,6 +466,29 @@ async def test_a_wrong_schedule_or_name_is_pointed_at(api: Asked) -> None:
         assert [each["pointer"] for each in problem["errors"]] == [f"#/{field}"], (place, problem)
 
 
+async def test_the_audit_log_names_what_each_command_is_about(api: Asked) -> None:
+    run = (await api.post("/runs", {"workflow": "quick"}, wait_s=10))["run_id"]
+    for place, said in (
+        ("/pools", {"name": "LINES", "slots": 1}),
+        ("/state", {"space": "prices", "key": "tea", "value": 1}),
+        ("/admission", {"runs": 100, "tenant": "acme"}),
+        ("/runs/bulk", {"deed": "cancel", "workflow": "quick"}),
+        ("/dead-letters/bulk", {"deed": "replay"}),
+        (f"/runs/{run}/scores", {"name": "quality", "value": 1}),
+    ):
+        await api.post(place, said, holdfast_as="ida")
+    named = [(row["deed"], row["about"]) for row in await api.rows("/audit")]
+    assert named == [
+        ("Start", run),
+        ("SetPool", "LINES"),
+        ("WriteSharedValue", "prices"),
+        ("SetAdmission", "acme"),
+        ("Bulk", "cancel"),
+        ("BulkDeadLetters", "replay"),
+        ("GiveScore", run),
+    ]
+
+
 async def test_each_field_of_an_input_that_is_wrong_is_pointed_at(api: Asked) -> None:
     start = {"workflow": "order", "input": {"item": ["tea"], "count": "many"}}
     problem = (await api.said("POST", "/runs", start)).json()

@@ -340,6 +340,8 @@ async def test_what_declares_nothing_is_refused(world: World) -> None:
         route.Route("POST", "/everything", DropEverything).takes  # noqa: B018 - it is a property
     with pytest.raises(TypeError, match="no field 'gate'"):
         command("POST /everything", "viewer", about={"gate": Thing.GATE})(DropEverything)
+    with pytest.raises(TypeError, match="DropEverything names nothing for the audit log"):
+        command("POST /everything", "admin")(DropEverything)
     with pytest.raises(TypeError, match="takes one grant at least"):
         command("POST /everything", about={"run": Thing.RUN})(DropEverything)
     with pytest.raises(TypeError, match="Name the answer of DropEverything"):

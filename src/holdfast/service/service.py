@@ -279,22 +279,6 @@ _SALT: Final = "\n"
 
 
 def _about(command: Command) -> str:
-    """Return the subject of a command, by the name in its fields."""
-    named = (getattr(command, field, None) for field in _NAMES)
+    """Return the subject of a command, as the audit log names it."""
+    named = (getattr(command, field) for field in declaration_of(type(command)).names)
     return next((each for each in named if isinstance(each, str) and each), "")
-
-
-_NAMES: Final = (
-    "gate",
-    "call",
-    "letter",
-    "approval",
-    "tool",
-    "run",
-    "name",
-    "conversation",
-    "space",
-    "deed",
-    "tenant",
-    "workflow",
-)

@@ -163,7 +163,7 @@ class ResolveDeadLetter(Command["view.RunStatusRow"], frozen=True):
     reason: field.Reason = None
 
 
-@command("POST /runs/bulk", "operator", about={"workflow": Thing.RUNS}, any_tool={"deed": ("retry",)})
+@command("POST /runs/bulk", "operator", about={"workflow": Thing.RUNS}, any_tool={"deed": ("retry",)}, names=("deed",))
 class Bulk(Command["Rows[view.OutcomeRow]"], Selection, frozen=True, kw_only=True):
     """Retry, cancel, pause, resume or fork all runs that match, newest first. Each call does one page and returns a row per
     run."""
@@ -190,6 +190,7 @@ class Bulk(Command["Rows[view.OutcomeRow]"], Selection, frozen=True, kw_only=Tru
     "operator",
     about={"run": Thing.RUN, "workflow": Thing.RUNS},
     any_tool={"deed": ("replay", "resolve")},
+    names=("run", "deed"),
 )
 class BulkDeadLetters(Command["Rows[view.OutcomeRow]"], LetterSelection, frozen=True, kw_only=True):
     """Replay or resolve all open dead letters that match, the oldest run's first. Each call does one page and returns a row per
@@ -333,7 +334,7 @@ class Reconcile(Command["view.RunStatusRow"], frozen=True):
     cost_usd: Annotated[Usd, doc("Actual cost in dollars; 0 if nothing was charged.")]
 
 
-@command("POST /budgets", "admin", whole=Whole.FLEET, repeats=True, tag="/budgets")
+@command("POST /budgets", "admin", whole=Whole.FLEET, names=("tenant",), repeats=True, tag="/budgets")
 class SetBudget(Command[None], frozen=True):
     """Limit what all runs of a tenant or team may spend in each day or month (UTC). Each call sets either the limit in dollars
     or the one in tokens."""
@@ -348,7 +349,7 @@ class SetBudget(Command[None], frozen=True):
     ] = None
 
 
-@command("POST /team-budgets", "admin", repeats=True, tag="/team-budgets/{name}")
+@command("POST /team-budgets", "admin", names=("name",), repeats=True, tag="/team-budgets/{name}")
 class SetTeamBudget(Command[None], frozen=True, kw_only=True):
     """Set a budget that agents share, once, not for each day. If the budget exists, its total is allotted again; no agent
     gets less than it has used. An agent with too little left for a call borrows from the others: longest idle first, at most
@@ -366,7 +367,7 @@ class SetTeamBudget(Command[None], frozen=True, kw_only=True):
     tenant: field.Tenant = None
 
 
-@command("DELETE /team-budgets/{name}", "admin", repeats=True)
+@command("DELETE /team-budgets/{name}", "admin", names=("name",), repeats=True)
 class RemoveTeamBudget(Command[None], frozen=True):
     """Remove the limits of a team budget. What its agents have used stays recorded."""
 
@@ -407,7 +408,7 @@ class RevokeApproval(Command[None], frozen=True):
     tenant: field.Tenant = None
 
 
-@command("POST /admission", "admin", whole=Whole.FLEET, repeats=True)
+@command("POST /admission", "admin", whole=Whole.FLEET, names=("tenant",), repeats=True)
 class SetAdmission(Command[None], frozen=True):
     """Limit how many runs may be active at once, for one tenant or for all together. Runs that are active already stay so."""
 
@@ -415,7 +416,7 @@ class SetAdmission(Command[None], frozen=True):
     tenant: Annotated[str | None, doc("Tenant to limit; by default all tenants together.")] = None
 
 
-@command("POST /pools", "admin", whole=Whole.FLEET, repeats=True)
+@command("POST /pools", "admin", whole=Whole.FLEET, names=("name",), repeats=True)
 class SetPool(Command[None], frozen=True, kw_only=True):
     """Set a pool that steps and model calls share: slots, or a rate. An existing pool of this name is replaced. Every process
     follows within seconds; what is in use above a lower limit stays in use until its steps end."""
@@ -437,7 +438,7 @@ class SetPool(Command[None], frozen=True, kw_only=True):
     of: Annotated[str | None, doc("Model or provider whose calls the pool counts; requires `counts`.")] = None
 
 
-@command("DELETE /pools/{name}", "admin", whole=Whole.FLEET, repeats=True)
+@command("DELETE /pools/{name}", "admin", whole=Whole.FLEET, names=("name",), repeats=True)
 class RemovePool(Command[None], frozen=True):
     """Remove a pool. Steps that ask for it wait until it is set again."""
 
@@ -579,7 +580,7 @@ class DeleteConversation(Command[None], frozen=True):
     tenant: field.Tenant = None
 
 
-@command("POST /state", "operator")
+@command("POST /state", "operator", names=("space",))
 class WriteSharedValue(Command[None], frozen=True, kw_only=True):
     """Write a new version of a shared value, which runs and agents of the tenant can read. Steps that wait for it continue."""
 
@@ -592,7 +593,7 @@ class WriteSharedValue(Command[None], frozen=True, kw_only=True):
     tenant: field.Tenant = None
 
 
-@command("POST /state/forget", "operator", repeats=True)
+@command("POST /state/forget", "operator", names=("space",), repeats=True)
 class ForgetCachedAnswer(Command[None], frozen=True):
     """Remove an answer from a semantic cache. The next question of the same meaning is answered by the model."""
 

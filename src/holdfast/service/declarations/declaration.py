@@ -104,6 +104,8 @@ class Declaration(NamedTuple):
     makes: str = ""
     repeats: bool = False
     """True where the same command again comes to what it came to once: it sets something, or is refused where it was done."""
+    names: tuple[str, ...] = ()
+    """The fields of which the audit log names the first that is given; by default those of `about`."""
     key: str = ""
     """The field by which the engine knows the same command again."""
     any_tool: Mapping[str, tuple[str, ...]] = {}
@@ -181,14 +183,17 @@ _ROW: Final = re.compile(r"view\.(\w+)")
 def _declaring(**declared: Any) -> Callable[[_Kind], _Kind]:
     def declare(kind: _Kind) -> _Kind:
         declaration = Declaration(**declared)
-        named = filter(None, [declaration.makes, declaration.key])
+        named = filter(None, [declaration.makes, declaration.key, *declaration.names])
         fields = {*declaration.about, *declaration.also, *declaration.any_tool, *named}
         if unknown := sorted(fields - {*kind.__struct_fields__}):
             raise TypeError(f"{kind.__name__} has no field {unknown[0]!r} that could name something.")
         if not declaration.grants or not {*declaration.grants, *declaration.also.values()} <= {*GRANTS}:
             raise TypeError(f"{kind.__name__} takes one grant at least, of: {', '.join(GRANTS)}.")
+        names = declaration.names or (*declaration.about,)
+        if declaration.is_command and kind.__struct_fields__ and not names:
+            raise TypeError(f"{kind.__name__} names nothing for the audit log: declare a field, in `about` or in `names`.")
         answers, answer = _answered(kind)
-        _DECLARED[kind] = declaration._replace(answers=answers, answer=answer)
+        _DECLARED[kind] = declaration._replace(answers=answers, answer=answer, names=names)
         return kind
 
     return declare
