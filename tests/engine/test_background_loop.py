@@ -96,3 +96,17 @@ async def test_a_loop_ends_though_its_turn_swallows_the_cancellation() -> None:
         await loop.aclose()
     assert loop._task is not None
     assert loop._task.done()
+
+
+async def test_a_loop_begins_again_after_its_last_turn_but_not_once_it_is_closed() -> None:
+    process = Process()
+    loop = process.loop(lambda turn: None)
+    await over(loop)
+    loop.start()
+    assert loop.goes_on
+    loop.start()
+    await over(loop)
+    assert (process.turns, loop.goes_on) == (2, False)
+    await loop.aclose()
+    loop.start()
+    assert not loop.goes_on

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from holdfast.core.values.ids import RunId
 from holdfast.engine.runs.job_log import HEAD_BYTES, TAIL_BYTES, JobLogWriter
 from holdfast.errors import StoreGone
@@ -62,7 +64,8 @@ async def test_what_was_printed_while_the_store_was_away_is_written_when_it_is_b
     writer = JobLogWriter(away, MachineClock())
     log = writer.begin(RUN, "job", 1)
     log.add("one")
-    await writer._write()
+    with pytest.raises(StoreGone):
+        await writer._write()
     away.is_away = False
     log.add("two")
     await writer.aclose()

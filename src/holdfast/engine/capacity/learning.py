@@ -6,11 +6,11 @@ Nothing waits for it, and nothing is wrong without it: what cannot be written is
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, Generic, TypeVar
 
+from holdfast.engine.runs.background_loop import BackgroundLoop
 from holdfast.errors import StoreError
 from holdfast.ports import Clock
 
@@ -30,28 +30,26 @@ class Learning(Generic[Seen]):
         self._clock = clock
         self._write = write
         self._unlearned: list[Seen] = []
-        self._task: asyncio.Task[None] | None = None
-        self._closed = False
+        self._loop = BackgroundLoop(
+            "holdfast-learning", self._turn, clock, fault="holdfast can no longer note what it has seen"
+        )
 
     def take(self, seen: Iterable[Seen]) -> None:
         """It is written soon."""
         self._unlearned.extend(seen)
         del self._unlearned[:-_MOST]
-        if self._unlearned and (self._task is None or self._task.done()) and not self._closed:
-            self._task = asyncio.create_task(self._turns(), name="holdfast-learning")
+        if self._unlearned:
+            self._loop.start()
 
     async def aclose(self) -> None:
         """Write what is left."""
-        self._closed = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._loop.aclose()
         await self._write_all()
 
-    async def _turns(self) -> None:
-        while self._unlearned:
-            await self._clock.sleep(_EVERY_S)
-            await self._write_all()
+    async def _turn(self) -> float | None:
+        await self._clock.sleep(_EVERY_S)
+        await self._write_all()
+        return 0.0 if self._unlearned else None
 
     async def _write_all(self) -> None:
         seen, self._unlearned = self._unlearned, []

@@ -1,7 +1,8 @@
-"""A loop of this process's own, which takes turn after turn until the process leaves.
+"""A loop of this process's own, which takes turn after turn until the process leaves, or until there is nothing to do.
 
 While the store does not answer, the loop logs that once and tries again, soon at first and then ever later, up to a bound. Any
-other error is a fault of ours and ends this process's work: a process that silently notices nothing would be worse than none.
+other error is a fault of ours. It ends this process's work where that depends on the loop: a process that silently notices
+nothing would be worse than none.
 
 Never here: what a turn does.
 """
@@ -58,12 +59,13 @@ class BackgroundLoop:
         name: str,
         turn: Turn,
         clock: Clock,
-        give_up: Callable[[BaseException], None],
+        give_up: Callable[[BaseException], None] = lambda _: None,
         *,
         fault: str,
         outage: Outage | None = None,
     ) -> None:
-        """`give_up` ends this process's work; `fault` is logged then. Without an `outage` a turn sees to a store's errors."""
+        """`give_up` ends this process's work, if that depends on the loop; `fault` is logged then. Without an `outage` a turn
+        sees to a store's errors."""
         self._name = name
         self._turn = turn
         self._clock = clock
@@ -73,8 +75,15 @@ class BackgroundLoop:
         self._closing = False
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def goes_on(self) -> bool:
+        """True while it takes turns."""
+        return self._task is not None and not self._task.done()
+
     def start(self) -> None:
-        self._task = asyncio.create_task(self._go_on(), name=self._name)
+        """Begin, or begin again after a last turn. Nothing happens while it goes on, or once it is closed."""
+        if not self.goes_on and not self._closing:
+            self._task = asyncio.create_task(self._go_on(), name=self._name)
 
     async def aclose(self) -> None:
         """End it, in the middle of a turn if need be."""

@@ -7,13 +7,13 @@ the store: while it is away, the oldest unwritten output is given up. Never here
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
 from typing import Final
 
 from holdfast.core.values.ids import RunId
-from holdfast.errors import HoldfastError
+from holdfast.engine.runs.background_loop import BackgroundLoop, Outage
+from holdfast.errors import StoreError
 from holdfast.ports import Clock, JobLogs, LogPlace
 
 _PIECE_BYTES: Final = 64 * 1024
@@ -21,6 +21,8 @@ HEAD_BYTES: Final = 2 * 1024 * 1024
 TAIL_BYTES: Final = 2 * 1024 * 1024
 """Of each attempt of a job: so much of its beginning, and of its end at least so much less a piece."""
 _EVERY_S: Final = 1.0
+_AWAY_S: Final = 5.0
+"""How long a store is left alone that is away."""
 _MAX_WAITING: Final = 256
 """Pieces of this process that the store has not got yet: 16 MiB."""
 _LAST_WORDS_S: Final = 5.0
@@ -74,7 +76,13 @@ class JobLogWriter:
         self._clock = clock
         self._pieces: dict[LogPlace, tuple[bytearray, str]] = {}
         self._cut: dict[LogPlace, None] = {}
-        self._writing: asyncio.Task[None] | None = None
+        self._loop = BackgroundLoop(
+            "holdfast-job-logs",
+            self._turn,
+            clock,
+            fault="holdfast can no longer store what jobs print",
+            outage=Outage("holdfast: what jobs have printed cannot be stored for now: %s", _AWAY_S),
+        )
 
     def begin(self, run: RunId, job: str, attempt: int, tenant: str = "") -> JobLog:
         return JobLog(self, run, job, attempt, tenant)
@@ -84,8 +92,7 @@ class JobLogWriter:
         self._pieces[place] = piece, tenant
         if len(self._pieces) > _MAX_WAITING:
             del self._pieces[next(iter(self._pieces))]
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self._write_soon(), name="holdfast-job-logs")
+        self._loop.start()
 
     def cut(self, place: LogPlace) -> None:
         """A piece is too much."""
@@ -96,20 +103,17 @@ class JobLogWriter:
 
     async def aclose(self) -> None:
         """Write what there is, if the store takes it in time."""
-        if self._writing is not None:
-            self._writing.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._writing
+        await self._loop.aclose()
         try:
             async with asyncio.timeout(_LAST_WORDS_S):
                 await self._write()
-        except TimeoutError:
+        except (TimeoutError, StoreError):
             _log.warning("the end of what jobs have printed is not in the store, which does not answer")
 
-    async def _write_soon(self) -> None:
-        while self._pieces or self._cut:
-            await self._clock.sleep(_EVERY_S)
-            await self._write()
+    async def _turn(self) -> float | None:
+        await self._clock.sleep(_EVERY_S)
+        await self._write()
+        return 0.0 if self._pieces or self._cut else None
 
     async def _write(self) -> None:
         pieces, self._pieces = self._pieces, {}
@@ -118,9 +122,7 @@ class JobLogWriter:
             return
         try:
             await self._stored.keep([(place, bytes(piece), tenant) for place, (piece, tenant) in pieces.items()], list(cut))
-        except (HoldfastError, asyncio.CancelledError) as problem:
+        except (StoreError, asyncio.CancelledError):
             self._pieces = {**pieces, **self._pieces}
             self._cut = {**cut, **self._cut}
-            if isinstance(problem, asyncio.CancelledError):
-                raise
-            _log.debug("what jobs have printed could not be written, and is tried again: %s", problem)
+            raise

@@ -22,9 +22,9 @@ from holdfast.core.facts.streams import TOOLS, Cursor, Follower, Told, call_of, 
 from holdfast.core.nouns.shared_values import CACHE
 from holdfast.core.values.ids import RunId, Seq
 from holdfast.core.values.payload import Payload
-from holdfast.engine.runs.background_loop import Outage
+from holdfast.engine.runs.background_loop import BackgroundLoop, Outage
 from holdfast.engine.runs.payloads import Payloads
-from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.errors import HoldfastError, InvalidInput, StoreError
 from holdfast.ports import Chunk, Clock, Store, StreamName
 
 QUICK_S: Final = 0.004
@@ -126,7 +126,13 @@ class Listening:
         """Those that are to be looked at whether they have grown or not."""
         self._all_s = 0.0
         """When all were looked at."""
-        self._looking: asyncio.Task[None] | None = None
+        self._loop = BackgroundLoop(
+            "holdfast-listening",
+            self._turn,
+            clock,
+            fault="holdfast can no longer watch streams",
+            outage=Outage("holdfast: streams cannot be watched for now: %s", _AWAY_S),
+        )
         self._heard_s = 0.0
         self._nudged = asyncio.Event()
 
@@ -171,16 +177,14 @@ class Listening:
     @property
     def is_looking(self) -> bool:
         """True if the store is asked."""
-        return self._looking is not None and not self._looking.done()
+        return self._loop.goes_on
 
     def nudge(self) -> None:
         """Something was written here: look at once."""
         self._nudged.set()
 
     async def aclose(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        await self._loop.aclose()
 
     # --- What there is ------------------------------------------------------------------------------------------------
 
@@ -260,8 +264,7 @@ class Listening:
         self._unseen.add(run)  # it may have grown before it was watched
         self._heard_s = self._clock.monotonic_s()
         self.nudge()
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look_on(), name="holdfast-listening")
+        self._loop.start()
         return listener
 
     def _end(self, run: RunId, listener: Listener) -> None:
@@ -270,20 +273,20 @@ class Listening:
         if not feed.listeners:
             del self._feeds[run]
 
-    async def _look_on(self) -> None:
-        outage = Outage("holdfast: streams cannot be watched for now: %s", _AWAY_S)
-        while self._feeds:
-            began_s = self._clock.monotonic_s()
-            self._nudged.clear()
-            try:
-                await self._look(began_s)
-                outage.ends()
-            except HoldfastError as problem:
-                self._mark = None
-                await self._clock.sleep(outage.goes_on(problem))
-            took_s = self._clock.monotonic_s() - began_s
-            await self._pause(max(self._every_s(), took_s))
+    async def _turn(self) -> float | None:
+        began_s = self._clock.monotonic_s()
+        self._nudged.clear()
+        try:
+            await self._look(began_s)
+        except StoreError:
+            self._mark = None
+            raise
+        took_s = self._clock.monotonic_s() - began_s
+        await self._pause(max(self._every_s(), took_s))
+        if self._feeds:
+            return 0.0
         self._mark = None
+        return None
 
     def _every_s(self) -> float:
         longest_s = _LONGEST_IN_CALL_S if any(feed.open for feed in self._feeds.values()) else _LONGEST_S

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.engine.runs.background_loop import Outage
+from holdfast.engine.runs.background_loop import BackgroundLoop, Outage
 from holdfast.errors import HoldfastError, Unstorable
 from holdfast.ports import Clock, Piece, StreamName, Streams
 
@@ -76,7 +76,7 @@ class StreamWriter:
         self._more = asyncio.Event()
         self._on_written = on_written
         self._turn: asyncio.Future[None] | None = None
-        self._writing: asyncio.Task[None] | None = None
+        self._loop = BackgroundLoop("holdfast-streams", self._write_on, clock, fault="holdfast can no longer store streams")
         self._outage = Outage("holdfast: the store takes nothing of what runs say meanwhile, which waits: %s", _AWAY_S)
 
     # --- What comes ---------------------------------------------------------------------------------------------------
@@ -114,10 +114,7 @@ class StreamWriter:
 
     async def aclose(self) -> None:
         """Write what there is, if the store takes it in time."""
-        if self._writing is not None:
-            self._writing.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._writing
+        await self._loop.aclose()
         try:
             async with asyncio.timeout(_LAST_WORDS_S):
                 while self._has_more:
@@ -134,8 +131,7 @@ class StreamWriter:
 
     def _begin(self) -> None:
         self._more.set()
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self._write_on(), name="holdfast-streams")
+        self._loop.start()
 
     async def _next_turn(self) -> None:
         """Wait until another batch is in the store."""
@@ -144,18 +140,18 @@ class StreamWriter:
             self._turn = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._turn)
 
-    async def _write_on(self) -> None:
-        while self._has_more or self._told:
-            began_s = self._clock.monotonic_s()
-            if self._has_more:
-                await self._write()
-                took_s = self._clock.monotonic_s() - began_s
-                await self._clock.sleep(max(APART_S, _SHARE * took_s))
-            due_s = {name: since_s + _FORGET_S - began_s for name, since_s in self._told.items()}
-            if due := [name for name, left_s in due_s.items() if left_s <= 0]:
-                await self._let_go(due)
-            elif due_s and not self._has_more:
-                await self._until_more(min(due_s.values()))
+    async def _write_on(self) -> float | None:
+        began_s = self._clock.monotonic_s()
+        if self._has_more:
+            await self._write()
+            took_s = self._clock.monotonic_s() - began_s
+            await self._clock.sleep(max(APART_S, _SHARE * took_s))
+        due_s = {name: since_s + _FORGET_S - began_s for name, since_s in self._told.items()}
+        if due := [name for name, left_s in due_s.items() if left_s <= 0]:
+            await self._let_go(due)
+        elif due_s and not self._has_more:
+            await self._until_more(min(due_s.values()))
+        return 0.0 if self._has_more or self._told else None
 
     async def _until_more(self, seconds: float) -> None:
         self._more.clear()
