@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -28,7 +29,7 @@ from holdfast.engine.runs.content import moved
 from holdfast.engine.runs.errands import Errands
 from holdfast.engine.runs.payloads import Payloads
 from holdfast.engine.runs.runtime import Runtime
-from holdfast.engine.runs.starting import scopes_of_run, start_once, started_as, workflow_of
+from holdfast.engine.runs.starting import NewRun, scopes_of_run, start_once, workflow_of
 from holdfast.errors import BlobLost, Conflict, CorruptHistory, HoldfastError, NotFound, RunEnded, StoreError
 from holdfast.models.gateway import Gateway
 from holdfast.ports import Conversations
@@ -153,8 +154,10 @@ class Dialogues:
     async def _start(self, conversation: Conversation, exchanges: Exchanges) -> Change:
         assert conversation.active is not None
         message = exchanges[conversation.active]
+        key = rule.key_of(conversation, message.number)
         try:
-            run = await self._run_of(conversation, exchanges, message)
+            make = partial(self._new_run, conversation, exchanges, message)
+            run = (await start_once(self._runtime, conversation.tenant, key, make)).run
         except StoreError:
             raise  # the outcome is unknown: it stays to be started
         except HoldfastError as refused:
@@ -162,11 +165,8 @@ class Dialogues:
             return rule.ended(conversation, exchanges, Outcome(status="failed", problem=refused.message))
         return rule.started(conversation, exchanges, run)
 
-    async def _run_of(self, conversation: Conversation, exchanges: Exchanges, message: Exchange) -> RunId:
+    async def _new_run(self, conversation: Conversation, exchanges: Exchanges, message: Exchange) -> NewRun:
         runtime, tenant = self._runtime, conversation.tenant
-        key = rule.key_of(conversation, message.number)
-        if (known := await started_as(runtime, tenant, key)) is not None:
-            return known.run
         given = rule.input_of(conversation, await self._here(tenant, exchanges), message.number)
         agent = message.agent or conversation.workflow
         workflow = await workflow_of(runtime, tenant, agent)
@@ -177,7 +177,6 @@ class Dialogues:
             tenant,
             await self._payloads.keep(valid, tenant, runtime.store.clock.now_ms()),
             digest([agent, encode(valid).decode()]),
-            key=key,
             by=Claim(message.by, maker=message.maker),
             price_fingerprint=None if self._gateway is None else self._gateway.price_fingerprint,
             team=conversation.team,
@@ -187,7 +186,7 @@ class Dialogues:
             contributors=rule.authors_of(exchanges, message.number),
             makers=rule.makers_of(exchanges, message.number),
         )
-        return (await start_once(runtime, workflow.graph, start)).run
+        return NewRun(workflow.graph, start)
 
     async def _here(self, tenant: str, exchanges: Exchanges) -> Exchanges:
         """The same with all that is attached kept for this month."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -20,7 +21,7 @@ from holdfast.core.values.claim import NOBODY, Claim
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.payload import Payload, digest
 from holdfast.engine.runs.runtime import Runtime
-from holdfast.engine.runs.starting import scopes_of_run, start_once, started_as
+from holdfast.engine.runs.starting import NewRun, scopes_of_run, start_once
 from holdfast.errors import Conflict, HoldfastError, NotFound, StoreError
 from holdfast.ports import KeptSchedule
 
@@ -105,24 +106,26 @@ async def start(runtime: Runtime, schedule: Schedule, nominal_ms: int, by: Claim
     """The run of a nominal time, started now unless it is there: also one that was started before the schedule was changed.
     `by` makes up for that time, and so contributes to its run.
     Raises NotFound for a workflow that the store does not know, InvalidInput for a team budget that does not know its agent."""
-    key, given = schedules.key_of(schedule, nominal_ms), schedules.input_of(schedule, nominal_ms)
-    if (known := await started_as(runtime, schedule.tenant, key)) is not None:
-        return known.run
+    make = partial(_new_run, runtime, schedule, nominal_ms, by)
+    return (await start_once(runtime, schedule.tenant, schedules.key_of(schedule, nominal_ms), make)).run
+
+
+async def _new_run(runtime: Runtime, schedule: Schedule, nominal_ms: int, by: Claim) -> NewRun:
+    given = schedules.input_of(schedule, nominal_ms)
     record = await runtime.store.graphs.workflow(schedule.workflow, schedule.version, tenant=schedule.tenant)
     graph = await runtime.catalog.graph_of(record.graph_hash)
     shared = await scopes_of_run(runtime.store, schedule.tenant, schedule.team_budget, schedule.agent, graph)
-    command = cmd.StartRun(
+    start = cmd.StartRun(
         RunId(""),
         schedule.tenant,
         Payload(json=msgspec.Raw(given)),
         digest([schedule.workflow, given.decode()]),
         schedule.limit_nanousd,
-        key,
-        schedules.claim_of(schedule),
+        by=schedules.claim_of(schedule),
         team=schedule.team,
         queue=True,
         shared=shared,
         agent=schedule.agent,
         contributors=tuple(dict.fromkeys((*schedule.authors, *of_claim(schedule.by), *of_claim(by)))),
     )
-    return (await start_once(runtime, graph, command)).run
+    return NewRun(graph, start)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from functools import partial
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -25,7 +26,7 @@ from holdfast.core.views.projection import RunRow
 from holdfast.engine.runs.errands import Errands
 from holdfast.engine.runs.payloads import Payloads
 from holdfast.engine.runs.runtime import Runtime
-from holdfast.engine.runs.starting import start_once, started_as, workflow_of
+from holdfast.engine.runs.starting import NewRun, start_once, workflow_of
 from holdfast.errors import Conflict, CorruptHistory, HoldfastError, NotFound, StoreError
 from holdfast.models.gateway import Gateway
 
@@ -157,19 +158,18 @@ class Supervising:
 
     async def _start(self, supervisor: Supervisor, active: Active, task: Task) -> RunId | Ended:
         """The run of a task, started now unless it is there. One that cannot be started has failed."""
+        key = rule.key_of(supervisor, active.task)
         try:
-            return await self._run_of(supervisor, active, task)
+            make = partial(self._new_run, supervisor, active, task)
+            return (await start_once(self._runtime, supervisor.tenant, key, make)).run
         except StoreError:
             raise  # the outcome is unknown: it stays to be started
         except HoldfastError as refused:
             log.warning("holdfast cannot have task %s of %s done: %s", active.task, supervisor.name, refused)
             return Ended("failed", 0, refused.message)
 
-    async def _run_of(self, supervisor: Supervisor, active: Active, task: Task) -> RunId:
+    async def _new_run(self, supervisor: Supervisor, active: Active, task: Task) -> NewRun:
         runtime, tenant = self._runtime, supervisor.tenant
-        key = rule.key_of(supervisor, active.task)
-        if (known := await started_as(runtime, tenant, key)) is not None:
-            return known.run
         name = next(each.workflow for each in supervisor.workers if each.name == active.worker)
         workflow = await workflow_of(runtime, tenant, name)
         valid = workflow.validated_input(msgspec.json.decode(task.payload))
@@ -178,7 +178,6 @@ class Supervising:
             tenant,
             await self._payloads.keep(valid, tenant, runtime.store.clock.now_ms()),
             digest([name, bytes(task.payload).decode()]),
-            key=key,
             by=task.by,
             team=supervisor.team,
             queue=True,
@@ -186,7 +185,7 @@ class Supervising:
             agent=active.worker if supervisor.shared else None,
             price_fingerprint=None if self._gateway is None else self._gateway.price_fingerprint,
         )
-        return (await start_once(runtime, workflow.graph, start)).run
+        return NewRun(workflow.graph, start)
 
     async def _call_off(self, supervisor: Supervisor, active: Active) -> None:
         assert active.run is not None

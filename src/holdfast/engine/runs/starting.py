@@ -5,7 +5,7 @@ Never here: what a run is started with (control, background), who lends how much
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -29,19 +29,29 @@ class Started(NamedTuple):
     input_digest: str
 
 
+class NewRun(NamedTuple):
+    """A run to start. Its id and key are filled in when it is."""
+
+    graph: Graph
+    start: StartRun
+
+
 async def started_as(runtime: Runtime, tenant: str, key: str | None) -> Started | None:
     """Return the run that was started under a key; None where none was."""
     known = None if key is None else await runtime.store.log.run_of_key(tenant, key)
     return None if known is None else Started(*known)
 
 
-async def start_once(runtime: Runtime, graph: Graph, start: StartRun) -> Started:
-    """Start a run under a new id. Where another was first under its key, return that one, whatever its input."""
+async def start_once(runtime: Runtime, tenant: str, key: str | None, make: Callable[[], Awaitable[NewRun]]) -> Started:
+    """Return the run that was started under a key, whatever its input. Where there is none, start the one that `make` makes."""
+    if (known := await started_as(runtime, tenant, key)) is not None:
+        return known
+    graph, start = await make()
     mailbox = runtime.runs.new(graph)
     try:
-        await mailbox.send(msgspec.structs.replace(start, run=mailbox.run))
-    except KeyReused:
-        known = await started_as(runtime, start.tenant, start.key)
+        await mailbox.send(msgspec.structs.replace(start, run=mailbox.run, tenant=tenant, key=key))
+    except KeyReused:  # another was first
+        known = await started_as(runtime, tenant, key)
         if known is None:
             raise
         return known

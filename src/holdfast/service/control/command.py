@@ -22,7 +22,6 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.contribution import shown_now
 from holdfast.core.facts.events import GateOpened
-from holdfast.core.facts.graph import Graph
 from holdfast.core.facts.state import TOOL_APPROVAL, State
 from holdfast.core.nouns.labels import checked, expect_few, merged
 from holdfast.core.people.gates import asked_together, expect_fields, no_gate, offered
@@ -36,7 +35,7 @@ from holdfast.core.values.payload import digest
 from holdfast.core.values.policies import OnLimit
 from holdfast.engine.background.kin import contributors_of_kin
 from holdfast.engine.operations import signalling
-from holdfast.engine.runs.starting import Started, scopes_of_run, start_once, started_as
+from holdfast.engine.runs.starting import NewRun, Started, scopes_of_run, start_once
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.errors import Conflict, InvalidDecision, InvalidInput, KeyReused, NotFound, UsageError
 from holdfast.service.control.base import NOT_GIVEN, ControlBase, named_budget, start_key, word
@@ -266,30 +265,27 @@ class Commands(ControlBase):
         if isinstance(meant, Workflow):
             await runtime.catalog.add(meant)
         input_digest = digest([meant.name, encoded.decode()])
-        if (known := await started_as(runtime, tenant, key)) is not None:
-            return self._same(key, known, input_digest)
-        with self.sensitive(tenant):
-            payload = await self.payloads.keep(valid, tenant, runtime.store.clock.now_ms())
-        start = cmd.StartRun(
-            RunId(""),
-            tenant,
-            payload,
-            input_digest,
-            limit,
-            key,
-            self._claim(by),
-            self.executor.services.gateway.price_fingerprint,
-            team,
-            queue,
-            shared=shared,
-            agent=agent,
-            **carried,
-        )
-        return await self._begin(meant.graph, start)
 
-    async def _begin(self, graph: Graph, start: cmd.StartRun) -> Run[Any]:
-        """Start a new run, or return the run that another caller has started under its key."""
-        return self._same(start.key, await start_once(self.runtime, graph, start), start.input_digest)
+        async def make() -> NewRun:
+            with self.sensitive(tenant):
+                payload = await self.payloads.keep(valid, tenant, runtime.store.clock.now_ms())
+            start = cmd.StartRun(
+                RunId(""),
+                tenant,
+                payload,
+                input_digest,
+                limit,
+                by=self._claim(by),
+                price_fingerprint=self.executor.services.gateway.price_fingerprint,
+                team=team,
+                queue=queue,
+                shared=shared,
+                agent=agent,
+                **carried,
+            )
+            return NewRun(meant.graph, start)
+
+        return self._same(key, await start_once(runtime, tenant, key, make), input_digest)
 
     def _cost_limit(self, cost_limit_usd: float | str | Decimal) -> int:
         try:

@@ -26,7 +26,7 @@ from holdfast.core.values.ids import GateId, NodeName, Path, RunId, StepId, node
 from holdfast.core.values.payload import Payload, digest
 from holdfast.core.views.projection import RunRow
 from holdfast.engine.background.stuck import StuckRun
-from holdfast.engine.runs.starting import started_as
+from holdfast.engine.runs.starting import NewRun, start_once
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.errors import Conflict, InvalidInput, NotFound, SchemaMismatch
 from holdfast.ports import Letter
@@ -107,9 +107,11 @@ class Repairs(Commands):
             makers=plan.makers,
             **began.terms(),
         )
-        if (known := await started_as(self.runtime, began.tenant, start.key)) is not None:
-            return self._same(start.key, known, start.input_digest)
-        return await self._begin(graph, start)
+
+        async def make() -> NewRun:
+            return NewRun(graph, start)
+
+        return self._same(start.key, await start_once(self.runtime, began.tenant, start.key, make), start.input_digest)
 
     async def fork_plan(
         self,
