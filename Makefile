@@ -27,12 +27,20 @@ TYPESCRIPT := examples/generated_clients/node_modules/.package-lock.json
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup clients demo test tests-again quick long mutants crash e2e workflows stores properties simulate chaos docs reference check lint types format wire lock clean
+.PHONY: help setup console wheel clients demo test tests-again quick long mutants crash e2e workflows stores properties simulate chaos docs reference check lint types format wire lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-setup: $(INSTALLED) $(NODE) ## Create .venv with the locked packages and this project; does nothing when it is up to date
+setup: $(INSTALLED) $(NODE) ## Create .venv with the locked packages, this project and its console; does nothing when it is up to date
+	@$(PY) console/build.py --optional
+
+console: $(INSTALLED) ## Build the console, which the servers send to browsers
+	@$(PY) console/build.py
+
+wheel: console ## Make the wheel in dist/, with the console
+	@HOLDFAST_CONSOLE=required $(PY) -m pip wheel -qq --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/*.whl
 
 # Your pip configuration and environment apply as they are: index, proxy, certificates, cache. The lock file is complete, and
 # has a newer package than one in it asks for (pyproject.toml, tool.uv), so nobody asks what else is needed.
@@ -137,6 +145,7 @@ lint: setup ## Check style and formatting without changing anything
 	@$(PY) -m ruff format --check
 	@echo "lint: words, by tests/words"
 	@$(PY) -m tests.words
+	@if [ -d console/node_modules ]; then $(PY) console/build.py check; else echo "lint: the console's packages are not installed"; fi
 
 types: setup ## Check the types of src, of the simulation, and of examples as their authors would, strictly
 	@echo "types: mypy --strict src tests/simulation"
@@ -173,8 +182,10 @@ lock: ## Write requirements/*.txt anew from pyproject.toml, keeping the versions
 	echo "lock: requirements/docs.txt, what builds the site"; \
 	$(COMPILE) pyproject.toml --extra docs --constraint requirements/dev.txt --output-file requirements/docs.txt >/dev/null; \
 	echo "lock: requirements/clients.txt, what makes a client of the description of the API"; \
-	$(COMPILE) --group clients --output-file requirements/clients.txt >/dev/null
+	$(COMPILE) --group clients --output-file requirements/clients.txt >/dev/null; \
+	echo "lock: requirements/node.txt, what builds the console where there is no Node"; \
+	$(COMPILE) --group node --output-file requirements/node.txt >/dev/null
 
 clean: ## Remove .venv, caches and build output
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist console/dist console/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

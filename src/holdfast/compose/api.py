@@ -39,13 +39,15 @@ async def answering(service: Service, http: HttpPort, say: Callable[[str], None]
     """Answer over HTTP; the address. Raises UsageError for a port that cannot be had, or that others could reach without TLS
     and tokens."""
     with needs("fleet", "An HTTP port"):
+        from holdfast.http import console
         from holdfast.http.api import Api
         from holdfast.http.browser import Browser
         from holdfast.observe.listening import listening
     host, port = split(http.address)
     _expect_safe(host, http)
     browser = None if http.browser is None else Browser(read_token(http.browser / SESSION) or "", http.browser / CODE)
-    api = Api(http.identity, new_trace, hosts=LOOPBACK | {host} if is_loopback(host) else None, browser=browser)
+    hosts = LOOPBACK | {host} if is_loopback(host) else None
+    api = Api(http.identity, new_trace, hosts=hosts, browser=browser, console=console.find())
     api.service = service
     http.identity.keys, http.identity.failures = service.keys, service.failed_log_ins
     scheme, shown = "http" if http.certificate is None else "https", f"[{host}]" if ":" in host else host

@@ -22,6 +22,7 @@ from holdfast.core.values.ids import RunId
 from holdfast.errors import HoldfastError, NotFound
 from holdfast.http import once, openapi, problem, request, sse
 from holdfast.http.browser import Browser
+from holdfast.http.console import START, Console
 from holdfast.http.problem import END, Problem
 from holdfast.http.request import Caller
 from holdfast.http.route import BASE, ROUTES, Route, methods_for, methods_of
@@ -52,16 +53,18 @@ class Api:
         *,
         hosts: Collection[str] | None = None,
         browser: Browser | None = None,
+        console: Console | None = None,
     ) -> None:
         """`hosts` are the names under which it may be asked, None for any: a page that a browser was told lives here could
         speak to a port on loopback (DNS rebinding). `new_trace` names the trace of one who names none. `browser` may come with
-        a cookie in the place of the token."""
+        a cookie in the place of the token. `console` answers where no route does."""
         self.service: Service | None = None
         self._identity = identity
         self._new_trace = new_trace
         self._hosts = hosts
         self._reads = SingleFlight()
         self._browser = browser
+        self._console = console
 
     def application(self) -> FastAPI:
         """The same as an ASGI application."""
@@ -113,13 +116,18 @@ class Api:
         return said
 
     async def _handed_over(self, asked: Request) -> Response:
-        """A browser comes with the code that was printed."""
+        """A browser comes with the code that was printed, or later without it."""
+        if "code" not in asked.query_params and self._console is not None and self._console.answers(asked):
+            return await self._refused(asked, HTTPException(HTTPStatus.NOT_FOUND))
         trace_id = request.trace_id_of(asked) or self._new_trace()
         try:
             self._expect_host(asked)
             assert self._browser is not None
             async with self._expect_service().turns.of_stranger(request.origin_of(asked)):
-                return self._browser.handed_over(asked)
+                answer = self._browser.handed_over(asked)
+            if self._console is not None and self._console.is_built:
+                answer.headers["Location"] = START
+            return answer
         except Exception as wrong:  # noqa: BLE001 - whatever it is, the sender gets it
             return problem.response(wrong, trace_id)
 
@@ -140,6 +148,13 @@ class Api:
         assert isinstance(wrong, HTTPException)
         trace_id = request.trace_id_of(asked) or self._new_trace()
         status = HTTPStatus(wrong.status_code)
+        if status is HTTPStatus.NOT_FOUND and self._console is not None and self._console.answers(asked):
+            try:
+                self._expect_host(asked)
+            except Problem as problem_:
+                return problem.response(problem_, trace_id)
+            if (file := self._console.answer(asked)) is not None:
+                return file
         allowed = methods_of(asked.scope["path"].partition(BASE)[2])
         headers = {"Allow": ", ".join(allowed)} if status is HTTPStatus.METHOD_NOT_ALLOWED and allowed else wrong.headers
         code = {HTTPStatus.NOT_FOUND: "no_route", HTTPStatus.METHOD_NOT_ALLOWED: "no_method"}.get(status, "refused")

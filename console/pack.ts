@@ -1,0 +1,35 @@
+/** After a build: each file also in the encodings that browsers accept, and a bound on what all of them weigh. */
+import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { brotliCompressSync, constants, gzipSync } from "node:zlib";
+import type { Plugin } from "vite";
+
+const PACKED = /\.(js|css|html|svg)$/;
+const SHIPPED = /\.(js|css|html|svg|woff2)$/;
+const MOST_BYTES = 700_000;
+
+export function pack(folder: string): Plugin {
+  return {
+    name: "holdfast-pack",
+    apply: "build",
+    closeBundle() {
+      let total = 0;
+      for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
+        const file = join(folder, name);
+        if (!SHIPPED.test(name) || !statSync(file).isFile()) continue;
+        const bytes = readFileSync(file);
+        if (!PACKED.test(name)) {
+          total += bytes.length;
+          continue;
+        }
+        const gzip = gzipSync(bytes, { level: 9 });
+        writeFileSync(`${file}.gz`, gzip);
+        writeFileSync(`${file}.br`, brotliCompressSync(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }));
+        total += gzip.length;
+      }
+      const words = `${Math.round(total / 1000)} kB compressed, of at most ${MOST_BYTES / 1000}`;
+      if (total > MOST_BYTES) this.error(`The console has become too large: ${words}.`);
+      this.info(words);
+    },
+  };
+}

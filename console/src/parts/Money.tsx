@@ -1,0 +1,24 @@
+import { parts } from "@/parts/amount";
+import "./Money.css";
+
+interface Props {
+  /** As the API writes it. Null is shown as "none". */
+  usd: string | null | undefined;
+  /** In a column: `places` of its amounts, so that they align on the point. */
+  places?: number;
+  none?: string;
+}
+
+/** Dollars at full precision. */
+export function Money({ usd, places, none = "–" }: Props) {
+  if (usd === null || usd === undefined) return <span className="faint">{none}</span>;
+  const { whole, fraction } = parts(usd);
+  return (
+    <span className="money" data-usd={usd}>
+      {whole}
+      <span className="money-fraction" style={places === undefined ? undefined : { minWidth: `${places}ch` }}>
+        {fraction}
+      </span>
+    </span>
+  );
+}

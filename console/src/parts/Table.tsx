@@ -1,0 +1,145 @@
+import { useWindowVirtualizer } from "@tanstack/react-virtual";
+import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { Link, useNavigate } from "react-router";
+import { useKeys } from "@/parts/keys";
+import "./Table.css";
+
+export interface Column<R> {
+  /** Unique in the table. */
+  name: string;
+  title: ReactNode;
+  /** Track of a CSS grid: `120px`, `minmax(160px, 2fr)`. */
+  width: string;
+  isNumber?: boolean;
+  /** On a narrow screen: `main` is the line of its own, `side` stands beside others, `none` is left out. */
+  narrow?: "main" | "side" | "none";
+  cell: (row: R) => ReactNode;
+}
+
+interface Props<R> {
+  /** What the rows are: "Runs". */
+  label: string;
+  columns: readonly Column<R>[];
+  rows: readonly R[];
+  idOf: (row: R) => string;
+  /** Address that a row leads to. The row is then a real link. */
+  linkOf?: (row: R) => string;
+  /** Name of a row's link for those who do not see it. */
+  nameOf?: (row: R) => string;
+  /** Called near the end of what is there. */
+  more?: (() => void) | undefined;
+  hasMore?: boolean;
+  selected?: string | undefined;
+  onSelect?: (row: R) => void;
+  /** Keys `x`: marks rows, for acting on several. */
+  marked?: ReadonlySet<string>;
+  onMark?: (row: R) => void;
+}
+
+const NEAR_END = 20;
+const ROW_PX = 36;
+
+/** Rows of a list. Only those on the screen are in the document; the page scrolls, not a box in it. */
+export function Table<R>(props: Props<R>) {
+  const { label, columns, rows, idOf, linkOf, nameOf, more, hasMore, selected, onSelect, marked, onMark } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const [top, setTop] = useState(0);
+  const [at, setAt] = useState<string | undefined>(undefined);
+  const navigate = useNavigate();
+  const here = selected ?? at;
+
+  useLayoutEffect(() => {
+    if (box.current) setTop(box.current.getBoundingClientRect().top + window.scrollY);
+  }, []);
+  const virtual = useWindowVirtualizer({
+    count: rows.length,
+    estimateSize: () => ROW_PX,
+    overscan: 8,
+    scrollMargin: top,
+    getItemKey: (index) => {
+      const row = rows[index];
+      return row === undefined ? index : idOf(row);
+    },
+  });
+  const items = virtual.getVirtualItems();
+  const last = items.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (hasMore && last >= rows.length - NEAR_END) more?.();
+  }, [hasMore, last, rows.length, more]);
+
+  const move = (by: number) => {
+    const index = rows.findIndex((row) => idOf(row) === here);
+    const next = rows[index === -1 ? (by > 0 ? 0 : -1) : Math.min(rows.length - 1, Math.max(0, index + by))];
+    if (next === undefined) return;
+    setAt(idOf(next));
+    onSelect?.(next);
+    virtual.scrollToIndex(rows.indexOf(next), { align: "auto" });
+  };
+  const current = rows.find((row) => idOf(row) === here);
+  useKeys([
+    { key: "j", words: "Next row", run: () => move(1) },
+    { key: "k", words: "Previous row", run: () => move(-1) },
+    ...(linkOf
+      ? [{ key: "Enter", words: "Open the row", run: () => current !== undefined && void navigate(linkOf(current)) }]
+      : []),
+    ...(onMark ? [{ key: "x", words: "Mark the row", run: () => current !== undefined && onMark(current) }] : []),
+  ]);
+
+  const tracks = columns.map((column) => column.width).join(" ");
+  return (
+    // biome-ignore lint/a11y/useSemanticElements: rows of a table element cannot be placed one by one
+    <div className="table" role="table" aria-label={label} aria-rowcount={hasMore ? -1 : rows.length + 1} ref={box}>
+      {/* biome-ignore lint/a11y/useSemanticElements: as above */}
+      {/* biome-ignore lint/a11y/useFocusableInteractive: a heading is read, not focused */}
+      <div className="table-head" role="row" style={{ gridTemplateColumns: tracks }}>
+        {columns.map((column) => (
+          // biome-ignore lint/a11y/useSemanticElements: as above
+          // biome-ignore lint/a11y/useFocusableInteractive: as above
+          <div key={column.name} role="columnheader" className={column.isNumber ? "num" : undefined}>
+            {column.title}
+          </div>
+        ))}
+      </div>
+      {/* biome-ignore lint/a11y/useSemanticElements: as above */}
+      <div className="table-body" role="rowgroup" style={{ height: virtual.getTotalSize() }}>
+        {items.map((item) => {
+          const row = rows[item.index];
+          if (row === undefined) return null;
+          const id = idOf(row);
+          return (
+            // biome-ignore lint/a11y/useSemanticElements: as above
+            // biome-ignore lint/a11y/useFocusableInteractive: the link in the row has the focus
+            <div
+              key={item.key}
+              ref={virtual.measureElement}
+              data-index={item.index}
+              data-row={id}
+              role="row"
+              aria-rowindex={item.index + 2}
+              aria-selected={id === here}
+              className="table-row"
+              data-marked={marked?.has(id) ? "" : undefined}
+              style={{ gridTemplateColumns: tracks, transform: `translateY(${item.start - top}px)` }}
+            >
+              {columns.map((column, index) => (
+                // biome-ignore lint/a11y/useSemanticElements: as above
+                <div
+                  key={column.name}
+                  role="cell"
+                  className={column.isNumber ? "num" : undefined}
+                  data-narrow={column.narrow ?? "side"}
+                >
+                  {index === 0 && linkOf ? (
+                    <Link className="table-link" to={linkOf(row)} aria-label={nameOf?.(row) ?? id} />
+                  ) : null}
+                  {column.cell(row)}
+                </div>
+              ))}
+            </div>
+          );
+        })}
+      </div>
+      {hasMore ? <div className="table-more faint">Loading more…</div> : null}
+    </div>
+  );
+}

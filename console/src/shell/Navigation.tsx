@@ -1,0 +1,43 @@
+import { NavLink } from "react-router";
+import { useCaller } from "@/api/caller";
+import { GROUPS, PAGES } from "@/pages";
+import { Preferences } from "@/shell/Preferences";
+
+export function Navigation() {
+  const caller = useCaller();
+  const isShown = (needs: string | undefined) => !needs || !caller || caller.may.some((grant) => grant === needs);
+  return (
+    <nav id="navigation" className="navigation" aria-label="Pages">
+      <div className="brand">
+        <i />
+        Holdfast
+      </div>
+      {GROUPS.map((group) => {
+        const pages = PAGES.filter((page) => page.group === group && isShown(page.needs));
+        if (pages.length === 0) return null;
+        return (
+          <div key={group}>
+            {group === "Work" ? null : <div className="group">{group}</div>}
+            <ul>
+              {pages.map((page) => (
+                <li key={page.path}>
+                  <NavLink to={page.path}>{page.title}</NavLink>
+                </li>
+              ))}
+            </ul>
+          </div>
+        );
+      })}
+      <div className="foot">
+        {caller ? (
+          <div>
+            {[caller.tenant ?? "all tenants", caller.name].filter(Boolean).join(" · ")}
+            <br />
+            {caller.may.join(", ")}
+          </div>
+        ) : null}
+        <Preferences />
+      </div>
+    </nav>
+  );
+}
