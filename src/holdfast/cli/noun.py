@@ -82,14 +82,16 @@ class Caller(NamedTuple):
     as_json: bool
 
 
-def _caller(by: str | None, as_json: bool, store: str | None) -> Caller:
-    return Caller(who(by), store, as_json)
+def _caller(by: str | None, as_json: bool, store: str | None, role: Sequence[str] | None = None) -> Caller:
+    return Caller(who(by, role), store, as_json)
 
 
-Signed: TypeAlias = Annotated[
-    Caller, Group(_caller, by=(option.Who, None), as_json=(option.AsJson, False), store=(option.Store, None))
-]
+_BY: Final = {"by": (option.Who, None)}
+_ANSWER: Final = {"as_json": (option.AsJson, False), "store": (option.Store, None)}
+Signed: TypeAlias = Annotated[Caller, Group(_caller, **_BY, **_ANSWER)]
 """The caller of a command that is signed."""
+SignedInRoles: TypeAlias = Annotated[Caller, Group(_caller, **_BY, role=(option.Roles, None), **_ANSWER)]
+"""The same where roles count."""
 
 
 Show: TypeAlias = Callable[[Any], None]

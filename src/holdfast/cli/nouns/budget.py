@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from holdfast.cli import reference
+from holdfast.cli.noun import Caller, Signed
 from holdfast.cli.opening import backend
-from holdfast.cli.option import AsJson, OfTenant, RunArgument, Store, Who
+from holdfast.cli.option import AsJson, OfTenant, RunArgument, Store
 from holdfast.cli.page import table, terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.given import who
@@ -27,7 +28,6 @@ from holdfast.service.declarations.query import View
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking
-    from holdfast.service.principal import Principal
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -209,27 +209,24 @@ def raise_(
     more: Annotated[
         str | None, typer.Option("--by", metavar="USD", help="Amount to add to the current limit, instead of a new limit.")
     ] = None,
-    by: Who = None,
-    as_json: AsJson = False,
-    store: Store = None,
+    *,
+    caller: Signed,
 ) -> None:
     """Raise the cost limit of a run. A blocked run continues where it stopped."""
     if (limit is None) == (more is None):
         raise UsageError("Pass either a new limit (holdfast budget raise RUN 2.00) or an amount to add (--by 0.50).")
-    tell_run(asyncio.run(_raise(run, limit, more, who(by), as_json, store)), as_json)
+    tell_run(asyncio.run(_raise(run, limit, more, caller)), caller.as_json)
 
 
-async def _raise(
-    run: str, limit: str | None, more: str | None, by: Principal, as_json: bool, store: str | None
-) -> dict[str, Any]:
+async def _raise(run: str, limit: str | None, more: str | None, caller: Caller) -> dict[str, Any]:
     from holdfast.cli.advice import with_next
     from holdfast.service.declarations.command import RaiseBudget
 
-    async with backend(store, by) as service:
+    async with backend(caller.store, caller.by) as service:
         row = await reference.run(service, run)
         found = await service.tell(RaiseBudget(row["run_id"], str(limit if limit is not None else _sum(row, more or ""))))
         assert found is not None
-        return await with_next(service, found, as_json, store)
+        return await with_next(service, found, caller.as_json, caller.store)
 
 
 def _sum(run: View, more: str) -> Decimal:
@@ -280,9 +277,8 @@ def reconcile(
     run: OfRun = None,
     older_than: OlderThan = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation; required with --all.")] = False,
-    by: Who = None,
-    as_json: AsJson = False,
-    store: Store = None,
+    *,
+    caller: Signed,
 ) -> None:
     """Record the cost of a model call in doubt, or of all of them. The rest of what was held is free again at once."""
     if (cost is None) == (not unspent):
@@ -293,8 +289,8 @@ def reconcile(
             " Nothing was reconciled."
         )
     amount = cost if cost is not None else "0"
-    done = asyncio.run(_reconcile(call, amount, tenant, run, older_than, yes, who(by), store))
-    if as_json:
+    done = asyncio.run(_reconcile(call, amount, tenant, run, older_than, yes, caller))
+    if caller.as_json:
         terminal.emit({"reconciled": done, "cost_usd_each": amount})
     else:
         terminal.say(f"Reconciled: {', '.join(done) if len(done) <= _MAX_NAMED else counted(len(done), 'call')}.")
@@ -313,18 +309,11 @@ async def _found(asking: Asking, tenant: str | None, run: str | None, older_than
 
 
 async def _reconcile(
-    call: str | None,
-    cost: str,
-    tenant: str | None,
-    run: str | None,
-    older_than: str | None,
-    yes: bool,
-    by: Principal,
-    store: str | None,
+    call: str | None, cost: str, tenant: str | None, run: str | None, older_than: str | None, yes: bool, caller: Caller
 ) -> list[str]:
     from holdfast.service.declarations.command import Reconcile
 
-    async with backend(store, by) as service:
+    async with backend(caller.store, caller.by) as service:
         if call is not None:
             known = [each["call"] for each in await service.rows(query.Doubts()) if reference.is_meant(call, each["call"])]
             if len(known) > 1 and call not in known:

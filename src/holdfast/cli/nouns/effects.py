@@ -9,22 +9,23 @@ import asyncio
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
+import msgspec
 import typer
 
 from holdfast.cli import reference
-from holdfast.cli.noun import MANY, Noun, Word
+from holdfast.cli.noun import MANY, Caller, Noun, SignedInRoles, Word
 from holdfast.cli.nouns.gates import show_first
 from holdfast.cli.opening import backend
-from holdfast.cli.option import AsJson, Reason, Roles, Store, Who
+from holdfast.cli.option import Reason
 from holdfast.cli.page import moment, terminal
-from holdfast.cli.page.given import json_value, who
+from holdfast.cli.page.given import json_value
 from holdfast.cli.page.table import ID, Column
 from holdfast.cli.page.telling import tell_run
 from holdfast.core.rules.questions import EFFECT_UNKNOWN
 from holdfast.core.values.ids import CallId, run_of
 from holdfast.errors import UsageError
 from holdfast.service.declarations import query
-from holdfast.service.principal import Principal
+from holdfast.service.declarations.command import Resolve
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking
@@ -78,50 +79,39 @@ def resolve(
         str | None,
         typer.Option("--shown", metavar="HASH", help="Decide only if the gate about the call still shows this hash."),
     ] = None,
-    by: Who = None,
-    role: Roles = None,
-    as_json: AsJson = False,
-    store: Store = None,
+    *,
+    caller: SignedInRoles,
 ) -> None:
     """Record the outcome of a tool call whose outcome is unknown. Its run continues."""
     if (happened is not None) + did_not + again != 1:
         raise UsageError("Pass one of --happened JSON (the response), --did-not and --again.")
-    given = {"response": json_value(happened, "--happened")} if happened is not None else {}
+    response = json_value(happened, "--happened") if happened is not None else msgspec.UNSET
     decision: Literal["answer", "reject", "retry"] = "answer" if happened is not None else "reject" if did_not else "retry"
-    tell_run(asyncio.run(_resolve(call, decision, given, who(by, role), reason, shown, as_json, store)), as_json)
+    wish = Resolve(call, decision, response=response, reason=reason, shown_hash=shown)
+    tell_run(asyncio.run(_resolve(wish, caller)), caller.as_json)
 
 
-async def _resolve(
-    call: str,
-    decision: Literal["answer", "reject", "retry"],
-    given: dict[str, Any],
-    by: Principal,
-    reason: str | None,
-    shown: str | None,
-    as_json: bool,
-    store: str | None,
-) -> dict[str, Any]:
+async def _resolve(wish: Resolve, caller: Caller) -> dict[str, Any]:
     from holdfast.cli.advice import with_next
     from holdfast.cli.backend import Here
-    from holdfast.service.declarations.command import Resolve
 
-    async with backend(store, by) as service:
-        call = await reference.call(service, call)
+    async with backend(caller.store, caller.by) as service:
+        call, shown = await reference.call(service, wish.call), wish.shown_hash
         gate = None if shown is not None else await _asking(service, call)
         made = ""
         if gate is not None:
-            shown = await show_first(service, gate, True, store)
+            shown = await show_first(service, gate, True, caller.store)
             made = _made((await service.row(query.Gate(gate)))["shown"])
-        run = await service.tell(Resolve(call, decision, **given, reason=reason, shown_hash=shown))
+        run = await service.tell(msgspec.structs.replace(wish, call=call, shown_hash=shown))
         assert run is not None
-        if not as_json:
-            terminal.say(f"Call {call}{made}: {_OUTCOMES[decision]}.")
-        if given and isinstance(service, Here):
+        if not caller.as_json:
+            terminal.say(f"Call {call}{made}: {_OUTCOMES[wish.decision]}.")
+        if wish.response is not msgspec.UNSET and isinstance(service, Here):
             terminal.say(
                 "Check the response yourself: it was recorded unchecked, because the tool's code is not loaded here. A step"
                 " that reads a response which does not fit its tool fails."
             )
-        return await with_next(service, run, as_json, store)
+        return await with_next(service, run, caller.as_json, caller.store)
 
 
 def _made(shown: Any) -> str:

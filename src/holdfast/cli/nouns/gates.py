@@ -14,9 +14,9 @@ import msgspec
 import typer
 
 from holdfast.cli import completion, reference
-from holdfast.cli.noun import MANY, Noun, Word
+from holdfast.cli.noun import MANY, Noun, SignedInRoles, Word
 from holdfast.cli.opening import backend, typed
-from holdfast.cli.option import AsJson, Reason, Roles, Store, Who
+from holdfast.cli.option import AsJson, Reason, Store
 from holdfast.cli.page import form, moment, terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.given import json_value, who
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from holdfast.cli.backend import Asking
     from holdfast.cli.noun import Caller, Deed
     from holdfast.service.declarations.command import Decide, Delegate, GateAnswer, Reassign
-    from holdfast.service.principal import Principal
 
 TOOL_APPROVAL: Final = "tool_approval"
 _SHORT: Final = 80
@@ -320,10 +319,8 @@ def together(
         str | None,
         typer.Option("--shown", metavar="HASH", help="Decide only if the gates still show this hash (see `gates show`)."),
     ] = None,
-    by: Who = None,
-    role: Roles = None,
-    as_json: AsJson = False,
-    store: Store = None,
+    *,
+    caller: SignedInRoles,
 ) -> None:
     """Decide several tool calls that one step asks about at the same time. All decisions take effect, or none."""
     if (decision is None) == (each is None):
@@ -331,19 +328,17 @@ def together(
     if decision is not None and decision not in ("approve", "reject"):
         raise UsageError(f"{decision!r}: a decision for all calls is approve or reject; use --each for others.")
     given = json_value(each, "--each") if each is not None else decision
-    done = asyncio.run(_decide_together(gate, given, reason, shown, who(by, role), as_json, store))
-    if as_json:
+    done = asyncio.run(_decide_together(gate, given, reason, shown, caller))
+    if caller.as_json:
         terminal.emit(done)
     else:
         terminal.say("\n".join(f"Gate {gate}: {said}." for gate, said in done.items()))
 
 
-async def _decide_together(
-    given: str, said: Any, reason: str | None, shown: str | None, by: Principal, as_json: bool, store: str | None
-) -> dict[str, str]:
+async def _decide_together(given: str, said: Any, reason: str | None, shown: str | None, caller: Caller) -> dict[str, str]:
     from holdfast.service.declarations.command import DecideTogether
 
-    async with backend(store, by) as service:
+    async with backend(caller.store, caller.by) as service:
         gate = await _found(service, given)
         row = await service.row(query.Gate(gate))
         together = row["asked_together"]
@@ -352,7 +347,7 @@ async def _decide_together(
         decisions = {_of_number(number, gates): _answer(number, said, reason) for number, said in each.items()}
         if shown is None and _is_open(row):
             shown = digest([row["shown_hash"]]) if together is None else together["shown_hash"]
-            if not as_json and together is not None:
+            if not caller.as_json and together is not None:
                 _say_shown(f"Asked together, {counted(len(gates), 'call')}", _numbered(together["calls"]))
         await service.tell(DecideTogether(gate, {**decisions}, shown))
     return {gate: each.decision for gate, each in decisions.items()}

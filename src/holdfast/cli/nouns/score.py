@@ -8,16 +8,19 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Final, Literal
 
+import msgspec
 import typer
 
 from holdfast.cli import reference
 from holdfast.cli.filter import Workflow
+from holdfast.cli.noun import Caller, Signed
 from holdfast.cli.opening import backend
-from holdfast.cli.option import MAX_LISTED, AsJson, ListLimit, OfTenant, RunArgument, Store, Who
+from holdfast.cli.option import MAX_LISTED, AsJson, ListLimit, OfTenant, RunArgument, Store
 from holdfast.cli.page import moment, table, terminal
 from holdfast.cli.page.given import who
 from holdfast.cli.page.table import Column
 from holdfast.errors import UsageError
+from holdfast.service.declarations import command, query
 
 MEANS: Final = (
     Column("workflow", 8),
@@ -37,12 +40,11 @@ def score(
     source: Annotated[
         Literal["person", "code"], typer.Option("--source", help="Kind of author: a person or a program.")
     ] = "person",
-    by: Who = None,
-    as_json: AsJson = False,
-    store: Store = None,
+    *,
+    caller: Signed,
 ) -> None:
     """Score a run, during the run or after its end. The latest score of each name and author counts."""
-    asyncio.run(_score(run, name, _number(value), comment, source, by, as_json, store))
+    asyncio.run(_score(command.GiveScore(run, name, _number(value), source, comment), caller))
 
 
 def scores(
@@ -63,8 +65,6 @@ def scores(
 async def _scores(
     name: str | None, workflow: str | None, tenant: str | None, since: str | None, limit: int, as_json: bool, store: str | None
 ) -> None:
-    from holdfast.service.declarations import query
-
     async with backend(store, who(None)) as service:
         since_ms = 0 if since is None else moment.given(since, "--since", service.now_ms())
         asked = query.ScoreMeans(tenant=tenant, name=name, workflow=workflow, since_ms=since_ms)
@@ -78,23 +78,12 @@ async def _scores(
     table.show_rows(MEANS, means)
 
 
-async def _score(
-    run: str,
-    name: str,
-    value: float,
-    comment: str,
-    source: Literal["person", "code"],
-    by: str | None,
-    as_json: bool,
-    store: str | None,
-) -> None:
-    from holdfast.service.declarations import command, query
-
-    async with backend(store, who(by)) as service:
-        named = await reference.run_id(service, run)
-        await service.tell(command.GiveScore(named, name, value, source, comment))
+async def _score(wish: command.GiveScore, caller: Caller) -> None:
+    async with backend(caller.store, caller.by) as service:
+        named, name = await reference.run_id(service, wish.run), wish.name
+        await service.tell(msgspec.structs.replace(wish, run=named))
         *_, given = [each for each in await service.rows(query.Scores(named, all=True)) if each["name"] == name]
-    if as_json:
+    if caller.as_json:
         terminal.emit({"run_id": named, **given})
     else:
         terminal.say(f"Run {named}: {name} is {given['value']:g}, by {given['by']}.")
