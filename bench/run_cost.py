@@ -32,7 +32,7 @@ PROMPT, ANSWER = "word " * 1000, "word " * 300
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
-class Told:
+class ScriptedModel:
     """A model that answers at once."""
 
     async def prepare(self, model: str) -> None:
@@ -76,7 +76,7 @@ async def measure(postgres: PostgresServer, runs: int, at_once: int) -> dict[str
     price = DeclaredModel(input_usd_per_mtok=INPUT_USD_PER_MTOK, output_usd_per_mtok=OUTPUT_USD_PER_MTOK)
     workflow, places = chain(), asyncio.Semaphore(at_once)
     async with Engine.open(
-        postgres.url, workflows=[workflow], slots=at_once, model=Told(), settings=Settings(models={"told": price})
+        postgres.url, workflows=[workflow], slots=at_once, model=ScriptedModel(), settings=Settings(models={"told": price})
     ) as engine:
 
         async def one() -> None:

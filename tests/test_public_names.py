@@ -157,3 +157,12 @@ def test_help_says_what_a_call_that_blocks_returns() -> None:
 def test_dir_lists_the_public_names_before_they_are_used(module: str) -> None:
     program = f"import {module} as face; print(*(set(face.__all__) - set(dir(face))), *(set(dir(face)) & {{'Any', 'Final'}}))"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "\n"
+
+
+def test_former_names_of_ports_still_work_and_warn() -> None:
+    ports = importlib.import_module("holdfast.ports")
+    for former, name in ports._RENAMED.items():
+        with pytest.warns(DeprecationWarning, match=f"holdfast.ports.{former} has become {name}"):
+            assert getattr(ports, former) is getattr(ports, name)
+    with pytest.raises(AttributeError):
+        ports.NoSuchPort  # noqa: B018

@@ -12,7 +12,7 @@ import pytest
 from holdfast.ports import Blobs
 from holdfast.stores.blobs.bucket import Bucket
 from holdfast.stores.blobs.folder import Folder
-from holdfast.stores.blobs.moved import Moved
+from holdfast.stores.blobs.moved import FallbackBlobs
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.object_server import ObjectServer
@@ -66,7 +66,7 @@ async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
                 case "bucket":
                     return Bucket.open("payloads", "some/prefix", {})
                 case _:
-                    return Moved(Folder.open(tmp_path), await table())
+                    return FallbackBlobs(Folder.open(tmp_path), await table())
 
         yield again
 

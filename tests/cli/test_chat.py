@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli.runs.reply import Replies
-from holdfast.engine.background.dialogue import Dialogues
+from holdfast.engine.background.conversation_runner import ConversationRunner
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall
 from tests import media
 from tests.cli.conftest import Shell
@@ -288,7 +288,7 @@ def test_a_reply_is_stopped_also_before_what_answers_has_begun(
             stopped.wait(20)
         return line
 
-    start, talk = Dialogues._start, Replies.talk
+    start, talk = ConversationRunner._start, Replies.talk
 
     async def late(self: Any, *given: Any) -> Any:
         if not pressed:  # whoever looks for what is left undone may find the message, too
@@ -305,7 +305,7 @@ def test_a_reply_is_stopped_also_before_what_answers_has_begun(
         looked.set()
         return found
 
-    monkeypatch.setattr(Dialogues, "_start", late)
+    monkeypatch.setattr(ConversationRunner, "_start", late)
     monkeypatch.setattr(Replies, "talk", look)
     monkeypatch.setattr("holdfast.cli.page.terminal.say", say)
     monkeypatch.setattr("holdfast.cli.page.terminal.is_typed", lambda: True)

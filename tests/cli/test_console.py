@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from holdfast import __version__
-from holdfast.cli import opening
+from holdfast.cli import connect
 from holdfast.cli.app import app
 from holdfast.cli.page import sample
 from holdfast.testing.model_server import ModelServer
@@ -124,7 +124,7 @@ def test_an_example_fits_the_form_that_it_is_for() -> None:
 
 
 def test_a_password_is_not_printed_and_the_command_works_all_the_same() -> None:
-    command = opening.typed("runs", "list", store="postgresql://ann:secret@db/holdfast")
+    command = connect.typed("runs", "list", store="postgresql://ann:secret@db/holdfast")
     assert "secret" not in command
     shell = command.replace("holdfast runs list", "echo")
     where = {"HOLDFAST_STORE": "postgresql://ann:secret@db/holdfast", "PATH": "/usr/bin:/bin"}

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager, nullcontext
 
 import pytest
 
-from holdfast.cli import opening
-from holdfast.cli.opening import shown, typed
+from holdfast.cli import connect
+from holdfast.cli.connect import shown, typed
 from holdfast.errors import StoreError, StoreFull, StoreUnreadable
 
 WITH, WITHOUT = ("postgresql://ada:s3cr:et@db.example:5432/runs?schema=a", "postgresql://ada:***@db.example:5432/runs?schema=a")
@@ -31,7 +31,7 @@ def test_a_place_without_a_password_is_shown_as_it_is(place: str) -> None:
 async def test_a_store_is_waited_for_where_its_trouble_may_pass(
     problem: StoreError, opened: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "_PAUSES_S", (0.0,))
+    monkeypatch.setattr(connect, "_PAUSES_S", (0.0,))
     times = 0
 
     @asynccontextmanager
@@ -43,6 +43,6 @@ async def test_a_store_is_waited_for_where_its_trouble_may_pass(
         yield "there"
 
     with nullcontext() if problem.passes else pytest.raises(StoreError):
-        async with opening.patiently(store, 60.0) as found:
+        async with connect.patiently(store, 60.0) as found:
             assert found == "there"
     assert times == opened

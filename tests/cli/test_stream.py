@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.cli.page import terminal
 from holdfast.cli.runs import stream
-from holdfast.core.facts.streams import Told
+from holdfast.core.facts.streams import StreamEvent
 from holdfast.core.values.ids import RunId
 from holdfast.service import view
 from holdfast.testing.model_server import ModelServer, Rule
@@ -23,10 +23,10 @@ ASKED = ("run", "flow:talkative", "-i", '"where?"')
 
 def test_what_came_of_a_request_is_shown_apart_from_its_arguments() -> None:
     written: list[str] = []
-    shown, source = stream.Shown(written.append), "flow#1:0:1:look:toolu_1"
-    shown.hear(view.of_told(Told(RunId("r"), "model", "arguments", source, 0, "@1", text="{}")))
+    shown, source = stream.StreamPrinter(written.append), "flow#1:0:1:look:toolu_1"
+    shown.hear(view.of_told(StreamEvent(RunId("r"), "model", "arguments", source, 0, "@1", text="{}")))
     for number, outcome in enumerate(("completed", "failed")):
-        told = Told(
+        told = StreamEvent(
             RunId("r"), "tools", "result", f"{source}:result", 0, "@1", text="one\n\x1b[31mtwo" * number, outcome=outcome
         )
         assert view.of_told(told)["outcome"] == outcome
@@ -61,10 +61,10 @@ def test_what_was_said_is_printed_and_nothing_of_it_commands_the_terminal(shell:
 
 def test_an_escape_that_comes_in_two_pieces_commands_no_terminal_whatever_prints_it() -> None:
     written: list[str] = []
-    shown = stream.Shown(written.append)
+    shown = stream.StreamPrinter(written.append)
     for kind, source in (("thinking", "flow#1:0:1:thinking"), ("text", "flow#1:0:1"), ("arguments", "flow#1:0:1:a:b")):
         for offset, text in enumerate(("\x1b", "]0;owned\x07\n")):
-            told = view.of_told(Told(RunId("r"), "model", kind, source, offset, "@1", text=text))
+            told = view.of_told(StreamEvent(RunId("r"), "model", kind, source, offset, "@1", text=text))
             shown.hear(told)
             assert told["text"] == text
     shown.rest()

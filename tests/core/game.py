@@ -21,7 +21,7 @@ from holdfast.core.facts.graph import COMPENSATE, Definition, Edge, Graph, Join,
 from holdfast.core.facts.state import OPEN_STEPS, Operation, State, Step
 from holdfast.core.rules.readiness import stuck
 from holdfast.core.values import policies
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import NAMING, CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
 from holdfast.core.values.payload import NULL, Payload, digest, inline
 from holdfast.core.values.policies import ErrorRecord
@@ -32,7 +32,7 @@ from holdfast.errors import HoldfastError, InvalidWorkflow
 
 START_MS = 1_700_000_000_000
 RUN = RunId("0190-run")
-ANN = Claim("ann")
+ANN = Actor("ann")
 WORKER = SessionId("worker")
 HERE = SessionId("the game's own session")
 OTHER = SessionId("other")
@@ -142,7 +142,7 @@ class Game:
         slots: int | None = None,
         graph: Graph | None = None,
         shortages: Mapping[str, cmd.Shortage] | None = None,
-        taken: Mapping[EffectKey, cmd.Taken] | None = None,
+        taken: Mapping[EffectKey, cmd.KnownEffect] | None = None,
         placed: Iterable[str] = (),
     ) -> list[ev.Event]:
         session = self.session if session == HERE else session
@@ -294,7 +294,7 @@ class Game:
         *,
         limit: int | None = None,
         key: str | None = None,
-        by: str | Claim | None = None,
+        by: str | Actor | None = None,
         session: SessionId | None = HERE,
         team: str | None = None,
         queue: bool = False,
@@ -312,7 +312,7 @@ class Game:
             digest(data),
             limit,
             key,
-            by if isinstance(by, Claim) else Claim(by),
+            by if isinstance(by, Actor) else Actor(by),
             team=team,
             queue=queue,
             shared=shared,
@@ -418,10 +418,10 @@ class Game:
         *,
         args: str = "args",
         model: str = "m",
-        cheaper: tuple[cmd.Offer, ...] = (),
+        cheaper: tuple[cmd.CallCandidate, ...] = (),
         shortages: Mapping[str, cmd.Shortage] | None = None,
     ) -> list[ev.Event]:
-        offers = (cmd.Offer(model, nanousd, tokens), *cheaper)
+        offers = (cmd.CallCandidate(model, nanousd, tokens), *cheaper)
         return self.do(cmd.HoldModelCall(*self.at(name), Path(path), model, args, offers), shortages=shortages)
 
     def held(self, name: str, nanousd: int = 0, tokens: int = 0, path: str = "0", **more: Any) -> CallId:
@@ -454,7 +454,7 @@ class Game:
         settles_within_s: float | None = None,
         compensates: CallId | None = None,
         tenant_wide: bool = False,
-        taken: Mapping[EffectKey, cmd.Taken] | None = None,
+        taken: Mapping[EffectKey, cmd.KnownEffect] | None = None,
         nanousd: int = 0,
         shortages: Mapping[str, cmd.Shortage] | None = None,
     ) -> list[ev.Event]:
@@ -577,10 +577,10 @@ class Game:
         return opened.gate
 
     def decide(
-        self, decision: str, gate: GateId | None = None, data: Any = None, by: str | Claim | None = "ann", **more: Any
+        self, decision: str, gate: GateId | None = None, data: Any = None, by: str | Actor | None = "ann", **more: Any
     ) -> list[ev.Event]:
         """Answer `gate`, or the only open one, as somebody who executes nothing."""
-        command = cmd.DecideGate(gate or self.gate.gate, decision, data, by if isinstance(by, Claim) else Claim(by), **more)
+        command = cmd.DecideGate(gate or self.gate.gate, decision, data, by if isinstance(by, Actor) else Actor(by), **more)
         return self.do(command, session=None)
 
 
@@ -597,7 +597,7 @@ __all__ = [
     "START_MS",
     "TRANSIENT",
     "WORKER",
-    "Claim",
+    "Actor",
     "Game",
     "cmd",
     "definition",

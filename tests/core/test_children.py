@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from holdfast.core.rules import children
-from holdfast.core.values.claim import NOBODY
+from holdfast.core.values.actor import NOBODY
 from holdfast.core.values.ids import RunId, StepId
 from holdfast.core.values.policies import CANCELLED, CHILD_FAILED
 from holdfast.core.values.scopes import counts_tokens, family_of, in_tokens, in_words, over_at_ms, run_scopes, tree_of

@@ -15,9 +15,9 @@ from holdfast.core.facts.state import OTHERS
 from holdfast.core.values.ids import GateId, Path, RunId, StepId
 from holdfast.core.values.payload import inline
 from holdfast.errors import Conflict, DecisionRefused, InvalidDecision, InvalidInput
-from tests.core.game import NULL, Claim, Game, cmd, edge, ev, graph, kinds, node
+from tests.core.game import NULL, Actor, Game, cmd, edge, ev, graph, kinds, node
 
-BOB, EVE = Claim("bob"), Claim("eve")
+BOB, EVE = Actor("bob"), Actor("eve")
 Makers: TypeAlias = dict[str, tuple[str, ...]]
 FORM = {"type": "object", "properties": {"to": {"type": "string"}, "note": {"type": "string"}}, "required": ["to"]}
 FILLED = inline({"to": "ann"})
@@ -43,7 +43,7 @@ def _message(game: Game) -> None:
 def _edits(game: Game) -> None:
     game.fail("work")
     game.do(cmd.EditDeadLetter(StepId("work#1"), inline({"to": "bob"}), BOB), session=None)
-    game.do(cmd.ReplayDeadLetter(StepId("work#1"), Claim("ann")), session=None)
+    game.do(cmd.ReplayDeadLetter(StepId("work#1"), Actor("ann")), session=None)
 
 
 def _replays(game: Game) -> None:
@@ -74,7 +74,7 @@ def _ends_a_child(game: Game) -> None:
 
 
 def _acts_with_a_key_of_his(game: Game) -> None:
-    game.do(cmd.SendSignal("go", NULL, Claim("keys.k", "", "keys.k", maker="bob")), session=None)
+    game.do(cmd.SendSignal("go", NULL, Actor("keys.k", "", "keys.k", maker="bob")), session=None)
 
 
 WAYS = (
@@ -111,9 +111,9 @@ def test_who_contributes_while_a_question_is_open_does_not_decide_it() -> None:
 
 
 def test_who_started_with_a_key_acts_along_with_who_made_it() -> None:
-    game = Game(graph(node("gate", "human_gate")), by=Claim("keys.k", "", "keys.k", maker="bob"))
+    game = Game(graph(node("gate", "human_gate")), by=Actor("keys.k", "", "keys.k", maker="bob"))
     asked(game)
-    for by in (BOB, Claim("eve", "", "keys.other", maker="bob"), Claim("keys.k", "", "keys.k")):
+    for by in (BOB, Actor("eve", "", "keys.other", maker="bob"), Actor("keys.k", "", "keys.k")):
         with pytest.raises(DecisionRefused, match="second pair of eyes"):
             game.decide("approve", by=by)
     game.decide("approve", by="eve")
@@ -132,7 +132,7 @@ def test_an_approval_clears_no_person_and_is_no_contribution(four_eyes: bool) ->
     game = Game(graph(node("one", "human_gate"), node("two", "human_gate"), "one > two"), by="ann", contributors=("dan",))
     _signals(game)
     game.human_gate("one", four_eyes=four_eyes, form=FORM, filled=FILLED)
-    game.do(cmd.SendSignal("go", NULL, Claim("cyd")), session=None)
+    game.do(cmd.SendSignal("go", NULL, Actor("cyd")), session=None)
     game.decide("approve", by="eve")
     assert contributors(game.state) == ("dan", "bob", "cyd")
     game.tick()
@@ -193,10 +193,10 @@ def test_who_gives_data_or_a_reason_with_whatever_word_contributes(
 ) -> None:
     game = Game(graph("work"), by="ann")
     asks_in_words(game)
-    game.decide(decision, by=Claim("keys.k", maker="bob"), data=data, reason=reason)
+    game.decide(decision, by=Actor("keys.k", maker="bob"), data=data, reason=reason)
     assert contributors(game.state) == (("keys.k", "bob") if contributes else ())
     asks_in_words(game, "1", four_eyes=True)
-    for by in (BOB, Claim("keys.k")) if contributes else ():
+    for by in (BOB, Actor("keys.k")) if contributes else ():
         with pytest.raises(DecisionRefused, match="second pair of eyes"):
             game.decide("approve", by=by)
     game.decide("approve", by="eve")
@@ -206,7 +206,7 @@ def test_who_gives_content_in_the_starter_s_name_contributes() -> None:
     """By a key that says for whom it speaks, its maker does."""
     game = Game(graph("work"), by="ann")
     asks_in_words(game)
-    game.decide("to_legal", by=Claim("ann", "", "keys.k", maker="bob"), data={"to": "bob"})
+    game.decide("to_legal", by=Actor("ann", "", "keys.k", maker="bob"), data={"to": "bob"})
     assert contributors(game.state) == ("bob",)
 
 
@@ -239,8 +239,8 @@ def test_a_reassigned_gate_is_not_given_to_a_contributor() -> None:
         _signals(game)
         asked(game, four_eyes=four_eyes, reviewers=("eve",))
         with pytest.raises(DecisionRefused, match="'bob' contributed to, and is not given"):
-            game.do(cmd.AssignGate(game.gate.gate, ("BOB", "zoe"), False, Claim("kim")), session=None)
-        game.do(cmd.AssignGate(game.gate.gate, ("zoe",), False, Claim("kim")), session=None)
+            game.do(cmd.AssignGate(game.gate.gate, ("BOB", "zoe"), False, Actor("kim")), session=None)
+        game.do(cmd.AssignGate(game.gate.gate, ("zoe",), False, Actor("kim")), session=None)
 
 
 def test_a_contributor_gives_a_gate_to_no_role_of_their_own() -> None:
@@ -250,20 +250,20 @@ def test_a_contributor_gives_a_gate_to_no_role_of_their_own() -> None:
         asked(game, four_eyes=False, reviewers=("eve",))
         for to in ("sales", "role:sales"):
             with pytest.raises(DecisionRefused, match=f"'{name}' asked for or contributed to, and is not given to a role"):
-                game.do(cmd.AssignGate(game.gate.gate, (to,), False, Claim(name, roles=("sales",))), session=None)
-        game.do(cmd.AssignGate(game.gate.gate, ("legal",), False, Claim(name, roles=("sales",))), session=None)
+                game.do(cmd.AssignGate(game.gate.gate, (to,), False, Actor(name, roles=("sales",))), session=None)
+        game.do(cmd.AssignGate(game.gate.gate, ("legal",), False, Actor(name, roles=("sales",))), session=None)
 
 
 def test_another_question_is_for_another_person_and_not_for_another_key() -> None:
     game = Game(graph("work"), by="ann")
-    one, two, three = (Claim(f"keys.{each}", maker=maker) for each, maker in (("1", "bob"), ("2", "bob"), ("3", "eve")))
+    one, two, three = (Actor(f"keys.{each}", maker=maker) for each, maker in (("1", "bob"), ("2", "bob"), ("3", "eve")))
     for path, quorum, not_by in (("0", 1, ()), ("1", 1, ("keys.1",))):
         game.do(
             cmd.OpenGate(
                 *game.at("work"), Path(path), "question", "h", inline(5), "h", ("approve",), quorum=quorum, not_by=not_by
             )
         )
-        for by in (two, BOB, Claim("Keys.1")) if not_by else ():
+        for by in (two, BOB, Actor("Keys.1")) if not_by else ():
             with pytest.raises(DecisionRefused, match=r"anyone but keys\.1, bob"):
                 game.decide("approve", by=by)
         game.decide("approve", by=three if not_by else one)
@@ -295,7 +295,7 @@ def test_a_run_knows_who_made_the_keys_that_others_decided_with(hears: Callable[
     hears_again = cmd.SendSignal("go", NULL, key="k", makers={"zed": ("dan", "bob"), "yan": ()})
     assert kinds(game.do(hears_again, session=None)) == ["SignalReceived", "MakersLearned"]
     asks_another(game, "Zed")
-    for by in ("zed", "bob", "dan", Claim("keys.k", "", "keys.k", maker="bob")):
+    for by in ("zed", "bob", "dan", Actor("keys.k", "", "keys.k", maker="bob")):
         with pytest.raises(DecisionRefused, match="anyone but Zed, bob, dan"):
             game.decide("approve", by=by)
     game.decide("approve", by="kim")
@@ -398,7 +398,7 @@ def test_contributors_to_related_runs_neither_decide_nor_become_reviewers() -> N
     with pytest.raises(DecisionRefused, match="too many runs are under way"):
         game.do(msgspec.structs.replace(decide, by=EVE, kin=None), session=None)
     with pytest.raises(DecisionRefused, match="'bob' contributed to, and is not given"):
-        game.do(cmd.AssignGate(game.gate.gate, ("bob",), False, Claim("kim"), kin=("bob",)), session=None)
+        game.do(cmd.AssignGate(game.gate.gate, ("bob",), False, Actor("kim"), kin=("bob",)), session=None)
     game.do(msgspec.structs.replace(decide, by=EVE), session=None)
 
 
@@ -525,7 +525,7 @@ def test_an_incomplete_list_of_contributors_stops_gates_and_decisions(monkeypatc
     game = started()
     asked(game)
     for number in range(4):
-        game.do(cmd.SendMessage(number + 1, NULL, Claim(f"p{number}")), session=None)
+        game.do(cmd.SendMessage(number + 1, NULL, Actor(f"p{number}")), session=None)
     assert contributors(game.state) == ("p0", "p1", "p2", OTHERS)
     with pytest.raises(DecisionRefused, match="not all who contributed to the run are known"):
         game.decide("approve", by="eve")

@@ -22,7 +22,7 @@ def test_calls_are_added_up_by_day_node_and_model() -> None:
     game = Game(graph("a > end", "b > end"))
     for path in ("0", "1"):
         game.settle(game.held("a", 60, path=path, model="m"), 45, tokens=(5, 7))
-    game.settle(game.held("a", 60, path="2", cheaper=(cmd.Offer("n", 10, 0),), shortages=game.shortages(left=20)), 9)
+    game.settle(game.held("a", 60, path="2", cheaper=(cmd.CallCandidate("n", 10, 0),), shortages=game.shortages(left=20)), 9)
     call = game.held("b", 60)
     game.now_ms += DAY_MS
     game.settle(game.held("b", 60, path="1"), 20, tokens=(1, 1))

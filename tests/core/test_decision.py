@@ -11,7 +11,7 @@ from tests.core.game import NULL, OTHER, TRANSIENT, Game, cmd, graph, loop
 
 def of_an_attempt(step: StepId, attempt: int) -> list[cmd.AttemptCommand]:
     """Results and intents: all that an attempt may say about its step."""
-    offer = cmd.Offer("m", 1, 1)
+    offer = cmd.CallCandidate("m", 1, 1)
     return [
         cmd.CompleteStep(step, attempt, NULL),
         cmd.FailAttempt(step, attempt, TRANSIENT),

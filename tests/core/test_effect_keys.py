@@ -14,8 +14,8 @@ KEY = EffectKey("invite")
 OTHER = CallId("other-run:send#1:0:1")
 
 
-def elsewhere(response: str | None = None, args: str = "args") -> dict[EffectKey, cmd.Taken]:
-    return {KEY: cmd.Taken(OTHER, args, None if response is None else inline(response))}
+def elsewhere(response: str | None = None, args: str = "args") -> dict[EffectKey, cmd.KnownEffect]:
+    return {KEY: cmd.KnownEffect(OTHER, args, None if response is None else inline(response))}
 
 
 def changes(game: Game, events: list[ev.Event]) -> list[KeyClaim | KeyOutcome]:

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.facts.graph import Graph, Join
 from holdfast.core.facts.state import FUNCTION
-from holdfast.core.rules.forking import Fork, Wish, forked
+from holdfast.core.rules.forking import Fork, ForkRequest, forked
 from holdfast.core.values.ids import NAMING, NodeName, RunId, effect_key
 from holdfast.core.values.payload import digest, inline
 from holdfast.errors import Conflict, HoldfastError, InvalidInput, NonDeterministicStep, NotFound
@@ -22,7 +22,7 @@ def plan(origin: Game, step: str, path: str | None = None, **wish: Any) -> Fork:
         ev.Recorded(n, at_ms, event)  # type: ignore[arg-type]
         for n, (event, at_ms) in enumerate(zip(origin.events(), origin.times, strict=True), 1)
     ]
-    return forked(origin.graph, history, Wish(StepId(step), None if path is None else Path(path), by=ANN, **wish))
+    return forked(origin.graph, history, ForkRequest(StepId(step), None if path is None else Path(path), by=ANN, **wish))
 
 
 def fork(origin: Game, step: str, path: str | None = None, *, of: Graph | None = None, **wish: Any) -> Game:

@@ -21,7 +21,7 @@ from holdfast.errors import (
     RunEnded,
     StaleAttempt,
 )
-from tests.core.game import NULL, START_MS, TRANSIENT, Claim, Game, cmd, edge, ev, graph, kinds, loop, node, problems
+from tests.core.game import NULL, START_MS, TRANSIENT, Actor, Game, cmd, edge, ev, graph, kinds, loop, node, problems
 
 DAY_MS = 86_400_000
 TWICE = RetryPolicy(max_attempts=2, initial_s=1, jitter=0)
@@ -182,10 +182,10 @@ def test_a_run_that_will_need_four_eyes_is_not_started_without_a_person(unnamed:
 
 def test_the_record_has_the_name_that_was_given_and_beside_it_who_typed_it() -> None:
     game = approval(reviewers=("grace",))
-    game.decide("approve", by=Claim("grace", "deploy"))
+    game.decide("approve", by=Actor("grace", "deploy"))
     (decided,) = game.events(ev.GateDecided)
     assert (decided.by, decided.os_user) == ("grace", "deploy")
-    assert str(Claim(decided.by, decided.os_user)) == "grace (unverified, by OS user deploy)"
+    assert str(Actor(decided.by, decided.os_user)) == "grace (unverified, by OS user deploy)"
 
 
 # --- Forms ------------------------------------------------------------------------------------------------------------
@@ -540,7 +540,7 @@ def test_without_such_an_edge_the_run_fails_and_nothing_is_published() -> None:
     game = approval(expires_after_ms=60_000)
     game.tick(60)
     assert (game.status, game.state.error.error_class) == ("failed", "expired")  # type: ignore[union-attr]
-    game.do(cmd.RetryRun(Claim("ann")), session=None)
+    game.do(cmd.RetryRun(Actor("ann")), session=None)
     game.tick()
     assert game.human_gate("gate", expires_after_ms=60_000).endswith(":gate#1:0~1"), "it is asked anew"
 

@@ -149,21 +149,21 @@ def test_a_question_about_money_for_a_step_that_was_called_off_is_taken_back() -
 
 def test_a_cheaper_offer_is_taken_where_the_first_does_not_fit() -> None:
     game = two(cost_nanousd=100)
-    (held,) = game.hold("a", 150, model="big", cheaper=(cmd.Offer("small", 40, 9),))
+    (held,) = game.hold("a", 150, model="big", cheaper=(cmd.CallCandidate("small", 40, 9),))
     assert isinstance(held, ev.ModelCallHeld)
     assert (held.model, held.sent_to, held.offer, held.hold_nanousd, held.tokens) == ("big", "small", 1, 40, 9)
 
 
 def test_no_offer_that_fits_asks_about_the_cheapest() -> None:
     game = two(cost_nanousd=100)
-    game.hold("a", 150, model="big", cheaper=(cmd.Offer("small", 120, 9),))
+    game.hold("a", 150, model="big", cheaper=(cmd.CallCandidate("small", 120, 9),))
     assert game.gate.shown.value()["model"] == "small"
 
 
 def test_an_offer_must_fit_every_limit() -> None:
     game = Game(graph("a"), limit=100)
     game = Game(graph("a", limits={"cost_nanousd": 100, "max_tokens": 50}))
-    (held,) = game.hold("a", 10, 60, cheaper=(cmd.Offer("short", 20, 40),))
+    (held,) = game.hold("a", 10, 60, cheaper=(cmd.CallCandidate("short", 20, 40),))
     assert isinstance(held, ev.ModelCallHeld)
     assert held.sent_to == "short"
 

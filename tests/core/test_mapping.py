@@ -10,7 +10,7 @@ from holdfast.core.facts.costs import Tally
 from holdfast.core.facts.events import Recorded
 from holdfast.core.facts.graph import Node
 from holdfast.core.facts.state import MAP, Map
-from holdfast.core.rules.forking import Wish, forked
+from holdfast.core.rules.forking import ForkRequest, forked
 from holdfast.core.values import policies
 from holdfast.core.values.demand import Demand
 from holdfast.core.values.ids import NodeName, Seq, StepId, item_name, map_of, root_of
@@ -379,7 +379,7 @@ def test_what_the_items_cost_is_counted_for_their_node() -> None:
 def forked_from(game: Game, step: str) -> Any:
     """What a fork begins with, when it gets to `step`."""
     history = [Recorded(Seq(n), START_MS, event) for n, event in enumerate(game.events(), 1)]
-    return forked(game.graph, history, Wish(StepId(step)))
+    return forked(game.graph, history, ForkRequest(StepId(step)))
 
 
 def test_what_undoes_a_run_opens_no_map() -> None:

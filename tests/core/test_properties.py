@@ -22,10 +22,10 @@ from holdfast.core.nouns.shared_values import SharedConflict, SharedIndex, Share
 from holdfast.core.people.changed_code import RESTART
 from holdfast.core.people.gates import asked_together
 from holdfast.core.rules.fence import may_begin
-from holdfast.core.rules.forking import Wish, forked
+from holdfast.core.rules.forking import ForkRequest, forked
 from holdfast.core.rules.questions import CODE_CHANGED, LIMITS
 from holdfast.core.values import policies
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import (
     CallId,
     EffectKey,
@@ -279,10 +279,10 @@ class Record(Game):
         return any(step is not None and step.status in ("completed", "failed") for step in sources)
 
 
-def elsewhere(pick: random.Random) -> dict[EffectKey, cmd.Taken]:
+def elsewhere(pick: random.Random) -> dict[EffectKey, cmd.KnownEffect]:
     """Another run has the tenant-wide effect that these runs mean."""
     other = CallId("other-run:send#1:0:1")
-    return {EffectKey("wide"): cmd.Taken(other, pick.choice(["h", "h", "other"]), pick.choice([None, inline("sent")]))}
+    return {EffectKey("wide"): cmd.KnownEffect(other, pick.choice(["h", "h", "other"]), pick.choice([None, inline("sent")]))}
 
 
 FULL = cmd.Shortage(1, 0, 1)
@@ -404,7 +404,7 @@ class Chaos:
                 cmd.RaiseLimit(self.pick.choice([*LIMITS]), self.pick.randint(1, 2000)),
                 cmd.Tick() if self.pick.random() < 0.9 else cmd.CancelRun(),
                 cmd.MigrateRun(),
-                cmd.RetryRun(Claim("ann")),
+                cmd.RetryRun(Actor("ann")),
                 cmd.LabelRun(self.pick.choice([{"a": "1"}, {"a": None, "b": "2"}, dict.fromkeys(map(str, range(33)), "x")])),
                 cmd.UndoRun("undone"),
                 cmd.StartRun(RUN, "acme", NULL, ""),
@@ -443,7 +443,7 @@ class Chaos:
         named = [*self.game.state.named_children]
         if named and pick.random() < 0.3:
             return cmd.RequestChild(*at, Path("5"), self.new_child(), "other", 1, "hash", args, NULL, None, named[0])
-        offers = (cmd.Offer("m", pick.choice([0, 40, 120]), pick.choice([0, 60])), cmd.Offer("n", 30, 10))
+        offers = (cmd.CallCandidate("m", pick.choice([0, 40, 120]), pick.choice([0, 60])), cmd.CallCandidate("n", 30, 10))
         price = self.prices.choice([0, 0, 25, 90])
         expires_after_ms = self.people.choice([None, None, 20_000])
         return pick.choice(
@@ -605,10 +605,10 @@ class Chaos:
         gate = self.pick.choice([*self.game.state.gates, *self.gates[-2:]])
         decision = self.pick.choice(["approve", "answer", "answer", "reject", "retry"])
         data = self.pick.choice([None, {"limit_usd": "0.000001"}, {"steps": 50, "tokens": 5000, "active": 500}, RESTART])
-        by = Claim(self.pick.choice(["ann", None]))
+        by = Actor(self.pick.choice(["ann", None]))
         known = self.game.state.gates.get(gate)
         if known is not None and known.opened.four_eyes:
-            decision, by = (self.people.choice(["approve", "edit", "reject"]), Claim(self.people.choice(["bob", "eve", "zoe"])))
+            decision, by = (self.people.choice(["approve", "edit", "reject"]), Actor(self.people.choice(["bob", "eve", "zoe"])))
             return cmd.DecideGate(gate, decision, {"to": by.name} if decision == "edit" else None, by)
         if self.people.random() < 0.1:
             return cmd.AssignGate(gate, ("bob", "ann"), self.people.choice([True, False]), by)
@@ -689,7 +689,7 @@ class Crew:
         ]
         outputs = {node_of(other): inline("said") for other in began if not game.graph.nodes[node_of(other)].decides}
         said = {name: each for name, each in outputs.items() if name != node_of(step) and self.pick.random() < 0.1}
-        wish = Wish(step, repeats_effects=self.pick.random() < 0.5, by=ANN)
+        wish = ForkRequest(step, repeats_effects=self.pick.random() < 0.5, by=ANN)
         try:
             found = forked(game.graph, history, msgspec.structs.replace(wish, outputs=said))
         except InvalidInput:  # one of them had failed, or was skipped

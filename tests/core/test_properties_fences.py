@@ -34,7 +34,7 @@ def everything_an_attempt_says(step: StepId, attempt: int) -> list[cmd.AttemptCo
         cmd.RecordValues(*at, (cmd.Value(path, "result", None, inline("late")),)),
         cmd.AwaitPools(*at, path, "m", ("POOL",)),
         cmd.LoseAttempt(*at),
-        cmd.HoldModelCall(*at, path, "m", "args", (cmd.Offer("m", 0, 0),)),
+        cmd.HoldModelCall(*at, path, "m", "args", (cmd.CallCandidate("m", 0, 0),)),
         cmd.IntendEffect(*at, path, "send", "once", "args", NULL),
         cmd.DenyToolCall(*at, path, "send", "args", error()),
         cmd.StartTimer(*at, path, "args", 1000),

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.values.claim import is_among
+from holdfast.core.values.actor import is_among
 from holdfast.core.values.ids import Path
 from holdfast.core.values.payload import inline
 from holdfast.errors import Conflict, DecisionRefused, InvalidDecision, InvalidInput
-from tests.core.game import Claim, Game, cmd, ev, graph, kinds, loop, node, problems
+from tests.core.game import Actor, Game, cmd, ev, graph, kinds, loop, node, problems
 
 FORM = {"type": "object", "properties": {"to": {"type": "string"}, "note": {"type": "string"}}, "required": ["to"]}
 
@@ -37,12 +37,12 @@ def test_so_many_different_persons_approve_and_the_last_decides() -> None:
 
 def test_persons_are_distinguished_by_who_they_are_and_not_by_their_keys() -> None:
     game = asked()
-    game.decide("approve", by=Claim("keys.one", "", "keys.one", maker="bob"))
+    game.decide("approve", by=Actor("keys.one", "", "keys.one", maker="bob"))
     for by in (
-        Claim("Keys.One", "", "keys.other"),
-        Claim("bob"),
-        Claim("keys.two", "", "keys.two", maker=" BOB"),
-        Claim("keys.three", "", "keys.three", maker="keys.one"),
+        Actor("Keys.One", "", "keys.other"),
+        Actor("bob"),
+        Actor("keys.two", "", "keys.two", maker=" BOB"),
+        Actor("keys.three", "", "keys.three", maker="keys.one"),
     ):
         with pytest.raises(DecisionRefused, match="has approved it already"):
             game.decide("approve", by=by)
@@ -88,8 +88,8 @@ def test_an_edit_is_approved_by_as_many_others_again(four_eyes: bool) -> None:
 
 def test_who_made_the_key_of_an_edit_does_not_approve_it() -> None:
     game = asked()
-    game.decide("edit", by=Claim("keys.k", "", "keys.k", maker="ann"), data={"to": "eve"})
-    for by in (Claim("ann"), Claim("keys.k"), Claim("keys.other", maker="Ann")):
+    game.decide("edit", by=Actor("keys.k", "", "keys.k", maker="ann"), data={"to": "eve"})
+    for by in (Actor("ann"), Actor("keys.k"), Actor("keys.other", maker="Ann")):
         with pytest.raises(DecisionRefused, match="cannot decide it"):
             game.decide("approve", by=by)
     game.decide("approve", by="bob")
@@ -160,20 +160,20 @@ def test_a_gate_is_given_to_enough_others_or_not_at_all() -> None:
     game.decide("approve", by="bob")
     gate = game.gate.gate
     with pytest.raises(DecisionRefused, match="Name more persons"):
-        game.do(cmd.AssignGate(gate, ("zoe",), False, Claim("kim")), session=None)
-    game.do(cmd.AssignGate(gate, ("zoe", "bob"), False, Claim("kim")), session=None)
+        game.do(cmd.AssignGate(gate, ("zoe",), False, Actor("kim")), session=None)
+    game.do(cmd.AssignGate(gate, ("zoe", "bob"), False, Actor("kim")), session=None)
     game.decide("approve", by="zoe")
     assert game.step("publish").status == "ready"
 
 
 def test_only_approvals_of_those_who_are_asked_now_count() -> None:
-    kim = Claim("kim")
+    kim = Actor("kim")
     game = asked(reviewers=("bob", "role:legal", "eve"))
     game.decide("approve", by="bob")
     gate = game.gate.gate
     game.do(cmd.AssignGate(gate, ("role:legal", "eve"), False, kim), session=None)
     assert approved_by(game) == []
-    game.do(cmd.DecideGate(gate, "approve", None, Claim("lea"), roles=("legal",)), session=None)
+    game.do(cmd.DecideGate(gate, "approve", None, Actor("lea"), roles=("legal",)), session=None)
     assert approved_by(game) == ["lea"]
     row = game.do(cmd.AssignGate(gate, ("lea", "eve", "role:legal"), False, kim), session=None)
     assert approved_by(game) == ["lea"]
@@ -188,8 +188,8 @@ def test_only_approvals_of_those_who_are_asked_now_count() -> None:
 
 def test_an_approval_of_who_contributes_afterwards_does_not_count() -> None:
     game = asked(four_eyes=True)
-    game.decide("approve", by=Claim("keys.k", maker="bob"))
-    game.do(cmd.SendSignal("go", inline({}), Claim("bob")), session=None)
+    game.decide("approve", by=Actor("keys.k", maker="bob"))
+    game.do(cmd.SendSignal("go", inline({}), Actor("bob")), session=None)
     assert approved_by(game) == []
     game.decide("approve", by="eve")
     assert game.status == "waiting"

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.core.people.reviewers import MAX_REVIEWERS, check_person
 from holdfast.errors import AlreadyDecided, DecisionRefused, InvalidInput
-from tests.core.game import Claim, Game, cmd, ev, graph, node
+from tests.core.game import Actor, Game, cmd, ev, graph, node
 
 
 def approval(**options: object) -> Game:
@@ -75,7 +75,7 @@ def test_reviewers_bind(reviewers: tuple[str, ...], by: str | None, roles: tuple
 
 
 def assign(game: Game, *to: str, delegates: bool = True, by: str | None = "ann", roles: tuple[str, ...] = ()) -> None:
-    game.do(cmd.AssignGate(game.gate.gate, to, delegates, Claim(by), "on holiday", roles), session=None)
+    game.do(cmd.AssignGate(game.gate.gate, to, delegates, Actor(by), "on holiday", roles), session=None)
 
 
 def test_who_is_asked_has_others_asked_too() -> None:
@@ -107,7 +107,7 @@ def test_a_reviewer_hands_on_to_no_person_who_asked_for_the_run() -> None:
     game = approval(reviewers=("ida",))
     with pytest.raises(DecisionRefused, match="'ann' asked for, and is not given to them"):
         assign(game, "Ann", by="ida")
-    game.do(cmd.SendSignal("go", by=Claim("bob")), session=None)
+    game.do(cmd.SendSignal("go", by=Actor("bob")), session=None)
     with pytest.raises(DecisionRefused, match="'bob' contributed to, and is not given to them"):
         assign(game, "bob", by="ida")
 
@@ -118,10 +118,10 @@ def test_a_gate_cannot_be_given_to_contributors_of_the_run(delegates: bool, four
     """In no key of theirs, also one that they make afterwards, and in no role of theirs."""
     game = approval(reviewers=("ida",), four_eyes=four_eyes)
     assign(game, "keys.k", "fin", delegates=delegates, by="ida")
-    for by, roles in ((Claim("keys.k", maker="ann"), ()), (Claim("ann"), ("fin",)), (Claim("zed", maker="ann"), ("fin",))):
+    for by, roles in ((Actor("keys.k", maker="ann"), ()), (Actor("ann"), ("fin",)), (Actor("zed", maker="ann"), ("fin",))):
         with pytest.raises(DecisionRefused, match=r"was not asked before|second pair of eyes"):
             game.decide("approve", by=by, roles=roles)
-    game.decide("approve", by=Claim("keys.k", maker="eve"))
+    game.decide("approve", by=Actor("keys.k", maker="eve"))
     assert game.step("gate").status == "completed"
 
 
@@ -129,7 +129,7 @@ def test_who_made_a_key_has_a_gate_given_to_no_role_of_that_key() -> None:
     game = approval(reviewers=("ida",))
     for to in ("keys.k", "fin"):
         with pytest.raises(DecisionRefused, match="'ann' asked for or contributed to, and is not given to a role"):
-            game.do(cmd.AssignGate(game.gate.gate, (to,), False, Claim("keys.k", maker="ann", roles=("fin",))), session=None)
+            game.do(cmd.AssignGate(game.gate.gate, (to,), False, Actor("keys.k", maker="ann", roles=("fin",))), session=None)
 
 
 def test_whom_a_gate_asked_first_it_may_ask_again() -> None:
@@ -143,9 +143,9 @@ def test_a_gate_that_asked_any_person_is_given_back_to_any_person() -> None:
     """Four eyes and `not_by` hold all the same."""
     for to, by in (("ann", "bob"), ("bob", "bob"), ("role:fin", "ann")):
         game = approval()
-        game.do(cmd.SendSignal("go", by=Claim("bob")), session=None)
+        game.do(cmd.SendSignal("go", by=Actor("bob")), session=None)
         assign(game, "eve", delegates=False, by="cyd")
-        game.do(cmd.AssignGate(game.gate.gate, (to,), False, Claim(by, roles=("fin",))), session=None)
+        game.do(cmd.AssignGate(game.gate.gate, (to,), False, Actor(by, roles=("fin",))), session=None)
         game.decide("approve", by="ann" if to == "role:fin" else to, roles=("fin",))
     four_eyes, others = approval(four_eyes=True), approval(not_by=("ann",))
     for game in (four_eyes, others):

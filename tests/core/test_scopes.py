@@ -164,7 +164,7 @@ def test_a_new_day_or_month_lets_it_try_again(number: int, begins: int) -> None:
 
 def test_a_smaller_way_to_make_the_call_is_taken_where_only_that_fits_the_scope() -> None:
     game = Game(graph("a"))
-    cheaper = (cmd.Offer("small", 40, 5), cmd.Offer("tiny", 10, 5))
+    cheaper = (cmd.CallCandidate("small", 40, 5), cmd.CallCandidate("tiny", 10, 5))
     (held,) = game.hold("a", 60, cheaper=cheaper, shortages=game.shortages(left=45))
     assert (held.sent_to, held.offer) == ("small", 1)  # type: ignore[attr-defined]
     (exceeded,) = game.hold("a", 60, path="1", cheaper=cheaper, shortages=game.shortages(left=5))

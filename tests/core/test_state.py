@@ -36,10 +36,10 @@ def test_an_operation_of_a_step_costs_the_same_however_many_came_before_it() -> 
     step = state.steps[NodeName("a")]
     step.journal = Sealed(step.journal)
     do(cmd.SendSignal("go", NULL))
-    do(cmd.HoldModelCall(step.id, 1, Path("21"), "m", "args", (cmd.Offer("m", 1000, 0),)))
+    do(cmd.HoldModelCall(step.id, 1, Path("21"), "m", "args", (cmd.CallCandidate("m", 1000, 0),)))
     do(cmd.StartTimer(step.id, 1, Path("22"), "args", 1000))
     do(cmd.RaiseLimit("cost", 2000))
-    do(cmd.HoldModelCall(step.id, 1, Path("21"), "m", "args", (cmd.Offer("m", 1000, 0),)))
+    do(cmd.HoldModelCall(step.id, 1, Path("21"), "m", "args", (cmd.CallCandidate("m", 1000, 0),)))
     do(cmd.Tick(), START_MS + 1000)
     do(cmd.Tick(frozenset({WORKER})), START_MS + 1000)
     happened = {type(event) for event in events}

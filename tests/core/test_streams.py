@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.facts import events as ev
-from holdfast.core.facts.streams import TOOLS, Cursor, Follower, Told, request_of, result_of, source_of
+from holdfast.core.facts.streams import TOOLS, Cursor, Follower, StreamEvent, request_of, result_of, source_of
 from holdfast.core.values.ids import Path, RunId, StepId, call_id
 from holdfast.core.values.payload import inline
 from holdfast.core.values.policies import ErrorRecord
@@ -46,7 +46,7 @@ def answered(number: int, text: str, *, is_error: bool = False) -> tuple[str, in
     return "tools", number, msgspec.json.encode(result)
 
 
-def said(told: Iterator[Told] | list[Told]) -> list[tuple[str, str, int, str]]:
+def said(told: Iterator[StreamEvent] | list[StreamEvent]) -> list[tuple[str, str, int, str]]:
     return [(each.kind, each.source, each.offset, each.text) for each in told]
 
 
@@ -140,7 +140,7 @@ def test_a_cursor_reads_back_as_it_was_written(seq: int, sources: dict[str, int]
     assert not set(" ;&|'\"") & set(str(Cursor(seq, sources)))
 
 
-class Talk:
+class Thread:
     """Two operations, each called until a call has its reply, a stream of values, and results."""
 
     def __init__(self, chance: random.Random) -> None:
@@ -200,7 +200,7 @@ class Talk:
         self.history.append((len(self.history) + 1, event, text, besides))
 
 
-def look(talk: Talk, watching: Follower, after: int) -> Iterator[Told]:
+def look(talk: Thread, watching: Follower, after: int) -> Iterator[StreamEvent]:
     for event in talk.history[after:]:
         yield from watching.event(*event)
     for source, pieces in talk.pieces.items():
@@ -210,8 +210,8 @@ def look(talk: Talk, watching: Follower, after: int) -> Iterator[Told]:
 
 @given(st.randoms(use_true_random=False))
 def test_however_often_a_reader_comes_back_it_gets_each_piece_once(chance: random.Random) -> None:
-    told: list[Told] = []
-    talk, watching = Talk(chance), Follower(RUN, Cursor())
+    told: list[StreamEvent] = []
+    talk, watching = Thread(chance), Follower(RUN, Cursor())
     for _ in range(40):
         talk.go_on()
         if chance.random() < 0.3:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.nouns import supervision as rule
-from holdfast.core.nouns.supervision import Accepted, Ended, Fate, Rejected, Supervisor, Task, Worker
+from holdfast.core.nouns.supervision import Accepted, Fate, Rejected, Supervisor, Task, TaskOutcome, Worker
 from holdfast.core.values.ids import RunId
 from holdfast.errors import Conflict, InvalidInput
 
@@ -48,7 +48,7 @@ class Desk:
     def end(self, task: str, fate: Fate = "completed", after_ms: int = 10) -> Task:
         self.now = rule.begun(self.now, task, RunId(f"run-{task}"))
         self.now_ms += after_ms
-        self.now, self.tasks[task] = rule.ended(self.now, self.tasks[task], Ended(fate, after_ms, "why"), self.now_ms)
+        self.now, self.tasks[task] = rule.ended(self.now, self.tasks[task], TaskOutcome(fate, after_ms, "why"), self.now_ms)
         self.now = rule.dispatched(self.now, self.now_ms)
         return self.tasks[task]
 

@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast import Context, Engine, flow
 from holdfast.core.nouns.schedules import LONGEST_CATCH_UP_S
-from holdfast.engine.background.firing import Firing
+from holdfast.engine.background.schedule_runner import ScheduleRunner
 from holdfast.errors import NotFound
 from tests.crash.killing import dies_at
 
@@ -54,7 +54,7 @@ async def main(directory: Path) -> None:
     ):
         await _set(one)
         while not all([await _is_done(one, name) for name in OVERLAPS]):
-            await asyncio.gather(*(Firing(engine.runtime).turn() for engine in (one, other)))
+            await asyncio.gather(*(ScheduleRunner(engine.runtime).turn() for engine in (one, other)))
         await one.idle()
 
 

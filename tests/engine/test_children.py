@@ -342,7 +342,7 @@ async def test_what_follows_from_commits_is_found_in_the_store_without_listeners
 
     async with opened(store, workflows=[parent]) as first:
         links = first.runtime.runs.subscribers.pop()  # nothing follows from its commits any more
-        assert type(links).__name__ == "Consequences"
+        assert type(links).__name__ == "FollowUps"
         run = await first.start(parent)
         await run.until(lambda state: bool(state.children))
         await die(first)

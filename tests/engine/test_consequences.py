@@ -10,7 +10,7 @@ import pytest
 from holdfast import Engine
 from holdfast.compose.fleet import leading
 from holdfast.core.nouns.conversations import Exchange, say
-from holdfast.engine.background.consequences import LONGEST_S, Consequences
+from holdfast.engine.background.follow_ups import LONGEST_S, FollowUps
 from holdfast.queues.none import NoQueue
 from holdfast.settings import Settings
 from tests.engine.kit import bounded, opened
@@ -87,20 +87,20 @@ async def test_looking_is_rare_where_nothing_is_and_soon_where_a_process_died(
         monkeypatch.setattr(children, "pending", counted_pending)
         clock = Hands()
         runtime = engine.runtime._replace(clock=clock)  # type: ignore[arg-type]
-        consequences = Consequences(runtime, engine.payloads)
+        follow_ups = FollowUps(runtime, engine.payloads)
         for turn in range(600):
             clock.now_s = turn / 10
-            await consequences.turn(died=False)
+            await follow_ups.turn(died=False)
         assert asked == {"due": 14, "pending": 14}, "in a minute"
         await said_by_one_who_died(engine, "hello")
         clock.now_s += LONGEST_S
-        await consequences.turn(died=False)
+        await follow_ups.turn(died=False)
         while (await engine.conversation("c")).exchanges[1].run is None:
             await asyncio.sleep(0.01)
         clock.now_s += LONGEST_S
-        await consequences.turn(died=False)
+        await follow_ups.turn(died=False)
         looked = asked["due"]
         clock.now_s += 0.5
-        await consequences.turn(died=True)
+        await follow_ups.turn(died=True)
         assert asked["due"] == looked + 1
-        await consequences.aclose()
+        await follow_ups.aclose()

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import Chat, Context, Engine, LocalEmbedder, SemanticCache, flow
 from holdfast.core.facts import events as ev
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.errors import DecisionRefused, OperationFailed
 from holdfast.models.providers import Providers
 from holdfast.service.control.gate import story_of
@@ -18,7 +18,7 @@ from holdfast.testing.model_server import ModelServer, Rule
 from tests.engine.history import events_of
 from tests.engine.kit import bounded, gate_of, opened
 
-BOB, EVE = Claim("keys.k", "", "keys.k", maker="bob"), Claim("eve")
+BOB, EVE = Actor("keys.k", "", "keys.k", maker="bob"), Actor("eve")
 SAME = LocalEmbedder("all alike", lambda texts: [(1.0, 0.0)] * len(texts), 2)
 
 
@@ -61,7 +61,7 @@ async def writes(ctx: Context, how: str) -> None:
         await ctx.shared("board").write("case", {"to": "bob"})
 
 
-async def refused(engine: Engine, gate: str, *who: str | Claim) -> None:
+async def refused(engine: Engine, gate: str, *who: str | Actor) -> None:
     for by in who:
         with pytest.raises(DecisionRefused, match="needs a second pair of eyes"):
             await engine.decide(gate, by=by)
@@ -195,7 +195,7 @@ async def test_who_has_said_something_before_does_not_decide_what_an_answer_asks
         await refused(engine, gate, "ann", "bob", BOB)
         await engine.decide(gate, by="eve")
         assert (await engine.reply("c", said.number)).reply == "approve"
-        said = await engine.say("c", "pay again", by=Claim("keys.l", "", "keys.l", maker="eve"))
+        said = await engine.say("c", "pay again", by=Actor("keys.l", "", "keys.l", maker="eve"))
         while (run := (await engine.conversation("c")).exchanges[said.number].run) is None:
             await engine.idle()
         gate = await gate_of(engine.run(run))

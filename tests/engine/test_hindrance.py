@@ -7,18 +7,18 @@ import asyncio
 import pytest
 
 from holdfast.core.values.ids import RunId
-from holdfast.engine.runs.hindrance import Hindrances
+from holdfast.engine.runs.blocked_runs import BlockedRuns
 from holdfast.errors import StoreError
 from holdfast.platform.machine import MachineClock
 
 RUN = RunId("run")
 
 
-class Said:
+class PromptMessage:
     """What the session of a process has said of itself."""
 
     def __init__(self) -> None:
-        self.hindrances = Hindrances(MachineClock(), lambda: 1, self._tell)
+        self.hindrances = BlockedRuns(MachineClock(), lambda: 1, self._tell)
         self.runs: list[list[RunId]] = []
 
     async def _tell(self) -> None:
@@ -30,7 +30,7 @@ def log_of(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 async def test_a_run_waits_until_the_last_of_its_steps_does_no_longer(caplog: pytest.LogCaptureFixture) -> None:
-    said = Said()
+    said = PromptMessage()
     with said.hindrances.over(RUN) as one:
         one(StoreError("The bucket is away."))
         one(StoreError("The bucket is still away."))
@@ -49,7 +49,7 @@ async def test_a_run_waits_until_the_last_of_its_steps_does_no_longer(caplog: py
 async def test_who_waits_no_longer_and_got_nothing_does_not_go_on(
     end: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
-    said = Said()
+    said = PromptMessage()
 
     async def wait() -> None:
         with said.hindrances.over(RUN) as note:

@@ -26,12 +26,12 @@ from holdfast import (
 )
 from holdfast.core.facts import contribution
 from holdfast.core.facts.contribution import contributors
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.errors import AlreadyDecided, Conflict, DecisionRefused, InvalidDecision, InvalidInput
 from tests.engine.kit import gate_of, opened
 
-KEY = Claim("keys.k", "", "keys.k", maker="alice")
-FOR_ZED = Claim("zed", "", "keys.k", maker="alice")
+KEY = Actor("keys.k", "", "keys.k", maker="alice")
+FOR_ZED = Actor("zed", "", "keys.k", maker="alice")
 RULES = [ToolRule("pay", "ask", four_eyes=True)]
 
 
@@ -56,12 +56,12 @@ async def test_what_a_key_approves_beforehand_its_maker_has_approved(store: str)
     async with opened(store) as engine:
         for by in (KEY, FOR_ZED):
             granted = await engine.grant_approval("pay", for_s=600, by=by)
-            for starter in ("alice", KEY, Claim("keys.other", maker="Alice")):
+            for starter in ("alice", KEY, Actor("keys.other", maker="Alice")):
                 assert await asks(await engine.start(paying(), by=starter)), (by, starter)
             signalled = await engine.start(paying(), by="bob")
             assert await signalled.result() == "paid alice 5"
             await engine.revoke_approval(granted, by="bob")
-        await engine.grant_approval("pay", for_s=600, by=Claim("keys.k", maker="eve"))
+        await engine.grant_approval("pay", for_s=600, by=Actor("keys.k", maker="eve"))
         assert await (await engine.start(paying(), by="alice")).result() == "paid alice 5"
 
 
@@ -155,7 +155,7 @@ async def clerk(ctx: Context, chat: Chat) -> str:
     return str(answer.decision)
 
 
-async def refused(engine: Any, gate: str, *names: str | Claim) -> None:
+async def refused(engine: Any, gate: str, *names: str | Actor) -> None:
     for name in names:
         with pytest.raises(DecisionRefused, match="second pair of eyes"):
             await engine.decide(gate, "approve", by=name)
@@ -164,7 +164,7 @@ async def refused(engine: Any, gate: str, *names: str | Claim) -> None:
 async def test_who_has_a_hand_in_a_run_has_one_in_what_it_signals(store: str) -> None:
     async with opened(store, workflows=[told, relay, sender]) as engine:
         run = await engine.start(told, by="bob")
-        passes_on = await engine.start(relay, run.id, by=Claim("keys.carol", maker="carol"))
+        passes_on = await engine.start(relay, run.id, by=Actor("keys.carol", maker="carol"))
         await engine.signal(passes_on.id, "said", "to alice", by="alice")
         await passes_on.result()
         assert set(contributors(await run.state())) == {"keys.carol", "carol", "alice"}
@@ -191,7 +191,7 @@ async def test_who_decided_elsewhere_with_a_key_is_not_another_person(store: str
     """In a child, in a parent, in a run that sends a signal, or in an earlier run of a conversation."""
     flows = [checked, checked_below, checked_elsewhere, tells_who, asks_above, asked_below, desk]
 
-    async def decide(run: Run, *refused: str | Claim, by: str | Claim) -> None:
+    async def decide(run: Run, *refused: str | Actor, by: str | Actor) -> None:
         gate = await gate_of(run)
         for each in refused:
             with pytest.raises(DecisionRefused, match="anyone but"):
@@ -243,7 +243,7 @@ async def test_who_says_what_is_asked_next_does_not_decide_that(store: str) -> N
             ("reject", None, "bob"),
         ):
             run = await engine.start(passed_on, by="alice")
-            await engine.decide(await gate_of(run), decision, data, by=Claim("keys.k", maker="bob"), reason=reason)
+            await engine.decide(await gate_of(run), decision, data, by=Actor("keys.k", maker="bob"), reason=reason)
             await run.until(lambda state: any(gate.opened.four_eyes for gate in state.gates.values()))
             gate = await gate_of(run)
             await refused(engine, gate, "bob", "keys.k")
@@ -262,7 +262,7 @@ async def test_who_had_a_hand_in_an_earlier_answer_has_one_in_what_is_asked_afte
     async with opened(store, workflows=[clerk]) as engine:
         await engine.open_conversation("c", clerk)
         said = await engine.say("c", "wait", by="bob")
-        signal = Claim("keys.k", "", "keys.k", maker="alice")
+        signal = Actor("keys.k", "", "keys.k", maker="alice")
         await engine.signal(await run_of(said.number), "said", "all goes to alice", by=signal)
         assert (await engine.reply("c", said.number)).reply == "all goes to alice"
         said = await engine.say("c", "pay", by="carol")

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from holdfast import Context, RetryPolicy, Workflow, flow, llm_node, tool
 from holdfast.core.facts.events import ModelCallInDoubt, ModelCallReconciled
-from holdfast.core.facts.streams import TOOLS, Told, call_of
+from holdfast.core.facts.streams import TOOLS, StreamEvent, call_of
 from holdfast.models.providers import Providers
 from holdfast.ports import Piece, StreamName, Usage
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
@@ -37,13 +37,13 @@ def letter(name: str = HAIKU, **options: Any) -> Workflow:
     return wf
 
 
-def text_of(told: list[Told], source: str = "write#1:0:1") -> str:
+def text_of(told: list[StreamEvent], source: str = "write#1:0:1") -> str:
     return "".join(each.text for each in told if each.source == source)
 
 
-async def until(telling: AsyncIterator[Told], letters: int) -> list[Told]:
+async def until(telling: AsyncIterator[StreamEvent], letters: int) -> list[StreamEvent]:
     """What is told until so many letters of a text have come."""
-    told: list[Told] = []
+    told: list[StreamEvent] = []
     while sum(len(each.text) for each in told) < letters:
         told.append(await anext(telling))
     return told
@@ -304,7 +304,7 @@ async def test_what_a_model_thinks_is_sent_before_what_it_says_also_to_who_comes
     store: str, server: ModelServer, model: Providers, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where both are there at one look, while the call goes on."""
-    monkeypatch.setattr("holdfast.engine.runs.listening._PAGE", page)
+    monkeypatch.setattr("holdfast.engine.runs.stream_hub._PAGE", page)
     server.script.add(Rule(text="Never heard.", fault=Fault("hang")))
     wf = letter()
     async with opened(store, workflows=[wf], model=model, call_grace_s=0.0) as engine:
@@ -353,7 +353,7 @@ def looking(server: ModelServer, answer: str = "All there.", pause_s: float | No
     server.script.add(Rule(turn=3, text=answer, pause_s=pause_s))
 
 
-def keep_order(told: list[Told]) -> None:
+def keep_order(told: list[StreamEvent]) -> None:
     """Each result stands behind the request that it answers, before anything of the call that is given it."""
     ends = [at for at, each in enumerate(told) if each.kind == "end"]
     results = [at for at, each in enumerate(told) if each.kind == "result"]
@@ -371,7 +371,7 @@ async def test_a_result_is_sent_before_what_is_written_about_it(
     store: str, server: ModelServer, model: Providers, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To those who listen, who come later, and who come back at any place."""
-    monkeypatch.setattr("holdfast.engine.runs.listening._PAGE", page)
+    monkeypatch.setattr("holdfast.engine.runs.stream_hub._PAGE", page)
     looking(server)
     async with opened(store, workflows=[looks], model=model) as engine, opened(store, execute=False) as elsewhere:
         run = await engine.start(looks, "What is there?")
@@ -391,7 +391,7 @@ async def test_a_result_is_sent_first_though_text_comes_while_it_is_looked_for(
     store: str, server: ModelServer, model: Providers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page that is full of what the model says meanwhile has no room for the result."""
-    monkeypatch.setattr("holdfast.engine.runs.listening._PAGE", 1)
+    monkeypatch.setattr("holdfast.engine.runs.stream_hub._PAGE", 1)
     looking(server, SENTENCE, pause_s=0.02)
     async with opened(store, workflows=[looks], model=model) as engine:
         streams = type(engine.runtime.store.streams)
@@ -413,7 +413,7 @@ async def test_a_result_is_sent_first_though_text_comes_while_it_is_looked_for(
         assert await run.result() == SENTENCE
 
 
-async def _all(telling: AsyncIterator[Told]) -> list[Told]:
+async def _all(telling: AsyncIterator[StreamEvent]) -> list[StreamEvent]:
     return [each async for each in telling]
 
 

@@ -18,7 +18,7 @@ from holdfast import Context, Engine, Run, Supervisor, WorkerAgent, flow, step
 from holdfast.errors import KeyReused, NotFound, UsageError
 from holdfast.platform.own_loop import OfLoop, OwnLoop
 from holdfast.service import control
-from holdfast.service.control.inquiry import Inquiries
+from holdfast.service.control.run_reader import RunReader
 from tests.engine.kit import eventually, opened
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ def test_no_public_async_method_of_an_engine_can_be_forgotten() -> None:
     for module in pkgutil.iter_modules(control.__path__, "holdfast.service.control."):
         importlib.import_module(module.name)
     kinds = {*everything_of(OfLoop)} - {OfLoop}
-    assert {Engine, Run, Supervisor, Inquiries} < kinds
+    assert {Engine, Run, Supervisor, RunReader} < kinds
     methods = {
         f"{kind.__name__}.{name}": method
         for kind in kinds
@@ -91,7 +91,7 @@ def sorted_plain(methods: dict[str, Any]) -> list[str]:
         "Control.of_tenant",
         "Control.traced",
         "ControlBase.sensitive",
-        "Inquiries.now_ms",
+        "RunReader.now_ms",
         "Run.needs_somebody",
         "Supervisors.supervisor",
     }

@@ -13,7 +13,7 @@ from holdfast.core.facts.state import Operation, Step
 from holdfast.core.values.ids import Path as Place
 from holdfast.core.values.ids import RunId, StepId
 from holdfast.core.views.status import status
-from holdfast.engine.attempts.residents import Residents, Standing, outcomes
+from holdfast.engine.attempts.residents import FlowPosition, Residents, outcomes
 from holdfast.settings import Settings
 from tests.engine.kit import Time, engine_at, opened
 
@@ -239,7 +239,7 @@ class Waiting:
         self.flow = self
         self.run_id, self.step_id = RunId(run), step.id
         self.is_left = False
-        self._standing = Standing(
+        self._standing = FlowPosition(
             self.run_id,
             step.id,
             step.attempt,
@@ -250,7 +250,7 @@ class Waiting:
             size_bytes,
         )
 
-    def standing(self) -> Standing:
+    def standing(self) -> FlowPosition:
         return self._standing
 
     def let_go(self) -> None:

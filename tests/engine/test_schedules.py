@@ -17,9 +17,9 @@ from holdfast import Engine, RunFailed, Workflow, flow, human_gate
 from holdfast.authoring.flow import Flow
 from holdfast.core.facts.contribution import contributors
 from holdfast.core.nouns.schedules import Schedule, stamp
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.views.status import status
-from holdfast.engine.background.firing import Firing
+from holdfast.engine.background.schedule_runner import ScheduleRunner
 from holdfast.errors import InvalidInput, NotFound, NotPermitted, StoreError
 from holdfast.service.control.schedule import MAX_MADE_UP_FOR
 from holdfast.service.declarations import command, query
@@ -71,14 +71,14 @@ async def hourly(engine: Engine, workflow: Flow | Workflow, hours_ago: int = 0, 
 
 
 async def fire(engine: Engine) -> Schedule:
-    await Firing(engine.runtime).turn()
+    await ScheduleRunner(engine.runtime).turn()
     return await engine.schedule("nightly")
 
 
 async def test_two_who_fire_at_once_start_one_run_for_each_time(store: str) -> None:
     async with opened(store, workflows=[report()]) as one, opened(store, execute=False) as other:
         await hourly(one, report(), 3, overlap="allow", catch_up_s=4 * 3600)
-        await asyncio.gather(*(Firing(each.runtime).turn() for each in (one, other, one, other)))
+        await asyncio.gather(*(ScheduleRunner(each.runtime).turn() for each in (one, other, one, other)))
         await one.idle()
         runs = await one.runs(workflow="report")
         after = await one.schedule("nightly")
@@ -99,7 +99,7 @@ async def test_a_process_that_dies_before_it_records_a_start_leaves_no_second_ru
         await hourly(engine, report(), 2, overlap="allow", catch_up_s=4 * 3600)
 
         with dying(monkeypatch, engine), pytest.raises(StoreError):
-            await Firing(engine.runtime).turn()
+            await ScheduleRunner(engine.runtime).turn()
         before = {run.run for run in await engine.runs(workflow="report")}
         assert (await fire(engine)).fired == 2
         assert {run.run for run in await engine.runs(workflow="report")} == before
@@ -131,7 +131,7 @@ async def test_a_started_but_unrecorded_run_is_the_previous_one_for_the_next_tim
         await engine.set_schedule("nightly", "waiting", "0 * * * *", overlap=overlap)
         now.ms = (await engine.schedule("nightly")).due_at_ms
         with dying(monkeypatch, engine), pytest.raises(StoreError):
-            await Firing(engine.runtime).turn()
+            await ScheduleRunner(engine.runtime).turn()
         (first,) = await engine.runs(workflow="waiting")
         await engine.pause_schedule("nightly")
         await engine.resume_schedule("nightly")  # neither forgets what was begun
@@ -331,9 +331,9 @@ async def test_a_schedule_set_by_too_many_has_no_second_pair_of_eyes(store: str)
 async def test_the_person_who_has_set_a_schedule_contributes_to_what_it_starts(store: str) -> None:
     """Also who set it before another did: what they said may still be in it."""
     async with opened(store, workflows=[report()]) as engine:
-        await engine.set_schedule("nightly", report(), "0 * * * *", time_field="at", by=Claim("keys.k", maker="bob"))
+        await engine.set_schedule("nightly", report(), "0 * * * *", time_field="at", by=Actor("keys.k", maker="bob"))
         await engine.set_schedule("nightly", report(), "0 * * * *", time_field="at", by="eve")
-        await hourly(engine, report(), 1, by=Claim("keys.l", maker="zoe"))
+        await hourly(engine, report(), 1, by=Actor("keys.l", maker="zoe"))
         while (run := (await fire(engine)).last_run) is None:
             await asyncio.sleep(0.01)  # the engine's own watch is at it
         assert contributors(await engine.run(run).state()) == ("keys.k", "bob", "eve", "keys.l", "zoe")

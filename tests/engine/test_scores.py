@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import Workflow, human_gate
 from holdfast.core.nouns import scores as rule
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from tests.engine.kit import Time, engine_at
 
@@ -34,7 +34,7 @@ async def test_a_run_is_scored_on_its_way_and_days_after_its_end_and_its_history
         await run.result()
         before = await run.events()
         now.forward(days=40)
-        ann = Claim("ann", os_user="deploy")
+        ann = Actor("ann", os_user="deploy")
         first = await engine.score(run.id, "helpful", 0.2, by=ann, source="person", comment="late")
         now.forward(1)
         second = await engine.score(run.id, "helpful", 0.8, by=ann, source="person", comment="read again")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast import Context, Engine, StateView, Workflow, flow, task
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 
 guarded = Workflow("guarded")
 guarded.node("look")(task(lambda state: [*state.started_by]))
@@ -34,9 +34,9 @@ async def parent(ctx: Context, _: int) -> Any:
 async def test_a_run_knows_who_asked_for_it_and_so_do_its_children(store: str) -> None:
     async with Engine.open(store, workflows=[parent, kid]) as engine:
         for by, told in (
-            (Claim("ann", client="ann", roles=("payer",)), ["ann", ["payer"], True, "default"]),
-            (Claim("ann", "deploy", roles=("payer",)), ["ann", ["payer"], False, "default"]),
-            (Claim("ann", client="clients.shop"), ["ann", [], False, "default"]),
+            (Actor("ann", client="ann", roles=("payer",)), ["ann", ["payer"], True, "default"]),
+            (Actor("ann", "deploy", roles=("payer",)), ["ann", ["payer"], False, "default"]),
+            (Actor("ann", client="clients.shop"), ["ann", [], False, "default"]),
             (None, [None, [], False, "default"]),
         ):
             run = await engine.start(parent, 1, by=by)
@@ -46,6 +46,6 @@ async def test_a_run_knows_who_asked_for_it_and_so_do_its_children(store: str) -
 async def test_a_guard_knows_who_asked_for_the_run(store: str) -> None:
     async with Engine.open(store, workflows=[guarded]) as engine:
         for client, done in (("ann", "pay"), ("", "refuse")):
-            run = await engine.start(guarded, {}, by=Claim("ann", client=client, roles=("payer",)))
+            run = await engine.start(guarded, {}, by=Actor("ann", client=client, roles=("payer",)))
             steps = (await run.settled()).steps
             assert [name for name in ("pay", "refuse") if steps[name].status == "completed"] == [done]

@@ -9,13 +9,13 @@ from typing import Any, cast
 import pytest
 
 from holdfast import Context, RunFailed, flow, step
-from holdfast.core.facts.streams import Told
+from holdfast.core.facts.streams import StreamEvent
 from holdfast.core.values.ids import RunId
 from holdfast.engine.operations.stream import MAX_BYTES
 from holdfast.engine.runs.stream_writer import StreamWriter
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.platform.machine import MachineClock
-from holdfast.ports import Piece, StreamName, StreamNews, Streams
+from holdfast.ports import Piece, StreamName, Streams, StreamUpdate
 from tests.engine.kit import bounded, die, opened
 
 
@@ -47,7 +47,7 @@ async def beside(ctx: Context, count: int) -> None:
     await ctx.gather(*(branch(number) for number in range(3)))
 
 
-async def told(telling: AsyncIterator[Told]) -> list[Any]:
+async def told(telling: AsyncIterator[StreamEvent]) -> list[Any]:
     return [(each.source, each.offset, each.value) async for each in telling if each.kind == "value"]
 
 
@@ -322,12 +322,12 @@ async def test_watchers_that_hear_of_the_end_first_each_get_the_last_words(store
 @bounded
 async def test_what_no_news_announced_is_found_all_the_same(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after a failover, where what has grown cannot be told by what was there before."""
-    monkeypatch.setattr("holdfast.engine.runs.listening._ALL_S", 0.05)
+    monkeypatch.setattr("holdfast.engine.runs.stream_hub._ALL_S", 0.05)
     async with opened(store, workflows=[chatty]) as engine, opened(store, execute=False) as elsewhere:
         streams = type(elsewhere.runtime.store.streams)
         news = streams.news
 
-        async def nothing(self: Any, mark: str | None) -> StreamNews:
+        async def nothing(self: Any, mark: str | None) -> StreamUpdate:
             return (await news(self, mark))._replace(sizes={}, seqs={})
 
         monkeypatch.setattr(streams, "news", nothing)
@@ -340,7 +340,7 @@ async def test_what_no_news_announced_is_found_all_the_same(store: str, monkeypa
 
 @bounded
 async def test_who_is_slow_reads_again_where_he_stands(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.engine.runs.listening._MAX_NEWS", 2)
+    monkeypatch.setattr("holdfast.engine.runs.stream_hub._MAX_NEWS", 2)
     monkeypatch.setattr("holdfast.engine.runs.stream_writer.APART_S", 0)
 
     @flow
@@ -376,7 +376,7 @@ async def test_who_is_busy_with_what_there_was_misses_nothing_that_comes(store: 
         await anext(engine.watch_stream(run.id))
         busy = engine.watch_stream(run.id)
         values = [(await anext(busy)).value]  # from the store
-        monkeypatch.setattr("holdfast.engine.runs.listening._MAX_NEWS", 0)  # all is too much for him
+        monkeypatch.setattr("holdfast.engine.runs.stream_hub._MAX_NEWS", 0)  # all is too much for him
         other = engine.watch_stream(run.id)
         await engine.signal(run.id, "go on")
         assert [(await anext(other)).value for _ in range(3)] == [0, 1, 2]

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from holdfast import Chat, Context, Engine, Handoff, Workflow, flow, memory_tools, tool
 from holdfast.core.facts import events as ev
-from holdfast.core.facts.streams import Told, call_of, request_of
+from holdfast.core.facts.streams import StreamEvent, call_of, request_of
 from holdfast.models.providers import Providers
 from holdfast.ports import ModelReply, ModelRequest, TextDelta, ThinkingDelta, ToolDelta, ToolTurn, UsageDelta
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall
@@ -94,7 +94,7 @@ def asks(*calls: tuple[str, dict[str, Any]]) -> tuple[ToolCall, ...]:
     return tuple(ToolCall(name, given) for name, given in calls)
 
 
-def results(told: list[Told]) -> dict[str, tuple[str, str | None]]:
+def results(told: list[StreamEvent]) -> dict[str, tuple[str, str | None]]:
     """By the id of the request, each of which has been heard, and was answered once."""
     found = [each for each in told if each.kind == "result"]
     assert len({each.source for each in found}) == len(found)
@@ -104,7 +104,7 @@ def results(told: list[Told]) -> dict[str, tuple[str, str | None]]:
     return {request_of(each.source).rpartition(":")[2]: (each.text, each.outcome) for each in found}
 
 
-async def heard(engine: Engine, run: str, since: str = "start") -> list[Told]:
+async def heard(engine: Engine, run: str, since: str = "start") -> list[StreamEvent]:
     return [each async for each in engine.watch_stream(run, since=since)]
 
 

@@ -13,7 +13,7 @@ import pytest
 from holdfast import Engine, OutcomeUnknown, RetryPolicy, Workflow, human_gate, task, tool
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts import events as ev
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import GateId, RunId
 from holdfast.errors import HoldfastError, StoreError, UnknownCommit
 from holdfast.ports import Append
@@ -177,8 +177,8 @@ async def test_what_is_decided_together_with_a_migration_follows_it(store: str) 
         gate = await gate_of(run)
         await engine.runtime.catalog.add(new)
         mailbox = engine.runtime.runs.mailbox(RunId(run.id))
-        moved = mailbox.post(cmd.MigrateRun(Claim("ann")), new.graph)
-        decided = mailbox.post(cmd.DecideGate(GateId(gate), "approve", None, Claim("bob")))
+        moved = mailbox.post(cmd.MigrateRun(Actor("ann")), new.graph)
+        decided = mailbox.post(cmd.DecideGate(GateId(gate), "approve", None, Actor("bob")))
         await asyncio.gather(moved, decided)
         assert await run.result() == "done"
 

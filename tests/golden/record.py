@@ -29,7 +29,7 @@ from holdfast.core.facts.events import Recorded, decode
 from holdfast.core.facts.graph import COMPENSATE, Definition, Join
 from holdfast.core.facts.state import FUNCTION, LABEL, MAP, SHARED_USE, SLEEP, TIMER, VERSION, State
 from holdfast.core.nouns.shared_values import SharedConflict, SharedIndex, SharedValue, packed
-from holdfast.core.rules.forking import Wish, forked
+from holdfast.core.rules.forking import ForkRequest, forked
 from holdfast.core.values import policies
 from holdfast.core.values.ids import AppendId, CallId, EffectKey, NodeName, RunId, SessionId, StepId
 from holdfast.core.values.ids import Path as Place
@@ -42,7 +42,7 @@ from holdfast.settings import load
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.mail_sink import MailSink
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall
-from tests.core.game import ANN, RUN, START_MS, TRANSIENT, Claim, Game, cmd, definition, edge, error, graph, loop, node
+from tests.core.game import ANN, RUN, START_MS, TRANSIENT, Actor, Game, cmd, definition, edge, error, graph, loop, node
 from tests.core.test_properties import Crew, some_graph
 
 HERE = Path(__file__).parent
@@ -417,8 +417,8 @@ def a_gate() -> Golden:
 
 def a_contribution() -> Golden:
     """What a program says with a key, and a person by a signal; the edit of another at a gate with four eyes."""
-    game = Game(graph(node("pay", "human_gate"), "pay > end"), by=Claim("keys.shop", "", "keys.shop", maker="cyd"))
-    game.do(cmd.SendSignal("hurry", inline({}), Claim("dan")), session=None)
+    game = Game(graph(node("pay", "human_gate"), "pay > end"), by=Actor("keys.shop", "", "keys.shop", maker="cyd"))
+    game.do(cmd.SendSignal("hurry", inline({}), Actor("dan")), session=None)
     gate = game.human_gate("pay", shown={"to": "ann"}, filled=inline({"edited_body": {"to": "ann"}}), four_eyes=True)
     game.decide("edit", gate, {"edited_body": {"to": "bob"}}, by="eve", reason="a word was wrong")
     game.decide("approve", gate, by="zoe")
@@ -443,7 +443,7 @@ def a_quorum() -> Golden:
     """Two persons approve, the first of whom with a key that another has made."""
     game = Game(graph(node("pay", "human_gate"), "pay > end"), by="ann")
     gate = game.human_gate("pay", quorum=2, reviewers=("role:finance",))
-    game.decide("approve", gate, by=Claim("keys.desk", "", "keys.desk", maker="bob"), roles=("finance",), reason="fine")
+    game.decide("approve", gate, by=Actor("keys.desk", "", "keys.desk", maker="bob"), roles=("finance",), reason="fine")
     game.decide("approve", gate, by="eve", roles=("finance",))
     game.tick()
     game.complete("end", "paid")
@@ -454,10 +454,10 @@ def a_gate_handed_on() -> Golden:
     """A gate with a quorum is given to others, edited with a key that another person has made, and approved by two."""
     game = Game(graph(node("pay", "human_gate"), "pay > end"), by="ann")
     gate = game.human_gate("pay", quorum=2, reviewers=("bob", "role:finance"), filled=inline({"to": "ann"}))
-    game.do(cmd.AssignGate(gate, ("role:legal",), True, Claim("bob"), "also"), session=None)
-    game.do(cmd.AssignGate(gate, ("role:legal", "eve"), False, Claim("bob")), session=None)
+    game.do(cmd.AssignGate(gate, ("role:legal",), True, Actor("bob"), "also"), session=None)
+    game.do(cmd.AssignGate(gate, ("role:legal", "eve"), False, Actor("bob")), session=None)
     game.decide(
-        "edit", gate, by=Claim("keys.desk", "", "keys.desk", maker="bob"), data={"edited_body": "kim"}, roles=("legal",)
+        "edit", gate, by=Actor("keys.desk", "", "keys.desk", maker="bob"), data={"edited_body": "kim"}, roles=("legal",)
     )
     game.decide("approve", gate, by="eve")
     game.decide("approve", gate, by="zoe", roles=("legal",))
@@ -716,12 +716,12 @@ def an_admission() -> Golden:
 def a_tenant_wide_effect() -> Golden:
     """The first effect is another run's, and waited for; the second its own, and undone after a failure."""
     game = Game(graph(node("work"), node("fail"), "work > fail"))
-    other = cmd.Taken(CallId("other-run:send#1:0:1"), "args")
+    other = cmd.KnownEffect(CallId("other-run:send#1:0:1"), "args")
     first = {EffectKey("first"): other}
     game.intend("work", key="first", tenant_wide=True, taken=first)
     game.suspend("work")
     game.do(cmd.Tick(headroom=frozenset(["effect/first"])))
-    done = {EffectKey("first"): cmd.Taken(other.call, "args", inline("sent by another"))}
+    done = {EffectKey("first"): cmd.KnownEffect(other.call, "args", inline("sent by another"))}
     game.intend("work", key="first", tenant_wide=True, taken=done)
     book = game.intended("work", path="1", key="second", tenant_wide=True, compensation="undo")
     game.did(book)
@@ -805,7 +805,9 @@ def a_fork() -> Golden:
         Recorded(n, at_ms, event)  # type: ignore[arg-type]
         for n, (event, at_ms) in enumerate(zip(origin.events(), origin.times, strict=True), 1)
     ]
-    found = forked(flow, history, Wish(StepId("draft#2"), Place("1"), outputs={NodeName("plan"): inline("another")}, by=ANN))
+    found = forked(
+        flow, history, ForkRequest(StepId("draft#2"), Place("1"), outputs={NodeName("plan"): inline("another")}, by=ANN)
+    )
     game = Game(flow, start=False)
     game.now_ms = origin.now_ms + 1000
     game.do(cmd.StartRun(RunId("0190-fork"), "acme", inline(None), "fork", 500, by=ANN, inherits=found.events))

@@ -15,8 +15,8 @@ import httpx2
 from holdfast import Engine, Workflow
 from holdfast.compose.api import HttpPort, answering
 from holdfast.service.access.identity import Holder, Identity, hashed
+from holdfast.service.concurrency_limit import ConcurrencyLimit
 from holdfast.service.service import Service
-from holdfast.service.turn import Turns
 from holdfast.settings import PortBounds
 from tests.empty import empty_store
 from tests.http import flows, rows
@@ -109,10 +109,10 @@ class Asked:
 class Port:
     """Where it answers."""
 
-    def __init__(self, address: str, engine: Engine, turns: Turns | None = None) -> None:
+    def __init__(self, address: str, engine: Engine, turns: ConcurrencyLimit | None = None) -> None:
         self.address = address
         self.engine = engine
-        self.turns = Turns() if turns is None else turns
+        self.turns = ConcurrencyLimit() if turns is None else turns
 
     @asynccontextmanager
     async def asked(self, token: str = "") -> AsyncIterator[Asked]:
@@ -154,7 +154,7 @@ async def served(
     async with (
         Engine.open(where, workflows=workflows if execute else (), execute=execute) as engine,
         answering(
-            Service(engine, workflows if execute else (), turns=(turns := Turns(bounds))),
+            Service(engine, workflows if execute else (), turns=(turns := ConcurrencyLimit(bounds))),
             HttpPort(address, identity or Identity(), proxies=proxies),
             lambda _: None,
         ) as at,

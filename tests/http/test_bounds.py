@@ -14,7 +14,7 @@ import pytest
 from holdfast.core.values.access import Access
 from holdfast.errors import TooMuch
 from holdfast.service.access.identity import Holder
-from holdfast.service.turn import Turns
+from holdfast.service.concurrency_limit import ConcurrencyLimit
 from holdfast.settings import PortBounds
 from tests.http.kit import MAX_S, Asked, Port, known, served
 
@@ -202,7 +202,7 @@ async def test_slow_bodies_of_a_link_keep_no_other_link_from_its_question(tmp_pa
 
 
 async def test_requests_of_one_token_take_turns_and_those_of_others_do_not_wait() -> None:
-    turns, free, answered = Turns(PortBounds(requests=4, waiting=8)), asyncio.Event(), []
+    turns, free, answered = ConcurrencyLimit(PortBounds(requests=4, waiting=8)), asyncio.Event(), []
 
     async def said() -> str:
         return ""
@@ -226,7 +226,7 @@ async def test_requests_of_one_token_take_turns_and_those_of_others_do_not_wait(
 
 
 async def test_a_large_body_counts_as_read_until_it_is_answered() -> None:
-    turns = Turns()
+    turns = ConcurrencyLimit()
 
     async def said(length: int) -> bytes:
         return b" " * length
@@ -239,7 +239,7 @@ async def test_a_large_body_counts_as_read_until_it_is_answered() -> None:
 
 
 async def test_a_burst_is_taken_and_what_comes_too_fast_after_it_is_not() -> None:
-    turns = Turns(PortBounds(requests_per_s=1, burst=3))
+    turns = ConcurrencyLimit(PortBounds(requests_per_s=1, burst=3))
 
     async def said() -> str:
         return ""

@@ -15,7 +15,7 @@ import pytest
 from holdfast import Context, Engine, Workflow, flow, human_gate, tool
 from holdfast.compose.api import HttpPort, answering
 from holdfast.core.values.access import Access, Grant
-from holdfast.http import api, once
+from holdfast.http import api, idempotency
 from holdfast.ports import ToDecide
 from holdfast.service.access.identity import Holder
 from holdfast.service.access.key import ApiKeys
@@ -144,7 +144,7 @@ async def test_a_link_decides_its_gate_once_and_the_same_again_is_answered_alike
         assert (await stranger.refused("POST", link, {"decision": "reject"}))[0] == 422
         assert await decided(admin, run) == [("approve", "ida", f"keys.{made['name']}", [], False)]
         assert (await mails.get(gate))["rationale"] == "fine"
-        monkeypatch.setattr(once, "KEPT_MS", -1)
+        monkeypatch.setattr(idempotency, "KEPT_MS", -1)
         assert await stranger.refused("POST", link, approval) == (410, "used")
         rows = [*await admin.rows("/keys"), *await admin.rows("/audit"), *await admin.rows(f"/runs/{run}/events")]
         assert next(each for each in rows if each.get("name") == made["name"])["opens"] == about
@@ -261,7 +261,7 @@ async def test_a_link_whose_answer_broke_off_reports_what_happened_and_decides_o
             if told is not None:
                 assert await stranger.refused("POST", link, body) == (409, "in_flight")
             with monkeypatch.context() as later:
-                later.setattr(once, "_LOST_MS", 0)
+                later.setattr(idempotency, "_LOST_MS", 0)
                 assert (await stranger.refused("POST", link, {"decision": "reject"}))[0] == 422
                 said = await stranger.said("POST", link, body)
                 if told is None:

@@ -14,7 +14,7 @@ from fastapi import Response
 
 from holdfast.core.values.access import Access
 from holdfast.errors import AlreadyDecided, StoreUnreadable
-from holdfast.http import once
+from holdfast.http import idempotency
 from holdfast.service.access.identity import Holder
 from holdfast.service.declarations import command
 from holdfast.service.service import Service
@@ -79,7 +79,7 @@ async def test_of_two_at_once_the_answer_is_kept_though_the_first_is_refused(tmp
         now_ms = store.clock.now_ms()
 
         def asked(answer: Any) -> asyncio.Task[Response]:
-            return asyncio.create_task(once.once(store.replies, None, now_ms, ["name"], decide, answer, allowed))
+            return asyncio.create_task(idempotency.once(store.replies, None, now_ms, ["name"], decide, answer, allowed))
 
         both = {}
         for name, answer in (("refused", refused), ("answered", answered)):
@@ -133,7 +133,7 @@ async def test_what_broke_off_is_done_once_where_the_same_again_is_asked_for(
             assert await api.refused("POST", path, body, idempotency_key=path, holdfast_as="ida") == (500, "internal")
         if path.endswith("/decision"):
             assert await api.refused("POST", path, body, idempotency_key=path, holdfast_as="ida") == (409, "in_flight")
-            monkeypatch.setattr(once, "_LOST_MS", 0)
+            monkeypatch.setattr(idempotency, "_LOST_MS", 0)
             assert await api.refused("POST", path, body, idempotency_key=path, holdfast_as="ida") == (409, "already_decided")
             continue
         done = len(await api.rows(rows))
@@ -151,7 +151,7 @@ async def test_what_broke_off_and_may_not_be_repeated_is_reported_and_not_done_a
         assert await api.refused(*said, idempotency_key="k", holdfast_as="ann") == (500, "internal")
     assert len(await api.rows(f"/runs/{run}/scores")) == 1
     assert await api.refused(*said, idempotency_key="k", holdfast_as="ann") == (409, "in_flight")
-    monkeypatch.setattr(once, "_LOST_MS", 0)
+    monkeypatch.setattr(idempotency, "_LOST_MS", 0)
     assert await api.refused(*said, idempotency_key="k", holdfast_as="ann") == (409, "broken_off")
     assert len(await api.rows(f"/runs/{run}/scores")) == 1
 
@@ -171,7 +171,7 @@ async def test_a_failure_of_the_store_after_a_deed_does_not_free_its_key(api: As
 
 async def test_a_key_is_free_again_after_its_time_and_means_another_run(api: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     first = await api.post("/runs", START, idempotency_key="nightly")
-    monkeypatch.setattr(once, "KEPT_MS", -1)
+    monkeypatch.setattr(idempotency, "KEPT_MS", -1)
     assert (await api.post("/runs", START, idempotency_key="nightly"))["run_id"] != first["run_id"]
 
 

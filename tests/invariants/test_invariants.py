@@ -19,7 +19,7 @@ from holdfast import Context, Engine, RetryPolicy, RunFailed, Workflow, flow, st
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts import events as ev
 from holdfast.core.rules.readiness import stuck
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import GateId, RunId
 from holdfast.core.values.ids import Path as Place
 from holdfast.core.values.payload import NULL, digest, inline
@@ -156,7 +156,7 @@ async def test_invariant_05_a_stale_attempt_adds_no_result_or_intent_and_one_out
         for late in (
             cmd.CompleteStep(*stale, inline("first")),
             cmd.IntendEffect(*stale, Place("1"), "note", "idempotent", "args", NULL),
-            cmd.HoldModelCall(*stale, Place("1"), "m", "args", (cmd.Offer("m", 0, 0),)),
+            cmd.HoldModelCall(*stale, Place("1"), "m", "args", (cmd.CallCandidate("m", 0, 0),)),
             cmd.FailAttempt(*stale, error(), None),
         ):
             with pytest.raises(StaleAttempt):
@@ -409,7 +409,7 @@ async def test_invariant_18_terminal_states_absorb(store: str, how: str) -> None
             cmd.CancelRun(),
             cmd.RaiseLimit("steps", 5000),
             cmd.JudgeGuards(()),
-            *(cmd.DecideGate(GateId(gate), "reject", None, Claim("bob")) for gate in gates),
+            *(cmd.DecideGate(GateId(gate), "reject", None, Actor("bob")) for gate in gates),
         ]
         for command in late:
             with pytest.raises((RunEnded, AlreadyDecided)):

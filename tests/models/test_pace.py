@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from holdfast.core.capacity.lending import DeclaredPool
-from holdfast.models.pace import Pace
+from holdfast.models.rate_limiter import RateLimiter
 from holdfast.ports import Usage
 
 RPS = DeclaredPool("RPS", "rate", 50, per_s=1, burst=10, counts="requests", of="openai")
@@ -30,7 +30,7 @@ class Time:
         await asyncio.sleep(0)
 
 
-async def times_of(pace: Pace, clock: Time, calls: int, used: Usage | None = None) -> list[float]:
+async def times_of(pace: RateLimiter, clock: Time, calls: int, used: Usage | None = None) -> list[float]:
     found = []
     for _ in range(calls):
         async with pace.call(NAMES):
@@ -42,18 +42,18 @@ async def times_of(pace: Pace, clock: Time, calls: int, used: Usage | None = Non
 
 async def test_requests_beyond_what_was_reserved_wait_for_the_next_periods() -> None:
     clock = Time()
-    assert await times_of(Pace(clock, [(RPS, 2)]), clock, 6) == [0, 0, 0.5, 1.0, 1.5, 2.0]
+    assert await times_of(RateLimiter(clock, [(RPS, 2)]), clock, 6) == [0, 0, 0.5, 1.0, 1.5, 2.0]
 
 
 async def test_tokens_are_charged_when_they_are_known_and_then_made_good() -> None:
     clock = Time()
-    pace = Pace(clock, [(TPM, 600)])
+    pace = RateLimiter(clock, [(TPM, 600)])
     assert await times_of(pace, clock, 3, Usage(500, 400)) == [0, 30, 120]
     assert dict(pace.uses()) == {"TPM": 2700}
 
 
 async def test_slots_are_calls_on_their_way_at_once() -> None:
-    pace = Pace(Time(), [(AT_ONCE, 2)])
+    pace = RateLimiter(Time(), [(AT_ONCE, 2)])
     now = most = 0
 
     async def call() -> None:
@@ -71,7 +71,7 @@ async def test_slots_are_calls_on_their_way_at_once() -> None:
 @pytest.mark.parametrize("names", [("claude", "anthropic"), ()])
 async def test_calls_of_others_are_not_slowed_down(names: tuple[str, ...]) -> None:
     clock = Time()
-    pace = Pace(clock, [(RPS, 1), (DeclaredPool("PLAIN", "slots", 1), 1)])
+    pace = RateLimiter(clock, [(RPS, 1), (DeclaredPool("PLAIN", "slots", 1), 1)])
     for _ in range(5):
         async with pace.call(names):
             pass

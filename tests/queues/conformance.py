@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from holdfast.core.values.ids import RunId, Seq, SessionId
-from holdfast.ports import Handed, Job, Queue, Report
+from holdfast.ports import DeliveredJob, Job, Queue, Report
 
 Connect = Callable[[], Awaitable[Queue]]
 """Opens a queue: the same one each time, as a process of its own would."""
@@ -25,13 +25,13 @@ def job(number: int, *dead: str) -> Job:
     return Job(RunId(f"run-{number}"), "graph", frozenset(SessionId(name) for name in dead))
 
 
-def jobs(handed: Sequence[Handed]) -> list[Job]:
+def jobs(handed: Sequence[DeliveredJob]) -> list[Job]:
     return [each.job for each in handed]
 
 
-async def some(hear: Callable[[], Awaitable[Sequence[Handed]]], count: int) -> list[Handed]:
+async def some(hear: Callable[[], Awaitable[Sequence[DeliveredJob]]], count: int) -> list[DeliveredJob]:
     """`count` jobs, however many come at a time."""
-    found: list[Handed] = []
+    found: list[DeliveredJob] = []
     async with asyncio.timeout(MAX_S):
         while len(found) < count:
             found += await hear()
@@ -90,12 +90,12 @@ class QueueConformance:
         leader, standby = await connect(), await connect()
         await leader.offer([job(1), job(2)])
         first, _ = await some(lambda: leader.offered(LEADER), 2)
-        await leader.drop([first, Handed(job(9), "")])
+        await leader.drop([first, DeliveredJob(job(9), "")])
         assert jobs(await some(lambda: standby.offered(NEXT_LEADER), 1)) == [job(2)]
 
     async def test_a_placed_job_comes_to_its_worker_and_to_no_other(self, connect: Connect) -> None:
         leader, worker, other = await connect(), await connect(), await connect()
-        await leader.place(WORKER, [Handed(job(1, "dead"), ""), Handed(job(2), "")])
+        await leader.place(WORKER, [DeliveredJob(job(1, "dead"), ""), DeliveredJob(job(2), "")])
         assert await nothing(lambda: other.placed(OTHER))
         assert jobs(await some(lambda: worker.placed(WORKER), 2)) == [job(1, "dead"), job(2)]
         assert await nothing(lambda: worker.placed(WORKER))
@@ -104,15 +104,15 @@ class QueueConformance:
         leader, worker = await connect(), await connect()
         waiting = asyncio.create_task(some(lambda: worker.placed(WORKER), 1))
         await asyncio.sleep(A_MOMENT_S)
-        await leader.place(WORKER, [Handed(job(1), "")])
+        await leader.place(WORKER, [DeliveredJob(job(1), "")])
         assert jobs(await waiting) == [job(1)]
 
     async def test_what_a_dead_worker_has_not_acknowledged_is_reclaimed_read_or_not(self, connect: Connect) -> None:
         leader, worker = await connect(), await connect()
-        await leader.place(WORKER, [Handed(job(1), ""), Handed(job(2), "")])
+        await leader.place(WORKER, [DeliveredJob(job(1), ""), DeliveredJob(job(2), "")])
         first, _ = await some(lambda: worker.placed(WORKER), 2)
         await worker.acknowledge(WORKER, [first])
-        await leader.place(WORKER, [Handed(job(3), "")])
+        await leader.place(WORKER, [DeliveredJob(job(3), "")])
         assert list(await leader.reclaim(WORKER)) == [job(2), job(3)]
         assert list(await leader.reclaim(WORKER)) == []
         assert await nothing(lambda: worker.placed(WORKER))
@@ -122,7 +122,7 @@ class QueueConformance:
         waiting = asyncio.create_task(some(lambda: worker.placed(WORKER), 1))
         await asyncio.sleep(A_MOMENT_S)
         await leader.reclaim(WORKER)
-        await leader.place(WORKER, [Handed(job(1), "")])
+        await leader.place(WORKER, [DeliveredJob(job(1), "")])
         assert jobs(await waiting) == [job(1)]
 
     async def test_a_leader_hears_the_latest_of_each_worker_and_then_every_word(self, connect: Connect) -> None:

@@ -13,7 +13,7 @@ import pytest
 from redis.asyncio import Redis
 
 from holdfast.core.values.ids import RunId, Seq
-from holdfast.ports import Handed, Report
+from holdfast.ports import DeliveredJob, Report
 from holdfast.queues import redis as queue_
 from holdfast.queues.redis import RedisQueue
 from holdfast.testing.redis_server import RedisServer, installed
@@ -90,7 +90,7 @@ async def test_when_redis_has_forgotten_everything_jobs_and_news_come_again(
         await asyncio.sleep(0.1)
         await client.flushall()
         await worker.offer([job(2)])
-        await leader.place(WORKER, [Handed(job(3), "")])
+        await leader.place(WORKER, [DeliveredJob(job(3), "")])
         await leader.notify({RunId("run"): Seq(1)})
         async with asyncio.timeout(MAX_S):
             assert jobs(await offered) == [job(2)]
@@ -116,7 +116,7 @@ async def test_a_redis_that_was_killed_and_comes_back_empty_is_used_again(
         async with asyncio.timeout(MAX_S):
             assert await news.get() == {}, "what was missed is told"
             await queue.offer([job(2)])
-            await queue.place(WORKER, [Handed(job(3), "")])
+            await queue.place(WORKER, [DeliveredJob(job(3), "")])
             assert jobs(await offered) == [job(2)]
             assert jobs(await placed) == [job(3)]
     await queue.aclose()
@@ -199,7 +199,7 @@ async def test_what_was_read_when_the_connection_was_cut_comes_again(connect: Co
     """A cut connection may have carried a reply that nobody has heard."""
     leader, worker = await connect(), await connect()
     await leader.offer([job(1)])
-    await leader.place(WORKER, [Handed(job(2), "")])
+    await leader.place(WORKER, [DeliveredJob(job(2), "")])
     assert jobs(await some(lambda: leader.offered(LEADER), 1)) == [job(1)]
     assert jobs(await some(lambda: worker.placed(WORKER), 1)) == [job(2)]
     for hear, expected in ((lambda: leader.offered(LEADER), job(1)), (lambda: worker.placed(WORKER), job(2))):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.values.demand import Demand, Resources
 from holdfast.core.values.ids import RunId, SessionId, StepId
-from holdfast.ports import Handed, Job, PlacedStep, Report
+from holdfast.ports import DeliveredJob, Job, PlacedStep, Report
 from holdfast.scheduling import placement
 from holdfast.scheduling.lane import Lane
 from holdfast.scheduling.placement import Scheduler
@@ -20,8 +20,8 @@ def a_lane() -> Lane:
     return Lane(Scheduler())
 
 
-def handed(run: str, graph: str = "g", receipt: str = "", dead: str = "", tenant: str = "t") -> Handed:
-    return Handed(Job(RunId(run), graph, frozenset([SessionId(dead)] if dead else []), tenant), receipt)
+def handed(run: str, graph: str = "g", receipt: str = "", dead: str = "", tenant: str = "t") -> DeliveredJob:
+    return DeliveredJob(Job(RunId(run), graph, frozenset([SessionId(dead)] if dead else []), tenant), receipt)
 
 
 UNTIL_MS = 2000
@@ -36,7 +36,7 @@ def step(run: str, **demand: Any) -> PlacedStep:
     return PlacedStep(RunId(run), StepId("a#1"), "t", "wf", "g", Demand(**demand))
 
 
-def runs(placed: dict[SessionId, list[Handed]]) -> dict[str, list[str]]:
+def runs(placed: dict[SessionId, list[DeliveredJob]]) -> dict[str, list[str]]:
     return {name: [each.job.run for each in given] for name, given in placed.items()}
 
 
@@ -112,7 +112,7 @@ def test_a_run_that_waits_already_waits_once_and_is_placed_with_all_that_is_know
     assert lane.offer(handed("1", receipt="r1"), 0) is None, "told again by a queue that was away"
     lane.workers.report(worker("a", 9), 0)
     ((placed,),) = lane.placements(0, UNTIL_MS).values()
-    assert placed == Handed(Job(RunId("1"), "g", frozenset([SessionId("x"), SessionId("y")]), "t"), "r1")
+    assert placed == DeliveredJob(Job(RunId("1"), "g", frozenset([SessionId("x"), SessionId("y")]), "t"), "r1")
 
 
 def test_no_more_jobs_wait_than_there_may(monkeypatch) -> None:
@@ -141,7 +141,7 @@ def test_a_silent_worker_is_distinguished() -> None:
 # --- Steps ------------------------------------------------------------------------------------------------------------
 
 
-def steps(placed: dict[SessionId, list[Handed]]) -> dict[str, list[str]]:
+def steps(placed: dict[SessionId, list[DeliveredJob]]) -> dict[str, list[str]]:
     return {name: [each.run for one in given for each in one.job.steps] for name, given in placed.items()}
 
 

@@ -25,7 +25,7 @@ from holdfast.service.access.permission import Permission
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.command import MakeKey
-from holdfast.service.declarations.declaration import Thing, command, declaration_of, declared
+from holdfast.service.declarations.declaration import Subject, command, declaration_of, declared
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.wire import workflows as wire
@@ -179,7 +179,7 @@ class World(NamedTuple):
     """An engine's store, and in it one of everything by its owner: what each kind of thing is called there."""
 
     permission: Permission
-    things: dict[tuple[str, str], dict[Thing, Any]]
+    things: dict[tuple[str, str], dict[Subject, Any]]
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield World(service.permission, things)
 
 
-async def _filled(engine: Engine, service: Service, tenant: str, workflow: Workflow[..., Any]) -> dict[Thing, Any]:
+async def _filled(engine: Engine, service: Service, tenant: str, workflow: Workflow[..., Any]) -> dict[Subject, Any]:
     name, admin = f"of-{tenant}-{workflow.name}", Principal("ops")
     run = (await engine.start(workflow, {}, tenant=tenant)).id
     async with asyncio.timeout(20):
@@ -207,22 +207,22 @@ async def _filled(engine: Engine, service: Service, tenant: str, workflow: Workf
     await service.tell(admin, MakeKey(name=name, tenant=tenant, workflows=(workflow.name,)))
     call = f"{run}:flow#1:0"
     return {
-        Thing.RUN: run,
-        Thing.FAILED: run,
-        Thing.GATE: gate,
-        Thing.GATES: {gate: "approve"},
-        Thing.TOOL_CALL: call,
-        Thing.MODEL_CALL: call,
-        Thing.LETTER: f"{run}:flow#1",
-        Thing.WORKFLOW: workflow.name,
-        Thing.RUNS: workflow.name,
-        Thing.SCHEDULE: name,
-        Thing.CONVERSATION: name,
-        Thing.SUPERVISOR: name,
-        Thing.EVALUATION: kept.id,
-        Thing.APPROVAL: approval,
-        Thing.KEY: name,
-        Thing.TOOLS: "pay",
+        Subject.RUN: run,
+        Subject.FAILED: run,
+        Subject.GATE: gate,
+        Subject.GATES: {gate: "approve"},
+        Subject.TOOL_CALL: call,
+        Subject.MODEL_CALL: call,
+        Subject.LETTER: f"{run}:flow#1",
+        Subject.WORKFLOW: workflow.name,
+        Subject.RUNS: workflow.name,
+        Subject.SCHEDULE: name,
+        Subject.CONVERSATION: name,
+        Subject.SUPERVISOR: name,
+        Subject.EVALUATION: kept.id,
+        Subject.APPROVAL: approval,
+        Subject.KEY: name,
+        Subject.TOOLS: "pay",
     }
 
 
@@ -252,7 +252,7 @@ VALUES: dict[str, Any] = {
 }
 
 
-def made(kind: Any, things: dict[Thing, Any], tenant: str | None = None, **more: Any) -> Any:
+def made(kind: Any, things: dict[Subject, Any], tenant: str | None = None, **more: Any) -> Any:
     """One that is about these things, and says no more than it must."""
     about = {field: things[thing] for field, thing in declaration_of(kind).about.items()}
     if kind is cmd.MakeKey:
@@ -339,13 +339,13 @@ async def test_what_declares_nothing_is_refused(world: World) -> None:
     with pytest.raises(TypeError, match="Declare what DropEverything takes"):
         route.Route("POST", "/everything", DropEverything).takes  # noqa: B018 - it is a property
     with pytest.raises(TypeError, match="no field 'gate'"):
-        command("POST /everything", "viewer", about={"gate": Thing.GATE})(DropEverything)
+        command("POST /everything", "viewer", about={"gate": Subject.GATE})(DropEverything)
     with pytest.raises(TypeError, match="DropEverything names nothing for the audit log"):
         command("POST /everything", "admin")(DropEverything)
     with pytest.raises(TypeError, match="takes one grant at least"):
-        command("POST /everything", about={"run": Thing.RUN})(DropEverything)
+        command("POST /everything", about={"run": Subject.RUN})(DropEverything)
     with pytest.raises(TypeError, match="Name the answer of DropEverything"):
-        command("POST /everything", "admin", about={"run": Thing.RUN})(DropEverything)
+        command("POST /everything", "admin", about={"run": Subject.RUN})(DropEverything)
 
 
 async def test_a_workflow_file_takes_a_grant_of_its_own(world: World) -> None:

@@ -46,7 +46,7 @@ from tests.simulation.process import MODELS, SLOTS, Process
 from tests.simulation.program import DAY_S, TEAM, TEAM_BUDGET, TENANT, Program
 from tests.simulation.schedule import Timetable
 from tests.simulation.score import Scores
-from tests.simulation.talk import NAME, Talk
+from tests.simulation.talk import NAME, Thread
 from tests.simulation.world import World
 
 T = TypeVar("T")
@@ -103,18 +103,18 @@ class People:
         self._replays = self._retakes = 0
         self._forked = False
         self.refusals: dict[str, int] = {}
-        self.talk: Talk | None = None
+        self.talk: Thread | None = None
         auditor.on_event = self._hear
 
     def begin(self) -> None:
         self._do(self._start())
         if self._program.agent is not None:
             stream = self._chance.stream("talk")
-            self.talk = Talk(self._program.agent, stream, self._ask, self._refused)
+            self.talk = Thread(self._program.agent, stream, self._ask, self._refused)
             self._auditor.second_thoughts += 1
             self._do(self._talk(self.talk))
 
-    async def _talk(self, talk: Talk) -> None:
+    async def _talk(self, talk: Thread) -> None:
         await talk.take_place()
         self._auditor.second_thoughts -= 1
         self._auditor.see_whether_all_is_over()

@@ -97,7 +97,7 @@ from holdfast.ports import (
     SnapshotRecord,
     Store,
     StreamName,
-    StreamNews,
+    StreamUpdate,
     TailEvent,
     Unplaced,
     WorkflowRecord,
@@ -1030,7 +1030,7 @@ class Streams(Port):
             if name.run in runs and only in (None, name.stream) and chunk.first + chunk.size > known.get(name, 0)
         ][:limit]
 
-    async def news(self, mark: str | None) -> StreamNews:
+    async def news(self, mark: str | None) -> StreamUpdate:
         """A mark is what there was."""
         await self._mount.read()
         sizes = {name: sum(chunk.size for _, chunk in stream) for name, stream in self._disk.streams.items()}
@@ -1041,7 +1041,7 @@ class Streams(Port):
             if sizes.get(name := StreamName(RunId(run), stream)) == size:
                 del sizes[name]
         grown = {run: seq for run, seq in seqs.items() if before.get(run) != seq}
-        return StreamNews(msgspec.json.encode(there).decode(), sizes, grown)
+        return StreamUpdate(msgspec.json.encode(there).decode(), sizes, grown)
 
     async def sizes(self, runs: Collection[RunId]) -> Mapping[StreamName, int]:
         await self._mount.read()

@@ -21,7 +21,7 @@ from tests.simulation.program import DAY_S, TENANT
 NAME: Final = "a talk"
 
 
-class Talk:
+class Thread:
     """The conversation of one program, and those who take part in it."""
 
     def __init__(

@@ -53,7 +53,7 @@ from tests.simulation.program import TENANT, Cache, Op
 from tests.simulation.scenario import Fixed, Scenario, draws, program_of, program_of_agent, program_of_jobs
 from tests.simulation.simulation import simulate
 from tests.simulation.store import Disk, Mount
-from tests.simulation.talk import NAME, Talk
+from tests.simulation.talk import NAME, Thread
 from tests.simulation.toolbox import mail, pay, put, sign
 
 Found = Callable[..., set[str]]
@@ -317,7 +317,7 @@ def test_outputs_that_are_not_those_of_the_last_to_end_are_found(found: Found) -
 # --- Conversations ----------------------------------------------------------------------------------------------------
 
 
-class Branching(Talk):
+class Branching(Thread):
     """Two messages, then another after the first, and one after that."""
 
     async def take_place(self) -> None:
@@ -335,7 +335,7 @@ def test_a_branch_that_gets_the_remainder_is_found(found: Found, monkeypatch: py
     def all_of_it(exchanges: Exchanges, number: int | None) -> list[Exchange]:
         return [each for each in exchanges.values() if number is not None and each.number <= number]
 
-    monkeypatch.setattr(people, "Talk", Branching)
+    monkeypatch.setattr(people, "Thread", Branching)
     broken = found(Scenario(program_of_agent()), (conversations, "path", all_of_it))
     assert broken == {"an agent is told what was said before it"}
 
@@ -360,7 +360,7 @@ def test_a_message_that_is_answered_twice_is_found(found: Found, monkeypatch: py
     def another_each_time(conversation: Conversation, number: int) -> str:
         return f"conversation/{next(asked)}/{number}"
 
-    monkeypatch.setattr(people, "Talk", Branching)
+    monkeypatch.setattr(people, "Thread", Branching)
     scenario = Scenario(program_of_agent(), arrange=dies_when_a_reply_has_begun)
     assert found(scenario, (conversations, "key_of", another_each_time)) == {"one run answers a message"}
 

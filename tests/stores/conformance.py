@@ -27,8 +27,8 @@ from holdfast.core.nouns.schedules import Schedule
 from holdfast.core.nouns.scores import Score, ScoreMean
 from holdfast.core.nouns.shared_values import SharedIndex, packed
 from holdfast.core.nouns.team_budgets import TeamAgent
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.audit import FIRST, Entry, Head, Verification
-from holdfast.core.values.claim import Claim
 from holdfast.core.values.demand import Demand
 from holdfast.core.values.ids import AppendId, CallId, GateId, NodeName, RunId, Seq, SessionId, call_id
 from holdfast.core.values.payload import inline
@@ -657,7 +657,7 @@ class StoreConformance:
         assert found == {due.run: "bücher", lost.run: "desk"}
         stranded = {each.run: each.started_by for each in await theirs.views.stranded(FOR_EVER_MS, 10)}
         assert stranded == {**found, placed.run: "shop"}
-        await put(mine, due.does(cmd.CancelRun(by=Claim("ada"))))
+        await put(mine, due.does(cmd.CancelRun(by=Actor("ada"))))
         assert [row.started_by for row in await theirs.views.runs()] == ["desk", "bücher", "shop"]
 
     async def test_the_workflows_of_runs_with_work_are_listed_whichever_process_knows_them(self, connect: Connect) -> None:
@@ -784,7 +784,7 @@ class StoreConformance:
         assert isinstance(fate, EffectKeyTaken)
         assert (fate.key, fate.call, fate.args_hash, fate.response) == ("k", first.call, "hash", None)
         second.forget(refused)
-        await put(theirs, second.mean("k", taken=cmd.Taken(first.call, "hash")))
+        await put(theirs, second.mean("k", taken=cmd.KnownEffect(first.call, "hash")))
         await put(theirs, second.does(cmd.SuspendStep(SEND, 1)))
         assert await theirs.scopes.headroom(10) == []
         await put(mine, first.send())
@@ -1413,7 +1413,7 @@ class StoreConformance:
         store, story = await connect(), Story()
         await put(store, story.start(), story.draft(), story.ask())
         assert await store.views.stranded(FOR_EVER_MS, 10) == []
-        await put(store, story.does(cmd.DecideGate(story.gate, "approve", by=Claim("ada")), executes=False))
+        await put(store, story.does(cmd.DecideGate(story.gate, "approve", by=Actor("ada")), executes=False))
         assert [run.run for run in await store.views.stranded(FOR_EVER_MS, 10)] == [story.run]
 
     async def test_a_run_in_line_for_a_place_is_stranded_while_no_session_can_run_its_workflow(self, connect: Connect) -> None:
@@ -1451,7 +1451,7 @@ class StoreConformance:
         await put(store, story.start())
         assert await store.views.stranded(FOR_EVER_MS, 10) == []
         story.graph = new
-        await put(store, story.does(cmd.MigrateRun(Claim("ann")), executes=False))
+        await put(store, story.does(cmd.MigrateRun(Actor("ann")), executes=False))
         assert [each.graph_hash for each in await store.views.stranded(FOR_EVER_MS, 10)] == [new.hash]
         await store.sessions.widen(SessionId("s"), [new.hash])
         assert await store.views.stranded(FOR_EVER_MS, 10) == []
@@ -1927,7 +1927,7 @@ class StoreConformance:
         assert list(await store.due(60_006, 10)) == [("acme", "d é")]  # it takes too long
         await put(first, story.does(cmd.CancelRun()))
         assert list(await other.due(0, 10)) == [("acme", "d é")]  # its run has ended
-        what = supervision.Ended("completed", 5)
+        what = supervision.TaskOutcome("completed", 5)
         over, done = supervision.ended(msgspec.structs.replace(begun, revision=3), at_work, what, first.clock.now_ms())
         assert await store.put(supervision.Change(over, (done,)))
         assert await other.task("acme", "d é", "t é") == done

@@ -17,7 +17,7 @@ from holdfast.core.facts.events import Event, Recorded
 from holdfast.core.facts.graph import Definition, Edge, Graph, Node
 from holdfast.core.facts.state import FOLD_VERSION, SHARED_USE, State
 from holdfast.core.nouns.shared_values import SharedValue
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.demand import Demand
 from holdfast.core.values.ids import (
     AppendId,
@@ -86,7 +86,7 @@ class Story:
         *,
         executes: bool = True,
         shortages: Mapping[str, cmd.Shortage] | None = None,
-        taken: Mapping[EffectKey, cmd.Taken] | None = None,
+        taken: Mapping[EffectKey, cmd.KnownEffect] | None = None,
         placed: Iterable[str] = (),
     ) -> Append:
         """The append that `command` leads to, a millisecond after the last."""
@@ -116,7 +116,7 @@ class Story:
     def hold(
         self, nanousd: int, path: str = "0", *, tokens: int = 1, shortages: Mapping[str, cmd.Shortage] | None = None
     ) -> Append:
-        command = cmd.HoldModelCall(DRAFT, 1, Path(path), "m", "hash", (cmd.Offer("m", nanousd, tokens),))
+        command = cmd.HoldModelCall(DRAFT, 1, Path(path), "m", "hash", (cmd.CallCandidate("m", nanousd, tokens),))
         return self.does(command, shortages=shortages)
 
     def suspend(self) -> Append:
@@ -135,7 +135,7 @@ class Story:
     # --- An effect that other runs may mean too ----------------------------------------------------------------------------
 
     def mean(
-        self, key: str, policy: str = "once", path: str = "0", *, attempt: int = 1, taken: cmd.Taken | None = None
+        self, key: str, policy: str = "once", path: str = "0", *, attempt: int = 1, taken: cmd.KnownEffect | None = None
     ) -> Append:
         command = cmd.IntendEffect(
             SEND, attempt, Path(path), "mail", policy, "hash", inline({"to": "bob"}), EffectKey(key), tenant_wide=True
@@ -183,7 +183,7 @@ class Story:
             given,
             digest(text),
             key=key,
-            by=Claim(by),
+            by=Actor(by),
             queue=shortages is not None,
             shared=shared,
             agent=agent,
@@ -221,10 +221,10 @@ class Story:
         )
 
     def assign(self, *to: str) -> Append:
-        return self.does(cmd.AssignGate(self.gate, to, delegates=True, by=Claim("ada")))
+        return self.does(cmd.AssignGate(self.gate, to, delegates=True, by=Actor("ada")))
 
     def answer(self, decision: str = "approve", by: str = "ada") -> Append:
-        return self.does(cmd.DecideGate(self.gate, decision, by=Claim(by)))
+        return self.does(cmd.DecideGate(self.gate, decision, by=Actor(by)))
 
     def intend(self) -> Append:
         return self.does(cmd.IntendEffect(SEND, 1, PATH, "mail", "once", "hash", inline({"to": "bob"})))

@@ -21,7 +21,7 @@ import pytest
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.state import FOLD_VERSION
 from holdfast.core.values import audit
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import AppendId
 from holdfast.core.values.payload import inline
 from holdfast.core.values.scopes import ScopeRow
@@ -587,7 +587,7 @@ async def test_a_flush_of_one_run_leaves_what_a_flush_of_many_leaves(
         story.does(cmd.SendSignal("ping")),
         story.hold(5),
         story.settle(3),
-        story.does(cmd.CancelRun("no more", Claim("ann"))),
+        story.does(cmd.CancelRun("no more", Actor("ann"))),
         placed.start(),
         placed.does(cmd.Tick(), placed=["a#1"]),
     ]

@@ -41,7 +41,7 @@ from holdfast.stores.sqlite import SqliteStore, thread
 from holdfast.stores.sqlite.context import StoreClock
 from holdfast.stores.sqlite.database import APPLICATION_ID, LATEST, MIGRATIONS, accept, locks_of, log_of
 from holdfast.stores.sqlite.lock import is_free
-from holdfast.stores.sqlite.turnstile import Turnstile
+from holdfast.stores.sqlite.write_lock import WriteLock
 from tests.forks import AsyncFork
 from tests.stores.conformance import SLOTS, holder, visits
 from tests.stores.rollback import ROLLED_BACK, rolled_back
@@ -297,7 +297,7 @@ async def test_a_store_that_another_process_is_making_is_waited_for(path: Path) 
     whole = path.read_bytes()
     path.unlink()
     (locks_of(path) / "made").unlink()
-    with contextlib.closing(Turnstile(locks_of(path), PATIENCE_S)) as turnstile:
+    with contextlib.closing(WriteLock(locks_of(path), PATIENCE_S)) as turnstile:
         with turnstile:
             path.write_bytes(whole[: len(whole) // 8])
             opening = asyncio.create_task(SqliteStore.connect(path))
@@ -545,7 +545,7 @@ async def test_beside_a_busy_writer_all_get_through_and_nothing_is_lost(path: Pa
 
 def test_leaving_the_room_queues_behind_those_who_wait(tmp_path: Path) -> None:
     order = []
-    mine, theirs = Turnstile(tmp_path, PATIENCE_S), Turnstile(tmp_path, PATIENCE_S)
+    mine, theirs = WriteLock(tmp_path, PATIENCE_S), WriteLock(tmp_path, PATIENCE_S)
 
     def enter() -> None:
         with theirs:

@@ -15,7 +15,7 @@ from holdfast.core.values.ids import RunId, StepId
 from holdfast.errors import InvalidInput, PlaceLost, RemoteFailed
 from holdfast.ports import Work
 from holdfast.service.access.identity import Holder, Identity, Scope
-from holdfast.service.turn import Turns
+from holdfast.service.concurrency_limit import ConcurrencyLimit
 from holdfast.settings import PortBounds
 from holdfast.wire import CallFailed, Job, Tasks, worker
 from holdfast.wire import wire_pb2 as wire
@@ -155,7 +155,7 @@ async def test_a_stream_that_does_not_say_who_it_is_is_ended_in_words() -> None:
         await asyncio.Event().wait()
         yield wire.FromWorker()
 
-    brief = Turns(PortBounds(head_s=0.05))
+    brief = ConcurrencyLimit(PortBounds(head_s=0.05))
     async with listening(WorkerRegistry(PATIENT), brief) as address, grpc.aio.insecure_channel(address) as channel:
         said = [message async for message in Stub(channel, "Workers").Work(silent(), timeout=MAX_S)]
     assert [message.refused.reason for message in said] == ["A worker says first who it is, and it did not."]
@@ -298,7 +298,7 @@ async def test_words_of_a_worker_are_cut_to_what_a_history_may_hold() -> None:
 
 
 @asynccontextmanager
-async def listening(registry: WorkerRegistry, turns: Turns | None = None) -> AsyncIterator[str]:
+async def listening(registry: WorkerRegistry, turns: ConcurrencyLimit | None = None) -> AsyncIterator[str]:
     server = Server(registry, Identity(), turns=turns)
     async with asyncio.timeout(MAX_S), server.listening("127.0.0.1:0") as port:
         yield f"127.0.0.1:{port}"

@@ -13,15 +13,15 @@ import pytest
 
 from holdfast import Engine, Workflow, remote_task, task
 from holdfast.core.facts.events import RunCancelling
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.errors import NotFound, NotPermitted, TooMuch, UsageError
 from holdfast.service import subscription
 from holdfast.service.access.identity import Identity, read_tokens
 from holdfast.service.access.key import ApiKeys
+from holdfast.service.concurrency_limit import ConcurrencyLimit
 from holdfast.service.declarations import command
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
-from holdfast.service.turn import Turns
 from holdfast.settings import PortBounds
 from holdfast.wire import Client, Job, Tasks, Trust, Worker, credential
 from holdfast.wire import wire_pb2 as wire
@@ -100,7 +100,7 @@ class Port:
 async def port(tmp_path: Path) -> AsyncIterator[Port]:
     identity = Identity(tokens=read_tokens(private(tmp_path / "tokens.toml", TOKENS + OF_ONE_WORKFLOW)))
     registry = WorkerRegistry(PATIENT, tells_tenants_apart=identity.tells_tenants_apart)
-    server = Server(registry, identity, turns=Turns(PortBounds(reading=8, wait_s=0.2, streams=8)))
+    server = Server(registry, identity, turns=ConcurrencyLimit(PortBounds(reading=8, wait_s=0.2, streams=8)))
     async with (
         asyncio.timeout(MAX_S),
         server.listening("127.0.0.1:0") as number,
@@ -295,7 +295,7 @@ async def test_the_record_says_whose_token_a_name_came_with(port: Port) -> None:
         await client.cancel(named, by="ada")
         events = [each.event for each in await port.engine.run(named).events()]
         (cancelled,) = [event for event in events if isinstance(event, RunCancelling)]
-        assert str(Claim(cancelled.by, cancelled.os_user, cancelled.client)) == "ada (unverified, by clients.ops)"
+        assert str(Actor(cancelled.by, cancelled.os_user, cancelled.client)) == "ada (unverified, by clients.ops)"
 
 
 async def test_a_clients_token_is_given_no_work(port: Port) -> None:

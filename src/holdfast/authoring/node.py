@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from holdfast.authoring.agents import compaction
 from holdfast.authoring.agents.cache import SemanticCache, expect_cache
 from holdfast.authoring.agents.memory import MemoryTool
-from holdfast.authoring.agents.offer import Named, Offer
+from holdfast.authoring.agents.offer import Named, ToolOffer
 from holdfast.authoring.agents.offer import check as check_offers
 from holdfast.authoring.agents.router import Router, expect_complexity, expect_latency
 from holdfast.authoring.agents.skill import Given, Skill, skills_of, tools_of
@@ -298,7 +298,7 @@ def task(
 def llm_node(
     *,
     model: str | Router,
-    tools: Sequence[Offer] = (),
+    tools: Sequence[ToolOffer] = (),
     output: type[BaseModel] | None = None,
     max_tokens: int = DEFAULT_MAX_TOKENS,
     max_turns: int = DEFAULT_MAX_TURNS,

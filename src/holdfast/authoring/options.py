@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from holdfast.authoring.agents.cache import SemanticCache
-from holdfast.authoring.agents.offer import Offer
+from holdfast.authoring.agents.offer import ToolOffer
 from holdfast.authoring.agents.skill import Given
 from holdfast.core.nouns.routing import Complexity
 from holdfast.core.values.policies import RetryPolicy
@@ -51,7 +51,7 @@ class ModelOptions(TypedDict, total=False):
 class AgentOptions(ModelOptions, total=False):
     """Options of an agent loop, besides those of one model call."""
 
-    tools: Sequence[Offer]
+    tools: Sequence[ToolOffer]
     """Tools that the model may call: tools, workflows (run as children) and handoffs."""
     max_turns: int
     """Maximum number of replies before the loop fails (class `limit`), by default 10."""

@@ -21,7 +21,7 @@ from holdfast.service.declarations.query import MOST, Page, View
 
 if TYPE_CHECKING:
     from holdfast.client import AsyncClient
-    from holdfast.service.control.inquiry import Inquiries
+    from holdfast.service.control.run_reader import RunReader
     from holdfast.service.declarations.declaration import Command, Query
     from holdfast.service.principal import Principal
     from holdfast.service.service import Service
@@ -38,7 +38,7 @@ _WAIT_S: Final = 20
 """An answer that came earlier came because the run has settled."""
 
 
-class Asking(ABC):
+class QueryBackend(ABC):
     """Asked by one person."""
 
     @abstractmethod
@@ -74,7 +74,7 @@ class Asking(ABC):
             query = msgspec.structs.replace(query, cursor=page.cursor)
 
 
-class Backend(Asking):
+class Backend(QueryBackend):
     """Commands and queries of one person."""
 
     @abstractmethod
@@ -103,10 +103,10 @@ class Backend(Asking):
         """Yield a run's streams; with `follow` also what arrives, until the run has ended."""
 
 
-class Lists(Asking):
+class ListBackend(QueryBackend):
     """Lists of a store, which are there before an engine is loaded."""
 
-    def __init__(self, inquiries: Inquiries) -> None:
+    def __init__(self, inquiries: RunReader) -> None:
         self._inquiries = inquiries
 
     async def ask(self, query: Query) -> Page:
@@ -119,7 +119,7 @@ class Lists(Asking):
         return self._inquiries.now_ms()
 
 
-LISTS: Final[Mapping[type, Callable[[Inquiries, Any, str | None], Awaitable[Page]]]] = {
+LISTS: Final[Mapping[type, Callable[[RunReader, Any, str | None], Awaitable[Page]]]] = {
     asked.Runs: listing.runs,
     asked.Gates: listing.gates,
     asked.Events: listing.events,
@@ -128,7 +128,7 @@ LISTS: Final[Mapping[type, Callable[[Inquiries, Any, str | None], Awaitable[Page
 }
 
 
-class Here(Backend):
+class LocalBackend(Backend):
     """The service of a store that is opened in this process."""
 
     def __init__(self, service: Service, who: Principal) -> None:
@@ -178,7 +178,7 @@ class Here(Backend):
         return self.service.control.now_ms()
 
 
-class There(Backend):
+class RemoteBackend(Backend):
     """A server."""
 
     def __init__(self, client: AsyncClient) -> None:

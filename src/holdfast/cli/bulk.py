@@ -13,9 +13,9 @@ import msgspec
 import typer
 
 from holdfast.cli import reference
-from holdfast.cli.filter import SELECTION, Asked
+from holdfast.cli.connect import backend
+from holdfast.cli.filter import SELECTION, ListOptions
 from holdfast.cli.group import Group
-from holdfast.cli.opening import backend
 from holdfast.cli.page import terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import CONFLICT, OK
@@ -23,7 +23,7 @@ from holdfast.errors import HoldfastError, StoreError, Unauthorized, Unreachable
 from holdfast.service.declarations import query
 
 if TYPE_CHECKING:
-    from holdfast.cli.backend import Asking, Backend
+    from holdfast.cli.backend import Backend, QueryBackend
     from holdfast.cli.noun import Caller
     from holdfast.service.declarations.declaration import Command
     from holdfast.service.declarations.query import View
@@ -63,10 +63,10 @@ def bulk_of(selection: Group, every: Any = All) -> Group:
 
 
 BULK: Final = bulk_of(SELECTION)
-OneOrMany: TypeAlias = Annotated[Many[Asked], BULK]
+OneOrMany: TypeAlias = Annotated[Many[ListOptions], BULK]
 
 
-def expect_one_or_all(run: str | None, many: Many[Asked]) -> None:
+def expect_one_or_all(run: str | None, many: Many[ListOptions]) -> None:
     """Raises UsageError where it is not clear whether one run is meant or all that are found."""
     if (run is None) != many.every:
         raise UsageError("Name a run, or pass --all with filters (--status, --workflow, --since, ...).")
@@ -74,7 +74,9 @@ def expect_one_or_all(run: str | None, many: Many[Asked]) -> None:
         raise UsageError("Filters like --status and --workflow need --all; you named one run. Nothing was done.")
 
 
-async def do(name: str, deed: Deed, usual: Sequence[str], many: Many[Asked], caller: Caller, *, own: str | None = None) -> int:
+async def do(
+    name: str, deed: Deed, usual: Sequence[str], many: Many[ListOptions], caller: Caller, *, own: str | None = None
+) -> int:
     """Do it to each; the exit code, which says whether all took it. `usual` are the statuses of runs that may, `own` is how the
     start keys of runs begin that are not meant."""
     from holdfast.cli import cancelling
@@ -93,7 +95,9 @@ async def do(name: str, deed: Deed, usual: Sequence[str], many: Many[Asked], cal
         return await tell_each(service, name, [row["run_id"] for row in rows], deed, more, caller.as_json)
 
 
-async def found(asking: Asking, many: Many[Asked], usual: Sequence[str], own: str | None = None) -> tuple[list[View], bool]:
+async def found(
+    asking: QueryBackend, many: Many[ListOptions], usual: Sequence[str], own: str | None = None
+) -> tuple[list[View], bool]:
     """The runs as they are now, newest first, and whether there are more than the limit."""
     sought = many.asked.query(asking.now_ms(), usual)
     rows: list[View] = []
@@ -106,7 +110,7 @@ async def found(asking: Asking, many: Many[Asked], usual: Sequence[str], own: st
     return rows[: many.limit], len(rows) > many.limit
 
 
-def _expect_sure(name: str, rows: Sequence[View], many: Many[Asked]) -> None:
+def _expect_sure(name: str, rows: Sequence[View], many: Many[ListOptions]) -> None:
     """Ask for a confirmation, at a terminal. Raises UsageError without a terminal, and Abort for a no."""
     counts: dict[str, int] = {}
     for row in rows:

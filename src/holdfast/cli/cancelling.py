@@ -13,10 +13,10 @@ from holdfast.cli.page.exit_code import OK
 from holdfast.service.declarations.query import CancelQuote
 
 if TYPE_CHECKING:
-    from holdfast.cli.backend import Asking
+    from holdfast.cli.backend import QueryBackend
 
 
-async def tell_all(asking: Asking, name: str, runs: Sequence[str], as_json: bool) -> int:
+async def tell_all(asking: QueryBackend, name: str, runs: Sequence[str], as_json: bool) -> int:
     """Say what `name` would do to each; of cancelling all that follows from it."""
     found = [await asking.row(CancelQuote(run)) for run in runs]
     if name != "cancel":

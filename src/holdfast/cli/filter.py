@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Ty
 import typer
 
 from holdfast.cli.group import Group
-from holdfast.cli.noun import Word, group_of
+from holdfast.cli.noun import ArgumentSpec, group_of
 from holdfast.cli.page import moment
 from holdfast.core.views.selection import Selection
 from holdfast.errors import UsageError
@@ -24,23 +24,25 @@ Workflow = Annotated[str | None, typer.Option("--workflow", metavar="NAME", help
 _FIELDS: Final = group_of(
     Selection,
     {
-        "tenant": Word(),
-        "workflow": Word(),
-        "status": Word("--status STATUS", help="Only runs with this status, or one of several: failed,waiting."),
-        "key": Word("--key KEY", help="Only the run started under this key."),
-        "since_ms": Word("--since TIME", help="Only runs started since this time: 2h, 3d, 2026-11-21, 2026-11-21T09:30."),
-        "until_ms": Word("--until TIME", help="Only runs started before this time."),
-        "tag": Word("--tag TAG", help="Only runs with this tag. If repeated, with all of them."),
-        "label": Word("--label KEY=VALUE", help="Only runs with this label."),
-        "text": Word("--text TEXT", help="Only runs with this text in their workflow, key, tags, labels or starter."),
-        "min_cost_usd": Word("--min-cost USD", help="Only runs that spent at least this much."),
-        "max_cost_usd": Word("--max-cost USD", help="Only runs that spent at most this much."),
+        "tenant": ArgumentSpec(),
+        "workflow": ArgumentSpec(),
+        "status": ArgumentSpec("--status STATUS", help="Only runs with this status, or one of several: failed,waiting."),
+        "key": ArgumentSpec("--key KEY", help="Only the run started under this key."),
+        "since_ms": ArgumentSpec(
+            "--since TIME", help="Only runs started since this time: 2h, 3d, 2026-11-21, 2026-11-21T09:30."
+        ),
+        "until_ms": ArgumentSpec("--until TIME", help="Only runs started before this time."),
+        "tag": ArgumentSpec("--tag TAG", help="Only runs with this tag. If repeated, with all of them."),
+        "label": ArgumentSpec("--label KEY=VALUE", help="Only runs with this label."),
+        "text": ArgumentSpec("--text TEXT", help="Only runs with this text in their workflow, key, tags, labels or starter."),
+        "min_cost_usd": ArgumentSpec("--min-cost USD", help="Only runs that spent at least this much."),
+        "max_cost_usd": ArgumentSpec("--max-cost USD", help="Only runs that spent at most this much."),
     },
 )
 """The fields as the command line takes them: a word only where it is not spelt or described as over HTTP."""
 
 
-class Asked(NamedTuple):
+class ListOptions(NamedTuple):
     """The criteria that were typed, by the names of their fields."""
 
     given: Mapping[str, Any]
@@ -63,12 +65,12 @@ class Asked(NamedTuple):
         return Runs(**values)
 
 
-def _asked(**given: Any) -> Asked:
-    return Asked({name: value for name, value in _FIELDS.make(**given).items() if value})
+def _asked(**given: Any) -> ListOptions:
+    return ListOptions({name: value for name, value in _FIELDS.make(**given).items() if value})
 
 
 SELECTION: Final = Group(_asked, **_FIELDS.options)
-Selected: TypeAlias = Annotated[Asked, SELECTION]
+Selected: TypeAlias = Annotated[ListOptions, SELECTION]
 
 
 def among(given: Sequence[str] | None, known: Iterable[str], what: Literal["status", "state"]) -> list[str] | None:

@@ -33,17 +33,17 @@ import msgspec
 import typer
 
 from holdfast.cli import completion, option, reference
+from holdfast.cli.connect import backend, listing, typed
 from holdfast.cli.group import Group
-from holdfast.cli.opening import backend, listing, typed
 from holdfast.cli.page import moment, table, terminal
-from holdfast.cli.page.given import json_value, who
 from holdfast.cli.page.table import Column
+from holdfast.cli.page.typed_input import json_value, who
 from holdfast.errors import UsageError
 from holdfast.service.declarations import field, query
 from holdfast.service.declarations.declaration import Answer, declaration_of
 
 if TYPE_CHECKING:
-    from holdfast.cli.backend import Asking
+    from holdfast.cli.backend import QueryBackend
     from holdfast.service.declarations.query import View
     from holdfast.service.principal import Principal
 
@@ -98,7 +98,7 @@ Show: TypeAlias = Callable[[Any], None]
 Deed: TypeAlias = "Callable[[Any, Caller], Awaitable[View]]"
 
 
-class Word(NamedTuple):
+class ArgumentSpec(NamedTuple):
     """How a field is typed: as an argument (`NAME`) or an option (`--input/-i JSON`), from the `least` to the `most` number.
     `read` makes the field's value of what was typed, a text or a `kind`; `help` replaces the field's description. One that is
     `needed` has to be typed, though the field has a default; or else `absent`, a flag and its help, in its place."""
@@ -113,7 +113,7 @@ class Word(NamedTuple):
     absent: tuple[str, str] | None = None
 
 
-MANY: Final = Word("--limit N", 1, 10_000, help="Maximum number of rows.")
+MANY: Final = ArgumentSpec("--limit N", 1, 10_000, help="Maximum number of rows.")
 """How much is listed at most where rows are small: several pages of the service."""
 
 
@@ -131,7 +131,7 @@ class Noun:
         kind: Any,
         *columns: Column,
         name: str = "list",
-        words: Mapping[str, str | Word] = {},
+        words: Mapping[str, str | ArgumentSpec] = {},
         every: bool = False,
         only: str = "",
         about: str = "",
@@ -152,7 +152,7 @@ class Noun:
 
         self._add(name, about or kind, run, taken)
 
-    def show(self, name: str = "show", words: Mapping[str, str | Word] = {}) -> None:
+    def show(self, name: str = "show", words: Mapping[str, str | ArgumentSpec] = {}) -> None:
         """Add a command that shows one row on its sheet."""
         kind, taken = self._row, fields_of(self._row, words)
 
@@ -166,7 +166,7 @@ class Noun:
         name: str,
         kind: Any,
         *,
-        words: Mapping[str, str | Word] = {},
+        words: Mapping[str, str | ArgumentSpec] = {},
         about: str = "",
         says: str | Show | None = None,
         done: str = "",
@@ -198,7 +198,7 @@ class Noun:
         else:
             (says or self._sheet)(found)
 
-    def _add(self, name: str, about: Any, run: Any, taken: Sequence[_Taken], extras: Mapping[str, Any] = {}) -> None:
+    def _add(self, name: str, about: Any, run: Any, taken: Sequence[_FieldArgument], extras: Mapping[str, Any] = {}) -> None:
         named = [parameter for each in taken for parameter in each.parameters()]
         named += [_parameter(each, hint, None) for each, hint in extras.items()]
         named += [_parameter("as_json", option.AsJson, False), _parameter("store", option.Store, None)]
@@ -209,10 +209,10 @@ class Noun:
         self.app.command(name)(run)
 
 
-class _Taken:
+class _FieldArgument:
     """A field of a command or query, as the command line takes it."""
 
-    def __init__(self, info: Any, hint: Any, word: Word, flags: Mapping[str, str]) -> None:
+    def __init__(self, info: Any, hint: Any, word: ArgumentSpec, flags: Mapping[str, str]) -> None:
         self.name: str = info.name
         self._field, self._word, self._hint = info, word, hint
         self._type = _type_of(hint)
@@ -305,19 +305,19 @@ class _Taken:
         return text[:1].upper() + text[1:]
 
 
-def fields_of(kind: Any, words: Mapping[str, str | Word]) -> list[_Taken]:
+def fields_of(kind: Any, words: Mapping[str, str | ArgumentSpec]) -> list[_FieldArgument]:
     """Return the fields that are typed, in their order: not those whose word is empty."""
     hints = get_type_hints(kind, include_extras=True)
     fields = [each for each in msgspec.structs.fields(kind) if words.get(each.name) != ""]
-    spelt = {name: Word(word) if isinstance(word, str) else word for name, word in words.items()}
+    spelt = {name: ArgumentSpec(word) if isinstance(word, str) else word for name, word in words.items()}
     flags = {}
     for each in fields:
         usual = each.name.upper() if each.required else f"--{each.name.removesuffix('_ms').replace('_', '-')}"
         flags[each.name] = (spelt[each.name].spelt if each.name in spelt else "").partition(" ")[0].partition("/")[0] or usual
-    return [_Taken(each, hints[each.name], spelt.get(each.name, Word()), flags) for each in fields]
+    return [_FieldArgument(each, hints[each.name], spelt.get(each.name, ArgumentSpec()), flags) for each in fields]
 
 
-def group_of(kind: Any, words: Mapping[str, str | Word]) -> Group:
+def group_of(kind: Any, words: Mapping[str, str | ArgumentSpec]) -> Group:
     """Return the fields as options of any command, those with a word first: their values by their names, as far as typed."""
     order = {name: place for place, name in enumerate(words)}
     taken = sorted(fields_of(kind, words), key=lambda each: order.get(each.name, len(order)))
@@ -351,7 +351,7 @@ def _nothing(_: Any) -> None:
     pass
 
 
-async def made(kind: Any, values: Mapping[str, Any], asking: Asking) -> Any:
+async def made(kind: Any, values: Mapping[str, Any], asking: QueryBackend) -> Any:
     """Return the command or query; times and beginnings of ids are read where the clock and the lists are."""
     found = dict(values)
     for name, value in values.items():
@@ -364,13 +364,13 @@ async def made(kind: Any, values: Mapping[str, Any], asking: Asking) -> Any:
     return kind(**found)
 
 
-def _values(taken: Sequence[_Taken], given: Mapping[str, Any]) -> dict[str, Any]:
+def _values(taken: Sequence[_FieldArgument], given: Mapping[str, Any]) -> dict[str, Any]:
     for each in taken:
         each.expect_either(given)
     return {each.name: each.value(value) for each in taken if (value := given.get(each.name)) is not None}
 
 
-async def _list(kind: Any, taken: Sequence[_Taken], given: Mapping[str, Any], every: bool, store: str | None) -> Any:
+async def _list(kind: Any, taken: Sequence[_FieldArgument], given: Mapping[str, Any], every: bool, store: str | None) -> Any:
     from holdfast.cli.backend import LISTS
 
     values = _values(taken, given)
@@ -379,14 +379,21 @@ async def _list(kind: Any, taken: Sequence[_Taken], given: Mapping[str, Any], ev
         return await asking.page(asked, None if every else given["limit"])
 
 
-async def _row(kind: Any, taken: Sequence[_Taken], given: Mapping[str, Any], store: str | None) -> View:
+async def _row(kind: Any, taken: Sequence[_FieldArgument], given: Mapping[str, Any], store: str | None) -> View:
     values = _values(taken, given)
     async with backend(store, who(None)) as service:
         return await service.row(await made(kind, values, service))
 
 
 async def _do(
-    kind: Any, taken: Sequence[_Taken], given: Mapping[str, Any], row: Any, caller: Caller, *, make: bool, deed: Deed | None
+    kind: Any,
+    taken: Sequence[_FieldArgument],
+    given: Mapping[str, Any],
+    row: Any,
+    caller: Caller,
+    *,
+    make: bool,
+    deed: Deed | None,
 ) -> Any:
     """Do it; its answer, or the row of what it is about as that stands afterwards, or without one its required fields."""
     values = _values(taken, given)

@@ -9,7 +9,7 @@ import typer
 
 from holdfast.cli import completion
 from holdfast.cli.group import Group
-from holdfast.cli.page.label import resources_of
+from holdfast.cli.page.worker_labels import resources_of
 from holdfast.core.capacity.lanes import DEFAULT as DEFAULT  # noqa: PLC0414
 
 if TYPE_CHECKING:

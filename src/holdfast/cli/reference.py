@@ -12,7 +12,7 @@ from holdfast.errors import NotFound, UsageError
 from holdfast.service.declarations import query
 
 if TYPE_CHECKING:
-    from holdfast.cli.backend import Asking
+    from holdfast.cli.backend import QueryBackend
     from holdfast.service.declarations.query import View
 
 _MAX_NAMED: Final = 5
@@ -23,7 +23,7 @@ MAX_OF_A_RUN: Final = 10_000
 _LISTS: Final = {"gate": "gates", "call": "effects", "evaluation": "evals", "approval": "approvals"}
 
 
-async def run(asking: Asking, given: str) -> View:
+async def run(asking: QueryBackend, given: str) -> View:
     """The run whose id begins with `given`, as lists have it. Raises NotFound, and UsageError where there are several."""
     prefix = given.rstrip("…").lower()
     found = await asking.rows(query.Runs(prefix=prefix), _MAX_NAMED + 1) if prefix else []
@@ -36,26 +36,26 @@ async def run(asking: Asking, given: str) -> View:
     return (exact or found)[0]
 
 
-async def run_id(asking: Asking, given: str) -> str:
+async def run_id(asking: QueryBackend, given: str) -> str:
     """Its whole id. Raises NotFound, UsageError."""
     return str((await run(asking, given))["run_id"])
 
 
-async def gate(asking: Asking, given: str) -> str:
+async def gate(asking: QueryBackend, given: str) -> str:
     """The gate whose id, of which the run's comes first, begins with `given`. Raises NotFound, UsageError."""
     of, rest = await _of_run(asking, given, "gate")
     gates = await asking.rows(query.Gates(run=of, all=True), MAX_OF_A_RUN)
     return _only(given, "gate", f"{of}:{rest}", [each["gate_id"] for each in gates])
 
 
-async def call(asking: Asking, given: str) -> str:
+async def call(asking: QueryBackend, given: str) -> str:
     """The call of a tool whose id, of which the run's comes first, begins with `given`. Raises NotFound, UsageError."""
     of, rest = await _of_run(asking, given, "call")
     calls = await asking.rows(query.Effects(run=of), MAX_OF_A_RUN)
     return _only(given, "call", f"{of}:{rest}", [each["call"] for each in calls])
 
 
-async def evaluation(asking: Asking, given: str) -> str:
+async def evaluation(asking: QueryBackend, given: str) -> str:
     """The evaluation whose id begins with `given`. Raises NotFound, UsageError."""
     start = given.rstrip("…").lower()
     # Ids are hexadecimal and listed from the highest on: those that begin so are the first before this one.
@@ -63,7 +63,7 @@ async def evaluation(asking: Asking, given: str) -> str:
     return _only(given, "evaluation", start, [row["evaluation_id"] for row in rows])
 
 
-async def approval(asking: Asking, given: str) -> str:
+async def approval(asking: QueryBackend, given: str) -> str:
     """The standing approval whose id begins with `given`. Raises NotFound, UsageError."""
     start = given.rstrip("…").lower()
     rows = await asking.rows(query.Approvals()) if start else []
@@ -76,19 +76,19 @@ def is_meant(given: str, id_: str) -> bool:
     return run.startswith(start.rstrip("…")) and rest.startswith(more)
 
 
-async def letter(asking: Asking, given: str) -> str:
+async def letter(asking: QueryBackend, given: str) -> str:
     """The id of a dead letter, of which the run's may be given by its beginning. Raises NotFound, UsageError."""
     run, _, step = given.partition(":")
     found = await run_id(asking, run)
     return f"{found}:{step}" if step else found
 
 
-async def after(asking: Asking, given: str) -> str:
+async def after(asking: QueryBackend, given: str) -> str:
     """The id after which a list goes on, with all of its run's. Raises NotFound, UsageError."""
     return given if len(given.partition(":")[0]) >= _WHOLE else await letter(asking, given)
 
 
-async def _of_run(asking: Asking, given: str, what: str) -> tuple[str, str]:
+async def _of_run(asking: QueryBackend, given: str, what: str) -> tuple[str, str]:
     start, _, rest = given.rstrip("…").partition(":")
     try:
         return await run_id(asking, start), rest

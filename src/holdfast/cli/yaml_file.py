@@ -9,7 +9,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.opening import is_there, located, opened, server, typed
+from holdfast.cli.connect import is_there, located, opened, server, typed
 from holdfast.cli.page import terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import OK, USAGE

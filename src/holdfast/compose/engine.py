@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from holdfast import settings as settings_
-from holdfast.authoring.given import workflows_of
+from holdfast.authoring.user_arguments import workflows_of
 from holdfast.authoring.workflow import Workflow
 from holdfast.compose.from_settings import (
     declared_prices,
@@ -36,26 +36,26 @@ from holdfast.engine.attempts.kept_requests import RequestKeeping
 from holdfast.engine.attempts.residents import Residents
 from holdfast.engine.attempts.step_services import StepServices
 from holdfast.engine.attempts.value_turn import ValueTurns
-from holdfast.engine.background.adoption import Adoption, Restore
-from holdfast.engine.background.consequences import Consequences
+from holdfast.engine.background.follow_ups import FollowUps
 from holdfast.engine.background.rounds import Rounds
 from holdfast.engine.background.supervising import Supervising
+from holdfast.engine.background.workflow_loader import Restore, WorkflowLoader
 from holdfast.engine.capacity.call_pools import CallPools
 from holdfast.engine.capacity.model_knowledge import ModelKnowledge
 from holdfast.engine.capacity.pool_client import PoolClient
 from holdfast.engine.fleet.dispatch import Dispatch
-from holdfast.engine.fleet.idleness import Idleness, Left
+from holdfast.engine.fleet.idleness import Idleness, StrandedRun
 from holdfast.engine.fleet.sweep import Sweep
 from holdfast.engine.flow.loop_watch import LoopWatch
 from holdfast.engine.flow.task_factory import TaskFactory
+from holdfast.engine.runs.blocked_runs import BlockedRuns
 from holdfast.engine.runs.catalog import Catalog
 from holdfast.engine.runs.content import Contents
-from holdfast.engine.runs.hindrance import Hindrances
 from holdfast.engine.runs.job_log import JobLogWriter
-from holdfast.engine.runs.listening import Listening
 from holdfast.engine.runs.observing import Observers
 from holdfast.engine.runs.outside_calls import GRACE_S, OutsideCalls
 from holdfast.engine.runs.runtime import Runtime
+from holdfast.engine.runs.stream_hub import StreamHub
 from holdfast.engine.runs.stream_writer import StreamWriter
 from holdfast.engine.steps.executor import Executor
 from holdfast.errors import UsageError
@@ -76,7 +76,7 @@ from holdfast.ports import (
     Observation,
     Observer,
     Queue,
-    StandIn,
+    ReplayResponder,
     Store,
     WorkerGateway,
 )
@@ -120,7 +120,7 @@ class Environment(NamedTuple):
     resources: Resources = Resources()
     shell: Shell | None = None
     """Who runs the scripts of workflows that are read back from the store, where the machine is not to."""
-    stand_in: StandIn | None = None
+    stand_in: ReplayResponder | None = None
     """Who answers in the place of models, tools and users' code."""
 
     @classmethod
@@ -157,7 +157,7 @@ class Engine(Control):
             raise UsageError("Write `async with Engine.open(...) as engine:`, or holdfast.sync.open(...). Nothing was opened.")
         return super().__new__(cls)
 
-    def __init__(self, executor: Executor, sweep: Sweep, idleness: Idleness, adoption: Adoption | None = None) -> None:
+    def __init__(self, executor: Executor, sweep: Sweep, idleness: Idleness, adoption: WorkflowLoader | None = None) -> None:
         super().__init__(executor)
         self._adoption = adoption
         self._sweep = sweep
@@ -258,19 +258,19 @@ class Engine(Control):
             scheduler.set_weight(tenant, weight)
         services = _services(known, runtime, around, scheduler, secrets, providers, elsewhere, workers)
         executor = Executor(services, scheduler, slots, resources if resources is not None else around.resources, known.weights)
-        consequences = Consequences(runtime, services.payloads, services.gateway, services.supervising)
+        follow_ups = FollowUps(runtime, services.payloads, services.gateway, services.supervising)
         hints = queue if queue is not None else open_queue(known.queue, lane)
         dispatch = Dispatch(executor, hints)
         is_fleet = not isinstance(hints, NoQueue)
         if is_fleet:
             executor.fleet = dispatch
-        adoption = Adoption(runtime, around.threads, _restore(around.shell)) if yaml and execute else None
+        adoption = WorkflowLoader(runtime, around.threads, _restore(around.shell)) if yaml and execute else None
         sweep = Sweep(
             executor,
             workflow_grace_s=known.workflow_grace_s,
             lane=_Led(opened.leadership, lane) if is_fleet and opened.leadership is not None else None,
             adoption=adoption,
-            rounds=Rounds(runtime, consequences, doubt_rule_of(known) if execute else None),
+            rounds=Rounds(runtime, follow_ups, doubt_rule_of(known) if execute else None),
             conversations_days=known.retention.conversations_days if known.retention is not None else None,
         )
         log.addFilter(clean_log)
@@ -290,7 +290,7 @@ class Engine(Control):
             yield cls(executor, sweep, Idleness(executor, adoption), adoption)
         finally:
             await sweep.aclose()
-            await consequences.aclose()
+            await follow_ups.aclose()
             await executor.aclose(grace_s, call_grace_s)
             await runtime.loop.close()
             await dispatch.aclose()
@@ -322,7 +322,7 @@ class Engine(Control):
     def lent(self, workflow: Workflow) -> AbstractAsyncContextManager[None]:
         return super().lent(workflow) if self._adoption is None else self._adoption.lent(workflow)
 
-    async def idle(self) -> list[Left]:
+    async def idle(self) -> list[StrandedRun]:
         """Wait until its runs have ended or wait, here and in other processes. Return the runs with work that no living process
         can do."""
         return await self._idleness.reached()
@@ -378,7 +378,7 @@ def _services(
 
     payloads = payloads_of(table, elsewhere, secrets, store.sealing)
     gateway = Gateway(model, around.prices, Quotas(_served_by(settings)))
-    listening = Listening(store, payloads, around.clock)
+    listening = StreamHub(store, payloads, around.clock)
     return StepServices(
         runtime=runtime,
         payloads=payloads,
@@ -393,7 +393,7 @@ def _services(
         call_pools=CallPools(store.lending, store.sessions, around.clock, around.ids.session(), session, settings.weights),
         models=ModelKnowledge(store.model_estimates, store.clock, around.clock),
         value_turns=ValueTurns(),
-        hindrances=Hindrances(around.clock, store.clock.now_ms, runtime.membership.describe),
+        hindrances=BlockedRuns(around.clock, store.clock.now_ms, runtime.membership.describe),
         calls=OutsideCalls(around.clock, runtime.membership.give_up),
         job_logs=JobLogWriter(store.job_logs, around.clock),
         streams=StreamWriter(store.streams, around.clock, listening.nudge),

@@ -19,7 +19,7 @@ from holdfast.compose.engine import DEFAULT_SLOTS, Engine, label
 from holdfast.compose.from_settings import doubt_rule_of, lanes_of, open_queue, payloads_of, secrets_of
 from holdfast.core.capacity.lanes import DEFAULT
 from holdfast.core.values.demand import Resources
-from holdfast.engine.background.consequences import Consequences
+from holdfast.engine.background.follow_ups import FollowUps
 from holdfast.engine.background.rounds import Rounds
 from holdfast.engine.fleet.leader import LEASE_S, Leader
 from holdfast.engine.runs.catalog import Catalog
@@ -32,9 +32,9 @@ from holdfast.platform.machine import MachineClock, RandomIds
 from holdfast.platform.masking import without_passwords
 from holdfast.ports import Administration
 from holdfast.service.access.identity import Identity
+from holdfast.service.concurrency_limit import ConcurrencyLimit
 from holdfast.service.records import Recorder
 from holdfast.service.service import Service
-from holdfast.service.turn import Turns
 from holdfast.settings import Secrets, Settings
 from holdfast.storage import is_postgres, open_administration, open_blobs, postgres, sealing_of
 
@@ -68,14 +68,14 @@ async def leading(store: str, *, settings: Settings | None = None, lane: str = D
     runtime = Runtime.of(
         opened, MachineClock(), RandomIds(), Catalog(opened.graphs, lanes=lanes, lane=lane), label(), works=True
     )
-    consequences = Consequences(runtime, payloads_of(opened.blobs, elsewhere, secrets, opened.sealing))
+    follow_ups = FollowUps(runtime, payloads_of(opened.blobs, elsewhere, secrets, opened.sealing))
     leader = Leader(
         runtime,
         opened.leadership,
         queue,
         strategy=known.strategy(lane),
         weights=known.weights,
-        rounds=Rounds(runtime, consequences, doubt_rule_of(known)),
+        rounds=Rounds(runtime, follow_ups, doubt_rule_of(known)),
     )
     try:
         leader.start()
@@ -84,7 +84,7 @@ async def leading(store: str, *, settings: Settings | None = None, lane: str = D
             yield leader
     finally:
         await leader.aclose()
-        await consequences.aclose()
+        await follow_ups.aclose()
         await runtime.runs.aclose()
         await runtime.membership.aclose()
         await queue.aclose()
@@ -178,7 +178,7 @@ async def taking(
     files = wire.submission.Submissions(settings.blobs, settings.vars) if http.yaml else None
     bounds = wire.registry.Bounds(lease_s=http.lease_s, heartbeat_s=http.lease_s / 3, ack_s=min(2.0, http.lease_s))
     registry = wire.registry.WorkerRegistry(bounds, say, tells_tenants_apart=identity.tells_tenants_apart)
-    tls, turns = wire.credential.Tls(http.certificate, http.key, http.client_ca), Turns(settings.bounds)
+    tls, turns = wire.credential.Tls(http.certificate, http.key, http.client_ca), ConcurrencyLimit(settings.bounds)
     server = wire.server.Server(registry, identity, tls, turns)
     async with (
         server.listening(http.address) as port,  # it outlives the engine: what runs at its end is finished by the workers
@@ -315,7 +315,7 @@ async def serving(
             engine = await stack.enter_async_context(
                 Engine.open(location, workflows=workflows, execute=bool(workflows), slots=slots, settings=settings, lane=lane)
             )
-            service = Service(engine, workflows, recorder=recorder, turns=Turns(settings.bounds))
+            service = Service(engine, workflows, recorder=recorder, turns=ConcurrencyLimit(settings.bounds))
         if http is not None and service is not None:
             address = await stack.enter_async_context(answering(service, http, say))
         readiness = _readiness(leader, engine)

@@ -24,7 +24,7 @@ from holdfast.ports import Blobs, Lending, Queue, Store
 from holdfast.queues.none import NoQueue
 from holdfast.service.access.identity import Identity, read_token, read_tokens
 from holdfast.settings import PoolRules, Secrets, Settings
-from holdfast.stores.blobs.moved import Moved
+from holdfast.stores.blobs.moved import FallbackBlobs
 
 log = logging.getLogger("holdfast")
 
@@ -113,7 +113,7 @@ def secrets_of(settings: Settings, store: str | Path | Store) -> Secrets:
 
 def payloads_of(table: Blobs, elsewhere: Blobs | None, secrets: Secrets, sealing: Sealing) -> Payloads:
     """Users' values: large ones are `elsewhere`, if not in the store's own `table`."""
-    return Payloads(Moved(elsewhere, table) if elsewhere is not None else table, secrets, table, sealing)
+    return Payloads(FallbackBlobs(elsewhere, table) if elsewhere is not None else table, secrets, table, sealing)
 
 
 def lanes_of(settings: Settings, lane: str) -> Lanes:

@@ -35,7 +35,7 @@ from holdfast.core.rules import (
     waits,
 )
 from holdfast.core.rules.decision import Decision
-from holdfast.core.values.claim import NOBODY
+from holdfast.core.values.actor import NOBODY
 from holdfast.core.values.ids import EffectKey
 from holdfast.errors import Conflict, NotFound, RunEnded
 
@@ -112,7 +112,7 @@ a tick finds nothing in it. And one that has failed may be taken up again, or be
 undone with its parent."""
 
 _NO_SHORTAGES: Final[Mapping[str, commands.Shortage]] = {}
-_NOTHING_TAKEN: Final[Mapping[EffectKey, commands.Taken]] = {}
+_NOTHING_TAKEN: Final[Mapping[EffectKey, commands.KnownEffect]] = {}
 
 
 def _pays_for_others(state: State, command: commands.Command) -> bool:
@@ -134,7 +134,7 @@ def decide(
     now_ms: int,
     worker: commands.Worker | None = None,
     shortages: Mapping[str, commands.Shortage] = _NO_SHORTAGES,
-    taken: Mapping[EffectKey, commands.Taken] = _NOTHING_TAKEN,
+    taken: Mapping[EffectKey, commands.KnownEffect] = _NOTHING_TAKEN,
 ) -> list[Event]:
     """The events that `command` causes at `now_ms`; empty where nothing is to be done.
 

@@ -33,7 +33,7 @@ from holdfast.evaluation.comparison import Comparison, compare
 from holdfast.evaluation.offline import offline
 from holdfast.evaluation.record import Decided, RecordedAnswers, RunRecord, costs, jobs
 from holdfast.platform.machine import LeapingTime, RandomIds
-from holdfast.ports import Asked, Ended, Made, Model, Recall
+from holdfast.ports import Model, Recall, RecordedAttempt, RecordedCall, ReplayRequest
 from holdfast.service.control.handle import Run
 from holdfast.settings import Settings
 from holdfast.stores.sqlite import SqliteStore
@@ -123,7 +123,7 @@ class _Answers:
         """The first model call of a run for which there was no answer, and the most that it could cost."""
         self.left_nanousd = None if live is None else nanousd(live.max_cost_usd)
 
-    def call(self, request: Asked, hold_nanousd: int = 0) -> Recall | None:
+    def call(self, request: ReplayRequest, hold_nanousd: int = 0) -> Recall | None:
         found = self.recorded[request.run].find(request.step, request.path, request.kind, request.name, request.args_hash)
         if found is not None:
             return Recall(found.value.value() if found.error is None else None, found.error)
@@ -134,14 +134,14 @@ class _Answers:
                 return None
         raise self.not_recorded(request.run, f"{request.step} asks for {request.kind} {request.name!r} at {request.path}")
 
-    def _let_through(self, request: Asked, hold_nanousd: int, left_nanousd: int) -> None:
+    def _let_through(self, request: ReplayRequest, hold_nanousd: int, left_nanousd: int) -> None:
         if hold_nanousd > left_nanousd:
             what = f"{request.step} asks {request.name!r} something new, for ${usd(hold_nanousd)} at most"
             raise self.not_recorded(request.run, f"{what}, and ${usd(left_nanousd)} of what may be spent is left")
         self.left_nanousd = left_nanousd - hold_nanousd
         self.live[request.run][request.step, request.path] = hold_nanousd
 
-    def operation(self, request: Asked) -> Operation | None:
+    def operation(self, request: ReplayRequest) -> Operation | None:
         op = self.recorded[request.run].operations.get((request.step, request.path))
         if op is not None and (op.kind, op.name) == (request.kind, request.name) and self._is_same(op, request):
             return msgspec.structs.replace(op, args_hash=request.args_hash)
@@ -149,14 +149,14 @@ class _Answers:
             return None
         raise self.not_recorded(request.run, f"{request.step} asks for {request.kind} {request.name!r} at {request.path}")
 
-    def approval(self, request: Asked) -> Operation | None:
+    def approval(self, request: ReplayRequest) -> Operation | None:
         op = self.recorded[request.run].operations.get((request.step, request.path))
         if op is not None and not self._is_same(op, request):
             what = f"{request.step} asks for another call of {request.name!r} than a standing approval was used for"
             raise self.not_recorded(request.run, what)
         return op
 
-    def _is_same(self, op: Operation, request: Asked) -> bool:
+    def _is_same(self, op: Operation, request: ReplayRequest) -> bool:
         """Return True if the same was asked for, as far as a redacted record shows."""
         return self.recorded[request.run].record.redacted or op.args_hash in ("", request.args_hash)
 
@@ -164,7 +164,7 @@ class _Answers:
         shown = self.recorded[run].above.get((question.step, question.target, question.guard))
         return shown.popleft() if shown else ()
 
-    def step(self, run: RunId, step: StepId) -> Ended | None:
+    def step(self, run: RunId, step: StepId) -> RecordedAttempt | None:
         told = self.recorded[run]
         if step in told.composed:
             return None
@@ -176,11 +176,13 @@ class _Answers:
         tried = tries.popleft()
         trace = None if tried.trace is None else tried.trace.value()
         calls = tuple(
-            Made(each.path, each.name, each.policy, each.args_hash, each.request.value(), each.value.value(), each.error)
+            RecordedCall(
+                each.path, each.name, each.policy, each.args_hash, each.request.value(), each.value.value(), each.error
+            )
             for each in tried.calls
         )
         # A composed step was answered call by call; of a job the calls are those of its steps that run once.
-        return Ended(tried.output.value(), tried.decisions, trace, tried.error, calls)
+        return RecordedAttempt(tried.output.value(), tried.decisions, trace, tried.error, calls)
 
     def not_recorded(self, run: RunId, name: str) -> NotRecorded:
         missing = self.missing[run]

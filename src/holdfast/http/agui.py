@@ -38,7 +38,7 @@ from fastapi.sse import format_sse_event
 from pydantic import ValidationError
 
 from holdfast.core.facts.state import TOOL_APPROVAL
-from holdfast.core.facts.streams import THINKING, Told
+from holdfast.core.facts.streams import THINKING, StreamEvent
 from holdfast.core.nouns import client_tools
 from holdfast.core.nouns.client_tools import CLIENT_TOOL, MAX_RESULT_CHARACTERS, ClientContext, ClientTool
 from holdfast.core.nouns.conversations import Exchange
@@ -50,8 +50,8 @@ from holdfast.http.problem import Problem
 from holdfast.service.control.naming import DEFAULT_TENANT
 from holdfast.service.declarations import command, query
 from holdfast.service.principal import Principal
+from holdfast.service.reply_stream import ReplyStream
 from holdfast.service.service import Service
-from holdfast.service.speech import Speech
 from holdfast.service.text import expect_storable
 
 VERSION: Final = "1.0"
@@ -174,8 +174,8 @@ class _Thread:
         self.name = name
         self.control = service.control
         self.tenant = who.of_tenant(None) or DEFAULT_TENANT
-        self.heard: Speech | None = None
-        self.told: list[Told] = []
+        self.heard: ReplyStream | None = None
+        self.told: list[StreamEvent] = []
         """What was told already of the answer that goes on."""
 
     async def open(self) -> None:
@@ -217,7 +217,7 @@ class _Thread:
             raise Conflict("This thread has no run that could wait for an answer. Nothing was decided.")
         if len({each.interrupt_id for each in entries}) < len(entries):
             raise InvalidInput("An interrupt is answered twice. Nothing was decided.")
-        heard, below = Speech(self.control, run), {each.run for each in (await self.control.tree(run)).members}
+        heard, below = ReplyStream(self.control, run), {each.run for each in (await self.control.tree(run)).members}
         answers = []
         for entry in entries:
             gate = GateId(entry.interrupt_id)
@@ -272,7 +272,7 @@ class _Thread:
     async def exchanges(self) -> Mapping[int, Exchange]:
         return (await self.control.conversation(self.name, tenant=self.tenant)).exchanges
 
-    async def speech(self, number: int) -> Speech | None:
+    async def speech(self, number: int) -> ReplyStream | None:
         """Return the reply to a message, once its run exists; None if the message has no run."""
         if self.heard is not None:
             return self.heard
@@ -280,12 +280,12 @@ class _Thread:
             found = (await self.exchanges())[number]
             found = found if found.steers is None else (await self.exchanges())[found.steers]
             if found.run is not None:
-                return Speech(self.control, found.run)
+                return ReplyStream(self.control, found.run)
             if found.status not in ("waiting", "active"):
                 return None
             await asyncio.sleep(_BEGUN_S)
 
-    async def snapshot(self, number: int, told: Sequence[Told] = ()) -> MessagesSnapshotEvent:
+    async def snapshot(self, number: int, told: Sequence[StreamEvent] = ()) -> MessagesSnapshotEvent:
         """All that was said on the way to a message, the message, and what was told of its answer: as a client has it that has
         heard it all, for what it has under another id would stand twice, or at another place."""
         exchanges, way = await self.exchanges(), []
@@ -302,19 +302,19 @@ class _Thread:
     async def _answer(self, exchange: Exchange) -> list[Message]:
         """Return the messages that answered an earlier message; only the reply if the streams of its run no longer exist."""
         run = exchange.run
-        messages = messages_of(await Speech(self.control, run).so_far()) if run is not None else []
+        messages = messages_of(await ReplyStream(self.control, run).so_far()) if run is not None else []
         last = next((each.content for each in reversed(messages) if each.role == "assistant" and each.content), None)
         if exchange.reply and exchange.reply != last:
             messages.append(AssistantMessage(id=_reply_id(exchange), content=exchange.reply))
         return messages
 
-    async def thoughts(self, heard: Speech | None) -> list[Told]:
+    async def thoughts(self, heard: ReplyStream | None) -> list[StreamEvent]:
         """Return the thinking in the answer so far, with empty texts. A client keeps its thoughts when a snapshot has none, and
         would append any that it receives again."""
-        said = [] if heard is None else await Speech(self.control, heard.run).so_far()
+        said = [] if heard is None else await ReplyStream(self.control, heard.run).so_far()
         return [msgspec.structs.replace(each, text="") for each in said if each.kind in (THINKING, "reset")]
 
-    async def asked(self, heard: Speech) -> list[query.View]:
+    async def asked(self, heard: ReplyStream) -> list[query.View]:
         """The gates at which the agent waits, each with all about it. Those of hidden runs below it are others' to decide."""
         found: list[query.View] = []
         for gate in await heard.gates():
@@ -409,7 +409,7 @@ async def _lines(told: AsyncGenerator[BaseEvent, None], who: Principal) -> Async
             async for event in events:
                 yield _line(event)
     except Exception as wrong:  # noqa: BLE001 - whatever it is, the listener gets it
-        body = problem.told(wrong, who.trace_id or "").body
+        body = problem.document_of(wrong, who.trace_id or "").body
         yield _line(RunErrorEvent(message=body["detail"], code=body["code"]))
 
 
@@ -455,7 +455,7 @@ class _Telling:
         for event in self._end(exchange):
             yield event
 
-    async def _said(self, heard: Speech) -> AsyncGenerator[BaseEvent, None]:
+    async def _said(self, heard: ReplyStream) -> AsyncGenerator[BaseEvent, None]:
         async with aclosing(heard.more()) as telling:
             async for told in telling:
                 self._thread.told.append(told)

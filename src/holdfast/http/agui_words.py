@@ -33,7 +33,7 @@ from ag_ui.core import (
     ToolMessage,
 )
 
-from holdfast.core.facts.streams import THINKING, Told, call_of, request_of
+from holdfast.core.facts.streams import THINKING, StreamEvent, call_of, request_of
 
 OUR: Final = "holdfast"
 """The key of what is sent beside the protocol."""
@@ -49,7 +49,7 @@ class Words:
         self._open: tuple[str, str] | None = None
         """Of which kind, and of which source."""
 
-    def of(self, told: Told) -> Iterator[BaseEvent]:
+    def of(self, told: StreamEvent) -> Iterator[BaseEvent]:
         """Yield the events for a piece of a stream."""
         if told.kind == "value":
             yield CustomEvent(name=told.source, value=told.value)
@@ -95,7 +95,7 @@ class Words:
         else:
             yield ToolCallEndEvent(tool_call_id=source)
 
-    def _begun(self, told: Told, source: str) -> Iterator[BaseEvent]:
+    def _begun(self, told: StreamEvent, source: str) -> Iterator[BaseEvent]:
         if told.kind == "text":
             self.last = ""
             yield TextMessageStartEvent(message_id=source, role="assistant")
@@ -114,7 +114,7 @@ def _piece(kind: str, source: str, text: str) -> BaseEvent:
     return ToolCallArgsEvent(tool_call_id=source, delta=text)
 
 
-def messages_of(told: Iterable[Told]) -> list[Message]:
+def messages_of(told: Iterable[StreamEvent]) -> list[Message]:
     """Return stream events as messages. The result of a call comes after the message that has the call."""
     said: dict[str, AssistantMessage | ReasoningMessage] = {}
     results: dict[str, dict[str, ToolMessage]] = {}
@@ -134,7 +134,7 @@ def messages_of(told: Iterable[Told]) -> list[Message]:
     return [message for name, each in said.items() for message in (each, *results.get(name, {}).values())]
 
 
-def _call(message: Any, told: Told) -> FunctionCall:
+def _call(message: Any, told: StreamEvent) -> FunctionCall:
     """The call of a tool, in the message that has it."""
     message.tool_calls = message.tool_calls or []
     id_ = f"{told.run}:{told.source}"
@@ -145,16 +145,16 @@ def _call(message: Any, told: Told) -> FunctionCall:
     return known.function
 
 
-def _call_id(told: Told) -> str:
+def _call_id(told: StreamEvent) -> str:
     """The message that has what a model says in a call, its text and which tools it calls."""
     return f"{told.run}:{call_of(told.source)}"
 
 
-def _tool(told: Told) -> str:
+def _tool(told: StreamEvent) -> str:
     return told.source.removeprefix(f"{call_of(told.source)}:").partition(":")[0]
 
 
-def _result(told: Told) -> dict[str, Any]:
+def _result(told: StreamEvent) -> dict[str, Any]:
     """Return the result of a tool call, with the fields that its event and its message share."""
     failed = {"metadata": {OUR: {"outcome": told.outcome}}} if told.outcome == "failed" else {}
     return {"tool_call_id": f"{told.run}:{request_of(told.source)}", "content": told.text, **failed}

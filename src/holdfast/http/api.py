@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.core.values.ids import RunId
 from holdfast.errors import HoldfastError, NotFound
-from holdfast.http import once, openapi, problem, request, sse
+from holdfast.http import idempotency, openapi, problem, request, sse
 from holdfast.http.browser import Browser
 from holdfast.http.console import START, Console
 from holdfast.http.problem import END, Problem
@@ -176,7 +176,7 @@ class Api:
                     said = await _expect_tag(service, caller.who, takes.tag, said, tag)
                 return await _answered(service, caller.who, takes, said, asked, partial(self._checking, service, asked))
 
-            if asked.method != "POST" or once.HEADER not in asked.headers:
+            if asked.method != "POST" or idempotency.HEADER not in asked.headers:
                 return await answer(said)
             if not takes.keeps:
                 words = "What is answered here is not kept, so it takes no Idempotency-Key. Nothing was done."
@@ -184,7 +184,7 @@ class Api:
             control = service.control
             replies, tenant = control.store.replies, caller.who.tenant
             check = partial(service.expect, caller.who, said)
-            return await once.once(replies, tenant, control.now_ms(), _under_key(caller, asked), said, answer, check)
+            return await idempotency.once(replies, tenant, control.now_ms(), _under_key(caller, asked), said, answer, check)
 
         return self._guarded(answered)
 
@@ -232,9 +232,11 @@ class Api:
                 check, over = self._checking(service, asked, talk), counted.pop_all().close
                 return sse.response(told, caller.who.trace_id or "", check, over)
 
-        if once.HEADER not in asked.headers:
+        if idempotency.HEADER not in asked.headers:
             return await answered()
-        return await once.streamed(service.control.store.replies, caller.who.tenant, _under_key(caller, asked), said, answered)
+        return await idempotency.streamed(
+            service.control.store.replies, caller.who.tenant, _under_key(caller, asked), said, answered
+        )
 
     async def _linked(self, asked: Request) -> Response:
         """One who has no token does what a link is for. The same body again is answered alike."""
@@ -357,7 +359,7 @@ def _json(data: Any, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, s
 
 def _under_key(caller: Caller, asked: Request) -> list[Any]:
     """Return the names that distinguish a request with an idempotency key: its sender, method, path and key. Raises Problem."""
-    key, who = asked.headers[once.HEADER], caller.who
+    key, who = asked.headers[idempotency.HEADER], caller.who
     if not 0 < len(key) <= _MAX_KEY or not key.isprintable():
         words = f"An Idempotency-Key has 1 to {_MAX_KEY} printable characters. Nothing was done."
         raise Problem(HTTPStatus.BAD_REQUEST, "invalid_idempotency_key", words)
@@ -391,7 +393,7 @@ async def _through_link(service: Service, key: ApiKey, asked: Request, body: str
         """A link is for one thing, and is over by having done it."""
 
     control = service.control
-    return await once.once(control.store.replies, key.tenant, control.now_ms(), [key.hash], told, answer, check)
+    return await idempotency.once(control.store.replies, key.tenant, control.now_ms(), [key.hash], told, answer, check)
 
 
 # --- Preconditions (RFC 9110, section 13) -----------------------------------------------------------------------------

@@ -66,7 +66,7 @@ class Problem(Exception):
         self.headers = dict(headers or {})
 
 
-class Told(NamedTuple):
+class ProblemDocument(NamedTuple):
     """A problem in the form in which it is sent."""
 
     status: HTTPStatus
@@ -74,7 +74,7 @@ class Told(NamedTuple):
     headers: Mapping[str, str]
 
 
-def told(problem: Exception, trace_id: str) -> Told:
+def document_of(problem: Exception, trace_id: str) -> ProblemDocument:
     """Return the problem document for an error. Unexpected errors are logged."""
     known = problem if isinstance(problem, Problem) else _known(problem, trace_id)
     body: dict[str, Any] = {
@@ -86,12 +86,12 @@ def told(problem: Exception, trace_id: str) -> Told:
         "errors": list(known.errors),
         "trace_id": trace_id,
     }
-    return Told(known.status, body, known.headers)
+    return ProblemDocument(known.status, body, known.headers)
 
 
 def response(problem: Exception, trace_id: str) -> Response:
     """The same as an answer."""
-    status, body, headers = told(problem, trace_id)
+    status, body, headers = document_of(problem, trace_id)
     return Response(msgspec.json.encode(body) + END, status.value, dict(headers), MEDIA_TYPE)
 
 

@@ -162,7 +162,7 @@ async def _in_words(told: AsyncGenerator[bytes, None], trace_id: str) -> AsyncGe
             async for each in told:
                 yield each
     except Exception as wrong:  # noqa: BLE001 - whatever it is, the listener gets it
-        yield _event(problem.told(wrong, trace_id).body, "problem")
+        yield _event(problem.document_of(wrong, trace_id).body, "problem")
 
 
 async def _alive(told: AsyncGenerator[bytes, None], check: Callable[[], Awaitable[None]]) -> AsyncGenerator[bytes, None]:

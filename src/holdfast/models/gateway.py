@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.authoring.agents.router import Route
 from holdfast.core.capacity.lending import DeclaredPool
-from holdfast.core.facts.commands import Offer
+from holdfast.core.facts.commands import CallCandidate
 from holdfast.core.nouns.model_estimates import Experience
 from holdfast.core.nouns.routing import Quote, others_first
 from holdfast.core.values.ids import CallId, Path
@@ -68,13 +68,13 @@ class _Sending(NamedTuple):
 
     request: Asked
     price: Price
-    offer: Offer
+    offer: CallCandidate
     lent: QuotaLease | None
     refusals: int
     counted: Sequence[DeclaredPool]
     sink: StreamSink | None
     """Where its reply is received while it comes."""
-    spare: Sequence[Offer]
+    spare: Sequence[CallCandidate]
     """What may be asked in its place where it cannot answer for now."""
     answer: Recall | None
     """What it comes to, where it is not sent: its run is replayed."""
@@ -244,7 +244,7 @@ class Gateway:
         return [pool for pool in self._quotas.of(model, pools) if pool.name not in reserved]
 
     async def _reserve(
-        self, journal: Journal, path: Path, request: Asked, offer: Offer, counting: Sequence[DeclaredPool]
+        self, journal: Journal, path: Path, request: Asked, offer: CallCandidate, counting: Sequence[DeclaredPool]
     ) -> QuotaLease | None:
         """Wait for what the request takes of pools; None where nothing limits it."""
         pools = self._pools(journal, request.model, counting)
@@ -461,11 +461,11 @@ async def _doubt(journal: Journal, call: CallId, sending: _Sending, error: Error
     await journal.doubt(call, error, reopens=reopens, partial=sink.partial, cost_nanousd=cost_nanousd)
 
 
-def _offer(request: Asked, price: Price) -> Offer:
+def _offer(request: Asked, price: Price) -> CallCandidate:
     """Return the most that a request can use and cost."""
     if isinstance(request, EmbeddingRequest):
         input_tokens = embedded_tokens_at_most(request, price.context_window_tokens)
     else:
         input_tokens = input_tokens_at_most(request, price.context_window_tokens)
     hold_nanousd = price.worst_case_nanousd(input_tokens, request.max_tokens)
-    return Offer(request.model, hold_nanousd, input_tokens + request.max_tokens)
+    return CallCandidate(request.model, hold_nanousd, input_tokens + request.max_tokens)

@@ -5,8 +5,11 @@ Never here: an implementation, a default, a wire format.
 
 from __future__ import annotations
 
+import warnings
+from typing import Any, Final
+
 from holdfast.core.views.selection import LetterFilter, LetterState, RunFilter
-from holdfast.ports.administration import Administration, Freed, Holder, MonthStanding, SessionStanding, StoreStanding
+from holdfast.ports.administration import Administration, Holder, MonthStatus, RemovedData, SessionStatus, StoreStatus
 from holdfast.ports.beside_runs import (
     RESOLVED_FOR_MS,
     ChildLink,
@@ -24,7 +27,7 @@ from holdfast.ports.codec import OF_NONE, Codec, TenantKey, TenantKeys
 from holdfast.ports.environment import Clock, Ids, Threads
 from holdfast.ports.figures import CostFilter, Costs, ModelEstimates, ScoreFilter, Scores
 from holdfast.ports.graph import Graphs, WorkflowRecord
-from holdfast.ports.journal import Edited, Journal, Pace, Recall
+from holdfast.ports.journal import EditedCall, Journal, RateLimiter, Recall
 from holdfast.ports.lending import Lending, Reservation
 from holdfast.ports.log import Append, History, Log, SnapshotRecord
 from holdfast.ports.model import (
@@ -65,14 +68,14 @@ from holdfast.ports.observer import (
     StepEnded,
     StepPlaced,
 )
-from holdfast.ports.queue import Handed, Hindered, Job, PlacedStep, Queue, Report
+from holdfast.ports.queue import BlockedRun, DeliveredJob, Job, PlacedStep, Queue, Report
 from holdfast.ports.records import Conversations, Evaluations, KeptSchedule, Schedules, Supervisors
+from holdfast.ports.replay_responder import RecordedAttempt, RecordedCall, ReplayRequest, ReplayResponder
 from holdfast.ports.scope import Scopes
 from holdfast.ports.session import ANY_YAML, Leadership, Sessions
 from holdfast.ports.shared_value import SharedArrival, SharedEntry, SharedFound, SharedValues
-from holdfast.ports.stand_in import Asked, Ended, Made, StandIn
 from holdfast.ports.store import Store, StoreClock, Upkeep
-from holdfast.ports.stream import Chunk, Piece, StreamName, StreamNews, Streams
+from holdfast.ports.stream import Chunk, Piece, StreamName, Streams, StreamUpdate
 from holdfast.ports.tail import Tail, TailEvent, Watch
 from holdfast.ports.view import MAX_LISTED, DueRun, EffectFilter, GateFilter, Unplaced, Views
 from holdfast.ports.worker import JOB_LOG, Calls, Work, WorkerGateway
@@ -87,10 +90,10 @@ __all__ = [
     "AnswerSpec",
     "ApiKey",
     "Append",
-    "Asked",
     "Audit",
     "BlobPlace",
     "Blobs",
+    "BlockedRun",
     "CallBegan",
     "CallEnded",
     "Calls",
@@ -105,21 +108,18 @@ __all__ = [
     "Costs",
     "DeadLettered",
     "DeadLetters",
+    "DeliveredJob",
     "DueRun",
-    "Edited",
+    "EditedCall",
     "EffectFilter",
     "EmbeddingReply",
     "EmbeddingRequest",
-    "Ended",
     "Evaluations",
     "Flushed",
-    "Freed",
     "GateBegan",
     "GateEnded",
     "GateFilter",
     "Graphs",
-    "Handed",
-    "Hindered",
     "History",
     "Holder",
     "Ids",
@@ -137,24 +137,28 @@ __all__ = [
     "Log",
     "LogPiece",
     "LogPlace",
-    "Made",
     "Model",
     "ModelDelta",
     "ModelEstimates",
     "ModelReply",
     "ModelRequest",
     "ModelTurn",
-    "MonthStanding",
+    "MonthStatus",
     "Observation",
     "Observer",
     "Opens",
-    "Pace",
     "Pending",
     "Piece",
     "PlacedStep",
     "PoolWaited",
     "Queue",
+    "RateLimiter",
     "Recall",
+    "RecordedAttempt",
+    "RecordedCall",
+    "RemovedData",
+    "ReplayRequest",
+    "ReplayResponder",
     "Replies",
     "Reply",
     "Report",
@@ -166,22 +170,21 @@ __all__ = [
     "Scopes",
     "ScoreFilter",
     "Scores",
-    "SessionStanding",
+    "SessionStatus",
     "Sessions",
     "SharedArrival",
     "SharedEntry",
     "SharedFound",
     "SharedValues",
     "SnapshotRecord",
-    "StandIn",
     "StepBegan",
     "StepEnded",
     "StepPlaced",
     "Store",
     "StoreClock",
-    "StoreStanding",
+    "StoreStatus",
     "StreamName",
-    "StreamNews",
+    "StreamUpdate",
     "Streams",
     "Supervisors",
     "Tail",
@@ -209,3 +212,28 @@ __all__ = [
     "WorkerGateway",
     "WorkflowRecord",
 ]
+
+_RENAMED: Final = {
+    "Asked": "ReplayRequest",
+    "Edited": "EditedCall",
+    "Ended": "RecordedAttempt",
+    "Freed": "RemovedData",
+    "Handed": "DeliveredJob",
+    "Hindered": "BlockedRun",
+    "Made": "RecordedCall",
+    "MonthStanding": "MonthStatus",
+    "Pace": "RateLimiter",
+    "SessionStanding": "SessionStatus",
+    "StandIn": "ReplayResponder",
+    "StoreStanding": "StoreStatus",
+    "StreamNews": "StreamUpdate",
+}
+"""Each name of 0.1.0 that has become another one."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _RENAMED:
+        raise AttributeError(f"module 'holdfast.ports' has no attribute {name!r}")
+    new = _RENAMED[name]
+    warnings.warn(f"holdfast.ports.{name} has become {new}, and will be removed in 0.3.", DeprecationWarning, stacklevel=2)
+    return globals()[new]

@@ -14,7 +14,7 @@ from holdfast.core.values.ids import RunId, SessionId
 from holdfast.core.views.projection import RunRow
 
 
-class MonthStanding(msgspec.Struct, frozen=True):
+class MonthStatus(msgspec.Struct, frozen=True):
     """The runs that were started in a month of UTC (`2026-09`), and where their histories are.
 
     `state`: open (in the tables), archived, pruned (removed for good), or partly archived, where an archiving was interrupted
@@ -29,7 +29,7 @@ class MonthStanding(msgspec.Struct, frozen=True):
     stored_bytes: int | None
 
 
-class SessionStanding(msgspec.Struct, frozen=True):
+class SessionStatus(msgspec.Struct, frozen=True):
     """A process that holds a lease. `version` is that of the tables that its code knows, None where all know the same."""
 
     session: SessionId
@@ -38,7 +38,7 @@ class SessionStanding(msgspec.Struct, frozen=True):
     version: int | None
 
 
-class StoreStanding(msgspec.Struct, frozen=True):
+class StoreStatus(msgspec.Struct, frozen=True):
     """The state of a store. `version` is the version of its tables, 0 if there are none yet. `pending` are the migrations that
     it has not had. Fields that need tables keep their defaults while there are no tables that this version can read."""
 
@@ -47,8 +47,8 @@ class StoreStanding(msgspec.Struct, frozen=True):
     known: int
     pending: tuple[str, ...]
     now_ms: int
-    months: tuple[MonthStanding, ...] = ()
-    sessions: tuple[SessionStanding, ...] = ()
+    months: tuple[MonthStatus, ...] = ()
+    sessions: tuple[SessionStatus, ...] = ()
     blobs: int = 0
     blob_bytes: int = 0
     oldest_unended: RunRow | None = None
@@ -66,7 +66,7 @@ class Holder(msgspec.Struct, frozen=True):
     why: str
 
 
-class Freed(msgspec.Struct, frozen=True):
+class RemovedData(msgspec.Struct, frozen=True):
     """The result of archiving or removing runs. `stored_bytes` is the size of the archives or blobs."""
 
     runs: int
@@ -78,7 +78,7 @@ class Administration(Protocol):
     """The operations of an administrator on a store as a whole. You can repeat each operation after an interruption at any
     point."""
 
-    async def standing(self) -> StoreStanding: ...
+    async def standing(self) -> StoreStatus: ...
 
     async def migrate(self, part: str | None) -> Sequence[str]:
         """Apply the migrations that the store has not had: those of `before` the deployment, of `after` it, or both; their
@@ -96,12 +96,12 @@ class Administration(Protocol):
         they are. How many were known. What they have sealed stays as it is. Raises Conflict while a process has a lease."""
         ...
 
-    async def archive(self, month: str) -> Freed:
+    async def archive(self, month: str) -> RemovedData:
         """Take the histories of a month that is over out of the tables, into blobs; they are read from there. Raises MonthHeld
         if runs of it may still go on, UsageError if the month is not over, StoreBusy if another process is in the way."""
         ...
 
-    async def prune(self, before: str) -> Freed:
+    async def prune(self, before: str) -> RemovedData:
         """Remove for good the archives of all months before that one, with their blobs. Raises MonthHeld where one of them
         has not been archived, or not left the tables."""
         ...

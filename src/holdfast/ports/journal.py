@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 import msgspec
 
 from holdfast.core.capacity.lending import DeclaredPool
-from holdfast.core.facts.commands import Offer
+from holdfast.core.facts.commands import CallCandidate
 from holdfast.core.facts.state import OpenCall
 from holdfast.core.nouns.model_estimates import Experience
 from holdfast.core.nouns.tool_policy import StandingApproval, ToolRule
@@ -37,14 +37,14 @@ class Recall(msgspec.Struct, frozen=True):
     """The run from which it came."""
 
 
-class Edited(NamedTuple):
+class EditedCall(NamedTuple):
     """Arguments that a person has given a call, and the number of the edit, which the call's key is tied to."""
 
     arguments: Any
     number: int
 
 
-class Pace(Protocol):
+class RateLimiter(Protocol):
     """Keeps a step's model calls within what was reserved for it."""
 
     @property
@@ -76,7 +76,7 @@ class Journal(Protocol):
     tenant: str
 
     @property
-    def pace(self) -> Pace | None:
+    def pace(self) -> RateLimiter | None:
         """None where nothing was reserved for the step."""
         ...
 
@@ -143,8 +143,8 @@ class Journal(Protocol):
         ...
 
     async def hold(
-        self, path: Path, model: str, args_hash: str, offers: Sequence[Offer], asked: Any = None
-    ) -> tuple[CallId, int, Offer]:
+        self, path: Path, model: str, args_hash: str, offers: Sequence[CallCandidate], asked: Any = None
+    ) -> tuple[CallId, int, CallCandidate]:
         """The call that may now be made, which of the offers it is (the first that fits the money that is left), and what was
         held for it: more than was offered, where its model has billed a call of the run above its bound. `asked` is the
         request, which the history keeps as its workflow's policy has it."""
@@ -170,7 +170,7 @@ class Journal(Protocol):
         self,
         call: CallId,
         error: ErrorRecord,
-        fallbacks: Sequence[Offer],
+        fallbacks: Sequence[CallCandidate],
         *,
         doubted: bool,
         partial: str | None = None,
@@ -264,7 +264,7 @@ class Journal(Protocol):
         """The workflow's rules for calls of tools."""
         ...
 
-    async def edited(self, path: Path, tool: str) -> Edited | None:
+    async def edited(self, path: Path, tool: str) -> EditedCall | None:
         """Return the arguments that a person has set for the tool's call there. They replace those of the code."""
         ...
 

@@ -21,7 +21,7 @@ StepOutcome = Literal["completed", "failed", "retrying", "suspended", "handed_ov
 CallOutcome = Literal["completed", "failed", "released", "in_doubt", "unanswered", "reconciled", "orphaned"]
 
 
-class Observed(msgspec.Struct, frozen=True):
+class RunObservation(msgspec.Struct, frozen=True):
     """Something in a run, at `at_ms` of the store's time. It is durable."""
 
     run: RunId
@@ -30,14 +30,14 @@ class Observed(msgspec.Struct, frozen=True):
     at_ms: int
 
 
-class RunBegan(Observed, frozen=True):
+class RunBegan(RunObservation, frozen=True):
     """A run was started or, `reopened`, taken up after it had failed."""
 
     version: int
     reopened: bool = False
 
 
-class RunEnded(Observed, frozen=True):
+class RunEnded(RunObservation, frozen=True):
     """A run has come to its end, `took_ms` after it was started, and has cost so much so far."""
 
     outcome: RunOutcome
@@ -46,14 +46,14 @@ class RunEnded(Observed, frozen=True):
     error: ErrorRecord | None = None
 
 
-class StepBegan(Observed, frozen=True):
+class StepBegan(RunObservation, frozen=True):
     """An attempt of a step began."""
 
     step: StepId
     attempt: int
 
 
-class StepEnded(Observed, frozen=True):
+class StepEnded(RunObservation, frozen=True):
     """An attempt of a step is over, or, where none was under way, the step itself.
 
     After `suspended`, `handed_over`, `retrying`, `lost` and `stopped` it may begin again, as its next attempt; a person's
@@ -66,7 +66,7 @@ class StepEnded(Observed, frozen=True):
     error: ErrorRecord | None = None
 
 
-class DeadLettered(Observed, frozen=True):
+class DeadLettered(RunObservation, frozen=True):
     """A step has failed for good, after so many attempts, and nothing takes that up: a person is to say what becomes of it.
     `asked`: its run waits for that; otherwise it fails."""
 
@@ -76,7 +76,7 @@ class DeadLettered(Observed, frozen=True):
     asked: bool
 
 
-class CallBegan(Observed, frozen=True):
+class CallBegan(RunObservation, frozen=True):
     """A call is about to leave: of the model or the tool `name`."""
 
     call: CallId
@@ -85,7 +85,7 @@ class CallBegan(Observed, frozen=True):
     name: str
 
 
-class CallEnded(Observed, frozen=True):
+class CallEnded(RunObservation, frozen=True):
     """The outcome of a call. A call that is `in_doubt` or `unanswered` ends once more if its outcome becomes known later."""
 
     call: CallId
@@ -98,7 +98,7 @@ class CallEnded(Observed, frozen=True):
     output_tokens: int = 0
 
 
-class GateBegan(Observed, frozen=True):
+class GateBegan(RunObservation, frozen=True):
     """A person is asked; `step` is None where the engine asks about the run."""
 
     gate: GateId
@@ -106,7 +106,7 @@ class GateBegan(Observed, frozen=True):
     step: StepId | None
 
 
-class GateEnded(Observed, frozen=True):
+class GateEnded(RunObservation, frozen=True):
     """A gate was decided: `outcome` is the decision, or `expired`. Or it needs no answer any more: None."""
 
     gate: GateId

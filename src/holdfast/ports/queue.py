@@ -42,7 +42,7 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     until_ms: int = 0
 
 
-class Hindered(msgspec.Struct, frozen=True):
+class BlockedRun(msgspec.Struct, frozen=True):
     """A run that a process cannot go on with for now, why, and since when."""
 
     run: RunId
@@ -70,7 +70,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     connected: tuple[Report, ...] = ()
     lane: str = DEFAULT
     at_ms: int = 0
-    hindered: tuple[Hindered, ...] = ()
+    hindered: tuple[BlockedRun, ...] = ()
     tenants: tuple[str, ...] | None = None
     """Tenants whose jobs a connected worker may get; None for all."""
     working: int = 0
@@ -79,7 +79,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     refilled: dict[str, int] = {}
 
 
-class Handed(msgspec.Struct, frozen=True):
+class DeliveredJob(msgspec.Struct, frozen=True):
     """A job in a process's hands, to be acknowledged by its `receipt`; none if the leader found it by itself."""
 
     job: Job
@@ -110,7 +110,7 @@ class Queue(Protocol):
         """Wait for what others tell; empty when some of it may have been missed."""
         ...
 
-    async def offered(self, leader: SessionId) -> Sequence[Handed]:
+    async def offered(self, leader: SessionId) -> Sequence[DeliveredJob]:
         """Wait for jobs, as the lane's leader; first those that the leader before it has left."""
         ...
 
@@ -118,19 +118,19 @@ class Queue(Protocol):
         """Wait for what workers say of themselves; first the latest of each."""
         ...
 
-    async def place(self, worker: SessionId, deliveries: Sequence[Handed]) -> None:
+    async def place(self, worker: SessionId, deliveries: Sequence[DeliveredJob]) -> None:
         """Hand jobs on to a worker: from now on they are its own to acknowledge."""
         ...
 
-    async def drop(self, useless: Sequence[Handed]) -> None:
+    async def drop(self, useless: Sequence[DeliveredJob]) -> None:
         """These that were offered need no worker: their run waits already, or there is no room for them."""
         ...
 
-    async def placed(self, worker: SessionId) -> Sequence[Handed]:
+    async def placed(self, worker: SessionId) -> Sequence[DeliveredJob]:
         """Wait for jobs, as a worker."""
         ...
 
-    async def acknowledge(self, worker: SessionId, deliveries: Sequence[Handed]) -> None:
+    async def acknowledge(self, worker: SessionId, deliveries: Sequence[DeliveredJob]) -> None:
         """These were taken up, durably, or there was nothing to take up."""
         ...
 

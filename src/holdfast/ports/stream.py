@@ -38,7 +38,7 @@ class Chunk(NamedTuple):
     content: bytes
 
 
-class StreamNews(NamedTuple):
+class StreamUpdate(NamedTuple):
     """The streams and histories of all runs that have grown, and how far. `mark` is the point up to which that is known."""
 
     mark: str
@@ -66,7 +66,7 @@ class Streams(Protocol):
         (streams named `…:thinking`) comes before all other streams: it is said first, and a limit must not cut it off."""
         ...
 
-    async def news(self, mark: str | None) -> StreamNews:
+    async def news(self, mark: str | None) -> StreamUpdate:
         """Return the streams and histories that have grown since a `mark`, or may have; without one, none. The cost does not
         grow with the number of runs watched. It is a hint: after a failover, a mark of another line of the database may show
         less."""

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from holdfast.core.capacity.lanes import DEFAULT
 from holdfast.core.values.ids import RunId, Seq, SessionId
-from holdfast.ports import Handed, Job, Report
+from holdfast.ports import DeliveredJob, Job, Report
 
 
 class NoQueue:
@@ -29,22 +29,22 @@ class NoQueue:
     async def news(self) -> Mapping[RunId, Seq]:
         await _never()
 
-    async def offered(self, leader: SessionId) -> Sequence[Handed]:
+    async def offered(self, leader: SessionId) -> Sequence[DeliveredJob]:
         await _never()
 
     async def reported(self) -> Sequence[Report]:
         await _never()
 
-    async def place(self, worker: SessionId, deliveries: Sequence[Handed]) -> None:
+    async def place(self, worker: SessionId, deliveries: Sequence[DeliveredJob]) -> None:
         pass
 
-    async def drop(self, useless: Sequence[Handed]) -> None:
+    async def drop(self, useless: Sequence[DeliveredJob]) -> None:
         pass
 
-    async def placed(self, worker: SessionId) -> Sequence[Handed]:
+    async def placed(self, worker: SessionId) -> Sequence[DeliveredJob]:
         await _never()
 
-    async def acknowledge(self, worker: SessionId, deliveries: Sequence[Handed]) -> None:
+    async def acknowledge(self, worker: SessionId, deliveries: Sequence[DeliveredJob]) -> None:
         pass
 
     async def reclaim(self, worker: SessionId) -> Sequence[Job]:

@@ -29,7 +29,7 @@ from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
 from holdfast.core.capacity.lanes import DEFAULT
 from holdfast.core.values.ids import RunId, Seq, SessionId
-from holdfast.ports import Handed, Job, Report
+from holdfast.ports import DeliveredJob, Job, Report
 
 log = logging.getLogger("holdfast")
 
@@ -114,7 +114,7 @@ class RedisQueue:
         if seqs:
             await self._say(lambda: self._redis.publish(self._news, _encode(seqs)))
 
-    async def place(self, worker: SessionId, deliveries: Sequence[Handed]) -> None:
+    async def place(self, worker: SessionId, deliveries: Sequence[DeliveredJob]) -> None:
         stream = self._workers + worker
         async with self._pipeline(transaction=False) as pipe:
             for handed in deliveries:
@@ -125,13 +125,13 @@ class RedisQueue:
                 _finish(pipe, self._ready, "leaders", handed.receipt)
             await self._say(pipe.execute)
 
-    async def drop(self, useless: Sequence[Handed]) -> None:
+    async def drop(self, useless: Sequence[DeliveredJob]) -> None:
         async with self._pipeline(transaction=False) as pipe:
             for handed in useless:
                 _finish(pipe, self._ready, "leaders", handed.receipt)
             await self._say(pipe.execute)
 
-    async def acknowledge(self, worker: SessionId, deliveries: Sequence[Handed]) -> None:
+    async def acknowledge(self, worker: SessionId, deliveries: Sequence[DeliveredJob]) -> None:
         async with self._pipeline(transaction=False) as pipe:
             for handed in deliveries:
                 _finish(pipe, self._workers + worker, "worker", handed.receipt)
@@ -158,12 +158,12 @@ class RedisQueue:
 
     # --- Hearing ------------------------------------------------------------------------------------------------------
 
-    async def offered(self, leader: SessionId) -> Sequence[Handed]:
+    async def offered(self, leader: SessionId) -> Sequence[DeliveredJob]:
         return await self._received(self._ready, "leaders", leader, lambda: self._read_leftovers(leader))
 
-    async def _read_leftovers(self, leader: SessionId) -> list[Handed]:
+    async def _read_leftovers(self, leader: SessionId) -> list[DeliveredJob]:
         """Everything that was read by leaders before and not placed."""
-        found: list[Handed] = []
+        found: list[DeliveredJob] = []
         start = "0-0"
         while True:
             try:
@@ -178,13 +178,13 @@ class RedisQueue:
             if start in ("0-0", b"0-0"):
                 return found
 
-    async def placed(self, worker: SessionId) -> Sequence[Handed]:
+    async def placed(self, worker: SessionId) -> Sequence[DeliveredJob]:
         stream = self._workers + worker
         return await self._received(stream, "worker", worker, lambda: self._read_stream(stream, "worker", worker, _ITS_OWN))
 
     async def _received(
-        self, stream: str, group: str, consumer: SessionId, pending: Callable[[], Awaitable[list[Handed]]]
-    ) -> Sequence[Handed]:
+        self, stream: str, group: str, consumer: SessionId, pending: Callable[[], Awaitable[list[DeliveredJob]]]
+    ) -> Sequence[DeliveredJob]:
         """New entries; first what is `pending`: of others before, or of a read whose reply was lost."""
         if self._caught_up.get(stream) != consumer:
             found = await self._patiently(pending)
@@ -193,7 +193,7 @@ class RedisQueue:
                 return found
         return await self._patiently(lambda: self._read_stream(stream, group, consumer, _NEW))
 
-    async def _read_stream(self, stream: str, group: str, consumer: str, after: str) -> list[Handed]:
+    async def _read_stream(self, stream: str, group: str, consumer: str, after: str) -> list[DeliveredJob]:
         try:
             return await self._readable(stream, group, await self._entries(stream, group, consumer, after))
         except OutOfMemoryError:
@@ -211,7 +211,7 @@ class RedisQueue:
         streams = said.items() if isinstance(said, dict) else said
         return [entry for _, entries in streams or () for entry in _flat(entries)]
 
-    async def _relieve(self, stream: str) -> list[Handed]:
+    async def _relieve(self, stream: str) -> list[DeliveredJob]:
         """Take entries out of a Redis that is too full to note who reads them; nobody else is given them. Raises
         OutOfMemoryError where there are none, so that somebody else's must make room."""
         entries: Any = await self._redis.xrange(stream, count=MAX_AT_ONCE)
@@ -220,7 +220,7 @@ class RedisQueue:
         await self._redis.xdel(stream, *[receipt for receipt, _ in entries])
         return _deliveries_of(entries)[0]
 
-    async def _readable(self, stream: str, group: str, entries: Sequence[Any]) -> list[Handed]:
+    async def _readable(self, stream: str, group: str, entries: Sequence[Any]) -> list[DeliveredJob]:
         """Return entries as jobs. An entry that cannot be read here, from a later version or another program, is dropped."""
         jobs, strange = _deliveries_of(entries)
         if strange:
@@ -302,10 +302,10 @@ class RedisQueue:
         await self._redis.aclose()
 
 
-def _deliveries_of(entries: Sequence[Any]) -> tuple[list[Handed], list[str]]:
+def _deliveries_of(entries: Sequence[Any]) -> tuple[list[DeliveredJob], list[str]]:
     """Entries of a stream as jobs, and the receipts of those that cannot be read. One that is no longer there (deleted
     while it was claimed) is neither."""
-    jobs: list[Handed] = []
+    jobs: list[DeliveredJob] = []
     strange: list[str] = []
     for receipt, fields in entries:
         if receipt is None or fields is None:
@@ -313,7 +313,7 @@ def _deliveries_of(entries: Sequence[Any]) -> tuple[list[Handed], list[str]]:
         name = receipt.decode() if isinstance(receipt, bytes) else receipt
         understood = _decode_all(_decode_job, [fields.get(b"job", b"")])
         if understood:
-            jobs.append(Handed(understood[0], name))
+            jobs.append(DeliveredJob(understood[0], name))
         else:
             strange.append(name)
     return jobs, strange

@@ -17,7 +17,7 @@ from holdfast.core.facts.state import TOOL_APPROVAL
 from holdfast.core.people.gates import closed, offered
 from holdfast.core.people.reviewers import check_person
 from holdfast.core.rules.questions import EFFECT_UNKNOWN
-from holdfast.core.values.claim import is_among
+from holdfast.core.values.actor import is_among
 from holdfast.core.values.ids import GateId, run_of
 from holdfast.core.values.proposal import RiskLevel
 from holdfast.core.views.projection import RunRow

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, ge
 
 import msgspec
 
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import RunId
 from holdfast.service import view
 from holdfast.service.control.base import NOT_GIVEN
@@ -53,7 +53,7 @@ class Request(NamedTuple):
         return self.whose or DEFAULT_TENANT
 
     @property
-    def by(self) -> Claim:
+    def by(self) -> Actor:
         """The actor."""
         return self.who.claim
 

@@ -24,7 +24,7 @@ from holdfast.service.declarations.query import NOW, START, Page, View
 
 if TYPE_CHECKING:
     from holdfast.core.views.projection import RunRow
-    from holdfast.service.control.inquiry import Inquiries
+    from holdfast.service.control.run_reader import RunReader
     from holdfast.service.declarations.command import Bulk
 
 _Key = TypeVar("_Key")
@@ -36,7 +36,7 @@ OF_TENANTS: Final = msgspec.json.Decoder(tuple[str, str])
 """The cursor of a list by tenant and name."""
 
 
-async def runs(inquiries: Inquiries, query: asked.Runs, tenant: str | None) -> Page:
+async def runs(inquiries: RunReader, query: asked.Runs, tenant: str | None) -> Page:
     """Raises InvalidInput for a status that there is not."""
     expect_statuses(query.status)
     rows = await inquiries.runs(**sought(query, tenant, query.limit + 1))
@@ -68,7 +68,7 @@ def _amount(name: str, given: Usd | None) -> int | None:
         raise InvalidInput(f"{name}: {problem}. Nothing was listed or done.") from None
 
 
-async def gates(inquiries: Inquiries, query: asked.Gates, tenant: str | None) -> Page:
+async def gates(inquiries: RunReader, query: asked.Gates, tenant: str | None) -> Page:
     found = await inquiries.gates(
         query.run,
         tenant=tenant,
@@ -81,13 +81,13 @@ async def gates(inquiries: Inquiries, query: asked.Gates, tenant: str | None) ->
     return page([view.of_gate(*each) for each in found], query.limit, "gate_id")
 
 
-async def events(inquiries: Inquiries, query: asked.Events, _: str | None = None) -> Page:
+async def events(inquiries: RunReader, query: asked.Events, _: str | None = None) -> Page:
     found = await inquiries.store.log.events(RunId(query.run), seq_of(query.cursor), query.limit + 1)
     return page([view.of_event(each) for each in found], query.limit, "seq")
 
 
 async def tail(
-    inquiries: Inquiries, query: asked.Tail, tenant: str | None, seen: Callable[[list[Any]], Awaitable[list[Any]]] | None = None
+    inquiries: RunReader, query: asked.Tail, tenant: str | None, seen: Callable[[list[Any]], Awaitable[list[Any]]] | None = None
 ) -> Page:
     """Return events; of the rows found, those that `seen` keeps. A page ends early only at the newest event, or if very many
     events of other runs come together, so its pages cannot be used to count those."""
@@ -115,7 +115,7 @@ async def tail(
     return Page(rows, None if query.ends and is_end else cursor)
 
 
-async def logs(inquiries: Inquiries, query: asked.Logs, _: str | None = None) -> Page:
+async def logs(inquiries: RunReader, query: asked.Logs, _: str | None = None) -> Page:
     pieces = [
         each
         for each in await inquiries.job_logs(RunId(query.run))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from holdfast.core.values.access import EVERYTHING, Access
-from holdfast.core.values.claim import Claim, folded
+from holdfast.core.values.actor import Actor, folded
 from holdfast.errors import NotPermitted
 
 
@@ -36,9 +36,9 @@ class Principal(NamedTuple):
     vouches: bool = True
 
     @property
-    def claim(self) -> Claim:
+    def claim(self) -> Actor:
         """The actor and the trace, as the engine takes them."""
-        return Claim(self.name, self.os_user, self.client, self.trace_id, self.maker, self.acts_as)
+        return Actor(self.name, self.os_user, self.client, self.trace_id, self.maker, self.acts_as)
 
     @property
     def verified(self) -> bool:

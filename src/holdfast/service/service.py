@@ -15,8 +15,8 @@ import msgspec
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.facts.state import State
 from holdfast.core.values.access import Access
+from holdfast.core.values.actor import is_among
 from holdfast.core.values.audit import DONE, Entry
-from holdfast.core.values.claim import is_among
 from holdfast.errors import CursorLost, HoldfastError, InvalidInput, NotFound, StoreError, UsageError, code_of
 from holdfast.platform.machine import salt
 from holdfast.ports import ApiKey, ToDecide
@@ -25,6 +25,7 @@ from holdfast.service.access.key import ApiKeys
 from holdfast.service.access.log_in import LOG_IN, FailedLogIns
 from holdfast.service.access.permission import Permission
 from holdfast.service.access.startable import Startable
+from holdfast.service.concurrency_limit import ConcurrencyLimit
 from holdfast.service.control.control import Control
 from holdfast.service.cursor import is_sealed, open_, problem_of_cursor, seal
 from holdfast.service.declarations import command as cmd
@@ -47,7 +48,6 @@ from holdfast.service.handlers import (
 from holdfast.service.principal import Principal
 from holdfast.service.records import Recorder, Records
 from holdfast.service.text import expect_storable
-from holdfast.service.turn import Turns
 
 log = logging.getLogger("holdfast")
 
@@ -71,7 +71,7 @@ class Service:
         from_yaml: Callable[[str], Workflow] | None = None,
         recorder: Recorder | None = None,
         has_shells_of: Callable[[str], bool] = lambda _: False,
-        turns: Turns | None = None,
+        turns: ConcurrencyLimit | None = None,
     ) -> None:
         """`offered` are the workflows that everybody may start by their names. `from_yaml` makes one of a workflow file's text;
         None where files are not taken. `has_shells_of` says whether what a tenant submits runs at workers of that tenant: from
@@ -83,7 +83,7 @@ class Service:
         self.startable = Startable(control, offered, from_yaml, has_shells_of)
         self.keys = ApiKeys(control.store)
         self.failed_log_ins = FailedLogIns(control.now_ms, self._record_log_in)
-        self.turns = Turns() if turns is None else turns
+        self.turns = ConcurrencyLimit() if turns is None else turns
         self._cursor_key: bytes | None = None
         self._records = Records(recorder)
 

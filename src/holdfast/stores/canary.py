@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from holdfast.core.views.sealing import Sealing
 from holdfast.errors import Conflict, KeyMissing, StoreUnreadable
-from holdfast.ports import OF_NONE, StoreStanding
+from holdfast.ports import OF_NONE, StoreStatus
 
 log = logging.getLogger("holdfast")
 
@@ -68,7 +68,7 @@ def without_keys(found: Sequence[Canary]) -> Canary:
     return Canary("", any(each.encrypts for each in found))
 
 
-def expect_at_rest(standing: StoreStanding) -> None:
+def expect_at_rest(standing: StoreStatus) -> None:
     """Raise Conflict while a process goes on with the keys that are to be forgotten."""
     if standing.sessions:
         names = ", ".join(each.label for each in standing.sessions[:_MAX_NAMED])

@@ -20,12 +20,12 @@ import msgspec
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.payload import Payload
 from holdfast.errors import CorruptHistory, MonthHeld, StoreBusy, UsageError
-from holdfast.ports import Freed, Holder
+from holdfast.ports import Holder, RemovedData
 from holdfast.stores.archive import NO_RESPONSE, Archive, EffectLine, EventLine
+from holdfast.stores.archive_store import ArchiveStore
 from holdfast.stores.month import Month
-from holdfast.stores.nouns.tables import Ground, Steps, do, lock, many
+from holdfast.stores.nouns.tables import Steps, StoreParts, do, lock, many
 from holdfast.stores.row import CONVERSATION, Row, decode_exchange
-from holdfast.stores.shelf import Shelf
 
 T = TypeVar("T")
 
@@ -56,12 +56,12 @@ _WHY: Final = {
 class Retention(ABC):
     """Archives and removes months. Each kind of store says the statements, and how its tables let a month go."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: StoreParts) -> None:
         self._tables = ground.tables
         self._clock = ground.clock
         self._sealing = ground.sealing
         self._elsewhere = ground.elsewhere
-        self._shelf = Shelf(ground)
+        self._shelf = ArchiveStore(ground)
 
     # --- What a store does in its own way -----------------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ class Retention(ABC):
 
     # --- Archiving ----------------------------------------------------------------------------------------------------
 
-    async def archive(self, month: Month) -> Freed:
+    async def archive(self, month: Month) -> RemovedData:
         """See ports.Administration."""
         if month >= self._shelf.this_month():
             raise UsageError(f"The month {month} is not over yet: only months that are over are archived. Nothing was done.")
@@ -87,7 +87,7 @@ class Retention(ABC):
             await self._forget_what_was_shown(month.first, month.next.first)
             if await self._let_go(month):
                 ((runs, events, stored_bytes),) = await self._tables.ask("archived_of", month.first, month.next.first)
-                return Freed(int(runs), int(events), int(stored_bytes))
+                return RemovedData(int(runs), int(events), int(stored_bytes))
             await asyncio.sleep(_PAUSE_S)
         raise StoreBusy(
             f"The tables of {month} could not be let go: other transactions read or write them all the time (a backup? a"
@@ -163,7 +163,7 @@ class Retention(ABC):
 
     # --- Removing for good --------------------------------------------------------------------------------------------
 
-    async def prune(self, before: Month) -> Freed:
+    async def prune(self, before: Month) -> RemovedData:
         """See ports.Administration. A blob is kept for the month in which it was written, and a run refers to none that was
         written before it began: when all runs of a time are gone, so is everybody who referred to the blobs of that time, but
         for the outcomes of tenant-wide effects and for messages, whose conversations go on."""
@@ -192,7 +192,7 @@ class Retention(ABC):
             freed_bytes += sum(sizes)
         if self._elsewhere is not None:
             freed_bytes += await self._elsewhere.prune(str(before), kept)
-        return Freed(runs, events, freed_bytes)
+        return RemovedData(runs, events, freed_bytes)
 
     async def _forget_what_was_shown(self, first: str, end: str) -> None:
         """Jobs' outputs keep the end of what they printed, and histories what models answered; the whole goes."""

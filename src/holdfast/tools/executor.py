@@ -32,7 +32,7 @@ from holdfast.core.values.policies import (
 )
 from holdfast.errors import HoldfastError, InvalidInput, OperationFailed, SchemaMismatch
 from holdfast.platform.border import is_cut_off, is_ours
-from holdfast.ports import Journal, Made, Recall, Threads
+from holdfast.ports import Journal, Recall, RecordedCall, Threads
 from holdfast.settings import Secrets
 from holdfast.tools.outcome import describe, error_class, knowledge, retry_after_s
 
@@ -110,7 +110,7 @@ class ToolExecutor:
             raise journal.failure(known.error, path)
         return known.value
 
-    async def retell(self, journal: Journal, call: Made) -> None:
+    async def retell(self, journal: Journal, call: RecordedCall) -> None:
         """Record a call that a step made in the run that is replayed, and what it came to. Nothing is called."""
         if await journal.recall(call.path, "tool", call.tool, call.args_hash) is not None:
             return

@@ -14,14 +14,14 @@ import grpc
 
 from holdfast.errors import InvalidInput
 from holdfast.service.access.identity import Holder, Identity
-from holdfast.service.turn import Turns
+from holdfast.service.concurrency_limit import ConcurrencyLimit
 from holdfast.wire import credential
 
 
 class Callers:
     """The callers of a port."""
 
-    def __init__(self, identity: Identity, turns: Turns) -> None:
+    def __init__(self, identity: Identity, turns: ConcurrencyLimit) -> None:
         self.turns = turns
         self._identity = identity
 

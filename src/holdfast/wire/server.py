@@ -17,10 +17,10 @@ from holdfast.core.values import trace
 from holdfast.errors import InvalidInput, UsageError
 from holdfast.observe.readiness import Readiness
 from holdfast.service.access.identity import Holder, Identity
+from holdfast.service.concurrency_limit import ConcurrencyLimit
 from holdfast.service.declarations import query
 from holdfast.service.service import Service
 from holdfast.service.subscription import while_permitted
-from holdfast.service.turn import Turns
 from holdfast.wire import credential, health, reflection, shape
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import OPTIONS, SERVICES, handlers
@@ -53,12 +53,14 @@ _LAST_WORDS_S: Final = 1.0
 class Server:
     """A port for clients and workers. Clients are answered while there is a `service`."""
 
-    def __init__(self, registry: WorkerRegistry, identity: Identity, tls: Tls = NO_TLS, turns: Turns | None = None) -> None:
+    def __init__(
+        self, registry: WorkerRegistry, identity: Identity, tls: Tls = NO_TLS, turns: ConcurrencyLimit | None = None
+    ) -> None:
         """`turns` are those of all ports of the process."""
         self._registry = registry
         self._identity = identity
         self._tls = tls
-        self._turns = Turns() if turns is None else turns
+        self._turns = ConcurrencyLimit() if turns is None else turns
         self._callers = Callers(identity, self._turns)
         self.service: Service | None = None
         self.readiness: Readiness | None = None

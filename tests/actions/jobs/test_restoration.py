@@ -17,7 +17,7 @@ from holdfast.actions.jobs.restoration import restored
 from holdfast.actions.jobs.workflow import workflow_of
 from holdfast.actions.syntax.load import load
 from holdfast.core.facts.graph import Definition, Graph
-from holdfast.engine.background.adoption import Adoption
+from holdfast.engine.background.workflow_loader import WorkflowLoader
 from tests.actions.jobs.documents import files
 from tests.actions.jobs.kit import done, workflow, world
 from tests.conftest import examples
@@ -155,7 +155,7 @@ async def test_only_so_many_are_kept_and_none_whose_run_is_in_memory(store: str,
     made = [workflow(text, f"flow-{n}") for n in range(4)]
     async with opened(store, execute=False) as starter, opened(store) as engine:
         runtime = engine.runtime
-        adoption = Adoption(runtime, engine.executor.services.threads, restored, most=2)
+        adoption = WorkflowLoader(runtime, engine.executor.services.threads, restored, most=2)
         runs = [await starter.start(each) for each in made]
         await learned(adoption, engine, {each.hash for each in made})
         await eventually(lambda: len(world(begun)) == 4)
@@ -172,7 +172,7 @@ async def test_only_so_many_are_kept_and_none_whose_run_is_in_memory(store: str,
         assert (await again.settled()).ended == "completed"
 
 
-async def learned(adoption: Adoption, engine: Engine, hashes: set[str]) -> None:
+async def learned(adoption: WorkflowLoader, engine: Engine, hashes: set[str]) -> None:
     while not hashes <= set(engine.runtime.catalog.workflows):
         await adoption.turn(engine.runtime.store.clock.now_ms())
         await asyncio.sleep(0.02)

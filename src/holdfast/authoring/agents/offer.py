@@ -88,11 +88,11 @@ class Handoff:
         return left.model_dump(mode="json")
 
 
-Offer: TypeAlias = str | Tool | Named | Handoff | MemoryTool
+ToolOffer: TypeAlias = str | Tool | Named | Handoff | MemoryTool
 """A tool, also by its name; a workflow, which is done by a child; another agent; a memory."""
 
 
-def check(offers: Sequence[Offer], *, answers: bool) -> None:
+def check(offers: Sequence[ToolOffer], *, answers: bool) -> None:
     """Raises UsageError for what no model can be offered, and where two have one name; with `answers` the name of the answer is
     taken as well."""
     taken: set[str] = {ANSWER} if answers else set()

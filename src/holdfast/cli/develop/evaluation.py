@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 import typer
 
 from holdfast.cli import yaml_file
-from holdfast.cli.opening import asking, typed
+from holdfast.cli.connect import asking, typed
 from holdfast.cli.option import AsJson, Store, Who
 from holdfast.cli.page import terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import FAILED, OK
-from holdfast.cli.page.given import who
+from holdfast.cli.page.typed_input import who
 from holdfast.cli.target import load, load_suite
 from holdfast.errors import UsageError
 

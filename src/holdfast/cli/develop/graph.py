@@ -113,7 +113,7 @@ def _review(target: str, evals: str | None, *, as_json: bool, strict: bool, stor
 
 async def _paths(workflow: str, store: str | None) -> list[Trajectory]:
     """The paths of the latest runs, where there is a store with any."""
-    from holdfast.cli.opening import is_there, located, looking
+    from holdfast.cli.connect import is_there, located, looking
 
     if not is_there(located(store)[0]):
         return []

@@ -64,7 +64,7 @@ def dev(
     directory, a workflow file or holdfast.toml changes. Runs continue where they were; a run whose journal no longer fits the
     code stops and asks.
     """
-    from holdfast.cli.opening import is_fleet, located, own_token
+    from holdfast.cli.connect import is_fleet, located, own_token
     from holdfast.compose.api import CODE, SESSION
     from holdfast.platform.machine import new_trace
     from holdfast.testing.server_process import free_port

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from holdfast.cli.opening import WAIT_S, located, patiently
+from holdfast.cli.connect import WAIT_S, located, patiently
 from holdfast.cli.option import (
     DEFAULT,
     SLOTS,

@@ -17,7 +17,7 @@ import typer
 
 from holdfast.cli.option import SLOTS, AsJson, Yaml, slots_of
 from holdfast.cli.page import terminal
-from holdfast.cli.page.label import needed
+from holdfast.cli.page.worker_labels import needed
 from holdfast.cli.process import child
 from holdfast.cli.process.stopping import stopped
 from holdfast.errors import HoldfastError, UsageError

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from holdfast.cli.opening import WAIT_S, located, patiently, shown, typed
+from holdfast.cli.connect import WAIT_S, located, patiently, shown, typed
 from holdfast.cli.option import (
     DEFAULT,
     SLOTS,
@@ -36,7 +36,7 @@ from holdfast.cli.option import (
 from holdfast.cli.page import terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import OK, WAITING
-from holdfast.cli.page.label import asked, lacking, options
+from holdfast.cli.page.worker_labels import asked, lacking, options
 from holdfast.cli.process.stopping import stopped
 from holdfast.errors import UsageError
 from holdfast.platform.extra import needs
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
     from holdfast.compose import Engine
     from holdfast.core.values.demand import Resources
-    from holdfast.engine.fleet.idleness import Left
+    from holdfast.engine.fleet.idleness import StrandedRun
     from holdfast.ports import Observation
 
 _GRACE_S: Final = 10.0
@@ -115,11 +115,11 @@ def worker(
         return OK
     if shell:
         raise UsageError("--shell requires --connect: a worker with a store executes scripts anyway.")
-    how_much = How(slots, grace_s, own.labels, own.resources, yaml, lane, wait_s, host, port)
+    how_much = WorkerOptions(slots, grace_s, own.labels, own.resources, yaml, lane, wait_s, host, port)
     return _drive(targets or (), how_much, store, until_idle=until_idle, as_json=as_json)
 
 
-def _drive(targets: Sequence[str], how: How, store: str | None, *, until_idle: bool, as_json: bool) -> int:
+def _drive(targets: Sequence[str], how: WorkerOptions, store: str | None, *, until_idle: bool, as_json: bool) -> int:
     """Work on a store, and tell what came of it."""
     from holdfast.cli.target import load
     from holdfast.platform.machine import collect_rarely, run_quickly
@@ -140,7 +140,7 @@ def _drive(targets: Sequence[str], how: How, store: str | None, *, until_idle: b
     return WAITING if left else OK
 
 
-def _tell_of(left: Sequence[Left], store: str | None) -> None:
+def _tell_of(left: Sequence[StrandedRun], store: str | None) -> None:
     """The runs that are left behind, by what can be done about them."""
     from itertools import groupby
 
@@ -163,7 +163,7 @@ def _tell_of(left: Sequence[Left], store: str | None) -> None:
         )
 
 
-def _likeness(left: Left) -> tuple[str, str, int, str]:
+def _likeness(left: StrandedRun) -> tuple[str, str, int, str]:
     return (left.why, left.workflow, left.version, left.graph_hash)
 
 
@@ -191,8 +191,8 @@ class Tally:
 
     def __call__(self, observation: Observation) -> None:
         """Count what a commit did, and print what a person should know."""
-        from holdfast.cli.advice import about
-        from holdfast.cli.page.telling import failure
+        from holdfast.cli.next_steps import about
+        from holdfast.cli.page.event_format import failure
         from holdfast.core.facts import events as ev
         from holdfast.core.facts.graph import FLOW
         from holdfast.core.facts.state import FUNCTION
@@ -229,7 +229,7 @@ class Tally:
                     pass
 
 
-class How(NamedTuple):
+class WorkerOptions(NamedTuple):
     """Settings of a worker: how much it takes, and of what."""
 
     slots: int
@@ -244,7 +244,9 @@ class How(NamedTuple):
     """Where it answers about its health; None: nowhere."""
 
 
-async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, how: How, store: str | None) -> Sequence[Left]:
+async def _work(
+    workflows: Sequence[Workflow], tally: Tally, until_idle: bool, how: WorkerOptions, store: str | None
+) -> Sequence[StrandedRun]:
     """The runs that are left behind, where it was to work until it is idle."""
     from holdfast.cli.process import job_log
     from holdfast.compose import Engine
@@ -287,7 +289,7 @@ async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, h
 
 
 @asynccontextmanager
-async def _health(engine: Engine, how: How) -> AsyncIterator[None]:
+async def _health(engine: Engine, how: WorkerOptions) -> AsyncIterator[None]:
     """Answer meanwhile on the port that was asked for. Raises UsageError for one that is taken."""
     if how.port is None:
         yield
@@ -303,7 +305,7 @@ async def _health(engine: Engine, how: How) -> AsyncIterator[None]:
         yield
 
 
-def _check_labels(workflows: Sequence[Workflow], how: How) -> None:
+def _check_labels(workflows: Sequence[Workflow], how: WorkerOptions) -> None:
     """Raises UsageError where each workflow asks for a label that this worker lacks."""
     if how.yaml or any(not lacking(workflow.runs_on, how.labels) for workflow in workflows):
         return
@@ -313,7 +315,7 @@ def _check_labels(workflows: Sequence[Workflow], how: How) -> None:
     )
 
 
-def _greet(where: str, workflows: Sequence[Workflow], how: How) -> None:
+def _greet(where: str, workflows: Sequence[Workflow], how: WorkerOptions) -> None:
     """Say what it takes, and what it leaves to others."""
     taken, left = list[str](), list[str]()
     for workflow in workflows:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.cli.noun import Noun, Word
+from holdfast.cli.noun import ArgumentSpec, Noun
 from holdfast.cli.page import table, terminal
 from holdfast.cli.page.table import Column
 from holdfast.service.declarations import command, query
@@ -34,13 +34,15 @@ def _sheet(found: View) -> None:
 ADMISSION: Final = Noun("admission", query.Admission, _sheet)
 app = ADMISSION.app
 
-_TENANT: Final = Word("--tenant NAME", help="Runs of this tenant.", absent=("--fleet", "Runs of all tenants together."))
+_TENANT: Final = ArgumentSpec("--tenant NAME", help="Runs of this tenant.", absent=("--fleet", "Runs of all tenants together."))
 ADMISSION.show(words={"tenant": _TENANT})
 ADMISSION.verb(
     "set",
     command.SetAdmission,
     words={
-        "runs": Word("--runs N", least=0, help="Maximum number of active runs.", absent=("--none", "Remove the limit.")),
+        "runs": ArgumentSpec(
+            "--runs N", least=0, help="Maximum number of active runs.", absent=("--none", "Remove the limit.")
+        ),
         "tenant": _TENANT,
     },
     about="Limit how many runs may be active at once. Runs that are active already stay so.\n\n"

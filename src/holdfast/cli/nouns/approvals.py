@@ -9,7 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Final
 
-from holdfast.cli.noun import Noun, Word
+from holdfast.cli.noun import ArgumentSpec, Noun
 from holdfast.cli.page import moment
 from holdfast.cli.page.table import ID, Column
 from holdfast.core.nouns.tool_policy import When
@@ -68,9 +68,9 @@ APPROVALS.verb(
     "grant",
     command.GrantApproval,
     words={
-        "for_s": Word("--for TIME", read=_seconds, help="Lifetime of the approval: 30m, 8h, 7d."),
+        "for_s": ArgumentSpec("--for TIME", read=_seconds, help="Lifetime of the approval: 30m, 8h, 7d."),
         "most": "--most N",
-        "when": Word("--when CONDITION", read=_condition, help="Condition on an argument: 'amount<=100', 'order~A-*'."),
+        "when": ArgumentSpec("--when CONDITION", read=_condition, help="Condition on an argument: 'amount<=100', 'order~A-*'."),
         "run": "--run RUN",
         "reason": "--reason TEXT",
     },

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
+from holdfast.cli.connect import backend
 from holdfast.cli.noun import Noun
-from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.page import moment, terminal
 from holdfast.cli.page.count import counted
-from holdfast.cli.page.given import who
 from holdfast.cli.page.table import Column
+from holdfast.cli.page.typed_input import who
 from holdfast.errors import Conflict, UsageError
 from holdfast.service.declarations import query
 

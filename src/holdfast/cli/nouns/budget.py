@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from holdfast.cli import reference
+from holdfast.cli.connect import backend
 from holdfast.cli.noun import Caller, Signed
-from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, OfTenant, RunArgument, Store
 from holdfast.cli.page import table, terminal
 from holdfast.cli.page.count import counted
-from holdfast.cli.page.given import who
+from holdfast.cli.page.event_format import tell_run
 from holdfast.cli.page.moment import age, given, ms, second
 from holdfast.cli.page.table import ID, Column
-from holdfast.cli.page.telling import tell_run
+from holdfast.cli.page.typed_input import who
 from holdfast.errors import NotFound, UsageError
 from holdfast.service.declarations import query
 from holdfast.service.declarations.query import View
 
 if TYPE_CHECKING:
-    from holdfast.cli.backend import Asking
+    from holdfast.cli.backend import QueryBackend
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -219,7 +219,7 @@ def raise_(
 
 
 async def _raise(run: str, limit: str | None, more: str | None, caller: Caller) -> dict[str, Any]:
-    from holdfast.cli.advice import with_next
+    from holdfast.cli.next_steps import with_next
     from holdfast.service.declarations.command import RaiseBudget
 
     async with backend(caller.store, caller.by) as service:
@@ -301,7 +301,7 @@ async def _doubts(tenant: str | None, run: str | None, older_than: str | None, s
         return await _found(service, tenant, run, older_than)
 
 
-async def _found(asking: Asking, tenant: str | None, run: str | None, older_than: str | None) -> list[View]:
+async def _found(asking: QueryBackend, tenant: str | None, run: str | None, older_than: str | None) -> list[View]:
     until_ms = None if older_than is None else given(older_than, "--older-than", asking.now_ms())
     named = None if run is None else await reference.run_id(asking, run)
     found = await asking.rows(query.Doubts(tenant=tenant, run=named))

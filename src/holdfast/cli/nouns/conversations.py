@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.cli.noun import MANY, Noun, Word
+from holdfast.cli.noun import MANY, ArgumentSpec, Noun
 from holdfast.cli.page import moment, terminal
 from holdfast.cli.page.table import Column
 from holdfast.errors import UsageError
@@ -84,8 +84,8 @@ CONVERSATIONS.verb(
     command.Say,
     words={
         "conversation": "NAME",
-        "parts": Word("--attach FILE", read=attachment, help="Image, recording or document to send with the message."),
-        "after": Word("--after N", least=1),
+        "parts": ArgumentSpec("--attach FILE", read=attachment, help="Image, recording or document to send with the message."),
+        "after": ArgumentSpec("--after N", least=1),
         "key": "--key KEY",
     },
     says=lambda found: terminal.show(f"{found['number']} {found['status']}"),

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from holdfast.cli.opening import backend, typed
+from holdfast.cli.connect import backend, typed
 from holdfast.cli.option import AsJson, OfTenant, Store
 from holdfast.cli.page import table, terminal
-from holdfast.cli.page.given import who
 from holdfast.cli.page.table import Column
+from holdfast.cli.page.typed_input import who
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -89,11 +89,11 @@ def _days(day: str | None, month: str | None) -> tuple[str, str]:
 
 
 async def _costs(first: str, last: str, tenant: str | None, store: str | None) -> list[View]:
-    from holdfast.cli.backend import Here
+    from holdfast.cli.backend import LocalBackend
     from holdfast.service.declarations import query
 
     async with backend(store, who(None)) as service:
-        if isinstance(service, Here) and not await service.service.control.roll_up_costs(_ROLL_UP_S):
+        if isinstance(service, LocalBackend) and not await service.service.control.roll_up_costs(_ROLL_UP_S):
             rollup = typed("costs", "rollup", store=store)
             terminal.say(
                 f"The costs are incomplete: counting the rest takes more than {_ROLL_UP_S:g} s. To count it:\n  {rollup}"

@@ -14,15 +14,15 @@ import typer
 
 from holdfast.cli import bulk, reference
 from holdfast.cli.bulk import Many
-from holdfast.cli.noun import MANY, Caller, Noun, Signed, Word, group_of, made
-from holdfast.cli.opening import backend, typed
+from holdfast.cli.connect import backend, typed
+from holdfast.cli.noun import MANY, ArgumentSpec, Caller, Noun, Signed, group_of, made
 from holdfast.cli.option import Reason
 from holdfast.cli.page import moment, terminal
 from holdfast.cli.page.count import counted
+from holdfast.cli.page.event_format import tell_run
 from holdfast.cli.page.exit_code import OK
-from holdfast.cli.page.given import json_value
 from holdfast.cli.page.table import ID, Column
-from holdfast.cli.page.telling import tell_run
+from holdfast.cli.page.typed_input import json_value
 from holdfast.core.views.selection import LetterSelection
 from holdfast.errors import UsageError
 from holdfast.service.declarations import command, query
@@ -77,11 +77,11 @@ async def _edit(told: EditDeadLetter, caller: Caller) -> View:
         return {**found, "next": [f"  {typed('dead-letters', 'replay', letter, store=caller.store)}"]}
 
 
-_WORDS: Final[Mapping[str, str | Word]] = {
+_WORDS: Final[Mapping[str, str | ArgumentSpec]] = {
     "run": "--run RUN",
-    "tenant": Word(),
-    "workflow": Word(),
-    "node": Word(),
+    "tenant": ArgumentSpec(),
+    "workflow": ArgumentSpec(),
+    "node": ArgumentSpec(),
     "error_class": "--error CLASS",
 }
 LETTERS: Final = Noun("dead-letters", query.DeadLetter, _sheet)
@@ -96,7 +96,7 @@ LETTERS.list(
     Column("first", goes=3, of=lambda row: moment.age(row["first_at"])),
     Column("workflow", 8, goes=1),
     Column("message", 12, goes=4),
-    words={**_WORDS, "cursor": Word("--after LETTER", help="Only dead letters after this one."), "limit": MANY},
+    words={**_WORDS, "cursor": ArgumentSpec("--after LETTER", help="Only dead letters after this one."), "limit": MANY},
 )
 LETTERS.show()
 LETTERS.list(
@@ -154,7 +154,7 @@ def resolve(
 
 
 def _tell(deed: Callable[[str], Command], letter: str, caller: Caller) -> None:
-    from holdfast.cli.advice import with_next
+    from holdfast.cli.next_steps import with_next
 
     async def work() -> dict[str, Any]:
         async with backend(caller.store, caller.by) as service:

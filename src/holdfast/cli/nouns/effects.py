@@ -13,14 +13,14 @@ import msgspec
 import typer
 
 from holdfast.cli import reference
-from holdfast.cli.noun import MANY, Caller, Noun, SignedInRoles, Word
+from holdfast.cli.connect import backend
+from holdfast.cli.noun import MANY, ArgumentSpec, Caller, Noun, SignedInRoles
 from holdfast.cli.nouns.gates import show_first
-from holdfast.cli.opening import backend
 from holdfast.cli.option import Reason
 from holdfast.cli.page import moment, terminal
-from holdfast.cli.page.given import json_value
+from holdfast.cli.page.event_format import tell_run
 from holdfast.cli.page.table import ID, Column
-from holdfast.cli.page.telling import tell_run
+from holdfast.cli.page.typed_input import json_value
 from holdfast.core.rules.questions import EFFECT_UNKNOWN
 from holdfast.core.values.ids import CallId, run_of
 from holdfast.errors import UsageError
@@ -28,7 +28,7 @@ from holdfast.service.declarations import query
 from holdfast.service.declarations.command import Resolve
 
 if TYPE_CHECKING:
-    from holdfast.cli.backend import Asking
+    from holdfast.cli.backend import QueryBackend
 
 
 class EffectState(StrEnum):
@@ -56,8 +56,8 @@ EFFECTS.list(
     words={
         "run": "--run RUN",
         "tenant": "",
-        "state": Word("--state", kind=EffectState, read=str, help="Only calls in this state."),
-        "cursor": Word("--after CALL", help="Only calls intended after this one."),
+        "state": ArgumentSpec("--state", kind=EffectState, read=str, help="Only calls in this state."),
+        "cursor": ArgumentSpec("--after CALL", help="Only calls intended after this one."),
         "limit": MANY,
     },
 )
@@ -92,8 +92,8 @@ def resolve(
 
 
 async def _resolve(wish: Resolve, caller: Caller) -> dict[str, Any]:
-    from holdfast.cli.advice import with_next
-    from holdfast.cli.backend import Here
+    from holdfast.cli.backend import LocalBackend
+    from holdfast.cli.next_steps import with_next
 
     async with backend(caller.store, caller.by) as service:
         call, shown = await reference.call(service, wish.call), wish.shown_hash
@@ -106,7 +106,7 @@ async def _resolve(wish: Resolve, caller: Caller) -> dict[str, Any]:
         assert run is not None
         if not caller.as_json:
             terminal.say(f"Call {call}{made}: {_OUTCOMES[wish.decision]}.")
-        if wish.response is not msgspec.UNSET and isinstance(service, Here):
+        if wish.response is not msgspec.UNSET and isinstance(service, LocalBackend):
             terminal.say(
                 "Check the response yourself: it was recorded unchecked, because the tool's code is not loaded here. A step"
                 " that reads a response which does not fit its tool fails."
@@ -124,7 +124,7 @@ _MAX_SHOWN: Final = 200
 _OUTCOMES: Final = {"answer": "it happened", "reject": "it did not happen", "retry": "it is made again"}
 
 
-async def _asking(asking: Asking, call: str) -> str | None:
+async def _asking(asking: QueryBackend, call: str) -> str | None:
     """Return the open gate that asks what became of a call; None where none does."""
     rows = await asking.rows(query.Gates(run=run_of(CallId(call))), reference.MAX_OF_A_RUN)
     return next((row["gate_id"] for row in rows if (row["reason"], row["subject"]) == (EFFECT_UNKNOWN, call)), None)

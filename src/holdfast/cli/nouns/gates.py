@@ -14,14 +14,14 @@ import msgspec
 import typer
 
 from holdfast.cli import completion, reference
-from holdfast.cli.noun import MANY, Noun, SignedInRoles, Word
-from holdfast.cli.opening import backend, typed
+from holdfast.cli.connect import backend, typed
+from holdfast.cli.noun import MANY, ArgumentSpec, Noun, SignedInRoles
 from holdfast.cli.option import AsJson, Reason, Store
 from holdfast.cli.page import form, moment, terminal
 from holdfast.cli.page.count import counted
-from holdfast.cli.page.given import json_value, who
 from holdfast.cli.page.table import ID, Column
-from holdfast.core.values.claim import Claim
+from holdfast.cli.page.typed_input import json_value, who
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import GateId, run_of
 from holdfast.core.values.payload import digest
 from holdfast.core.values.proposal import RISK_LEVELS
@@ -30,7 +30,7 @@ from holdfast.service.declarations import command, query
 from holdfast.service.declarations.query import View
 
 if TYPE_CHECKING:
-    from holdfast.cli.backend import Asking
+    from holdfast.cli.backend import QueryBackend
     from holdfast.cli.noun import Caller, Deed
     from holdfast.service.declarations.command import Decide, Delegate, GateAnswer, Reassign
 
@@ -61,9 +61,9 @@ def _level(given: str) -> str:
 
 
 def _about(gate: View) -> str:
-    from holdfast.cli import advice
+    from holdfast.cli import next_steps
 
-    return gate["proposed_action"] or advice.in_short(gate)
+    return gate["proposed_action"] or next_steps.in_short(gate)
 
 
 def _deadline(gate: View) -> str:
@@ -88,8 +88,8 @@ GATES.list(
         "run": "--run RUN",
         "tenant": "",
         "mine": "",
-        "risk_level": Word("--risk LEVEL", read=_level, help=f"Only gates of this risk: {', '.join(RISK_LEVELS)}."),
-        "cursor": Word("--after GATE", help="Only gates opened after this one."),
+        "risk_level": ArgumentSpec("--risk LEVEL", read=_level, help=f"Only gates of this risk: {', '.join(RISK_LEVELS)}."),
+        "cursor": ArgumentSpec("--after GATE", help="Only gates opened after this one."),
         "limit": MANY,
     },
 )
@@ -102,13 +102,13 @@ def show(gate: GateArgument, as_json: AsJson = False, store: Store = None) -> No
 
 
 async def _show(given: str, as_json: bool, store: str | None) -> None:
-    from holdfast.cli import advice
+    from holdfast.cli import next_steps
 
     async with backend(store, who(None)) as service:
         gate = await service.row(query.Gate(await _found(service, given)))
         run = await reference.run(service, gate["run_id"])
         now_ms = service.now_ms()
-    commands = advice.commands(gate, store) if _is_open(gate) else []
+    commands = next_steps.commands(gate, store) if _is_open(gate) else []
     if as_json:
         terminal.emit({**gate, "commands": commands})
         return
@@ -209,7 +209,7 @@ def _state(gate: View, now_ms: int) -> str:
     if gate["state"] == "decided":
         why = f": {gate['why']}" if gate["why"] else ""
         roles = f" as {', '.join(gate['roles'])}" if gate["roles"] else ""
-        return f"{gate['decision']} by {Claim(gate['by'], gate['os_user'] or '', gate['client'] or '')}{roles}{why}"
+        return f"{gate['decision']} by {Actor(gate['by'], gate['os_user'] or '', gate['client'] or '')}{roles}{why}"
     if gate["state"] == "expired":
         return "expired: it accepts no decision any more"
     if gate["state"] == "withdrawn":
@@ -223,7 +223,7 @@ def _state(gate: View, now_ms: int) -> str:
 
 
 async def _decided(told: Decide, caller: Caller) -> View:
-    from holdfast.cli import advice
+    from holdfast.cli import next_steps
 
     async with backend(caller.store, caller.by) as service:
         gate = await _meant(service, told.gate, told.decision, told.shown_hash, caller.store)
@@ -235,7 +235,7 @@ async def _decided(told: Decide, caller: Caller) -> View:
         if _is_open(row):  # another person is needed
             whole = await service.row(query.Gate(gate))
             row = {**row, "approvals": whole["approvals"], "edited_by": whole["edited_by"]}
-        onward = [] if caller.as_json or _is_open(row) else await advice.onward(service, row["run_id"], caller.store)
+        onward = [] if caller.as_json or _is_open(row) else await next_steps.onward(service, row["run_id"], caller.store)
     if not caller.as_json:
         rest = ""
         if _is_open(row):
@@ -250,10 +250,12 @@ def _deciding(decision: str) -> Deed:
     return lambda told, caller: _decided(msgspec.structs.replace(told, decision=decision), caller)
 
 
-_GATE: Final = Word("GATE", help="Id of the gate, or of a run that asked nothing else. The beginning of an id is enough.")
-_DECIDE: Final[Mapping[str, str | Word]] = {
+_GATE: Final = ArgumentSpec(
+    "GATE", help="Id of the gate, or of a run that asked nothing else. The beginning of an id is enough."
+)
+_DECIDE: Final[Mapping[str, str | ArgumentSpec]] = {
     "gate": _GATE,
-    "shown_hash": Word("--shown HASH", help="Decide only if the gate still shows this hash (see `gates show`)."),
+    "shown_hash": ArgumentSpec("--shown HASH", help="Decide only if the gate still shows this hash (see `gates show`)."),
 }
 for _decision, _about_it in (
     ("approve", "Approve what a gate shows. Fill in the other fields of its form with --data."),
@@ -267,7 +269,7 @@ for _decision, _about_it in (
 GATES.verb(
     "decide",
     command.Decide,
-    words={**_DECIDE, "decision": Word("DECISION", needed=True, help="Decision that `gates show` lists.")},
+    words={**_DECIDE, "decision": ArgumentSpec("DECISION", needed=True, help="Decision that `gates show` lists.")},
     about="Decide a gate with any decision that it allows, also one of its own.",
     deed=_decided,
     signed=True,
@@ -289,7 +291,7 @@ def _say_assigned(gate: View) -> None:
     terminal.say(f"Gate {gate['gate_id']} asks {', '.join(gate['reviewers'])} now.")
 
 
-_ASSIGN: Final[Mapping[str, str | Word]] = {"gate": _GATE, "to": "--to NAME"}
+_ASSIGN: Final[Mapping[str, str | ArgumentSpec]] = {"gate": _GATE, "to": "--to NAME"}
 GATES.verb("delegate", command.Delegate, words=_ASSIGN, says=_say_assigned, deed=_assign, signed=True, roles=True)
 GATES.verb("reassign", command.Reassign, words=_ASSIGN, says=_say_assigned, deed=_assign, signed=True)
 
@@ -373,7 +375,7 @@ def _answer(number: str, said: Any, reason: str | None) -> GateAnswer:
         ) from None
 
 
-async def show_first(asking: Asking, gate: str, as_json: bool, store: str | None) -> str | None:
+async def show_first(asking: QueryBackend, gate: str, as_json: bool, store: str | None) -> str | None:
     """Show what an open gate asks about, and return its hash. Raise DecisionRefused if a person has edited it: another may have
     looked at it before."""
     row = await asking.row(query.Gate(gate))
@@ -397,18 +399,18 @@ def _say_shown(title: str, fields: Iterable[tuple[str, str]]) -> None:
     terminal.say("\n".join([f"{title}:", *lines]))
 
 
-async def _asked(asking: Asking, run: str) -> list[View]:
+async def _asked(asking: QueryBackend, run: str) -> list[View]:
     """All that a run has asked."""
     return await asking.rows(query.Gates(run=run, all=True), reference.MAX_OF_A_RUN)
 
 
-async def _meant(asking: Asking, given: str, decision: str, shown: str | None, store: str | None) -> str:
+async def _meant(asking: QueryBackend, given: str, decision: str, shown: str | None, store: str | None) -> str:
     """The gate that a person decides: by its id, or by its run's where that can mean no other.
 
     A run that has asked more than one thing may ask another by now than the one that was looked at; only the hash of what
     was shown tells. Raises NotFound, AlreadyDecided, DecisionRefused.
     """
-    from holdfast.cli import advice
+    from holdfast.cli import next_steps
 
     if ":" in given:
         return await reference.gate(asking, given)
@@ -434,7 +436,7 @@ async def _meant(asking: Asking, given: str, decision: str, shown: str | None, s
     commands = "\n".join(
         f"  {typed(*words, store=store)}"
         for gate in still[:_MAX_NAMED]
-        for words in (("gates", "show", gate), advice.deciding(gate, decision))
+        for words in (("gates", "show", gate), next_steps.deciding(gate, decision))
     )
     raise DecisionRefused(
         f"Run {given} has asked {len(rows)} questions, so the run's id does not identify one. Nothing was"
@@ -451,7 +453,7 @@ def _became(gate: View) -> str:
     return f"{gate['decision']} by {gate['by'] or 'unknown'}" if gate["decision"] else str(gate["state"])
 
 
-async def _found(asking: Asking, given: str) -> str:
+async def _found(asking: QueryBackend, given: str) -> str:
     """The gate to look at: by its id, or a run's only open one, or the first of those that are asked together, else its last.
     Raises NotFound, and UsageError where others are open."""
     if ":" in given:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.cli.noun import Noun, Word
+from holdfast.cli.noun import ArgumentSpec, Noun
 from holdfast.cli.page import terminal
 from holdfast.cli.page.table import Column
 from holdfast.service.declarations import command, query
@@ -34,13 +34,13 @@ KEYS.verb(
     "create",
     command.MakeKey,
     words={
-        "tenant": Word("--tenant NAME", help="Tenant for which the key acts; by default all tenants."),
+        "tenant": ArgumentSpec("--tenant NAME", help="Tenant for which the key acts; by default all tenants."),
         "may": "--may GRANT",
         "roles": "--role ROLE",
         "teams": "--team TEAM",
         "workflows": "--workflow PATTERN",
         "tools": "--tool PATTERN",
-        "life_s": Word(
+        "life_s": ArgumentSpec(
             "--days N", 1, 3650, int, lambda days: days * _DAY_S, "Lifetime in days; by default the key does not expire."
         ),
     },

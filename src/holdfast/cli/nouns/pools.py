@@ -8,8 +8,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.cli.noun import Caller, Noun, Word
-from holdfast.cli.opening import backend
+from holdfast.cli.connect import backend
+from holdfast.cli.noun import ArgumentSpec, Caller, Noun
 from holdfast.cli.page import table, terminal
 from holdfast.cli.page.table import Column
 from holdfast.errors import UsageError
@@ -105,7 +105,7 @@ POOLS.show()
 POOLS.verb(
     "set",
     command.SetPool,
-    words={"per_s": Word("--per", kind=Period, read=_per_s, help="Period of the rate."), "counts": "--counts WHAT"},
+    words={"per_s": ArgumentSpec("--per", kind=Period, read=_per_s, help="Period of the rate."), "counts": "--counts WHAT"},
     deed=_set,
 )
 POOLS.verb("remove", command.RemovePool, done="removed", says="Removed pool {name}. Steps that ask for it wait.")

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from holdfast.cli import reference
+from holdfast.cli.connect import backend
 from holdfast.cli.noun import Noun
-from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.page import terminal
-from holdfast.cli.page.given import who
 from holdfast.cli.page.moment import ms, span
 from holdfast.cli.page.table import ID, Column
+from holdfast.cli.page.typed_input import who
 from holdfast.cli.page.waiting import words
 from holdfast.service.declarations import query
 from holdfast.service.declarations.query import View
 
 if TYPE_CHECKING:
-    from holdfast.cli.backend import Asking
+    from holdfast.cli.backend import QueryBackend
 
 QUEUE: Final = Noun("queue")
 app = QUEUE.app
@@ -61,7 +61,7 @@ def why(
 
 async def _why(job: str, store: str | None) -> tuple[list[View], list[str]]:
     """Return why the steps wait for slots, places and pools; if none does, what else the run waits for, in lines."""
-    from holdfast.cli import advice
+    from holdfast.cli import next_steps
 
     run, _, step = job.partition("/")
     async with backend(store, who(None)) as service:
@@ -71,11 +71,11 @@ async def _why(job: str, store: str | None) -> tuple[list[View], list[str]]:
         held = await _held(service, {holder for each in found for holder in each["holders"]}, now_ms)
         row = await service.row(query.Run(run)) if not found else None
         mine = [each for each in row["waiting_for"] if step in ("", each.get("step"))] if row is not None else []
-        others = await advice.of_run(service, {**row, "waiting_for": mine}, store) if row is not None else []
+        others = await next_steps.of_run(service, {**row, "waiting_for": mine}, store) if row is not None else []
     return [{**each, "words": words(each, now_ms, held)} for each in found], others
 
 
-async def _held(asking: Asking, holders: set[str], now_ms: int) -> dict[str, str]:
+async def _held(asking: QueryBackend, holders: set[str], now_ms: int) -> dict[str, str]:
     """Return which steps hold something, and since when: ` at ada:4711 for 5m`. Steps that are over are left out."""
     found = {}
     for holder in holders:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.cli.noun import Caller, Noun, Word
-from holdfast.cli.opening import acting, backend
+from holdfast.cli.connect import acting, backend
+from holdfast.cli.noun import ArgumentSpec, Caller, Noun
 from holdfast.cli.page import moment, table, terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.table import ID, Column
@@ -72,15 +72,15 @@ SCHEDULES.verb(
     "set",
     command.SetSchedule,
     words={
-        "workflow": Word("WORKFLOW", help=WORKFLOW),
+        "workflow": ArgumentSpec("WORKFLOW", help=WORKFLOW),
         "cron": "--cron LINE",
         "timezone": "--timezone ZONE",
         "input": "--input/-i JSON",
         "time_field": "--time-field FIELD",
-        "version": Word("--version N", least=1),
+        "version": ArgumentSpec("--version N", least=1),
         "cost_limit_usd": "--cost-limit USD",
-        "jitter_s": Word("--jitter-s SECONDS", least=0),
-        "catch_up_s": Word("--catch-up-s SECONDS", least=0),
+        "jitter_s": ArgumentSpec("--jitter-s SECONDS", least=0),
+        "catch_up_s": ArgumentSpec("--catch-up-s SECONDS", least=0),
     },
     signed=True,
     deed=_set,

@@ -12,13 +12,13 @@ import msgspec
 import typer
 
 from holdfast.cli import reference
+from holdfast.cli.connect import backend
 from holdfast.cli.filter import Workflow
 from holdfast.cli.noun import Caller, Signed
-from holdfast.cli.opening import backend
 from holdfast.cli.option import MAX_LISTED, AsJson, ListLimit, OfTenant, RunArgument, Store
 from holdfast.cli.page import moment, table, terminal
-from holdfast.cli.page.given import who
 from holdfast.cli.page.table import Column
+from holdfast.cli.page.typed_input import who
 from holdfast.errors import UsageError
 from holdfast.service.declarations import command, query
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from holdfast.cli.noun import Caller, Noun, Word
-from holdfast.cli.opening import backend
+from holdfast.cli.connect import backend
+from holdfast.cli.noun import ArgumentSpec, Caller, Noun
 from holdfast.cli.page import moment
 from holdfast.cli.page.table import Column
 from holdfast.service.declarations import command, query
@@ -59,7 +59,10 @@ SHARED.list(
 SHARED.verb(
     "write",
     command.WriteSharedValue,
-    words={"value": Word("--value JSON", needed=True), "expected_version": Word("--expected-version N", least=0)},
+    words={
+        "value": ArgumentSpec("--value JSON", needed=True),
+        "expected_version": ArgumentSpec("--expected-version N", least=0),
+    },
     says="{key} of {space} is at version {version}.",
     signed=True,
     deed=_write,

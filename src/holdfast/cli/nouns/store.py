@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli.opening import administering, asking, located, shown, typed
+from holdfast.cli.connect import administering, asking, located, shown, typed
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.page import table, terminal
 from holdfast.cli.page.count import counted
@@ -22,7 +22,7 @@ from holdfast.errors import MonthHeld, UsageError
 
 if TYPE_CHECKING:
     from holdfast.engine.background.stuck import StuckRun
-    from holdfast.ports import Administration, Freed, StoreStanding
+    from holdfast.ports import Administration, RemovedData, StoreStatus
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -52,12 +52,12 @@ def status(as_json: AsJson = False, store: Store = None) -> None:
         _show(found, store)
 
 
-async def _status(store: str | None) -> StoreStanding:
+async def _status(store: str | None) -> StoreStatus:
     async with administering(store) as administration:
         return await administration.standing()
 
 
-def _show(found: StoreStanding, store: str | None) -> None:
+def _show(found: StoreStatus, store: str | None) -> None:
     from holdfast.cli.page.moment import around
 
     oldest = found.oldest_unended
@@ -91,7 +91,7 @@ def _show(found: StoreStanding, store: str | None) -> None:
         table.show(PROCESSES, lines2)
 
 
-def _tables(found: StoreStanding, store: str | None) -> str:
+def _tables(found: StoreStatus, store: str | None) -> str:
     if not found.version:
         return f"none yet; make them with: {typed('store', 'migrate', store=store)}"
     if found.pending:
@@ -111,7 +111,7 @@ def _size(count: int | None) -> str:
     return f"{count} B"
 
 
-def _plain(found: StoreStanding) -> dict[str, Any]:
+def _plain(found: StoreStatus) -> dict[str, Any]:
     from holdfast.service import view
     from holdfast.service.view import iso
 
@@ -386,8 +386,8 @@ def archive(
     raise typer.Exit(CONFLICT if held else OK)
 
 
-async def _archive(before: str | None, store: str | None) -> tuple[list[tuple[str, Freed]], list[tuple[str, MonthHeld]]]:
-    archived: list[tuple[str, Freed]] = []
+async def _archive(before: str | None, store: str | None) -> tuple[list[tuple[str, RemovedData]], list[tuple[str, MonthHeld]]]:
+    archived: list[tuple[str, RemovedData]] = []
     held: list[tuple[str, MonthHeld]] = []
     async with administering(store) as administration:
         for month in await _old_months(administration, before, store):
@@ -438,7 +438,7 @@ def prune(
         terminal.say(f"Removed for good: {what}; {_size(freed.stored_bytes)} free.")
 
 
-async def _prune(before: str, yes: bool, store: str | None) -> Freed:
+async def _prune(before: str, yes: bool, store: str | None) -> RemovedData:
     _expect_month(before)
     async with administering(store) as administration:
         if not yes:
@@ -457,7 +457,7 @@ def _also_in(place: str) -> str:
     return "" if place == "store" else f", those in {place} too,"
 
 
-def _freed(freed: Freed) -> dict[str, Any]:
+def _freed(freed: RemovedData) -> dict[str, Any]:
     return {"runs": freed.runs, "events": freed.events, "stored_bytes": freed.stored_bytes}
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.cli.noun import Noun, Word
+from holdfast.cli.noun import ArgumentSpec, Noun
 from holdfast.cli.page import moment, table, terminal
 from holdfast.cli.page.table import Column
 from holdfast.core.nouns.team_budgets import TeamAgent
@@ -82,7 +82,7 @@ TEAM_BUDGETS.show()
 TEAM_BUDGETS.verb(
     "set",
     command.SetTeamBudget,
-    words={"agents": Word("--agent NAME[=PRIORITY][:PERCENT]", read=_agent, help=AGENT)},
+    words={"agents": ArgumentSpec("--agent NAME[=PRIORITY][:PERCENT]", read=_agent, help=AGENT)},
     make=True,
 )
 TEAM_BUDGETS.verb("remove", command.RemoveTeamBudget, done="removed", says="Removed the limits of team budget {name}.")

@@ -12,13 +12,13 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from holdfast.cli.noun import Noun, Word
-from holdfast.cli.opening import backend, typed
+from holdfast.cli.connect import backend, typed
+from holdfast.cli.noun import ArgumentSpec, Noun
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.page import form, moment, table, terminal
 from holdfast.cli.page.count import counted
-from holdfast.cli.page.given import who
 from holdfast.cli.page.table import Column
+from holdfast.cli.page.typed_input import who
 from holdfast.service.declarations import query
 from holdfast.service.declarations.query import View
 
@@ -92,7 +92,7 @@ async def _list(after: str | None, limit: int, as_json: bool, store: str | None)
         terminal.say(f"There may be more: {typed('workflows', 'list', '--after', rows[-1]['workflow'], store=store)}")
 
 
-WORKFLOWS.show(words={"version": Word("--version N", 1, 2**31 - 1)})
+WORKFLOWS.show(words={"version": ArgumentSpec("--version N", 1, 2**31 - 1)})
 
 
 EXAMPLES: Final = {"list": "", "show": "refund"}

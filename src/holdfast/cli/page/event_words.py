@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.cli.page.event_format import EventFormatter, by, failure, named
 from holdfast.cli.page.moment import clock, span
-from holdfast.cli.page.telling import Teller, by, failure, named
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.state import FUNCTION
 from holdfast.core.values.content import labelled
@@ -33,7 +33,7 @@ class EventWords:
     """The words for the events of one run, in their order: a later event names the call or child of an earlier one."""
 
     def __init__(self) -> None:
-        self._teller = Teller()
+        self._teller = EventFormatter()
         self._names: dict[str, str] = {}
         """Names of calls and children, by their ids."""
 

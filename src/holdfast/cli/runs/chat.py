@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
+from holdfast.cli.connect import backend, is_fleet, located, typed
 from holdfast.cli.nouns.conversations import attachment
-from holdfast.cli.opening import backend, is_fleet, located, typed
 from holdfast.cli.option import Agent, AsJson, Store, TeamBudget, Tenant, TokenLimit, Who
 from holdfast.cli.page import terminal
 from holdfast.cli.page.exit_code import INTERRUPTED, OK
-from holdfast.cli.page.given import who
+from holdfast.cli.page.typed_input import who
 from holdfast.cli.process.interruption import Interruption
 from holdfast.cli.runs.reply import Replies, Screen
 from holdfast.cli.target import is_name
@@ -150,7 +150,7 @@ async def _with_named(agent: str, talk: _Talk) -> AsyncIterator[Backend]:
 @asynccontextmanager
 async def _with_own(agent: Workflow, talk: _Talk) -> AsyncIterator[Backend]:
     """The same with one whose code is here."""
-    from holdfast.cli.backend import Here
+    from holdfast.cli.backend import LocalBackend
     from holdfast.compose import Engine
     from holdfast.service.service import Service
 
@@ -161,7 +161,7 @@ async def _with_own(agent: Workflow, talk: _Talk) -> AsyncIterator[Backend]:
         await engine.open_conversation(
             talk.name, agent, on_busy=talk.on_busy or "enqueue", by=talk.who.claim, **tenant, **talk.limits
         )
-        yield Here(Service(engine), talk.who)
+        yield LocalBackend(Service(engine), talk.who)
 
 
 class _Terminal:

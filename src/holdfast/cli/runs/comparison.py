@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.cli import reference
-from holdfast.cli.opening import listing
+from holdfast.cli.connect import listing
 from holdfast.cli.option import AsJson, RunArgument, Store
 from holdfast.cli.page import terminal
 from holdfast.cli.page.count import counted
-from holdfast.cli.page.given import who
+from holdfast.cli.page.typed_input import who
 from holdfast.service.declarations.query import Events
 
 if TYPE_CHECKING:

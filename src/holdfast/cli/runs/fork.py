@@ -15,14 +15,14 @@ import typer
 
 from holdfast.cli import bulk, reference
 from holdfast.cli.bulk import BULK, Many
-from holdfast.cli.filter import Asked
+from holdfast.cli.connect import backend
+from holdfast.cli.filter import ListOptions
 from holdfast.cli.noun import Caller, Signed
-from holdfast.cli.opening import backend
 from holdfast.cli.option import MaybeRun
 from holdfast.cli.page import terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import OK
-from holdfast.cli.page.given import json_value
+from holdfast.cli.page.typed_input import json_value
 from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def fork(
     cost_limit: CostLimit = None,
     key: Key = None,
     *,
-    many: Annotated[Many[Asked], BULK.without("key")],
+    many: Annotated[Many[ListOptions], BULK.without("key")],
     caller: Signed,
 ) -> int:
     """Start a new run from a step of another run, or of all matching runs. Calls that match the original run's calls reuse
@@ -102,7 +102,7 @@ def fork(
     return OK
 
 
-async def _fork_all(wish: Fork, many: Many[Asked], caller: Caller) -> int:
+async def _fork_all(wish: Fork, many: Many[ListOptions], caller: Caller) -> int:
     """Each under a key of its own, so that the same said again forks nothing twice."""
     import msgspec
 
@@ -165,7 +165,7 @@ def _quote_of(wish: Fork) -> ForkQuote:
     return ForkQuote(run=wish.run, step=wish.step, output=wish.output, state=wish.state, cost_limit_usd=wish.cost_limit_usd)
 
 
-async def _fork(wish: Fork, many: Many[Asked], caller: Caller) -> None:
+async def _fork(wish: Fork, many: Many[ListOptions], caller: Caller) -> None:
     import msgspec
 
     async with backend(caller.store, caller.by) as service:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from holdfast.cli import reference
-from holdfast.cli.opening import backend, typed
+from holdfast.cli.connect import backend, typed
 from holdfast.cli.page import moment, table, terminal
 from holdfast.cli.page.exit_code import INTERRUPTED
-from holdfast.cli.page.given import who
 from holdfast.cli.page.table import Column
+from holdfast.cli.page.typed_input import who
 from holdfast.cli.process.interruption import Interruption
 from holdfast.service.declarations import query
 from holdfast.service.declarations.query import View

@@ -12,23 +12,25 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import typer
 
-from holdfast.cli import opening, reference
-from holdfast.cli.opening import typed
+from holdfast.cli import connect, reference
+from holdfast.cli.connect import typed
 from holdfast.cli.page import moment, table, terminal, waiting
 from holdfast.cli.page.exit_code import INTERRUPTED
-from holdfast.cli.page.given import who
 from holdfast.cli.page.table import ID, Column
+from holdfast.cli.page.typed_input import who
 from holdfast.cli.process.interruption import Interruption
 
 if TYPE_CHECKING:
-    from holdfast.cli.backend import Asking
-    from holdfast.cli.filter import Asked
+    from holdfast.cli.backend import QueryBackend
+    from holdfast.cli.filter import ListOptions
     from holdfast.service.declarations.query import Runs, View
 
 _LOOK_EVERY_S: Final = 1.0
 
 
-def show(asked: Asked, named: Mapping[str, str | None], limit: int, *, follow: bool, as_json: bool, store: str | None) -> None:
+def show(
+    asked: ListOptions, named: Mapping[str, str | None], limit: int, *, follow: bool, as_json: bool, store: str | None
+) -> None:
     """Print the runs that are asked for, newest first. `named` are the fields of the query that name a run."""
     if not follow:
         asyncio.run(_show(asked, named, limit, as_json, store))
@@ -41,8 +43,8 @@ def show(asked: Asked, named: Mapping[str, str | None], limit: int, *, follow: b
             raise typer.Exit(INTERRUPTED) from None
 
 
-async def _show(asked: Asked, named: Mapping[str, str | None], limit: int, as_json: bool, store: str | None) -> None:
-    async with opening.listing(store, who(None)) as asking:
+async def _show(asked: ListOptions, named: Mapping[str, str | None], limit: int, as_json: bool, store: str | None) -> None:
+    async with connect.listing(store, who(None)) as asking:
         now_ms = asking.now_ms()
         rows = await asking.rows(await _sought(asking, asked, named), limit + 1)
     rows, more = rows[:limit], len(rows) > limit
@@ -62,14 +64,19 @@ async def _show(asked: Asked, named: Mapping[str, str | None], limit: int, as_js
 
 
 async def _follow(
-    asked: Asked, named: Mapping[str, str | None], limit: int, as_json: bool, store: str | None, interruption: Interruption
+    asked: ListOptions,
+    named: Mapping[str, str | None],
+    limit: int,
+    as_json: bool,
+    store: str | None,
+    interruption: Interruption,
 ) -> None:
     """Print each run when it is first seen and whenever it has changed, until it is interrupted or has no reader."""
     task = asyncio.current_task()
     assert task is not None
     interruption.stops(task)
     seen: dict[str, View] = {}
-    async with opening.listing(store, who(None)) as asking:
+    async with connect.listing(store, who(None)) as asking:
         sought = await _sought(asking, asked, named)
         while not terminal.is_unread():
             rows = [row for row in await asking.rows(sought, limit) if seen.get(row["run_id"]) != row]
@@ -84,7 +91,7 @@ async def _follow(
             await asyncio.sleep(_LOOK_EVERY_S / 5)  # what follows at once is sent together
 
 
-async def _sought(asking: Asking, asked: Asked, named: Mapping[str, str | None]) -> Runs:
+async def _sought(asking: QueryBackend, asked: ListOptions, named: Mapping[str, str | None]) -> Runs:
     """Return the query, with the whole ids of the runs that are named by their beginnings."""
     ids = {name: await reference.run_id(asking, run) for name, run in named.items() if run is not None}
     return msgspec.structs.replace(asked.query(asking.now_ms()), **ids)

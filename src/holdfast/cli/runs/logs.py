@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from holdfast.cli import reference
-from holdfast.cli.opening import listing
+from holdfast.cli.connect import listing
 from holdfast.cli.option import AsJson, RunArgument, Store
 from holdfast.cli.page import terminal
 from holdfast.cli.page.exit_code import INTERRUPTED
-from holdfast.cli.page.given import who
+from holdfast.cli.page.typed_input import who
 from holdfast.cli.process.interruption import Interruption
 from holdfast.errors import NotFound
 from holdfast.service.declarations.query import Logs, View
 
 if TYPE_CHECKING:
-    from holdfast.cli.backend import Asking
+    from holdfast.cli.backend import QueryBackend
 
 _LOOK_EVERY_S: Final = 0.5
 _LAST_WORDS_S: Final = 2.0
@@ -75,7 +75,7 @@ class _Printing:
         self._begun: dict[tuple[str, int], bytes] = {}
         """A line of which the end is not there yet."""
 
-    async def more(self, service: Asking, run: str) -> None:
+    async def more(self, service: QueryBackend, run: str) -> None:
         for piece in (await service.ask(Logs(run=run, text=False))).rows:
             job, attempt, first = piece["job"], piece["attempt"], piece["first_byte"]
             if self._job is not None and job != self._job and not job.startswith(f"{self._job} ("):

@@ -11,11 +11,11 @@ from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 from holdfast.cli.page import terminal
+from holdfast.cli.page.event_format import EventFormatter, failure, job_result, named
 from holdfast.cli.page.moment import clock, span
-from holdfast.cli.page.telling import Teller, failure, job_result, named
 from holdfast.cli.page.waiting import short
-from holdfast.cli.runs.portrait import took
-from holdfast.cli.runs.stream import Shown
+from holdfast.cli.runs.run_view import took
+from holdfast.cli.runs.stream import StreamPrinter
 from holdfast.core.facts.graph import COMPENSATE
 from holdfast.core.values.money import usd
 from holdfast.core.views.operations import OperationRow, Operations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-    from holdfast.cli.backend import Asking, Backend
+    from holdfast.cli.backend import Backend, QueryBackend
     from holdfast.core.facts.events import Recorded
     from holdfast.core.facts.graph import Graph
     from holdfast.core.facts.state import State, Step
-    from holdfast.core.facts.streams import Told
+    from holdfast.core.facts.streams import StreamEvent
     from holdfast.service.control.handle import Run
 
 _LOOK_EVERY_S: Final = 0.05
@@ -90,7 +90,9 @@ def display(graph: Graph, now_ms: Callable[[], int]) -> Iterator[Display]:
         yield Board(live, graph, now_ms)
 
 
-async def follow(run: Run, shown: Display, asking: Asking, telling: AsyncGenerator[Told, None] | None = None) -> State:
+async def follow(
+    run: Run, shown: Display, asking: QueryBackend, telling: AsyncGenerator[StreamEvent, None] | None = None
+) -> State:
     """Show how a run goes on until it has ended or needs a person; return that state. `asking` knows why a step is not
     placed; `telling` is what is said in it, which is shown as it comes."""
     async with _places(asking, run.id) as look:
@@ -99,7 +101,9 @@ async def follow(run: Run, shown: Display, asking: Asking, telling: AsyncGenerat
         return await _followed_and_heard(run, shown, look, telling)
 
 
-async def _followed_and_heard(run: Run, shown: Display, look: Callable[[], None], telling: AsyncGenerator[Told, None]) -> State:
+async def _followed_and_heard(
+    run: Run, shown: Display, look: Callable[[], None], telling: AsyncGenerator[StreamEvent, None]
+) -> State:
     hearing = asyncio.create_task(_hear(telling, shown), name="holdfast-hearing")
     try:
         return await _follow(run, shown, look)
@@ -110,7 +114,7 @@ async def _followed_and_heard(run: Run, shown: Display, look: Callable[[], None]
         await asyncio.gather(hearing, return_exceptions=True)
 
 
-async def _hear(telling: AsyncGenerator[Told, None], shown: Display) -> None:
+async def _hear(telling: AsyncGenerator[StreamEvent, None], shown: Display) -> None:
     try:
         async with aclosing(telling):
             async for told in telling:
@@ -139,7 +143,7 @@ async def _follow(run: Run, shown: Display, look: Callable[[], None]) -> State:
 
 
 @asynccontextmanager
-async def _places(asking: Asking, run: str) -> AsyncIterator[Callable[[], None]]:
+async def _places(asking: QueryBackend, run: str) -> AsyncIterator[Callable[[], None]]:
     """Return a function to call once a step may wait for a place: it prints the reason, once for each pool or label."""
     news = asyncio.Event()
     telling = asyncio.create_task(_tell_places(asking, run, news), name="holdfast-places")
@@ -150,7 +154,7 @@ async def _places(asking: Asking, run: str) -> AsyncIterator[Callable[[], None]]
         await asyncio.gather(telling, return_exceptions=True)
 
 
-async def _tell_places(asking: Asking, run: str, news: asyncio.Event) -> None:
+async def _tell_places(asking: QueryBackend, run: str, news: asyncio.Event) -> None:
     told: set[tuple[str | None, str | None]] = set()
     pause_s: float | None = None
     while True:  # until it is called off
@@ -166,7 +170,7 @@ async def _tell_places(asking: Asking, run: str, news: asyncio.Event) -> None:
         pause_s = min(2 * (pause_s or _PLACED_S), _LOOKS_AGAIN_S) if waits else None
 
 
-async def tell_waits(asking: Asking, run: str, told: set[tuple[str | None, str | None]]) -> bool:
+async def tell_waits(asking: QueryBackend, run: str, told: set[tuple[str | None, str | None]]) -> bool:
     """Print what of it was not `told`; True while a step of the run waits for a place."""
     from holdfast.cli.page.waiting import words
 
@@ -187,7 +191,7 @@ async def tell_waits(asking: Asking, run: str, told: set[tuple[str | None, str |
 async def listen(service: Backend, run: str) -> tuple[View, Collection[str]]:
     """Print what happens in a run that goes on elsewhere, as a log keeps it, until it has ended or needs a person. Return how
     it stands then, and the failures that were printed."""
-    after, teller = 0, Teller()
+    after, teller = 0, EventFormatter()
 
     def told(event: View) -> None:
         nonlocal after
@@ -217,7 +221,7 @@ class Lines:
     """One line for each change, as a log keeps it."""
 
     def __init__(self) -> None:
-        self._teller = Teller()
+        self._teller = EventFormatter()
 
     @property
     def told(self) -> Collection[str]:
@@ -248,7 +252,7 @@ class Board:
         self._table: list[RenderableType] = []
         self._said = ""
         """The line that has begun of what is said. The lines before it stand above the table."""
-        self._words = Shown(self._write)
+        self._words = StreamPrinter(self._write)
 
     def hear(self, told: View) -> None:
         self._words.hear(told)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 
 from holdfast.cli import bulk
-from holdfast.cli.backend import Here
+from holdfast.cli.backend import LocalBackend
 from holdfast.cli.bulk import BULK, Many
-from holdfast.cli.filter import Asked
-from holdfast.cli.opening import backend, server
+from holdfast.cli.connect import backend, server
+from holdfast.cli.filter import ListOptions
 from holdfast.cli.option import AsJson, MaybeRun, Store
 from holdfast.cli.page import terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import CONFLICT, OK
-from holdfast.cli.page.given import who
+from holdfast.cli.page.typed_input import who
 from holdfast.errors import HoldfastError, NotPermitted, Unauthorized, Unreachable, UsageError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def export(
     redact: Redacted = None,
     whole: Whole = False,
     *,
-    many: Annotated[Many[Asked], BULK.without("yes", "dry_run")],
+    many: Annotated[Many[ListOptions], BULK.without("yes", "dry_run")],
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
@@ -64,7 +64,7 @@ def export(
 
 
 async def _export(
-    run: str | None, many: Many[Asked], redact: Sequence[str] | None, file: Path, as_json: bool, store: str | None
+    run: str | None, many: Many[ListOptions], redact: Sequence[str] | None, file: Path, as_json: bool, store: str | None
 ) -> int:
     """`redact` is None where nothing is taken out."""
     from holdfast.cli import reference
@@ -109,7 +109,7 @@ def _recorder(service: Backend, redact: Sequence[str] | None) -> Callable[[str],
     redaction = None if redact is None else Redaction(redact)
 
     async def of_store(run: str) -> bytes:
-        assert isinstance(service, Here)
+        assert isinstance(service, LocalBackend)
         return line(await recorded(service.service.control, run, redaction))
 
     async def of_server(run: str) -> bytes:
@@ -117,7 +117,7 @@ def _recorder(service: Backend, redact: Sequence[str] | None) -> Callable[[str],
         assert row is not None
         return msgspec.json.encode(row["record"]) + b"\n"
 
-    return of_store if isinstance(service, Here) else of_server
+    return of_store if isinstance(service, LocalBackend) else of_server
 
 
 @contextmanager

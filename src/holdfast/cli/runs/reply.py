@@ -177,11 +177,11 @@ class Replies:
 
     async def _advise(self, run: str) -> None:
         """Print what the agent waits for, each time that it is a person."""
-        from holdfast.cli import advice
+        from holdfast.cli import next_steps
 
         said: list[str] = []
         while (found := await self._service.settled(run))["ended_at"] is None:
-            lines = await advice.of_run(self._service, found, self._store)
+            lines = await next_steps.of_run(self._service, found, self._store)
             for line in lines if lines != said else []:
                 terminal.say(line)
             said = lines

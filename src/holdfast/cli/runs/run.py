@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from holdfast.cli.noun import Word, group_of
-from holdfast.cli.opening import backend, is_fleet, is_there, located, server, shown, typed
+from holdfast.cli.connect import backend, is_fleet, is_there, located, server, shown, typed
+from holdfast.cli.noun import ArgumentSpec, group_of
 from holdfast.cli.option import AsJson, Own, Store, Who, grace
 from holdfast.cli.page import moment, terminal
 from holdfast.cli.page.exit_code import INTERRUPTED, OF_STATUS, OK
-from holdfast.cli.page.given import json_value, who
-from holdfast.cli.page.label import missing, needed
-from holdfast.cli.process import parting
+from holdfast.cli.page.typed_input import json_value, who
+from holdfast.cli.page.worker_labels import missing, needed
+from holdfast.cli.process import shutdown_notice
 from holdfast.cli.process.interruption import Interruption
 from holdfast.cli.target import is_name, meant_file
 from holdfast.core.nouns.labels import pair
@@ -44,20 +44,20 @@ START: Final = group_of(
         "version": "",
         "yaml": "",
         "input": "",
-        "tenant": Word(),
-        "team": Word(),
-        "team_budget": Word(),
-        "agent": Word(),
-        "cost_limit_usd": Word("--cost-limit USD"),
-        "max_tokens": Word("--token-limit N", 0),
-        "max_model_calls": Word("--model-calls N", 1),
-        "max_tool_calls": Word("--tool-calls N", 1),
-        "max_wall_s": Word("--wall-s SECONDS", 0.001),
-        "on_limit": Word("--on-limit HOW"),
-        "key": Word("--key KEY"),
-        "tags": Word("--run-tag TAG"),
-        "labels": Word("--run-label KEY=VALUE", read=pair),
-        "queue": Word(),
+        "tenant": ArgumentSpec(),
+        "team": ArgumentSpec(),
+        "team_budget": ArgumentSpec(),
+        "agent": ArgumentSpec(),
+        "cost_limit_usd": ArgumentSpec("--cost-limit USD"),
+        "max_tokens": ArgumentSpec("--token-limit N", 0),
+        "max_model_calls": ArgumentSpec("--model-calls N", 1),
+        "max_tool_calls": ArgumentSpec("--tool-calls N", 1),
+        "max_wall_s": ArgumentSpec("--wall-s SECONDS", 0.001),
+        "on_limit": ArgumentSpec("--on-limit HOW"),
+        "key": ArgumentSpec("--key KEY"),
+        "tags": ArgumentSpec("--run-tag TAG"),
+        "labels": ArgumentSpec("--run-label KEY=VALUE", read=pair),
+        "queue": ArgumentSpec(),
     },
 )
 """The options of a start, which are the fields of Start."""
@@ -97,14 +97,14 @@ def run(
     with Interruption(following.words) as interruption:
         try:
             heard = terminal.is_live() and not as_json
-            how = How(detach, here, own.labels, own.resources, grace_s, heard)
+            how = FollowOptions(detach, here, own.labels, own.resources, grace_s, heard)
             return _follow(following, interruption, given, as_json, how, {**start, "by": who(by).claim})
         except asyncio.CancelledError:  # only by a signal
             interruption.tell()
             return INTERRUPTED
 
 
-class How(NamedTuple):
+class FollowOptions(NamedTuple):
     """Settings of what happens with the run once it is started."""
 
     detach: bool
@@ -170,12 +170,17 @@ class Following:
             f"Interrupted. Run {self.run} keeps what it has done. Continue it:\n"
             f"  {self.worker('--until-idle')}\n"
             "or cancel it:\n"
-            f"  {typed('runs', 'cancel', self.run, store=self.store)}" + parting.asked(self.in_flight())
+            f"  {typed('runs', 'cancel', self.run, store=self.store)}" + shutdown_notice.asked(self.in_flight())
         )
 
 
 def _follow(
-    following: Following, interruption: Interruption, given: str | None, as_json: bool, how: How, start: dict[str, Any]
+    following: Following,
+    interruption: Interruption,
+    given: str | None,
+    as_json: bool,
+    how: FollowOptions,
+    start: dict[str, Any],
 ) -> int:
     from holdfast.cli.target import load
     from holdfast.platform.machine import run_quickly
@@ -205,10 +210,15 @@ def _follow(
 
 
 async def _run(
-    meant: Workflow | str, value: Any, start: dict[str, Any], how: How, following: Following, interruption: Interruption
+    meant: Workflow | str,
+    value: Any,
+    start: dict[str, Any],
+    how: FollowOptions,
+    following: Following,
+    interruption: Interruption,
 ) -> Outcome:
-    from holdfast.cli import advice
-    from holdfast.cli.backend import Here
+    from holdfast.cli import next_steps
+    from holdfast.cli.backend import LocalBackend
     from holdfast.cli.process import job_log
     from holdfast.cli.runs import progress
     from holdfast.compose import Engine
@@ -245,7 +255,7 @@ async def _run(
         now_ms = engine.now_ms()
         begun = await engine.start(workflow, value, **start | {"tenant": start.get("tenant") or "default"})
         following.run = begun.id
-        following.in_flight = parting.heard(engine.executor, RunId(begun.id))
+        following.in_flight = shutdown_notice.heard(engine.executor, RunId(begun.id))
         state = await begun.state()
         is_new = state.started_at_ms >= now_ms
         terminal.say(_begun(begun.id, workflow.name, workflow.version, None if is_new else now_ms - state.started_at_ms))
@@ -258,7 +268,7 @@ async def _run(
                 " `holdfast runs migrate` continues it with this one."
             )
         told: Collection[str] = ()
-        asking = Here(Service(engine), who(None))
+        asking = LocalBackend(Service(engine), who(None))
         since = "start" if is_new else "now"  # of one that was there nothing is printed again
         if not how.detach:
             with progress.display(workflow.graph, engine.now_ms) as display, job_log.shown():
@@ -266,17 +276,22 @@ async def _run(
                 state = await progress.follow(begun, display, asking, telling)
                 told = display.told
         found = await view.of_run(engine, state)
-        waits = await advice.of_run(asking, found, following.store)
+        waits = await next_steps.of_run(asking, found, following.store)
         following.status = found["status"]
     interruption.over()
     return Outcome(found, state.reason, waits, told)
 
 
 async def _run_there(
-    meant: Workflow | str, value: Any, start: dict[str, Any], how: How, following: Following, interruption: Interruption
+    meant: Workflow | str,
+    value: Any,
+    start: dict[str, Any],
+    how: FollowOptions,
+    following: Following,
+    interruption: Interruption,
 ) -> Outcome:
     """The same of a workflow that a server knows by its name."""
-    from holdfast.cli import advice
+    from holdfast.cli import next_steps
     from holdfast.cli.runs import progress
     from holdfast.service.declarations import query
 
@@ -305,7 +320,7 @@ async def _run_there(
         if not how.detach:
             whole, told = await progress.listen(service, found["run_id"])
             found, reason = {name: whole[name] for name in found}, whole["reason"]
-        waits = await advice.of_run(service, found, None)
+        waits = await next_steps.of_run(service, found, None)
         following.status = found["status"]
     interruption.over()
     return Outcome(found, reason, waits, told or ())
@@ -321,7 +336,7 @@ def _begun(run: str, workflow: str, version: int, old_ms: int | None) -> str:
     return head if old_ms is None else f"{head} already exists (started {moment.span(old_ms)} ago); showing it."
 
 
-def _expect_elsewhere(name: str, where: str, how: How) -> None:
+def _expect_elsewhere(name: str, where: str, how: FollowOptions) -> None:
     """Raises UsageError if no process can know a workflow of that name, or nothing but its code would do."""
     if not is_there(where):
         raise UsageError(
@@ -355,7 +370,7 @@ def _tell_of_no_worker(following: Following) -> None:
 
 def _conclude(outcome: Outcome, again: Sequence[str]) -> None:
     """The output on stdout; on stderr how the run ended, or what it waits for and the commands that go with it."""
-    from holdfast.cli.page.telling import failed
+    from holdfast.cli.page.event_format import failed
 
     found, reason, waits, told = outcome
     spent = f"${found['cost_usd']}" + (f" of ${found['limit_usd']}" if found["limit_usd"] is not None else "")

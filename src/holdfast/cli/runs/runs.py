@@ -13,18 +13,18 @@ import msgspec
 import typer
 
 from holdfast.cli import bulk, reference
-from holdfast.cli.backend import Lists
+from holdfast.cli.backend import ListBackend
 from holdfast.cli.bulk import Deed, Many, OneOrMany
-from holdfast.cli.filter import Asked, Selected
+from holdfast.cli.connect import acting, backend
+from holdfast.cli.filter import ListOptions, Selected
 from holdfast.cli.group import Group
-from holdfast.cli.noun import Caller, Noun, Signed, Word
+from holdfast.cli.noun import ArgumentSpec, Caller, Noun, Signed
 from holdfast.cli.nouns.score import score
-from holdfast.cli.opening import acting, backend
 from holdfast.cli.option import AsJson, MaybeRun, Reason, RunArgument, Store
+from holdfast.cli.page.event_format import tell_run
 from holdfast.cli.page.exit_code import OK
 from holdfast.cli.page.table import Column
-from holdfast.cli.page.telling import tell_run
-from holdfast.cli.runs import history, listing, portrait, transcript
+from holdfast.cli.runs import history, listing, run_view, transcript
 from holdfast.cli.runs.comparison import diff
 from holdfast.cli.runs.fork import fork
 from holdfast.cli.runs.recording import export
@@ -79,7 +79,7 @@ def show(
     if calls:
         transcript.show(run, as_json=as_json, store=store)
     else:
-        portrait.show(run, tree=tree, trace=trace, operations=operations, as_json=as_json, store=store)
+        run_view.show(run, tree=tree, trace=trace, operations=operations, as_json=as_json, store=store)
 
 
 @app.command()
@@ -158,7 +158,7 @@ def _telling(kind: str, *fields: Any) -> Deed:
     return made
 
 
-def _do(name: str, deed: Deed, run: str | None, many: Many[Asked], caller: Caller) -> int:
+def _do(name: str, deed: Deed, run: str | None, many: Many[ListOptions], caller: Caller) -> int:
     """Do something to one run, or to all that are meant; or only tell what would be done."""
     bulk.expect_one_or_all(run, many)
     if run is None:
@@ -205,7 +205,7 @@ def extend(run: RunArgument, *, limits: Annotated[dict[str, int], _LIMITS], call
 
 
 async def _signal(told: command.Signal, caller: Caller) -> View:
-    from holdfast.cli.advice import with_next
+    from holdfast.cli.next_steps import with_next
 
     async with backend(caller.store, caller.by) as service:
         named = msgspec.structs.replace(told, run=await reference.run_id(service, told.run))
@@ -218,7 +218,9 @@ RUNS.verb("signal", command.Signal, words={"data": "--data JSON", "key": "--key 
 RUNS.verb(
     "label",
     command.LabelRun,
-    words={"labels": Word("KEY=VALUE", read=change, help="Labels to set; `KEY=` removes one. Others stay as they are.")},
+    words={
+        "labels": ArgumentSpec("KEY=VALUE", read=change, help="Labels to set; `KEY=` removes one. Others stay as they are.")
+    },
     says="Run {run_id}: its labels are changed.",
     signed=True,
 )
@@ -258,7 +260,7 @@ def migrate(
 
 
 async def _migrate_to_known(run: str, name: str, version: int, caller: Caller) -> dict[str, Any]:
-    from holdfast.cli.advice import with_next
+    from holdfast.cli.next_steps import with_next
     from holdfast.service.declarations.command import Migrate
 
     async with backend(caller.store, caller.by) as service:
@@ -273,19 +275,21 @@ async def _migrate_to_known(run: str, name: str, version: int, caller: Caller) -
 
 
 async def _migrate(run: str, workflow: Definition, caller: Caller) -> dict[str, Any]:
-    from holdfast.cli.advice import with_next
-    from holdfast.cli.backend import Here
+    from holdfast.cli.backend import LocalBackend
+    from holdfast.cli.next_steps import with_next
 
     async with acting(caller.store) as service:
-        named = await reference.run_id(Lists(service.control), run)
+        named = await reference.run_id(ListBackend(service.control), run)
         await service.control.migrate(named, workflow, by=caller.by.claim)
-        return await with_next(Here(service, caller.by), await service.run(caller.by, named), caller.as_json, caller.store)
+        return await with_next(
+            LocalBackend(service, caller.by), await service.run(caller.by, named), caller.as_json, caller.store
+        )
 
 
 def _act(run: str, *deeds: Deed, caller: Caller) -> None:
     """Tell a run something, and how it stands afterwards."""
 
-    from holdfast.cli.advice import with_next
+    from holdfast.cli.next_steps import with_next
 
     async def work() -> dict[str, Any]:
         async with backend(caller.store, caller.by) as service:

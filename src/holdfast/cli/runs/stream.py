@@ -13,11 +13,11 @@ from typing import Annotated
 import typer
 
 from holdfast.cli import reference
-from holdfast.cli.opening import backend, typed
+from holdfast.cli.connect import backend, typed
 from holdfast.cli.option import AsJson, RunArgument, Store
 from holdfast.cli.page import terminal
 from holdfast.cli.page.exit_code import INTERRUPTED, OK
-from holdfast.cli.page.given import who
+from holdfast.cli.page.typed_input import who
 from holdfast.cli.process.interruption import Interruption
 from holdfast.service.declarations import query
 from holdfast.service.declarations.query import View
@@ -61,7 +61,7 @@ class _Reading:
         self.since = since
         self.as_json = as_json
         self.store = store
-        self.shown = Shown(terminal.show_part)
+        self.shown = StreamPrinter(terminal.show_part)
 
     def words(self) -> str:
         named = ("--name", self.name) if self.name is not None else ()
@@ -77,7 +77,7 @@ class _Reading:
         self.since = told["cursor"]
 
 
-class Shown:
+class StreamPrinter:
     """Streams as words on a screen: a text continues where it was, indented below the name of its author."""
 
     def __init__(self, write: Callable[[str], None]) -> None:

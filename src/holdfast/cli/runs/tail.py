@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from holdfast.cli.opening import listing, typed
+from holdfast.cli.connect import listing, typed
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.page import terminal
 from holdfast.cli.page.exit_code import INTERRUPTED, OK
-from holdfast.cli.page.given import who
+from holdfast.cli.page.typed_input import who
 from holdfast.cli.process.interruption import Interruption
 from holdfast.errors import CursorLost, StoreError, StoreGone, StoreTooNew, Unreachable
 from holdfast.service.declarations.query import START, Page, Tail, View
 
 if TYPE_CHECKING:
-    from holdfast.cli.backend import Asking
+    from holdfast.cli.backend import QueryBackend
 
 _MAX_AT_ONCE: Final = 500
 """Events in memory; one is less than 100 kB."""
@@ -41,7 +41,7 @@ def tail(
     store: Store = None,
 ) -> None:
     """Print the events of all runs in commit order, one per line. With --json, each has its cursor."""
-    telling = Telling(since, follow, as_json, store)
+    telling = TailPrinter(since, follow, as_json, store)
     with Interruption(telling.words) as interruption:
         try:
             asyncio.run(_tail(telling, interruption))
@@ -51,7 +51,7 @@ def tail(
     raise typer.Exit(OK)
 
 
-class Telling:
+class TailPrinter:
     """The progress of printing the tail."""
 
     def __init__(self, since: str, follow: bool, as_json: bool, store: str | None) -> None:
@@ -77,7 +77,7 @@ class Telling:
         return page.cursor is not None and not terminal.is_unread()
 
 
-async def _tail(telling: Telling, interruption: Interruption) -> None:
+async def _tail(telling: TailPrinter, interruption: Interruption) -> None:
     task = asyncio.current_task()
     assert task is not None
     interruption.stops(task)
@@ -99,7 +99,7 @@ async def _tail(telling: Telling, interruption: Interruption) -> None:
     interruption.over()
 
 
-async def _next(service: Asking, telling: Telling) -> bool:
+async def _next(service: QueryBackend, telling: TailPrinter) -> bool:
     """Print what comes next; whether anything may come after it."""
     page = await service.ask(Tail(cursor=telling.since, limit=_MAX_AT_ONCE, ends=not telling.follow))
     more = telling.tell(page)
@@ -110,7 +110,7 @@ async def _next(service: Asking, telling: Telling) -> bool:
 
 def _words(row: View) -> str:
     from holdfast.cli.page import moment
-    from holdfast.cli.page.telling import gist
+    from holdfast.cli.page.event_format import gist
 
     return terminal.line(
         f"{moment.clock(moment.ms(row['at']))}  {row['run_id']}  {row['seq']:>5}  {row['type']:<18}  {gist(row)}"

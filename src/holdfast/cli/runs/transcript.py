@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from holdfast.cli import reference
-from holdfast.cli.opening import backend
+from holdfast.cli.connect import backend
 from holdfast.cli.page import moment, terminal
-from holdfast.cli.page.given import who
+from holdfast.cli.page.typed_input import who
 from holdfast.core.values.content import labelled
 from holdfast.core.values.money import nanousd
 from holdfast.service.declarations import query

@@ -287,7 +287,7 @@ def lend(pools: Iterable[PoolRow], shares: Sequence[Share], visitor: Visitor, vi
     pool that is not there gets no answer."""
     rows = {row.pool.name: row for row in pools}
     lent = Lent({}, [], [], [])
-    heard: dict[str, _Heard] = {}
+    heard: dict[str, _VisitResult] = {}
     for visit in visits:
         if (row := rows.get(visit.pool)) is not None:
             known = [share for share in shares if share.pool == visit.pool]
@@ -297,7 +297,7 @@ def lend(pools: Iterable[PoolRow], shares: Sequence[Share], visitor: Visitor, vi
     return lent
 
 
-class _Heard(NamedTuple):
+class _VisitResult(NamedTuple):
     """The result of one visit: the share before and after it, and whether it is too small for the next job."""
 
     visit: Visit
@@ -306,7 +306,9 @@ class _Heard(NamedTuple):
     lacks: bool
 
 
-def _lend(row: PoolRow, shares: Sequence[Share], visitor: Visitor, visit: Visit, now_ms: int, lent: Lent) -> _Heard | None:
+def _lend(
+    row: PoolRow, shares: Sequence[Share], visitor: Visitor, visit: Visit, now_ms: int, lent: Lent
+) -> _VisitResult | None:
     """Return the result of the visit, beside what is in `lent` now; None if it arrived too late."""
     pool = row.pool
     key = (pool.name, visitor.holder, visitor.session)
@@ -331,7 +333,7 @@ def _lend(row: PoolRow, shares: Sequence[Share], visitor: Visitor, visit: Visit,
     lent.buckets[pool.name] = Bucket(level, now_ms, closed_ms)
     lent.gone.extend(gone)
     lent.grants.append(Grant(pool, mine.granted, target, filled, visit.least, closed_ms))
-    return _Heard(visit, before, mine, _lacks(pool, mine))
+    return _VisitResult(visit, before, mine, _lacks(pool, mine))
 
 
 def _kept(pool: DeclaredPool, before: Share, inherited: Sequence[Share], visitor: Visitor, visit: Visit) -> Share:
@@ -360,7 +362,7 @@ def _lacks(pool: DeclaredPool, share: Share) -> bool:
     return share.wanted > share.used and share.granted < needed
 
 
-def _in_turn(heard: Mapping[str, _Heard], now_ms: int) -> Iterator[Share]:
+def _in_turn(heard: Mapping[str, _VisitResult], now_ms: int) -> Iterator[Share]:
     """The shares, each with its holder's place among those who wait for turns.
 
     He waits for all the pools of a job as long as he lacks one of them, and in all since the same moment, also in one of which
@@ -378,7 +380,7 @@ def _in_turn(heard: Mapping[str, _Heard], now_ms: int) -> Iterator[Share]:
         yield msgspec.structs.replace(share, since_ms=min(waits_ms)) if share.is_short else share
 
 
-def _together(name: str, heard: Mapping[str, _Heard]) -> set[str]:
+def _together(name: str, heard: Mapping[str, _VisitResult]) -> set[str]:
     """The pools that are waited for together with this one: those of its next job, and of the jobs that wait for it beside
     another pool."""
     found, new = {name}, {name}

@@ -15,7 +15,7 @@ from holdfast.core.facts.state import TIMER
 from holdfast.core.facts.terms import Terms
 from holdfast.core.nouns.shared_values import MAX_VERSIONS, SharedConflict, SharedIndex
 from holdfast.core.nouns.team_budgets import Lender
-from holdfast.core.values.claim import NOBODY, Claim
+from holdfast.core.values.actor import NOBODY, Actor
 from holdfast.core.values.demand import Demand
 from holdfast.core.values.ids import NAMING, CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
 from holdfast.core.values.payload import NULL, Payload
@@ -42,7 +42,7 @@ class Shortage(msgspec.Struct, frozen=True):
     team: tuple[Lender, ...] = ()
 
 
-class Taken(msgspec.Struct, frozen=True):
+class KnownEffect(msgspec.Struct, frozen=True):
     """Facts about a tenant-wide effect of another run: its call, its request and, if it is known, its outcome."""
 
     call: CallId
@@ -69,7 +69,7 @@ class StartRun(Terms, Command, frozen=True):  # type: ignore[misc]  # the state 
     input_digest: str
     limit_nanousd: int | None = None
     key: str | None = None
-    by: Claim = NOBODY
+    by: Actor = NOBODY
     price_fingerprint: str | None = None
     team: str | None = None
     queue: bool = False
@@ -105,22 +105,22 @@ class LabelRun(Command, frozen=True):
     """Change labels; None removes one."""
 
     labels: dict[str, str | None]
-    by: Claim = NOBODY
+    by: Actor = NOBODY
 
 
 class PauseRun(Command, frozen=True):
-    by: Claim = NOBODY
+    by: Actor = NOBODY
 
 
 class ResumeRun(Command, frozen=True):
-    by: Claim = NOBODY
+    by: Actor = NOBODY
 
 
 class CancelRun(Command, frozen=True):
     """`insists`: where the run is being cancelled already, what cleans up is cut short."""
 
     reason: str = "cancelled"
-    by: Claim = NOBODY
+    by: Actor = NOBODY
     insists: bool = False
 
 
@@ -133,7 +133,7 @@ class UndoRun(Command, frozen=True):
 class RetryRun(Command, frozen=True):
     """Take up a run that has failed, where it failed. `contributors`: who else has a part in that."""
 
-    by: Claim = NOBODY
+    by: Actor = NOBODY
     contributors: tuple[str, ...] = ()
     makers: dict[str, tuple[str, ...]] = {}
 
@@ -144,7 +144,7 @@ class EditDeadLetter(Command, frozen=True):
 
     step: StepId
     input: Payload | None = None
-    by: Claim = NOBODY
+    by: Actor = NOBODY
     arguments: Payload | None = None
 
 
@@ -152,7 +152,7 @@ class ReplayDeadLetter(Command, frozen=True):
     """Have a step that has failed for good tried again, or with it all that failed in its run."""
 
     step: StepId
-    by: Claim = NOBODY
+    by: Actor = NOBODY
 
 
 class ResolveDeadLetter(Command, frozen=True):
@@ -160,7 +160,7 @@ class ResolveDeadLetter(Command, frozen=True):
 
     step: StepId
     reason: str | None = None
-    by: Claim = NOBODY
+    by: Actor = NOBODY
 
 
 class RaiseLimit(Command, frozen=True):
@@ -168,13 +168,13 @@ class RaiseLimit(Command, frozen=True):
 
     limit: str
     value: int
-    by: Claim = NOBODY
+    by: Actor = NOBODY
 
 
 class MigrateRun(Command, frozen=True):
     """Move the run to the graph that the command is decided with."""
 
-    by: Claim = NOBODY
+    by: Actor = NOBODY
 
 
 class EndChild(Command, frozen=True):
@@ -197,7 +197,7 @@ class SendSignal(Command, frozen=True):
 
     name: str
     data: Payload = NULL
-    by: Claim = NOBODY
+    by: Actor = NOBODY
     key: str | None = None
     digest: str = ""
     sender: RunId | None = None
@@ -211,7 +211,7 @@ class SendMessage(Command, frozen=True):
 
     number: int
     message: Payload
-    by: Claim = NOBODY
+    by: Actor = NOBODY
 
 
 class DecideGate(Command, frozen=True):
@@ -224,7 +224,7 @@ class DecideGate(Command, frozen=True):
     gate: GateId
     decision: str
     data: dict[str, Any] | None = None
-    by: Claim = NOBODY
+    by: Actor = NOBODY
     reason: str | None = None
     shown_hash: str | None = None
     given: bool = False
@@ -239,7 +239,7 @@ class AssignGate(Command, frozen=True):
     gate: GateId
     to: tuple[str, ...]
     delegates: bool
-    by: Claim = NOBODY
+    by: Actor = NOBODY
     reason: str | None = None
     roles: tuple[str, ...] = ()
     kin: tuple[str, ...] | None = ()
@@ -274,7 +274,7 @@ class ReconcileCall(Command, frozen=True):
 
     call: CallId
     cost_nanousd: int
-    by: Claim = NOBODY
+    by: Actor = NOBODY
     rule: str | None = None
 
 
@@ -437,7 +437,7 @@ class LoseAttempt(AttemptCommand, frozen=True):
     values: tuple[Value, ...] = ()
 
 
-class Offer(msgspec.Struct, frozen=True):
+class CallCandidate(msgspec.Struct, frozen=True):
     """One way to make a model call: with up to `tokens` tokens in and out, at most for `hold_nanousd`."""
 
     model: str
@@ -452,7 +452,7 @@ class HoldModelCall(AttemptCommand, frozen=True):
     path: Path
     model: str
     args_hash: str
-    offers: tuple[Offer, ...]
+    offers: tuple[CallCandidate, ...]
     values: tuple[Value, ...] = ()
     request: Payload | None = None
 
@@ -639,7 +639,7 @@ class FailModelCall(CallCommand, frozen=True):
 
     error: ErrorRecord
     reopens: bool = False
-    fallbacks: tuple[Offer, ...] = ()
+    fallbacks: tuple[CallCandidate, ...] = ()
 
 
 class DoubtModelCall(CallCommand, frozen=True):
@@ -652,7 +652,7 @@ class DoubtModelCall(CallCommand, frozen=True):
     reopens: bool = False
     partial: Payload | None = None
     cost_nanousd: int | None = None
-    fallbacks: tuple[Offer, ...] = ()
+    fallbacks: tuple[CallCandidate, ...] = ()
 
 
 class CompleteEffect(CallCommand, frozen=True):

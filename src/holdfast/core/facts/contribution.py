@@ -25,7 +25,7 @@ import msgspec
 
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.state import MAX_DECIDED_KEPT, OTHERS, TOOL_APPROVAL, Approval, Contributor, Gate, State
-from holdfast.core.values.claim import Claim, folded, is_among
+from holdfast.core.values.actor import Actor, folded, is_among
 from holdfast.core.values.payload import Payload
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def bounded(names: Iterable[str]) -> tuple[str, ...]:
     return (*[name for name in known if name != OTHERS][1 - MAX_AUTHORS :], OTHERS)
 
 
-def of_claim(by: Claim) -> tuple[str, ...]:
+def of_claim(by: Actor) -> tuple[str, ...]:
     """Return the persons who act under a claim."""
     return tuple(name for name in (by.name, by.maker) if name is not None)
 
@@ -179,7 +179,7 @@ def shown_now(opened: ev.GateOpened, shown: Any, filled: Any) -> Any:
     return {**fields, "arguments" if "arguments" in fields else "edited": filled}
 
 
-def makers(events: Sequence[ev.Event], by: Claim, state: State) -> list[ev.Event]:
+def makers(events: Sequence[ev.Event], by: Actor, state: State) -> list[ev.Event]:
     """Return what is to be recorded of the maker of the key that was used for a contribution by `events`."""
     if by.maker is None or folded(by.maker) == folded(by.name) or not is_new(state, by.maker):
         return []

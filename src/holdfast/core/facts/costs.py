@@ -47,7 +47,7 @@ class Uncounted(msgspec.Struct, frozen=True):
     counted: Seq
 
 
-class _Held(NamedTuple):
+class _OpenHold(NamedTuple):
     day: str
     node: str
     model: str
@@ -59,8 +59,8 @@ class Tally:
     def __init__(self, after: Seq) -> None:
         self._after = after
         self._tenant = self._workflow = ""
-        self._held: dict[CallId, _Held] = {}
-        self._found: dict[_Held, tuple[int, int, int, int]] = {}
+        self._held: dict[CallId, _OpenHold] = {}
+        self._found: dict[_OpenHold, tuple[int, int, int, int]] = {}
 
     def take(self, recorded: Iterable[ev.Recorded]) -> None:
         """The next events."""
@@ -96,9 +96,9 @@ class Tally:
                 pass
 
     @staticmethod
-    def _of(at_ms: int, step: StepId, called: str) -> _Held:
+    def _of(at_ms: int, step: StepId, called: str) -> _OpenHold:
         day = datetime.fromtimestamp(at_ms // 1000, UTC).date().isoformat()
-        return _Held(day, root_of(node_of(step)), called)
+        return _OpenHold(day, root_of(node_of(step)), called)
 
     def _count(self, seq: Seq, call: CallId, *amounts: int) -> None:
         held = self._held.pop(call)

@@ -41,7 +41,7 @@ _MAX_RESULT_CHARACTERS: Final = 8_000
 """Maximum number of characters of a tool result that watchers get: with each escaped it fits into a piece of a stream."""
 
 
-class Told(msgspec.Struct, frozen=True):
+class StreamEvent(msgspec.Struct, frozen=True):
     """One thing that is told of a run's streams.
 
     `text` is what `source`, a model call, says from its character `offset` on; what it thinks (`thinking`) and what it calls a
@@ -173,7 +173,7 @@ class Follower:
 
     def event(
         self, seq: int, event: ev.Event, said: str | None, besides: Mapping[str, str] = MappingProxyType({})
-    ) -> Iterator[Told]:
+    ) -> Iterator[StreamEvent]:
         """Yield what an event of the history adds; `said` is the text of the reply, or of a partial one, that it holds, and
         `besides` its other parts."""
         if seq <= self.cursor.seq:
@@ -195,7 +195,7 @@ class Follower:
                 pass
         self.cursor.seq = seq
 
-    def chunk(self, source: str, first: int, content: bytes) -> Iterator[Told]:
+    def chunk(self, source: str, first: int, content: bytes) -> Iterator[StreamEvent]:
         """Yield what a piece adds that stands behind the `first` of its source. Events that were there before it come first."""
         if not is_call(source):
             known = self.cursor.told.get(source)
@@ -209,13 +209,13 @@ class Follower:
             text = content.decode("utf-8", "surrogatepass")
             yield from self._text(source, text[max(self.cursor.told.get(source, 0) - first, 0) :])
 
-    def _counted(self, stream: str, number: int, content: bytes, result: Result | None) -> Told:
+    def _counted(self, stream: str, number: int, content: bytes, result: Result | None) -> StreamEvent:
         if result is None:
             return self._told(stream, "value", stream, number, value=msgspec.json.decode(content))
         outcome: Outcome = "failed" if result.is_error else "completed"
         return self._told(stream, "result", result.source, 0, text=result.text, outcome=outcome, value=result.message or None)
 
-    def _begun(self, source: str, seq: int) -> Iterator[Told]:
+    def _begun(self, source: str, seq: int) -> Iterator[StreamEvent]:
         self.cursor.seq = seq
         place, _, number = source.rpartition(":")
         earlier = f"{place}:{int(number) - 1}"
@@ -225,13 +225,15 @@ class Follower:
         if is_void:
             yield self._told(MODEL, "reset", earlier, size)
 
-    def _answered(self, source: str, seq: int, said: str) -> Iterator[Told]:
+    def _answered(self, source: str, seq: int, said: str) -> Iterator[StreamEvent]:
         """Yield the answer of a cache, as that of a call which was never made."""
         if self._wants(MODEL, source):
             self.cursor.told.setdefault(source, 0)
             yield from self._ended(source, seq, said, {}, "completed")
 
-    def _ended(self, source: str, seq: int, said: str | None, besides: Mapping[str, str], outcome: Outcome) -> Iterator[Told]:
+    def _ended(
+        self, source: str, seq: int, said: str | None, besides: Mapping[str, str], outcome: Outcome
+    ) -> Iterator[StreamEvent]:
         if source not in self.cursor.told:
             return
         whole = {source: said or "", **{f"{source}:{part}": text for part, text in besides.items()}}
@@ -251,7 +253,7 @@ class Follower:
         parts = [name for name in self.cursor.told if is_call(name) and call_of(name) == call]
         return sum(self.cursor.told.pop(name) for name in parts) > 0
 
-    def _text(self, source: str, text: str) -> Iterator[Told]:
+    def _text(self, source: str, text: str) -> Iterator[StreamEvent]:
         if text and self._wants(MODEL, source):
             offset = self.cursor.told.get(source, 0)
             self.cursor.told[source] = offset + len(text)
@@ -262,5 +264,5 @@ class Follower:
     def _wants(self, stream: str, source: str) -> bool:
         return self._only in (None, stream, source) or (is_call(source) and self._only == call_of(source))
 
-    def _told(self, stream: str, kind: Kind, source: str, offset: int, **what: Any) -> Told:
-        return Told(self._run, stream, kind, source, offset, str(self.cursor), **what)
+    def _told(self, stream: str, kind: Kind, source: str, offset: int, **what: Any) -> StreamEvent:
+        return StreamEvent(self._run, stream, kind, source, offset, str(self.cursor), **what)

@@ -362,7 +362,7 @@ def steering(exchanges: Exchanges, number: int) -> list[Exchange]:
     return [each for each in exchanges.values() if each.steers == number]
 
 
-class Said(NamedTuple):
+class PromptMessage(NamedTuple):
     """A message of the `user` or the `assistant`, or the `summary` of earlier ones."""
 
     role: str
@@ -370,14 +370,14 @@ class Said(NamedTuple):
     parts: tuple[ContentPart, ...] = ()
 
 
-def given(exchanges: Exchanges, number: int) -> list[Said]:
+def given(exchanges: Exchanges, number: int) -> list[PromptMessage]:
     """Return the messages that the run of a message gets, itself the last: all that led to it, or the summary of the first part
     and the rest."""
     message = exchanges[number]
     said = [] if message.parent is None else [*_told(exchanges, message.parent)]
     summary = _latest(exchanges, number)
-    before = said if summary is None else [Said("summary", summary.text), *said[summary.covers :]]
-    return [*before, Said("user", message.text, message.parts)]
+    before = said if summary is None else [PromptMessage("summary", summary.text), *said[summary.covers :]]
+    return [*before, PromptMessage("user", message.text, message.parts)]
 
 
 def _latest(exchanges: Exchanges, number: int) -> Summary | None:
@@ -386,16 +386,16 @@ def _latest(exchanges: Exchanges, number: int) -> Summary | None:
     return next((summary for summary in found if summary is not None), None)
 
 
-def _told(exchanges: Exchanges, number: int) -> Iterator[Said]:
+def _told(exchanges: Exchanges, number: int) -> Iterator[PromptMessage]:
     """All that was said on the way to a message, with what came of it."""
     parts: dict[int, list[Exchange]] = {}
     for each in exchanges.values():
         if each.steers is not None:
             parts.setdefault(each.steers, []).append(each)
     for each in path(exchanges, number):
-        yield from (Said("user", said.text, said.parts) for said in (each, *parts.get(each.number, ())))
+        yield from (PromptMessage("user", said.text, said.parts) for said in (each, *parts.get(each.number, ())))
         if each.reply is not None:
-            yield Said("assistant", each.reply)
+            yield PromptMessage("assistant", each.reply)
 
 
 def input_of(conversation: Conversation, exchanges: Exchanges, number: int) -> dict[str, Any]:
@@ -432,9 +432,9 @@ def _before(exchanges: Exchanges, number: int) -> list[Exchange]:
 
 def message_of(message: Exchange) -> dict[str, Any]:
     """Return a message as a run gets it that is under way."""
-    return _message(Said("user", message.text, message.parts))
+    return _message(PromptMessage("user", message.text, message.parts))
 
 
-def _message(said: Said) -> dict[str, Any]:
+def _message(said: PromptMessage) -> dict[str, Any]:
     plain: dict[str, Any] = {"role": said.role, "text": said.text}
     return {**plain, "parts": msgspec.to_builtins(list(said.parts))} if said.parts else plain

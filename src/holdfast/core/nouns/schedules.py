@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
-from holdfast.core.values.claim import NOBODY, Claim
+from holdfast.core.values.actor import NOBODY, Actor
 from holdfast.core.values.ids import RunId
 from holdfast.errors import Misfit
 
@@ -78,7 +78,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     jitter_s: float = 0
     overlap: Overlap = "skip"
     catch_up_s: float = 3600
-    by: Claim = NOBODY
+    by: Actor = NOBODY
     authors: tuple[str, ...] = ()
     """Those who have set it since it was made, and who made their keys; who set it last is in `by` too."""
     created_ms: int = 0
@@ -177,7 +177,7 @@ def key_of(schedule: Schedule, nominal_ms: int) -> str:
     return f"schedule/{schedule.name}/{stamp(nominal_ms)}"
 
 
-def claim_of(schedule: Schedule) -> Claim:
+def claim_of(schedule: Schedule) -> Actor:
     """Return the actor of its runs: the person who set it or, if none was named, the schedule itself."""
     return schedule.by if schedule.by.name else schedule.by._replace(name=f"schedule {schedule.name}")
 

@@ -22,7 +22,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from holdfast.core.values.claim import NOBODY, Claim
+from holdfast.core.values.actor import NOBODY, Actor
 from holdfast.core.values.ids import RunId
 from holdfast.errors import Conflict, InvalidInput
 
@@ -142,7 +142,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at_ms: int
     priority: int = 0
     timeout_s: float | None = None
-    by: Claim = NOBODY
+    by: Actor = NOBODY
     fate: Fate | None = None
     worker: str | None = None
     run: RunId | None = None
@@ -178,7 +178,7 @@ class Rejected(NamedTuple):
     """Seconds after which to try again."""
 
 
-class Ended(NamedTuple):
+class TaskOutcome(NamedTuple):
     """The outcome of a task's run, and its duration; None if it could not be started."""
 
     fate: Fate
@@ -394,7 +394,7 @@ def begun(supervisor: Supervisor, task: str, run: RunId) -> Supervisor:
 # --- Tasks end ------------------------------------------------------------------------------------------------------------
 
 
-def ended(supervisor: Supervisor, task: Task, what: Ended, now_ms: int) -> tuple[Supervisor, Task]:
+def ended(supervisor: Supervisor, task: Task, what: TaskOutcome, now_ms: int) -> tuple[Supervisor, Task]:
     """A task at work is over: it counts for its worker, and there is room for the next."""
     (over,) = (each for each in supervisor.active if each.task == task.id)
     fate: Fate = "timed_out" if what.fate == "cancelled" and over.called_off_ms is not None else what.fate

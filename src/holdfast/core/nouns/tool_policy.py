@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.core.values import proposal
-from holdfast.core.values.claim import folded, is_among, suffices
+from holdfast.core.values.actor import folded, is_among, suffices
 from holdfast.core.values.proposal import MAX_ACTION, Proposal, RiskLevel
 
 Ruling: TypeAlias = Literal["allow", "ask", "deny"]

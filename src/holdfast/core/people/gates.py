@@ -34,7 +34,7 @@ from holdfast.core.rules.fence import intends
 from holdfast.core.rules.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED
 from holdfast.core.rules.readiness import chosen, may_loop
 from holdfast.core.values import policies, proposal
-from holdfast.core.values.claim import folded, suffices
+from holdfast.core.values.actor import folded, suffices
 from holdfast.core.values.ids import CallId, GateId, StepId, gate_id, node_of, run_of
 from holdfast.core.values.money import nanousd
 from holdfast.core.values.payload import INLINE_BYTES, Payload, digest, inline, is_sensitive

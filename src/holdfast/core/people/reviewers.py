@@ -13,7 +13,7 @@ from holdfast.core.facts import events as ev
 from holdfast.core.facts.contribution import MAX_AUTHORS, MAX_CONTRIBUTORS, contributors
 from holdfast.core.facts.state import OTHERS, State
 from holdfast.core.rules.decision import Decision
-from holdfast.core.values.claim import folded, is_among, suffices
+from holdfast.core.values.actor import folded, is_among, suffices
 from holdfast.core.values.ids import run_of
 from holdfast.errors import DecisionRefused, InvalidInput
 

@@ -16,7 +16,7 @@ from holdfast.core.facts.state import OPEN_STEPS, REPEATABLE, NamedEffect, OpenC
 from holdfast.core.rules import dead_letters, fence, limits, mapping, questions, shortages, waits
 from holdfast.core.rules.decision import Decision
 from holdfast.core.rules.fence import intends, match_operation
-from holdfast.core.values.claim import NOBODY
+from holdfast.core.values.actor import NOBODY
 from holdfast.core.values.ids import CallId, EffectKey, Path, SessionId, call_id, effect_key, is_item, map_of, node_of, run_of
 from holdfast.core.values.policies import CANCELLED, LOST, TRANSIENT, ErrorRecord
 from holdfast.errors import AlreadyClosed, Conflict, InvalidInput, KeyReused, NotFound, Suspended
@@ -80,11 +80,11 @@ def hold_model_call(d: Decision, c: commands.HoldModelCall) -> None:
         limits.block(d, "model", least.model, least.hold_nanousd, tokens)
 
 
-def _bounded(state: State, offer: commands.Offer) -> commands.Offer:
+def _bounded(state: State, offer: commands.CallCandidate) -> commands.CallCandidate:
     """The offer at the bound that holds in this run: higher where the model has billed a call of it above its own."""
     percents = (state.bound_percents.get(offer.model, 100), state.token_bound_percents.get(offer.model, 100))
     held = zip((offer.hold_nanousd, offer.tokens), percents, strict=True)
-    return commands.Offer(offer.model, *(-(-amount * percent // 100) for amount, percent in held))
+    return commands.CallCandidate(offer.model, *(-(-amount * percent // 100) for amount, percent in held))
 
 
 def settle_model_call(d: Decision, c: commands.SettleModelCall) -> None:
@@ -111,7 +111,7 @@ def doubt_model_call(d: Decision, c: commands.DoubtModelCall) -> None:
             d.emit(ev.ModelCallReconciled(c.call, c.cost_nanousd, hold=call.hold, rule=COUNTED))
 
 
-def _passes_on(d: Decision, fallbacks: Sequence[commands.Offer], freed_nanousd: int = 0, freed_tokens: int = 0) -> bool:
+def _passes_on(d: Decision, fallbacks: Sequence[commands.CallCandidate], freed_nanousd: int = 0, freed_tokens: int = 0) -> bool:
     """True if one of `fallbacks` fits what is left once this much is free again. If none does, the operation fails as its call
     did, and its step's policy decides: it does not wait for money."""
     return any(
@@ -200,7 +200,7 @@ def _granted(d: Decision, c: commands.IntendEffect) -> dict[str, int] | None:
     stopped = limits.is_out_of_time(d)
     room = limits.room(d, "tool", c.hold_nanousd, 0)
     if room == "now" and not stopped:
-        offer = commands.Offer(c.tool, c.hold_nanousd, 0)
+        offer = commands.CallCandidate(c.tool, c.hold_nanousd, 0)
         found = shortages.room(d, c.step, offer)
         if found.short is None:
             limits.note_excess(d, "tool", c.tool, c.hold_nanousd, 0)
@@ -228,10 +228,10 @@ def _check_request(c: commands.IntendEffect, requests: Mapping[CallId, str]) -> 
             )
 
 
-def _meet(d: Decision, c: commands.IntendEffect, key: EffectKey, other: NamedEffect | commands.Taken) -> None:
+def _meet(d: Decision, c: commands.IntendEffect, key: EffectKey, other: NamedEffect | commands.KnownEffect) -> None:
     """The effect is another call's, of this run or of another: take its outcome, or wait for it. Nothing is sent."""
     # Of another run's call the event tells, of its own the state knows.
-    call, response = (other.call, other.response) if isinstance(other, commands.Taken) else (None, None)
+    call, response = (other.call, other.response) if isinstance(other, commands.KnownEffect) else (None, None)
     if other.response is not None:
         d.emit(ev.EffectReused(c.step, c.attempt, c.path, c.tool, c.args_hash, key, call, response))
     else:

@@ -13,7 +13,7 @@ from holdfast.core.facts import events as ev
 from holdfast.core.facts.graph import COMPENSATE
 from holdfast.core.facts.state import Operation, State, Step
 from holdfast.core.rules.decision import Decision
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import Path, StepId
 from holdfast.errors import Conflict, NotFound, RunEnded
 
@@ -73,7 +73,7 @@ def resolve_dead_letter(d: Decision, c: commands.ResolveDeadLetter) -> None:
     d.emit(ev.DeadLetterResolved(step.id, c.reason, *c.by.kept))
 
 
-def replay(d: Decision, step: StepId, path: Path | None, by: Claim) -> None:
+def replay(d: Decision, step: StepId, path: Path | None, by: Actor) -> None:
     """Have a step that failed for good tried again; one that was edited from its beginning."""
     known = d.state.step(step)
     edited = known is not None and known.edited

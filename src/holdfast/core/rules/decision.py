@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from holdfast.core.evolve import evolve
-from holdfast.core.facts.commands import AttemptCommand, Shortage, Taken, Value, Worker
+from holdfast.core.facts.commands import AttemptCommand, KnownEffect, Shortage, Value, Worker
 from holdfast.core.facts.contribution import is_new
 from holdfast.core.facts.events import ContributorNamed, Event, MakersLearned, ValueRecorded
 from holdfast.core.facts.graph import Graph
@@ -31,7 +31,7 @@ class Decision:
         now_ms: int,
         worker: Worker | None,
         shortages: Mapping[str, Shortage],
-        taken: Mapping[EffectKey, Taken],
+        taken: Mapping[EffectKey, KnownEffect],
     ) -> None:
         self.graph = graph
         self.state = state

@@ -15,7 +15,7 @@ from holdfast.core.facts.state import Step, comes_after
 from holdfast.core.rules import questions
 from holdfast.core.rules.decision import Decision
 from holdfast.core.rules.readiness import edge_state
-from holdfast.core.values.claim import NOBODY, Claim
+from holdfast.core.values.actor import NOBODY, Actor
 from holdfast.core.values.ids import Path, is_item, map_of, node_of, root_of
 from holdfast.core.values.payload import Payload
 from holdfast.core.values.policies import CANCELLED, ErrorRecord
@@ -68,7 +68,7 @@ def begin_failing(d: Decision, error: ErrorRecord) -> None:
     _call_everything_off(d, "the run is failing")
 
 
-def begin_cancelling(d: Decision, reason: str, by: Claim = NOBODY) -> None:
+def begin_cancelling(d: Decision, reason: str, by: Actor = NOBODY) -> None:
     d.emit(ev.RunCancelling(reason, *by.kept))
     _call_everything_off(d, CANCELLING)
 

@@ -35,7 +35,7 @@ from holdfast.core.nouns.shared_values import APPROVALS
 from holdfast.core.rules.fence import SAID
 from holdfast.core.rules.questions import EXHAUSTED
 from holdfast.core.rules.readiness import next_step
-from holdfast.core.values.claim import NOBODY, Claim
+from holdfast.core.values.actor import NOBODY, Actor
 from holdfast.core.values.ids import (
     CallId,
     GateId,
@@ -63,7 +63,7 @@ origin's."""
 _MAX_NAMED: Final = 20
 
 
-class Wish(msgspec.Struct, frozen=True):
+class ForkRequest(msgspec.Struct, frozen=True):
     """From where a run is forked, and what is to be otherwise. `outputs` are what nodes are said to come to, `output` what the
     step, or the operation in it, is said to; `reply` is the same as a model would have said it. `quiet` are the children that
     are known to have asked no person: any other counts as one that has."""
@@ -73,7 +73,7 @@ class Wish(msgspec.Struct, frozen=True):
     output: Payload | None = None
     outputs: Mapping[NodeName, Payload] = {}
     repeats_effects: bool = False
-    by: Claim = NOBODY
+    by: Actor = NOBODY
     reply: Payload | None = None
     quiet: frozenset[RunId] = frozenset()
 
@@ -85,7 +85,7 @@ class Cost(msgspec.Struct):
     held_nanousd: int = 0
 
 
-class Done(msgspec.Struct, frozen=True):
+class ForkedOperation(msgspec.Struct, frozen=True):
     """An operation of the origin, at its place. `policy` is that of a tool; `stands`: it came before the place at which
     the fork begins; `why` says why its outcome cannot be reused."""
 
@@ -119,9 +119,9 @@ class Fork(msgspec.Struct, frozen=True):
     """Steps that are not done again."""
     again: tuple[StepId, ...]
     """Those that are: the origin's from there on, as far as it came to them."""
-    reused: tuple[Done, ...]
+    reused: tuple[ForkedOperation, ...]
     """Operations that take the outcome that they had, if they are asked for in the same way."""
-    anew: tuple[Done, ...]
+    anew: tuple[ForkedOperation, ...]
     """Those of the origin that cannot: they failed, were undone, or were a person's to decide."""
 
 
@@ -133,7 +133,7 @@ class _Place(msgspec.Struct):
     why: str = ""
 
 
-def forked(graph: Graph, history: Sequence[ev.Recorded], wish: Wish) -> Fork:
+def forked(graph: Graph, history: Sequence[ev.Recorded], wish: ForkRequest) -> Fork:
     """Return the fork of the run with this whole `history`. `graph` is the one that the run follows now.
 
     Raises Conflict if the run is under way, or an effect of it has no outcome yet; NotFound for a step or a path that it has
@@ -362,7 +362,7 @@ class _Course:
         return not self.is_undone(op) and not (op.kind == MAP and root_step(step) in self.touched)
 
 
-def _place(graph: Graph, course: _Course, wish: Wish) -> _Place:
+def _place(graph: Graph, course: _Course, wish: ForkRequest) -> _Place:
     """The first moment from which on all is gone through again."""
     run, node = course.state.run, node_of(wish.step)
     number = course.began.get(wish.step)
@@ -391,7 +391,7 @@ def _place(graph: Graph, course: _Course, wish: Wish) -> _Place:
 class _Inheritance:
     """The origin as the new run begins with it."""
 
-    def __init__(self, graph: Graph, course: _Course, before: State, wish: Wish, place: _Place) -> None:
+    def __init__(self, graph: Graph, course: _Course, before: State, wish: ForkRequest, place: _Place) -> None:
         self._graph = graph
         self._course = course
         self._before = before
@@ -508,21 +508,21 @@ class _Inheritance:
     def _is_said(self, step: StepId, path: Path) -> bool:
         return self._wish.output is not None and (step, path) == (self._wish.step, self._wish.path)
 
-    def reused(self) -> Iterator[Done]:
+    def reused(self) -> Iterator[ForkedOperation]:
         for id_, path, op, stands in self._inherited_operations():
             if op.kind in REUSABLE and not self._is_said(id_, path):
                 yield self._done(id_, path, op, stands=stands)
 
-    def anew(self) -> Iterator[Done]:
+    def anew(self) -> Iterator[ForkedOperation]:
         taken = {(id_, path) for id_, path, _, _ in self._inherited_operations()}
         for id_, operations in self._operations.items():
             for path, op in operations.items():
                 if op.kind in REUSABLE | {"gate"} and (id_, path) not in taken:
                     yield self._done(id_, path, op, why=self._why(op))
 
-    def _done(self, step: StepId, path: Path, op: Operation, *, stands: bool = False, why: str = "") -> Done:
+    def _done(self, step: StepId, path: Path, op: Operation, *, stands: bool = False, why: str = "") -> ForkedOperation:
         cost, policy = self._course.costs.get((step, path), Cost()), self._course.policies.get((step, path), "")
-        return Done(step, path, op.kind, op.name, cost.settled_nanousd, cost.held_nanousd, policy, stands, why)
+        return ForkedOperation(step, path, op.kind, op.name, cost.settled_nanousd, cost.held_nanousd, policy, stands, why)
 
     def _why(self, op: Operation) -> str:
         if self._course.is_persons(op):
@@ -544,7 +544,7 @@ def _is_over(step: Step) -> bool:
     )
 
 
-def _standing(course: _Course, wish: Wish) -> frozenset[Path]:
+def _standing(course: _Course, wish: ForkRequest) -> frozenset[Path]:
     """The operations of the step that stand in its journal: those from before the path, as far as no person had decided and
     nothing was undone. Raises NotFound, InvalidInput."""
     if wish.path is None:

@@ -16,7 +16,7 @@ from holdfast.core.facts.state import State, Step
 from holdfast.core.rules import admission, calls, dead_letters, endings, mapping, questions, waits
 from holdfast.core.rules.decision import Decision
 from holdfast.core.rules.readiness import TOLERANT, denied_failure
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import CallId, NodeName, node_of
 from holdfast.core.values.policies import REJECTED
 from holdfast.errors import Conflict, RunEnded
@@ -119,7 +119,7 @@ def _check_harmless(d: Decision, doubts: Iterable[CallId]) -> None:
             )
 
 
-def _call_again(d: Decision, step: Step, by: Claim) -> None:
+def _call_again(d: Decision, step: Step, by: Actor) -> None:
     """Have a harmless call made again of which a step has failed in words of its own. Where the step went on without its
     outcome and asked for more, that stands."""
     last = next(reversed(step.journal.values()), None)

@@ -36,7 +36,7 @@ def agent_of(d: Decision, step: StepId) -> str | None:
     return d.state.agent if said is None else str(said)
 
 
-def room(d: Decision, step: StepId, offer: commands.Offer) -> Room:
+def room(d: Decision, step: StepId, offer: commands.CallCandidate) -> Room:
     """Return whether a call has room above its run, as far as is known."""
     loans: dict[str, int] = {}
     if not d.shortages:
@@ -61,13 +61,13 @@ def _lenders(d: Decision, scope: str) -> Sequence[team_budgets.Lender]:
     ]
 
 
-def _taken_of(scope: str, offer: commands.Offer) -> int:
+def _taken_of(scope: str, offer: commands.CallCandidate) -> int:
     """Return the amount a call would take of a scope, in its unit."""
     return offer.tokens if scopes.counts_tokens(scope) else offer.hold_nanousd
 
 
 def wait(
-    d: Decision, c: commands.HoldModelCall | commands.IntendEffect, kind: limits.Kind, name: str, offer: commands.Offer
+    d: Decision, c: commands.HoldModelCall | commands.IntendEffect, kind: limits.Kind, name: str, offer: commands.CallCandidate
 ) -> None:
     """The call fits its run, not a scope above it: wait there, or end, as the workflow says."""
     scope = room(d, c.step, offer).short
@@ -99,7 +99,7 @@ def wait(
         endings.begin_failing(d, d.error("", LIMIT, _refusal(scope, name, offer, short, grantable)))
 
 
-def _refusal(scope: str, name: str, offer: commands.Offer, short: commands.Shortage, grantable: int | None) -> str:
+def _refusal(scope: str, name: str, offer: commands.CallCandidate, short: commands.Shortage, grantable: int | None) -> str:
     def amount(number: int) -> str:
         return f"{number} tokens" if scopes.counts_tokens(scope) else f"${usd(number)}"
 

@@ -33,7 +33,7 @@ from holdfast.core.rules.readiness import (
     will_wake,
 )
 from holdfast.core.values import policies
-from holdfast.core.values.claim import folded
+from holdfast.core.values.actor import folded
 from holdfast.core.values.demand import Demand
 from holdfast.core.values.ids import NodeName, Path, StepId, is_item, map_of, node_of
 from holdfast.core.values.payload import NULL, Payload, inline

@@ -25,7 +25,7 @@ from holdfast.core.values.ids import NodeName, RunId, StepId, is_item, map_of, n
 from holdfast.core.values.payload import Payload
 from holdfast.core.values.policies import CANCELLED, ErrorRecord
 from holdfast.engine.attempts.step_services import StepServices
-from holdfast.engine.capacity.placing import HERE, Placed
+from holdfast.engine.capacity.placing import HERE, StepPlacement
 from holdfast.engine.runs.mailbox import Mailbox
 from holdfast.engine.runs.membership import Slots
 from holdfast.engine.runs.payloads import Storage, read
@@ -39,7 +39,7 @@ from holdfast.errors import (
     Unstorable,
     UsageError,
 )
-from holdfast.models.pace import Pace
+from holdfast.models.rate_limiter import RateLimiter
 
 log = logging.getLogger("holdfast")
 
@@ -62,7 +62,7 @@ class Key(NamedTuple):
     number: int
 
 
-class Posted(NamedTuple):
+class PostedOutcome(NamedTuple):
     """An outcome on its way to the store, and where its arrival will be announced."""
 
     command: cmd.CallCommand
@@ -101,7 +101,7 @@ class Attempt:
     """A step being worked on. Its holder may cancel its task: what it has committed stands."""
 
     def __init__(
-        self, services: StepServices, key: Key, workflow: Workflow, state: State, placed: Placed | None, slots: Slots
+        self, services: StepServices, key: Key, workflow: Workflow, state: State, placed: StepPlacement | None, slots: Slots
     ) -> None:
         self.services = services
         self.workflow, self.graph = workflow.name, workflow.graph
@@ -121,7 +121,7 @@ class Attempt:
         self.session = services.runtime.membership.session
         self.state_model = workflow.state_model
         self._shown = workflow.state_model, workflow.state_strategies, workflow.outputs
-        self.pace: Pace | None = None
+        self.pace: RateLimiter | None = None
         self.reports: list[Report] = []
         """What its scripts say that they have used of pools."""
         self.storage: Storage | None = None
@@ -142,7 +142,7 @@ class Attempt:
         self.store_problem: BaseException | None = None
         """The last permanent refusal of the store. The run's own code may have passed it on."""
         self.heeds: Callable[[State], None] | None = None
-        self._posted: list[Posted] = []
+        self._posted: list[PostedOutcome] = []
         self.called_off = False
         self._left = False
         """Nobody waits here any more for what was posted."""
@@ -202,7 +202,7 @@ class Attempt:
 
     def post(self, command: cmd.CallCommand) -> asyncio.Future[list[Event]]:
         """Have an outcome decided together with the next report of the step, and return what is announced then."""
-        posted = Posted(command, self.mailbox.post(command, lingers=True))
+        posted = PostedOutcome(command, self.mailbox.post(command, lingers=True))
         if self._left:
             self._see_home(posted)
         else:
@@ -326,7 +326,7 @@ class Attempt:
         self._posted = [posted for posted in self._posted if not _untaken(posted.told)]
         return [*untaken]
 
-    def _see_home(self, posted: Posted) -> None:
+    def _see_home(self, posted: PostedOutcome) -> None:
         """Bring an outcome home for which this attempt can no longer wait itself."""
 
         def heard(_: asyncio.Future[list[Event]]) -> None:

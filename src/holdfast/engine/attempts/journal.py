@@ -48,7 +48,7 @@ from holdfast.engine.attempts.outcomes import Outcomes
 from holdfast.engine.runs import failure, raised
 from holdfast.errors import HoldfastError, NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
 from holdfast.platform.masking import MaskingOfTexts
-from holdfast.ports import Asked, Edited, Pace, PoolWaited, Recall, Reservation, Usage
+from holdfast.ports import EditedCall, PoolWaited, RateLimiter, Recall, ReplayRequest, Reservation, Usage
 
 if TYPE_CHECKING:
     from holdfast.ports import Journal
@@ -113,7 +113,7 @@ class StepJournal(Outcomes):
         return EarlierRequests()  # most attempts ask no model
 
     @property
-    def pace(self) -> Pace | None:
+    def pace(self) -> RateLimiter | None:
         return self.attempt.pace
 
     # --- What the step looked at --------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class StepJournal(Outcomes):
             self.diverge(Divergence(path, stands, step.journal[stands], kind, name, asked))
         stand_in = self.attempt.services.stand_in
         if op is None and stand_in is not None and kind not in PLAYED:
-            return stand_in.operation(Asked(self.run, self.step, path, kind, name, args_hash))
+            return stand_in.operation(ReplayRequest(self.run, self.step, path, kind, name, args_hash))
         return op
 
     def diverge(self, why: Divergence) -> NoReturn:
@@ -250,7 +250,7 @@ class StepJournal(Outcomes):
         stand_in = self.attempt.services.stand_in
         if stand_in is None:
             return None
-        return stand_in.call(Asked(self.run, self.step, path, kind, name, args_hash), hold_nanousd)
+        return stand_in.call(ReplayRequest(self.run, self.step, path, kind, name, args_hash), hold_nanousd)
 
     async def outside(self, call: Coroutine[Any, Any, T]) -> T:
         if (turn := certain()) is not None:
@@ -258,8 +258,8 @@ class StepJournal(Outcomes):
         return await self.attempt.outside(call)
 
     async def hold(
-        self, path: Path, model: str, args_hash: str, offers: Sequence[cmd.Offer], asked: Any = None
-    ) -> tuple[CallId, int, cmd.Offer]:
+        self, path: Path, model: str, args_hash: str, offers: Sequence[cmd.CallCandidate], asked: Any = None
+    ) -> tuple[CallId, int, cmd.CallCandidate]:
         form = None if asked is None else self.attempt.services.requests.form(self.attempt.workflow, asked, self._requests)
         request = None if form is None else await self.attempt.kept(form)
         # A reader of the call finds the results that it is given.
@@ -269,7 +269,7 @@ class StepJournal(Outcomes):
             if isinstance(event, ev.ModelCallHeld):
                 if event.request is not None:
                     self._requests.add(event.call, asked)
-                return event.call, event.offer, cmd.Offer(event.sent_to, event.hold_nanousd, event.tokens)
+                return event.call, event.offer, cmd.CallCandidate(event.sent_to, event.hold_nanousd, event.tokens)
         raise Suspension  # the money is not there, or another call of this operation is in flight
 
     async def intend(
@@ -349,11 +349,11 @@ class StepJournal(Outcomes):
     def tool_rules(self) -> Sequence[ToolRule]:
         return self.attempt.graph.definition.tool_rules
 
-    async def edited(self, path: Path, tool: str) -> Edited | None:
+    async def edited(self, path: Path, tool: str) -> EditedCall | None:
         edit = self.before.edits.get(path)
         if edit is None or edit.tool != tool:
             return None
-        return Edited(await self.attempt.value(edit.arguments), edit.number)
+        return EditedCall(await self.attempt.value(edit.arguments), edit.number)
 
     def repeats(self, path: Path, tool: str, args_hash: str) -> bool:
         return self._asks_before_repeats and is_new(self.before, path, "tool", tool, args_hash)

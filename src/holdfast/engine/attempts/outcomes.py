@@ -32,7 +32,7 @@ class _Part:
         self.told = 0
 
 
-class Utterances:
+class ReplyTexts:
     """The running texts of one attempt."""
 
     def __init__(self, services: StepServices, run: RunId, tenant: str) -> None:
@@ -83,7 +83,7 @@ class Outcomes:
     """Keeps the part of ports.Journal that closes calls."""
 
     attempt: Attempt
-    _utterances: Utterances | None = None
+    _utterances: ReplyTexts | None = None
 
     async def settle(self, call: CallId, cost_nanousd: int, input_tokens: int, output_tokens: int, output: Any) -> Any:
         kept = await self.attempt.kept(output)
@@ -104,7 +104,7 @@ class Outcomes:
         self,
         call: CallId,
         error: ErrorRecord,
-        fallbacks: Sequence[cmd.Offer],
+        fallbacks: Sequence[cmd.CallCandidate],
         *,
         doubted: bool,
         partial: str | None = None,
@@ -135,7 +135,7 @@ class Outcomes:
         return None if kept is None else await self.attempt.value(kept)
 
     def tells(self, call: CallId) -> Callable[[str, str], None]:
-        self._utterances = self._utterances or Utterances(self.attempt.services, self.attempt.run, self.attempt.tenant)
+        self._utterances = self._utterances or ReplyTexts(self.attempt.services, self.attempt.run, self.attempt.tenant)
         return self._utterances.begin(call)
 
     async def complete(self, call: CallId, response: Any) -> Any:

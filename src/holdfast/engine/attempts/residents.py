@@ -14,7 +14,7 @@ from holdfast.core.facts.state import Step
 from holdfast.core.values.ids import RunId, StepId
 
 
-class Standing(NamedTuple):
+class FlowPosition(NamedTuple):
     """The place at which a flow was when its step was left to wait."""
 
     run: RunId
@@ -43,7 +43,7 @@ class Flow(Protocol):
         """Return what its function returns. Raises what it raises, and Suspension where the step waits."""
         ...
 
-    def standing(self) -> Standing:
+    def standing(self) -> FlowPosition:
         """Return the place at which it waits."""
         ...
 
@@ -69,7 +69,7 @@ class Residents(Generic[C]):
     def __init__(self, most_bytes: int) -> None:
         """Keeps no more than fits into `most_bytes`; with 0 none."""
         self._most_bytes = most_bytes
-        self._kept: dict[tuple[RunId, StepId], tuple[Standing, C]] = {}
+        self._kept: dict[tuple[RunId, StepId], tuple[FlowPosition, C]] = {}
         self.size_bytes = 0
 
     def __len__(self) -> int:
@@ -124,7 +124,7 @@ class Residents(Generic[C]):
         self.size_bytes -= self._kept.pop(key)[0].size_bytes
 
 
-def _goes_on(standing: Standing, step: Step) -> bool:
+def _goes_on(standing: FlowPosition, step: Step) -> bool:
     """Return True if nothing has happened to a step since but what it waits for."""
     if (standing.attempt + 1, standing.generation) != (step.attempt, step.generation):
         return False

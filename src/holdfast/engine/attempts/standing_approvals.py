@@ -22,7 +22,7 @@ from holdfast.core.values.payload import digest, inline
 from holdfast.engine.attempts.attempt import Attempt
 from holdfast.engine.background.kin import contributors_of_kin
 from holdfast.errors import SharedValueMoved
-from holdfast.ports import Asked
+from holdfast.ports import ReplayRequest
 
 MAX_STANDING: Final = 1_000
 """Of a tenant, of which each call that asks looks at all."""
@@ -31,7 +31,7 @@ _TRIES: Final = 50
 """Of a use that others have come before, or whose approval has ended meanwhile; then a person is asked."""
 
 
-class Using(Protocol):
+class ApprovalJournal(Protocol):
     """A step's journal, as far as the use of an approval goes."""
 
     attempt: Attempt
@@ -51,7 +51,7 @@ class Using(Protocol):
 
 
 async def used(
-    journal: Using, path: Path, tool: str, arguments: Mapping[str, Any], rule: ToolRule | None
+    journal: ApprovalJournal, path: Path, tool: str, arguments: Mapping[str, Any], rule: ToolRule | None
 ) -> StandingApproval | None:
     """The approval by which the call at `path` is made, now used once more; None where a person is to be asked, or is."""
     at, before = Path(f"{path}.standing"), journal.before.journal
@@ -63,7 +63,7 @@ async def used(
     if approval_at(path) in before:
         return None
     if (stand_in := journal.attempt.services.stand_in) is not None:
-        told = stand_in.approval(Asked(journal.run, journal.step, at, SHARED, tool, asked))
+        told = stand_in.approval(ReplayRequest(journal.run, journal.step, at, SHARED, tool, asked))
         return None if told is None else _approval(told)
     for _ in range(_TRIES):
         state = await journal.attempt.state()
@@ -108,7 +108,7 @@ def _approval(use: Operation) -> StandingApproval:
     return msgspec.convert(msgspec.convert(use.outcome.value(), SharedValue).value, StandingApproval)
 
 
-async def _covering(journal: Using, call: _Call, now_ms: int) -> tuple[str, int, StandingApproval] | None:
+async def _covering(journal: ApprovalJournal, call: _Call, now_ms: int) -> tuple[str, int, StandingApproval] | None:
     """The first approval that covers a call, with its key and version."""
     values = journal.attempt.services.runtime.store.shared_values
     page = await journal.attempt.patiently(lambda: values.page(journal.tenant, APPROVALS, None, MAX_STANDING))

@@ -15,16 +15,16 @@ from holdfast.engine.background.supervising import Supervising
 from holdfast.engine.capacity.call_pools import CallPools
 from holdfast.engine.capacity.model_knowledge import ModelKnowledge
 from holdfast.engine.capacity.pool_client import PoolClient
+from holdfast.engine.runs.blocked_runs import BlockedRuns
 from holdfast.engine.runs.content import Contents
-from holdfast.engine.runs.hindrance import Hindrances
 from holdfast.engine.runs.job_log import JobLogWriter
-from holdfast.engine.runs.listening import Listening
 from holdfast.engine.runs.outside_calls import OutsideCalls
 from holdfast.engine.runs.payloads import Payloads
 from holdfast.engine.runs.runtime import Runtime
+from holdfast.engine.runs.stream_hub import StreamHub
 from holdfast.engine.runs.stream_writer import StreamWriter
 from holdfast.models.gateway import Gateway
-from holdfast.ports import StandIn, Threads, WorkerGateway
+from holdfast.ports import ReplayResponder, Threads, WorkerGateway
 from holdfast.settings import ScriptLimits, Secrets
 from holdfast.tools.executor import ToolExecutor
 
@@ -47,16 +47,16 @@ class StepServices:
     call_pools: CallPools
     models: ModelKnowledge
     value_turns: ValueTurns
-    hindrances: Hindrances
+    hindrances: BlockedRuns
     calls: OutsideCalls
     job_logs: JobLogWriter
     streams: StreamWriter
-    listening: Listening
+    listening: StreamHub
     """Those who watch what runs say."""
     supervising: Supervising
     residents: Residents[Any]
     """The flows that wait, and are kept in memory."""
-    stand_in: StandIn | None
+    stand_in: ReplayResponder | None
     """Who answers in the place of the world, where recorded runs are replayed."""
     script_limits: ScriptLimits
     """How far a script of a workflow file may go."""

@@ -17,11 +17,11 @@ from holdfast.core.facts import commands as cmd
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.contribution import contributors
 from holdfast.core.facts.state import Child, State
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.payload import NULL, Payload
 from holdfast.core.values.policies import CANCELLED, VALIDATION, ErrorRecord
-from holdfast.engine.runs.errands import Errands
+from holdfast.engine.runs.background_tasks import BackgroundTasks
 from holdfast.engine.runs.payloads import Payloads
 from holdfast.engine.runs.runtime import Runtime
 from holdfast.errors import Conflict, CorruptHistory, HoldfastError, NotFound, RunEnded, StoreError, UsageError
@@ -41,12 +41,12 @@ _ENDS: Final = (ev.RunCompleted, ev.RunFailed, ev.RunCancelled)
 class Children:
     """The children that this process sees to."""
 
-    def __init__(self, runtime: Runtime, payloads: Payloads, errands: Errands) -> None:
+    def __init__(self, runtime: Runtime, payloads: Payloads, background_tasks: BackgroundTasks) -> None:
         self._runtime = runtime
         self._runs = runtime.runs
         self._links = runtime.store.children
         self._payloads = payloads
-        self._soon = errands.soon
+        self._soon = background_tasks.soon
 
     # --- At once ------------------------------------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ def _wishes(parent: State, name: RunId, child: Child, again: bool) -> list[cmd.C
             child.input,
             child.args_hash,
             child.limit_nanousd,
-            by=Claim(parent.by, parent.os_user, parent.client, parent.trace_id, roles=parent.roles),
+            by=Actor(parent.by, parent.os_user, parent.client, parent.trace_id, roles=parent.roles),
             price_fingerprint=parent.price_fingerprint,
             team=parent.team,
             parent=ev.Parent(parent.run, child.step, child.path, parent.root, depth),

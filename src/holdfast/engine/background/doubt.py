@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from holdfast.core.facts.commands import ReconcileCall
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import CallId, RunId, SessionId
 from holdfast.core.values.money import usd
 from holdfast.engine.runs.runtime import Runtime
@@ -123,7 +123,7 @@ class Doubts:
         async for each in doubts(self._runtime, until_ms=until_ms):
             cost = 0 if rule.is_unspent else each.hold_nanousd
             try:
-                await self._runtime.runs.send(each.run, ReconcileCall(each.call, cost, Claim(rule.set_by), str(rule)))
+                await self._runtime.runs.send(each.run, ReconcileCall(each.call, cost, Actor(rule.set_by), str(rule)))
             except (Conflict, NotFound):
                 continue  # another was there first
             done, amount = done + 1, amount + each.hold_nanousd

@@ -6,20 +6,20 @@ Never here: what is found (engine.background), which process looks.
 
 from __future__ import annotations
 
-from holdfast.engine.background.consequences import Consequences
 from holdfast.engine.background.doubt import DoubtRule, Doubts
-from holdfast.engine.background.firing import Firing
+from holdfast.engine.background.follow_ups import FollowUps
 from holdfast.engine.background.rollup import Daily
+from holdfast.engine.background.schedule_runner import ScheduleRunner
 from holdfast.engine.runs.runtime import Runtime
 
 
 class Rounds:
     """The rounds of one process."""
 
-    def __init__(self, runtime: Runtime, consequences: Consequences, doubts: DoubtRule | None) -> None:
+    def __init__(self, runtime: Runtime, follow_ups: FollowUps, doubts: DoubtRule | None) -> None:
         store = runtime.store
-        self._consequences = consequences
-        self._firing = Firing(runtime)
+        self._consequences = follow_ups
+        self._firing = ScheduleRunner(runtime)
         self._costs = Daily(store.costs, store.log, store.clock, runtime.clock)
         self._doubts = Doubts(runtime, doubts)
 

@@ -13,7 +13,7 @@ from holdfast.core.facts import commands as cmd
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.state import State
 from holdfast.core.values.payload import inline
-from holdfast.engine.runs.errands import Errands
+from holdfast.engine.runs.background_tasks import BackgroundTasks
 from holdfast.engine.runs.runtime import Runtime
 from holdfast.errors import Conflict
 from holdfast.ports import SharedArrival
@@ -25,10 +25,10 @@ _MOST: Final = 200
 class SharedWaits:
     """The waits for shared values of the store, as one process sees to them."""
 
-    def __init__(self, runtime: Runtime, errands: Errands) -> None:
+    def __init__(self, runtime: Runtime, background_tasks: BackgroundTasks) -> None:
         self._runtime = runtime
         self._values = runtime.store.shared_values
-        self._errands = errands
+        self._errands = background_tasks
 
     def committed(self, events: Sequence[ev.Event], state: State) -> None:
         """Values were written, or are waited for, of which there may be a later version by now."""

@@ -18,12 +18,12 @@ import msgspec
 
 from holdfast.core.facts import commands as cmd
 from holdfast.core.nouns import supervision as rule
-from holdfast.core.nouns.supervision import Accepted, Active, Change, Ended, Fate, Rejected, Supervisor, Task
-from holdfast.core.values.claim import Claim
+from holdfast.core.nouns.supervision import Accepted, Active, Change, Fate, Rejected, Supervisor, Task, TaskOutcome
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.payload import digest
 from holdfast.core.views.projection import RunRow
-from holdfast.engine.runs.errands import Errands
+from holdfast.engine.runs.background_tasks import BackgroundTasks
 from holdfast.engine.runs.payloads import Payloads
 from holdfast.engine.runs.runtime import Runtime
 from holdfast.engine.runs.starting import NewRun, start_once, workflow_of
@@ -55,11 +55,11 @@ class Supervising:
         self._supervisors = runtime.store.supervisors
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
-    async def look(self, errands: Errands) -> int:
+    async def look(self, background_tasks: BackgroundTasks) -> int:
         """Look after those that need it; how many they were. Raises StoreError."""
         due = await self._supervisors.due(self._runtime.store.clock.now_ms(), _MOST)
         for each in due:
-            errands.soon(self.carry_on(*each))
+            background_tasks.soon(self.carry_on(*each))
         return len(due)
 
     async def submit(self, tenant: str, name: str, task: Task) -> Accepted | Rejected:
@@ -118,7 +118,7 @@ class Supervising:
             if what is None or task is None:
                 continue
             now_ms = self._runtime.store.clock.now_ms()
-            if isinstance(what, Ended):
+            if isinstance(what, TaskOutcome):
                 after, task = rule.ended(after, task, what, now_ms)
             else:
                 after, task = rule.begun(after, active.task, what), msgspec.structs.replace(task, run=what)
@@ -128,7 +128,7 @@ class Supervising:
         after = rule.dispatched(rule.called_off(after, late, now_ms), now_ms)
         return Change(after, tuple(tasks)), late
 
-    async def _news(self, supervisor: Supervisor, active: Active) -> RunId | Ended | None:
+    async def _news(self, supervisor: Supervisor, active: Active) -> RunId | TaskOutcome | None:
         """Return the news of a task at work: its run exists, or has ended, or cannot exist."""
         if active.run is not None:
             return await self._end_of(active.run, active)
@@ -140,14 +140,14 @@ class Supervising:
         old."""
         return await self._supervisors.task(supervisor.tenant, supervisor.name, active.task)
 
-    async def _end_of(self, run: RunId, active: Active) -> Ended | None:
+    async def _end_of(self, run: RunId, active: Active) -> TaskOutcome | None:
         """Return the end of a run; None while it goes on."""
         row = await self._runtime.store.views.run(run)
         if row is None or row.ended_at_ms is None:
             return None
         fate = _FATES[row.status]
         error = None if fate == "completed" else await self._reason(row)
-        return Ended(fate, max(0, row.ended_at_ms - active.began_ms), error)
+        return TaskOutcome(fate, max(0, row.ended_at_ms - active.began_ms), error)
 
     async def _reason(self, row: RunRow) -> str:
         try:
@@ -156,7 +156,7 @@ class Supervising:
             return f"Run {row.run} {row.status}, and why cannot be read. {lost.message}"
         return state.error.message if state.error is not None else state.reason or row.status
 
-    async def _start(self, supervisor: Supervisor, active: Active, task: Task) -> RunId | Ended:
+    async def _start(self, supervisor: Supervisor, active: Active, task: Task) -> RunId | TaskOutcome:
         """The run of a task, started now unless it is there. One that cannot be started has failed."""
         key = rule.key_of(supervisor, active.task)
         try:
@@ -166,7 +166,7 @@ class Supervising:
             raise  # the outcome is unknown: it stays to be started
         except HoldfastError as refused:
             log.warning("holdfast cannot have task %s of %s done: %s", active.task, supervisor.name, refused)
-            return Ended("failed", 0, refused.message)
+            return TaskOutcome("failed", 0, refused.message)
 
     async def _new_run(self, supervisor: Supervisor, active: Active, task: Task) -> NewRun:
         runtime, tenant = self._runtime, supervisor.tenant
@@ -190,7 +190,7 @@ class Supervising:
     async def _call_off(self, supervisor: Supervisor, active: Active) -> None:
         assert active.run is not None
         took_s = (active.deadline_ms - active.began_ms) / 1000
-        by = Claim(f"supervisor {supervisor.name}")
+        by = Actor(f"supervisor {supervisor.name}")
         try:
             await self._runtime.runs.send(active.run, cmd.CancelRun(f"it took longer than {took_s:g} s", by))
         except Conflict:

@@ -41,7 +41,7 @@ def refilled_ms(times_s: Mapping[str, float], now_s: float, now_ms: int) -> dict
     return {name: round((now_ms + (at_s - now_s) * 1000) / 100) * 100 for name, at_s in times_s.items()}
 
 
-class Placed(NamedTuple):
+class StepPlacement(NamedTuple):
     """The place of a step, and what it was lent of pools."""
 
     worker: str
@@ -106,7 +106,7 @@ class Placing:
         self._steps: dict[RunId, dict[StepId, PlacedStep]] = {}
         """What waits or was placed, each under its run."""
         self._since_s: dict[RunId, float] = {}
-        self._placed: dict[Key, Placed] = {}
+        self._placed: dict[Key, StepPlacement] = {}
         self._begun: set[Key] = set()
         self._doubted: dict[RunId, frozenset[StepId]] = {}
         self._again: dict[Key, PlacedStep] = {}
@@ -189,7 +189,7 @@ class Placing:
                 self.scheduler.charge((each.run, each.step), job_of(each), HERE)
                 self._steps.setdefault(each.run, {})[each.step] = each
                 self._since_s[each.run] = now_s
-                self._keep_place(each.run, each.step, Placed(HERE, _amounts(each)))
+                self._keep_place(each.run, each.step, StepPlacement(HERE, _amounts(each)))
 
     def held(self) -> tuple[PlacedStep, ...]:
         """The steps that were placed here and are not over."""
@@ -277,7 +277,7 @@ class Placing:
             self._pool_client.placed()
         for each in placed:
             run, step = RunId(each.job.key[0]), StepId(each.job.key[1])
-            self._keep_place(run, step, Placed(each.worker, each.pools))
+            self._keep_place(run, step, StepPlacement(each.worker, each.pools))
             runs[run] = None
         for run in runs:
             if run != but:
@@ -285,7 +285,7 @@ class Placing:
         self._pool_client.tell_soon()
         self._look_again(now_s)
 
-    def _keep_place(self, run: RunId, step: StepId, placed: Placed) -> None:
+    def _keep_place(self, run: RunId, step: StepId, placed: StepPlacement) -> None:
         self._placed[run, step] = placed
         self._kept += placed.worker == HERE
         if self._observers:
@@ -308,7 +308,7 @@ class Placing:
             return frozenset()
         return frozenset(step for step in known if (run, step) in self._placed and (run, step) not in self._begun)
 
-    def begun(self, run: RunId, step: StepId) -> Placed | None:
+    def begun(self, run: RunId, step: StepId) -> StepPlacement | None:
         """An attempt of the step begins: where it was placed, if it had to be."""
         placed = self._placed.get((run, step))
         if placed is not None and (run, step) not in self._begun:

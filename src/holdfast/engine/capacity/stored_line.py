@@ -18,7 +18,7 @@ _LONGEST_PAUSE_S: Final = 10.0
 """Between two times that all are gone through; longer the more they are."""
 
 
-class Found(NamedTuple):
+class LineReading(NamedTuple):
     """The result of a look. `all_since_s`: since then all who stood in line were seen; `everybody` are their names."""
 
     runs: Sequence[Unplaced]
@@ -26,7 +26,7 @@ class Found(NamedTuple):
     everybody: frozenset[RunId]
 
 
-_NOTHING: Final = Found((), None, frozenset())
+_NOTHING: Final = LineReading((), None, frozenset())
 
 
 class StoredLine:
@@ -40,7 +40,7 @@ class StoredLine:
         self._at = 0
         self._began_s = self._again_s = -math.inf
 
-    async def look(self) -> Found:
+    async def look(self) -> LineReading:
         """The next of them; nothing while it is too early to begin anew. Raises StoreError."""
         now_s = self._clock.monotonic_s()
         if not self._at:
@@ -52,8 +52,8 @@ class StoredLine:
         self._seen.update(each.run for each in found)
         if len(page) == MAX_AT_ONCE:
             self._at = page[-1].place
-            return Found(found, None, frozenset())
+            return LineReading(found, None, frozenset())
         self._at = 0
         pages = 1 + len(self._seen) // MAX_AT_ONCE
         self._again_s = now_s + min(_PAUSE_S * pages, _LONGEST_PAUSE_S)
-        return Found(found, self._began_s, frozenset(self._seen))
+        return LineReading(found, self._began_s, frozenset(self._seen))

@@ -22,7 +22,7 @@ from holdfast.engine.capacity.placing import unplaced_of
 from holdfast.engine.runs.background_loop import BackgroundLoop, end
 from holdfast.engine.steps.executor import Executor
 from holdfast.errors import HoldfastError, StoreError, UnknownCommit
-from holdfast.ports import Handed, Job, Queue, Report
+from holdfast.ports import DeliveredJob, Job, Queue, Report
 
 log = logging.getLogger("holdfast")
 
@@ -160,7 +160,7 @@ class Dispatch:
         self._looks.add(task)
         task.add_done_callback(self._looks.discard)
 
-    async def _take_up(self, session: SessionId, handed: Sequence[Handed]) -> None:
+    async def _take_up(self, session: SessionId, handed: Sequence[DeliveredJob]) -> None:
         """Look at the runs that were given to this process; they are its own once that is durable."""
         try:
             await asyncio.gather(*(self._take_one(each.job) for each in handed))
@@ -189,6 +189,6 @@ class Dispatch:
             pass  # it is found again, too
 
 
-def _slots(handed: Sequence[Handed]) -> int:
+def _slots(handed: Sequence[DeliveredJob]) -> int:
     """Return how many of these may need a slot that is not kept for them: one is kept for each placed step."""
     return sum(each.job.looks for each in handed)

@@ -16,8 +16,8 @@ from holdfast.core.values.ids import RunId
 from holdfast.core.values.scopes import with_headroom
 from holdfast.core.views.projection import RunRow
 from holdfast.core.views.status import NOTHING, Wait
-from holdfast.engine.background.adoption import Adoption
 from holdfast.engine.background.stuck import UNENDED, is_stuck
+from holdfast.engine.background.workflow_loader import WorkflowLoader
 from holdfast.engine.capacity.placing import in_line
 from holdfast.engine.capacity.stored_line import StoredLine
 from holdfast.engine.steps.executor import Executor
@@ -36,7 +36,7 @@ MAX_LEFT: Final = 500
 Why = Literal["workflow_missing", "damaged", "stuck"]
 
 
-class Left(NamedTuple):
+class StrandedRun(NamedTuple):
     """A run that could go on now, and that no process goes on with: no living process has its definition, or its history cannot
     be read, or what follows not be stored. Or one that is stuck: it waits for nothing, though it was looked at."""
 
@@ -50,13 +50,13 @@ class Left(NamedTuple):
 class Idleness:
     """Of one process."""
 
-    def __init__(self, executor: Executor, adoption: Adoption | None) -> None:
+    def __init__(self, executor: Executor, adoption: WorkflowLoader | None) -> None:
         """`adoption`: where the process also takes up what it learns from the store."""
         self._executor = executor
         self._runtime = executor.services.runtime
         self._adoption = adoption
 
-    async def reached(self) -> list[Left]:
+    async def reached(self) -> list[StrandedRun]:
         """Wait until nothing of its workflows runs or will fall due soon, here or anywhere: all runs have ended or wait.
         The runs that are left behind, `MAX_LEFT` at most."""
         executor, runtime = self._executor, self._runtime
@@ -72,7 +72,7 @@ class Idleness:
                     return left  # what began while the store was asked was no longer due, and is seen here
             await runtime.clock.sleep(pause_s)
 
-    async def _left_behind(self) -> list[Left]:
+    async def _left_behind(self) -> list[StrandedRun]:
         """Return the runs that no process goes on with. While a process lives that has their definition, it has runs of another
         one too."""
         runtime = self._runtime
@@ -85,7 +85,7 @@ class Idleness:
         found += [(row, "workflow_missing") for row in missing]
         found += [(row, "stuck") for row in await self._stuck()]
         return [
-            Left(row.run, row.workflow, row.version, row.graph_hash, why)
+            StrandedRun(row.run, row.workflow, row.version, row.graph_hash, why)
             for row, why in found
             if row is not None and self._is_ours(row)
         ][:MAX_LEFT]
@@ -110,7 +110,7 @@ class Idleness:
         named = differs or any(each.name == row.workflow for each in runtime.catalog.workflows.values())
         return named and runtime.catalog.lanes.of(row.workflow, row.tenant, row.started_by) == runtime.catalog.lane
 
-    async def _others_work(self, left: list[Left]) -> bool:
+    async def _others_work(self, left: list[StrandedRun]) -> bool:
         """Return True if another process runs one of them, or has died and is not known to be dead yet."""
         known = {each.run for each in left}
         for name in {workflow.name for workflow in self._runtime.catalog.workflows.values()}:

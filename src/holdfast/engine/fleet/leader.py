@@ -30,7 +30,7 @@ from holdfast.engine.fleet.dispatch import REPORT_EVERY_S
 from holdfast.engine.runs.background_loop import BackgroundLoop, Outage
 from holdfast.engine.runs.runtime import Runtime, Watching
 from holdfast.errors import StoreError
-from holdfast.ports import Handed, Job, Leadership, PlacedStep, Queue, Report
+from holdfast.ports import DeliveredJob, Job, Leadership, PlacedStep, Queue, Report
 from holdfast.scheduling.job import Strategy
 from holdfast.scheduling.lane import Lane
 from holdfast.scheduling.lane_workers import ON_ITS_WAY_MS
@@ -230,7 +230,7 @@ class Leader:
         self._awake.set()
         return 0.0
 
-    def _offer(self, handed: Handed) -> Handed | None:
+    def _offer(self, handed: DeliveredJob) -> DeliveredJob | None:
         """Have a run placed, or steps of it, or both. Returns what was offered in vain."""
         now_s = self._runtime.clock.monotonic_s()
         self._find(handed.job.steps)
@@ -288,7 +288,7 @@ class Leader:
             if each.run in self._runtime.runs.damaged or self._is_in_hand(each.run, now_s):
                 continue
             if self._jobs.workers.can_run(each.graph_hash):
-                self._offer(Handed(Job(each.run, each.graph_hash, each.dead, each.tenant), ""))
+                self._offer(DeliveredJob(Job(each.run, each.graph_hash, each.dead, each.tenant), ""))
                 handed_on += 1
             else:
                 ticks.append(self._tick(each.run, Tick(each.dead)))
@@ -343,7 +343,7 @@ class Leader:
             else:
                 self._jobs.workers.forget(worker)
             for job in await self._queue.reclaim(worker):
-                self._offer(Handed(job, ""))
+                self._offer(DeliveredJob(job, ""))
 
     async def _pause_s(self, found: int) -> float:
         """Until there may be more to find than the turn before has `found`."""

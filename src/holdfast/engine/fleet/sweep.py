@@ -17,9 +17,9 @@ from holdfast.core.facts.commands import Tick
 from holdfast.core.nouns.model_estimates import FORGOTTEN_MS
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.scopes import with_headroom
-from holdfast.engine.background.adoption import Adoption
 from holdfast.engine.background.rounds import Rounds
 from holdfast.engine.background.stuck import StuckRuns
+from holdfast.engine.background.workflow_loader import WorkflowLoader
 from holdfast.engine.capacity.placing import in_line
 from holdfast.engine.capacity.stored_line import StoredLine
 from holdfast.engine.runs.background_loop import BackgroundLoop, Outage
@@ -65,7 +65,7 @@ class Sweep:
         *,
         workflow_grace_s: float,
         lane: Lane | None = None,
-        adoption: Adoption | None = None,
+        adoption: WorkflowLoader | None = None,
         rounds: Rounds | None = None,
         conversations_days: int | None = None,
     ) -> None:

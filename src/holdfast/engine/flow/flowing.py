@@ -22,7 +22,7 @@ from holdfast.core.values.policies import CANCELLED
 from holdfast.engine.attempts.attempt import is_left
 from holdfast.engine.attempts.cursor import Suspension
 from holdfast.engine.attempts.journal import GATHER, StepJournal
-from holdfast.engine.attempts.residents import Standing, outcomes
+from holdfast.engine.attempts.residents import FlowPosition, outcomes
 from holdfast.engine.flow.held_memory import held_bytes
 from holdfast.engine.flow.loop import FlowLoop
 from holdfast.engine.flow.operations import FlowOperations, is_open
@@ -130,10 +130,10 @@ class Flowing(FlowOperations):
         """Leave the code where it waits."""
         self._loop.let_go()
 
-    def standing(self) -> Standing:
+    def standing(self) -> FlowPosition:
         """Return the place at which it waits."""
         journal, step = self._journal, self._step()
-        return Standing(
+        return FlowPosition(
             journal.run,
             journal.step,
             journal.number,

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from pydantic import BaseModel
 
-from holdfast.authoring.given import decisions_of, reviewers_of
+from holdfast.authoring.user_arguments import decisions_of, reviewers_of
 from holdfast.authoring.values.form import form_of
 from holdfast.authoring.values.plain import encode
 from holdfast.core.people.gates import QUESTION

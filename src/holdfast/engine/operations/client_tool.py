@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.engine.operations.context import StepContext
 
 
-class Tell(NamedTuple):
+class ResultSender(NamedTuple):
     """Sends the reply to a model's request of `call` to those who watch the run as well, and returns it."""
 
     context: StepContext
@@ -31,7 +31,7 @@ class Tell(NamedTuple):
         return await self.context.tell_result(self.call, reply, message)
 
 
-async def reply(context: StepContext, request: ToolRequest, tool: ClientTool, tell: Tell) -> ToolReply:
+async def reply(context: StepContext, request: ToolRequest, tool: ClientTool, tell: ResultSender) -> ToolReply:
     """Return what the front end has answered, once it has. Arguments that do not fit go back to the model unasked."""
     if (flaw := _misfit(tool, request.arguments)) is not None:
         return await tell(ToolReply(request.id, request.name, f"Not called: {flaw}.", is_error=True))

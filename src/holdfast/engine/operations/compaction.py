@@ -30,18 +30,18 @@ _SYSTEM: Final = (
 )
 
 
-class Talked(NamedTuple):
+class TurnSpan(NamedTuple):
     """The place of a prompt's messages among the turns: the first at `first` (below 0: in a summary), and their number."""
 
     first: int
     number: int
 
-    def behind(self, turns: int) -> Talked:
+    def behind(self, turns: int) -> TurnSpan:
         """Return their place once the first turns are one."""
         return self._replace(first=self.first - turns + 1)
 
 
-class Summed(msgspec.Struct, frozen=True):
+class StoredSummary(msgspec.Struct, frozen=True):
     """A summary in the journal: the first `turns` turns are now `text`; among them were `covers` of the `given` messages that
     the prompt had."""
 
@@ -52,8 +52,8 @@ class Summed(msgspec.Struct, frozen=True):
 
 
 async def fitted(
-    request: ModelRequest, plan: Compaction, messages: Talked, journal: StepJournal, call: Path
-) -> tuple[ModelRequest, Talked]:
+    request: ModelRequest, plan: Compaction, messages: TurnSpan, journal: StepJournal, call: Path
+) -> tuple[ModelRequest, TurnSpan]:
     """The request that is made at `call`, and where the prompt's messages stand in it.
 
     Raises StepError (class `limit`) where the newest turns are too much by themselves, OperationFailed where nobody sums up.
@@ -61,7 +61,7 @@ async def fitted(
     place, name = summary_at(call), CONVERSATION if messages.number else SUMMARY
     known = await journal.recall(place, SUMMARY, name, "")
     if known is not None:
-        summed = msgspec.convert(known.value, Summed)
+        summed = msgspec.convert(known.value, StoredSummary)
         return _cut_short(request, summed), messages.behind(summed.turns)
     if call in journal.current(await journal.attempt.state()).journal:
         return request, messages  # it was asked as it is
@@ -70,7 +70,7 @@ async def fitted(
         return request, messages
     border = _border(whole, plan)
     text = await _summary(journal, call, request, plan, border)
-    summed = Summed(border, text, min(max(border - messages.first, 0), messages.number), messages.number)
+    summed = StoredSummary(border, text, min(max(border - messages.first, 0), messages.number), messages.number)
     if _is_too_much(short := _cut_short(whole, summed), plan):
         raise StepError(
             f"With its older turns summed up, what {request.model} would be asked has up to {input_tokens_at_most(short)}"
@@ -89,7 +89,7 @@ def _is_too_much(request: ModelRequest, plan: Compaction) -> bool:
         return False  # it is refused as it is
 
 
-def _cut_short(request: ModelRequest, summed: Summed) -> ModelRequest:
+def _cut_short(request: ModelRequest, summed: StoredSummary) -> ModelRequest:
     return msgspec.structs.replace(request, turns=(UserTurn(told(summed.text)), *request.turns[summed.turns :]))
 
 

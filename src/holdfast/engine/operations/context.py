@@ -54,7 +54,7 @@ from holdfast.engine.operations.shared_space import SharedSpace
 from holdfast.engine.operations.stream import Stream, tell_result
 from holdfast.engine.operations.version import Versions
 from holdfast.errors import OperationFailed
-from holdfast.ports import Made, ModelReply, ModelRequest, ToolReply
+from holdfast.ports import ModelReply, ModelRequest, RecordedCall, ToolReply
 
 if TYPE_CHECKING:
     from holdfast.authoring.context import Context
@@ -67,14 +67,14 @@ _RESULT: Final = "result"
 """The kind of what `record` keeps."""
 
 
-Talk: TypeAlias = Callable[["StepContext", Exchange], Awaitable[Any]]
+Thread: TypeAlias = Callable[["StepContext", Exchange], Awaitable[Any]]
 """One exchange with a model inside a step, or an agent loop, as `conversation.talk` has it."""
 
 
 class StepContext(AttemptContext):
     """The `ctx` of a handler."""
 
-    def __init__(self, attempt: Attempt, journal: StepJournal, talk: Talk) -> None:
+    def __init__(self, attempt: Attempt, journal: StepJournal, talk: Thread) -> None:
         """`talk` has an exchange with a model, operation by operation of this very context."""
         super().__init__(attempt, journal)
         self._talk = talk
@@ -364,7 +364,7 @@ class StepContext(AttemptContext):
                 )
             )
 
-    async def retell(self, made: Made) -> None:
+    async def retell(self, made: RecordedCall) -> None:
         """Record a call that the step made in the run that is replayed."""
         await self._services.tools.retell(self._journal, made)
 

@@ -25,8 +25,8 @@ from holdfast.core.values.policies import LIMIT
 from holdfast.engine.operations import budget, compaction, steering
 from holdfast.engine.operations import prompt as prompts
 from holdfast.engine.operations import tool_requests as requests
-from holdfast.engine.operations.client_tool import Tell
-from holdfast.engine.operations.compaction import Talked
+from holdfast.engine.operations.client_tool import ResultSender
+from holdfast.engine.operations.compaction import TurnSpan
 from holdfast.engine.operations.exchange import Exchange
 from holdfast.errors import SchemaMismatch, StepError
 from holdfast.ports import AnswerSpec, ModelReply, ModelRequest, ModelTurn, ToolReply, ToolRequest, ToolTurn, Turn, UserTurn
@@ -57,7 +57,7 @@ async def talk(context: StepContext, given: Exchange, turns: list[Turn] | None =
     if output is not None:
         answer = AnswerSpec(ANSWER, "The final answer.", output.model_json_schema())
     turns = [] if turns is None else turns
-    messages = Talked(len(turns), len(said) if isinstance(prompt, dict) and "messages" in prompt else 0)
+    messages = TurnSpan(len(turns), len(said) if isinstance(prompt, dict) and "messages" in prompt else 0)
     for each in said:
         turns.append(each if isinstance(each, ModelTurn) else await _user_turn(context, each))
     heard = [*turns]
@@ -87,7 +87,7 @@ async def talk(context: StepContext, given: Exchange, turns: list[Turn] | None =
                 request, cheaper, stream=given.stream, route=given.route, fallbacks=given.fallback_models
             )
         )
-        tell = Tell(context, call)
+        tell = ResultSender(context, call)
         turns.append(ModelTurn(reply.turn))
         wanted = [request for request in reply.tool_requests if answer is None or request.name != answer.name]
         if (handoff := requests.handoff_of(wanted, offered)) is not None:
@@ -119,9 +119,9 @@ async def _prepared(
     asked: ModelRequest,
     turns: list[Turn],
     heard: list[Turn],
-    messages: Talked,
+    messages: TurnSpan,
     compact: Compaction | None,
-) -> tuple[ModelRequest, Talked]:
+) -> tuple[ModelRequest, TurnSpan]:
     """The request that is made next, and where the messages of the prompt stand in it: with what was said meanwhile, and the
     older turns summed up where they are too much. Both lists are brought up to that."""
     if messages.number:
@@ -162,7 +162,7 @@ def _fitting(answer: Any, name: str, output: type[BaseModel] | None) -> Any:
         raise SchemaMismatch(f"What came of {name!r} does not fit the step's output: {describe(problem)}.") from None
 
 
-async def _heard(reply: ModelReply, tell: Tell) -> list[Turn]:
+async def _heard(reply: ModelReply, tell: ResultSender) -> list[Turn]:
     """Return the turns that must follow a final answer before anything else can."""
     open_ = requests.open_requests(reply)
     return [ToolTurn(tuple([await tell(ToolReply(each.id, each.name, _TAKEN)) for each in open_]))] if open_ else []
@@ -211,7 +211,12 @@ def _fits_schema(given: dict[str, Any], answer: AnswerSpec) -> str | None:
 
 
 async def _complaint(
-    context: StepContext, reply: ModelReply, wanted: Sequence[ToolRequest], problem: str, answer: AnswerSpec | None, tell: Tell
+    context: StepContext,
+    reply: ModelReply,
+    wanted: Sequence[ToolRequest],
+    problem: str,
+    answer: AnswerSpec | None,
+    tell: ResultSender,
 ) -> list[Turn]:
     """The one chance to mend: the model is told what does not fit. Every request must be replied to; a tool that was
     not offered is denied, which is recorded."""

@@ -15,7 +15,7 @@ from holdfast.authoring.agents.cache import SemanticCache, expect_cache
 from holdfast.authoring.agents.chat import Chat
 from holdfast.authoring.agents.compaction import Compaction
 from holdfast.authoring.agents.memory import MemoryTool
-from holdfast.authoring.agents.offer import ANSWER, Handoff, Offer
+from holdfast.authoring.agents.offer import ANSWER, Handoff, ToolOffer
 from holdfast.authoring.agents.offer import check as check_offers
 from holdfast.authoring.agents.router import Route, Router, expect_complexity, expect_latency
 from holdfast.authoring.agents.skill import introduced, skills_of, tools_of
@@ -30,9 +30,9 @@ from holdfast.engine.attempts.attempt import Attempt
 from holdfast.errors import InvalidInput, UsageError
 from holdfast.ports import AnswerSpec
 
-Offered: TypeAlias = Tool | Workflow | Handoff | MemoryTool | ClientTool
+OfferedTool: TypeAlias = Tool | Workflow | Handoff | MemoryTool | ClientTool
 """What a model may ask for."""
-_NOTHING: Final[Mapping[str, Offered]] = {}
+_NOTHING: Final[Mapping[str, OfferedTool]] = {}
 
 
 class Exchange(NamedTuple):
@@ -45,7 +45,7 @@ class Exchange(NamedTuple):
     output: type[BaseModel] | None = None
     answer: AnswerSpec | None = None
     temperature: float | None = None
-    offered: Mapping[str, Offered] = _NOTHING
+    offered: Mapping[str, OfferedTool] = _NOTHING
     max_turns: int = 1
     cheaper_models: Sequence[str] = ()
     min_tokens: int | None = None
@@ -187,7 +187,7 @@ def allowed(attempt: Attempt, tool: Tool) -> Mapping[str, Tool]:
     return {tool.name: definition.called(tool)}
 
 
-def _offered(attempt: Attempt, offer: Offer) -> Offered:
+def _offered(attempt: Attempt, offer: ToolOffer) -> OfferedTool:
     """Return what a model may ask for. Raises InvalidInput for a tool that the step may not call."""
     if isinstance(offer, Workflow | Handoff | MemoryTool):
         return offer

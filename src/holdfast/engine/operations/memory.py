@@ -26,7 +26,7 @@ from holdfast.core.values.payload import digest, inline
 from holdfast.engine.attempts.cursor import cursor, note_calls
 from holdfast.engine.attempts.journal import StepJournal
 from holdfast.engine.operations import embedding
-from holdfast.engine.operations.shared_space import Kept, SharedSpace
+from holdfast.engine.operations.shared_space import LatestValue, SharedSpace
 from holdfast.errors import InvalidInput
 from holdfast.ports import SharedFound, ToolReply, ToolRequest
 
@@ -70,7 +70,7 @@ class AgentMemory:
         with cursor().place() as path:
             self._journal.found(path, _KEY, self._space.name)
         key = digest([self._journal.run, self._journal.step, path])[:_KEY_DIGITS]
-        await self._space.keep(key, Kept(_as_kept(memory), index, lambda: self._crowded_out(key)))
+        await self._space.keep(key, LatestValue(_as_kept(memory), index, lambda: self._crowded_out(key)))
         return key
 
     async def recall(

@@ -21,7 +21,7 @@ from holdfast.engine.attempts.cursor import cursor
 from holdfast.engine.attempts.journal import StepJournal
 from holdfast.engine.operations import embedding
 from holdfast.engine.operations.shared_lock import SharedLocks
-from holdfast.engine.operations.shared_space import Kept, SharedSpace
+from holdfast.engine.operations.shared_space import LatestValue, SharedSpace
 from holdfast.ports import ModelReply, ModelRequest, UserTurn
 
 _DIGITS: Final = 20
@@ -79,7 +79,7 @@ class CachedAnswers:
         cost_nanousd = self._journal.attempt.services.gateway.cost_nanousd(self._request.model, reply.usage)
         value = {"question": self._question, "reply": msgspec.to_builtins(reply), "cost_nanousd": cost_nanousd}
         plain = msgspec.json.decode(self._journal.attempt.services.payloads.clean(value))
-        await self._space.keep(self._key, Kept(plain, await self._index(), self._crowded_out))
+        await self._space.keep(self._key, LatestValue(plain, await self._index(), self._crowded_out))
 
     async def _found(self) -> tuple[str, SharedValue, float] | None:
         """The one answer that is found, if there is one: that to the same question, or else to the likest."""

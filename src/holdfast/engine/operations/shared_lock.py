@@ -32,7 +32,7 @@ _TURN_LEASE_S: Final = 10.0
 Name = tuple[str, str]
 
 
-class Held:
+class HeldLock:
     """A lock that the code is inside of, in the branch `prefix` and all that is in it, `depth` blocks deep. It has its fence
     once it is taken; `seen` is the version that was read or written under it."""
 
@@ -51,7 +51,7 @@ class SharedLocks:
 
     def __init__(self, journal: StepJournal) -> None:
         self._journal = journal
-        self._held: list[Held] = []
+        self._held: list[HeldLock] = []
 
     def lock(self, space: str, key: str, wait_s: float, lease_s: float) -> SharedLock:
         """Raises InvalidInput for times that are none."""
@@ -61,24 +61,24 @@ class SharedLocks:
             )
         return SharedLock(self, self._journal, (space, key), wait_s, lease_s)
 
-    async def within(self, held: Held | None) -> int | None:
+    async def within(self, held: HeldLock | None) -> int | None:
         """The number that a write under a lock has to show. Takes the lock where this attempt has only come through what an
         earlier one did under it. Raises OperationFailed."""
         if held is not None and held.fence is None and not await self.take(held):
             raise self.too_late(held, None)
         return None if held is None else held.fence
 
-    def enter(self, name: Name, wait_s: float, lease_s: float) -> Held:
+    def enter(self, name: Name, wait_s: float, lease_s: float) -> HeldLock:
         held = self.around(*name)
         if held is None:
-            held = Held(name, wait_s, lease_s)
+            held = HeldLock(name, wait_s, lease_s)
             if not self._held:
                 self._journal.ends.append(self._free_all)
             self._held.append(held)
         held.depth += 1
         return held
 
-    async def leave(self, held: Held) -> None:
+    async def leave(self, held: HeldLock) -> None:
         held.depth -= 1
         if held.depth:
             return
@@ -96,11 +96,11 @@ class SharedLocks:
             if held.fence is not None:
                 await self._free(held, held.fence)
 
-    async def _free(self, held: Held, fence: int) -> None:
+    async def _free(self, held: HeldLock, fence: int) -> None:
         values = self._journal.attempt.services.runtime.store.shared_values
         await self._journal.attempt.patiently(lambda: values.unlock(self._journal.tenant, *held.name, fence))
 
-    async def take(self, held: Held) -> bool:
+    async def take(self, held: HeldLock) -> bool:
         """Return True if the lock was taken in time."""
         if (turn := certain()) is not None:
             await turn
@@ -120,7 +120,7 @@ class SharedLocks:
     async def turn(self, space: str, key: str) -> AsyncIterator[None]:
         """Wait for one's turn among the processes that write a value again and again, and have it for the length of the block.
         A caller that waits too long goes on all the same: the lock only makes conflicts rare."""
-        held = Held((_TURNS, f"{space}/{key}"), _TURN_WAIT_S, _TURN_LEASE_S)
+        held = HeldLock((_TURNS, f"{space}/{key}"), _TURN_WAIT_S, _TURN_LEASE_S)
         await self.take(held)
         try:
             yield
@@ -128,12 +128,12 @@ class SharedLocks:
             if held.fence is not None:
                 await self._free(held, held.fence)
 
-    def too_late(self, held: Held, path: Path | None) -> OperationFailed:
+    def too_late(self, held: HeldLock, path: Path | None) -> OperationFailed:
         space, key = held.name
         message = f"The lock on {key!r} of {space!r} was held by another for {held.wait_s:g} s. Nothing was done under it."
         return OperationFailed(message, error=self._journal.error(TIMEOUT, message, retryable=True), path=path)
 
-    def around(self, space: str, key: str) -> Held | None:
+    def around(self, space: str, key: str) -> HeldLock | None:
         """The lock on a value that the code is in: a branch is in those that were taken around it, and not in another's."""
         prefix = cursor().prefix
         return next((each for each in self._held if each.name == (space, key) and prefix.startswith(each.prefix)), None)
@@ -147,7 +147,7 @@ class SharedLock:
         self._journal = journal
         self._name = name
         self._times_s = wait_s, lease_s
-        self._held: Held | None = None
+        self._held: HeldLock | None = None
 
     async def __aenter__(self) -> Self:
         """Take the lock, or go on under that which the code is in already. Raises OperationFailed (class `timeout`)."""

@@ -33,7 +33,7 @@ from holdfast.core.values.payload import Payload, digest, inline
 from holdfast.core.values.policies import TEMPORARY
 from holdfast.engine.attempts.cursor import Suspension, certain, cursor, note_calls
 from holdfast.engine.attempts.journal import StepJournal
-from holdfast.engine.operations.shared_lock import Held, SharedLock, SharedLocks
+from holdfast.engine.operations.shared_lock import HeldLock, SharedLock, SharedLocks
 from holdfast.errors import InvalidInput, OperationFailed, SharedLockLost, SharedValueMoved
 from holdfast.ports import Recall, SharedFound
 
@@ -50,7 +50,7 @@ Evict: TypeAlias = Callable[[], Awaitable[tuple[str, ...]]]
 """Which keys of the space go with a write."""
 
 
-class Kept(NamedTuple):
+class LatestValue(NamedTuple):
     """A value of the engine's own, of which only the latest version stays, and its index."""
 
     value: Any
@@ -188,7 +188,7 @@ class SharedSpace:
         found = await self._journal.attempt.patiently(lambda: self._values.versions(tenant, space, key))
         return [_shown(version) for version in found]
 
-    async def keep(self, key: str, kept: Kept) -> SharedValue:
+    async def keep(self, key: str, kept: LatestValue) -> SharedValue:
         """Write the only version of a value that is found by its index; what it crowds out goes in the same commit."""
 
         def decide(current: SharedValue | None) -> rule.Resolution:
@@ -213,7 +213,7 @@ class SharedSpace:
         tenant, space = self._journal.tenant, self._space
         return await self._journal.attempt.patiently(lambda: self._values.search(tenant, space, query, limit))
 
-    async def _write(self, write: _Write, held: Held | None) -> SharedValue | None:
+    async def _write(self, write: _Write, held: HeldLock | None) -> SharedValue | None:
         journal, name, args_hash = self._journal, self._name(write.key), digest(["write", write.asked])
         with cursor().place() as path:
             known = await journal.recall(path, SHARED, name, args_hash, write.asked)
@@ -229,7 +229,7 @@ class SharedSpace:
             held.seen = written.version
         return written
 
-    async def _send(self, path: Path, write: _Write, args_hash: str, held: Held | None) -> None:
+    async def _send(self, path: Path, write: _Write, args_hash: str, held: HeldLock | None) -> None:
         """Have the write committed, or its refusal, on whatever version is the latest. Raises OperationFailed where others are
         first again and again."""
         if (turn := certain()) is not None:
@@ -240,7 +240,7 @@ class SharedSpace:
                 await turns.enter_async_context(at)
             await self._try(path, write, args_hash, held, turns)
 
-    async def _try(self, path: Path, write: _Write, args_hash: str, held: Held | None, turns: AsyncExitStack) -> None:
+    async def _try(self, path: Path, write: _Write, args_hash: str, held: HeldLock | None, turns: AsyncExitStack) -> None:
         lost: SharedLockLost | None = None
         for number in range(_TRIES):
             if number == _FREE_TRIES and held is None:

@@ -17,7 +17,7 @@ from holdfast.authoring.values.sensitive import sealed_by, sealed_for
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.contribution import contributors
 from holdfast.core.rules.waits import schema_of_wait
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.demand import NOTHING
 from holdfast.core.values.ids import Path, RunId
 from holdfast.core.values.payload import digest
@@ -93,7 +93,7 @@ async def addressed(
     to: RunRow,
     name: str | Signal[Any],
     data: Any,
-    by: Claim,
+    by: Actor,
     key: str | None,
     sender: RunId | None = None,
 ) -> cmd.SendSignal:
@@ -144,7 +144,7 @@ def _step(attempt: Attempt) -> EffectStep[..., None]:
 async def _deliver(attempt: Attempt, run: str, name: str, data: Any, key: str) -> None:
     """Bring the signal. Raises ToolFailed if it cannot be sent, OutcomeUnknown if it is unknown whether it was."""
     runtime, sender = attempt.services.runtime, await attempt.state()
-    by, theirs = Claim(sender.by, sender.os_user, sender.client, sender.trace_id), contributors(sender)
+    by, theirs = Actor(sender.by, sender.os_user, sender.client, sender.trace_id), contributors(sender)
     try:
         row = await runtime.store.views.run(RunId(run))
         if row is None or row.tenant != attempt.tenant:

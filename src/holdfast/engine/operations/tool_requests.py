@@ -27,8 +27,8 @@ from holdfast.core.values.policies import AUTHORIZATION, DENIED, REJECTED, SCHEM
 from holdfast.engine.operations import client_tool
 from holdfast.engine.operations import prompt as prompts
 from holdfast.engine.operations.child import Request
-from holdfast.engine.operations.client_tool import Tell
-from holdfast.engine.operations.exchange import Offered
+from holdfast.engine.operations.client_tool import ResultSender
+from holdfast.engine.operations.exchange import OfferedTool
 from holdfast.engine.operations.memory import reply as remembered
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch
 from holdfast.ports import ModelReply, ModelTurn, ToolReply, ToolRequest, ToolSpec, ToolTurn, Turn, UserTurn
@@ -46,7 +46,7 @@ _TOLD_TO_THE_MODEL: Final = frozenset({TOOL, SCHEMA, DENIED, REJECTED, VALIDATIO
 """Errors of a tool that a model can do something about; others (a lost lease, a time-out) are the step's."""
 
 
-class Handed(NamedTuple):
+class HandoffResult(NamedTuple):
     """The result of handing a conversation over: the other agent's answer, and the message for the first one."""
 
     answer: Any
@@ -54,7 +54,7 @@ class Handed(NamedTuple):
     is_refused: bool
 
 
-def spec(offered: Offered) -> ToolSpec:
+def spec(offered: OfferedTool) -> ToolSpec:
     """Return the description of an offer for a model."""
     if isinstance(offered, ClientTool):
         return ToolSpec(offered.name, f"{_OF_CLIENT} {offered.description}".strip(), offered.schema)
@@ -79,9 +79,9 @@ async def replies(
     context: StepContext,
     reply: ModelReply,
     wanted: Sequence[ToolRequest],
-    tools: Mapping[str, Offered],
+    tools: Mapping[str, OfferedTool],
     to_answers: str,
-    tell: Tell,
+    tell: ResultSender,
 ) -> ToolTurn:
     """Return the replies to one turn's requests: tools run at the same time, answers among the requests are sent back."""
     answers = [request for request in reply.tool_requests if request not in wanted]
@@ -113,7 +113,7 @@ async def _child_reply(context: StepContext, request: ToolRequest, workflow: Wor
     )
 
 
-async def _tool_reply(context: StepContext, request: ToolRequest, offered: Mapping[str, Offered]) -> ToolReply:
+async def _tool_reply(context: StepContext, request: ToolRequest, offered: Mapping[str, OfferedTool]) -> ToolReply:
     if isinstance(known := offered.get(request.name), Workflow):
         return await _child_reply(context, request, known)
     if isinstance(known, MemoryTool):
@@ -131,7 +131,7 @@ async def _tool_reply(context: StepContext, request: ToolRequest, offered: Mappi
     return ToolReply(request.id, request.name, prompts.as_text(value))
 
 
-def _key(tool: Offered | None, arguments: Any) -> tuple[str | None, Unique]:
+def _key(tool: OfferedTool | None, arguments: Any) -> tuple[str | None, Unique]:
     """Return the name of an effect that names itself; the call refuses what does not fit."""
     if not isinstance(tool, EffectStep) or tool.key is None:
         return None, "run"
@@ -141,7 +141,7 @@ def _key(tool: Offered | None, arguments: Any) -> tuple[str | None, Unique]:
         return None, "run"
 
 
-def handoff_of(wanted: Sequence[ToolRequest], offered: Mapping[str, Offered]) -> ToolRequest | None:
+def handoff_of(wanted: Sequence[ToolRequest], offered: Mapping[str, OfferedTool]) -> ToolRequest | None:
     """The first request to hand the conversation over, where there is one."""
     if len(wanted) > MAX_TOOL_REQUESTS:
         return None
@@ -152,10 +152,10 @@ async def hand_over(
     context: StepContext,
     reply: ModelReply,
     request: ToolRequest,
-    offered: Mapping[str, Offered],
+    offered: Mapping[str, OfferedTool],
     heard: Sequence[Turn],
-    tell: Tell,
-) -> Handed:
+    tell: ResultSender,
+) -> HandoffResult:
     """Have the other agent go on with what was heard. Nothing else of the turn is done."""
     handoff = offered[request.name]
     assert isinstance(handoff, Handoff)
@@ -174,7 +174,7 @@ async def hand_over(
         else ToolReply(each.id, each.name, _LEFT, is_error=True)
         for each in open_requests(reply)
     )
-    return Handed(answer, ToolTurn(tuple([await tell(each) for each in replies_])), refusal is not None)
+    return HandoffResult(answer, ToolTurn(tuple([await tell(each) for each in replies_])), refusal is not None)
 
 
 def _message(turn: Turn) -> Message | None:

@@ -32,11 +32,11 @@ from holdfast.core.facts.commands import (
     CompleteStep,
     FailAttempt,
     JudgeGuards,
+    KnownEffect,
     Shortage,
     StartRun,
     StopStep,
     SuspendStep,
-    Taken,
     Tick,
     Worker,
 )
@@ -44,7 +44,7 @@ from holdfast.core.facts.events import Event, Recorded, StepReady, StepStarted
 from holdfast.core.facts.graph import Graph
 from holdfast.core.facts.postings import postings
 from holdfast.core.facts.state import FOLD_VERSION, State
-from holdfast.core.values import claim
+from holdfast.core.values import actor
 from holdfast.core.values.ids import AppendId, CallId, EffectKey, RunId, Seq, StepId
 from holdfast.core.values.payload import Payload
 from holdfast.core.views.projection import project
@@ -142,7 +142,7 @@ class Delivery:
         self.shortages: dict[str, Shortage] = {}
         self.refused: Counter[str] = Counter()
         """Scopes that had no room for it, and how often."""
-        self.taken: dict[EffectKey, Taken] = {}
+        self.taken: dict[EffectKey, KnownEffect] = {}
 
     def heeds(self, problem: BaseException) -> bool:
         """Return True if it is to be tried once more, knowing of `problem`."""
@@ -167,7 +167,7 @@ class Delivery:
                 return True
             case EffectKeyTaken():
                 # Decided again knowing whose it is: one refusal an effect at most.
-                self.taken[EffectKey(problem.key)] = Taken(CallId(problem.call), problem.args_hash, problem.response)
+                self.taken[EffectKey(problem.key)] = KnownEffect(CallId(problem.call), problem.args_hash, problem.response)
                 return True
             case _:
                 return False
@@ -221,7 +221,7 @@ class Delivery:
             for event in caused:
                 started += type(event) is StepStarted and not (worker and event.step in worker.placed)
             answers.append((envelope, caused))
-            if caused and (asker := getattr(envelope.command, "by", claim.NOBODY)).trace_id is not None:
+            if caused and (asker := getattr(envelope.command, "by", actor.NOBODY)).trace_id is not None:
                 state.trace_id = asker.trace_id
             events += caused
             traces += [state.trace_id] * len(caused)

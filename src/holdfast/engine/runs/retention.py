@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from holdfast.errors import HoldfastError, MonthHeld
-from holdfast.ports import Administration, Clock, StoreStanding
+from holdfast.ports import Administration, Clock, StoreStatus
 
 log = logging.getLogger("holdfast")
 
@@ -27,7 +27,7 @@ _TOLD_EVERY_S: Final = 24 * 3600.0
 """How often it is said again which runs hold a month back."""
 
 
-def cold(standing: StoreStanding, days: int) -> list[str]:
+def cold(standing: StoreStatus, days: int) -> list[str]:
     """The months in the tables of which every run was started more than so many days ago, oldest first."""
     hot = datetime.datetime.fromtimestamp((standing.now_ms - days * _DAY_MS) / 1000, datetime.UTC).strftime("%Y-%m")
     return sorted(each.month for each in standing.months if each.month < hot and each.state in _IN_TABLES)

@@ -70,10 +70,10 @@ from holdfast.errors import (
     Unstorable,
     UsageError,
 )
-from holdfast.models.pace import Pace
+from holdfast.models.rate_limiter import RateLimiter
 from holdfast.platform.border import fact, is_cut_off, is_ours, isolated
 from holdfast.platform.threads import is_async
-from holdfast.ports import AnswerSpec, Ended, Turn
+from holdfast.ports import AnswerSpec, RecordedAttempt, Turn
 
 if TYPE_CHECKING:
     from holdfast.core.facts.state import State
@@ -123,7 +123,7 @@ def _may_be_plain(definition: NodeDefinition | ItemDefinition) -> bool:
     return isinstance(definition, ItemDefinition) or (definition.kind in _WHOLE and not definition.is_flow)
 
 
-async def _stood_in(context: StepContext, ended: Ended) -> Result:
+async def _stood_in(context: StepContext, ended: RecordedAttempt) -> Result:
     """Return the step's result in the run that is replayed, after the calls that it made there."""
     for made in ended.calls:
         await context.retell(made)
@@ -479,7 +479,7 @@ async def execute(attempt: Attempt) -> None:
     try:
         lent = await _lent(attempt) if attempt.pools else []
         if lent and not attempt.runs_scripts:
-            attempt.pace = Pace(attempt.services.runtime.clock, lent)
+            attempt.pace = RateLimiter(attempt.services.runtime.clock, lent)
         await journal.open()
         hears_nothing = journal.before.cleans_up and not attempt.has_tasks
         command = cancelled(attempt) if hears_nothing else await _end(attempt, context, journal)

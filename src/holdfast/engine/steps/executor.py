@@ -26,7 +26,7 @@ from holdfast.core.values.policies import ERROR, ErrorRecord
 from holdfast.core.views.status import may_be_placed, may_start
 from holdfast.engine.attempts.attempt import Attempt, Key, cancelled
 from holdfast.engine.attempts.step_services import StepServices
-from holdfast.engine.background.consequences import GuardJudge, Reminders
+from holdfast.engine.background.follow_ups import GuardJudge, Reminders
 from holdfast.engine.capacity.placing import HERE, Placing, refilled_ms
 from holdfast.engine.operations import budget
 from holdfast.engine.runs.fair_queue import FairQueue

@@ -24,12 +24,12 @@ from holdfast.service.control.base import word
 from holdfast.service.control.control import Control
 from holdfast.service.control.conversation import no_conversation
 from holdfast.service.control.evaluation import not_there
-from holdfast.service.control.inquiry import no_run
 from holdfast.service.control.naming import DEFAULT_TENANT
+from holdfast.service.control.run_reader import no_run
 from holdfast.service.control.schedule import no_schedule
 from holdfast.service.control.standing_approval import no_approval
 from holdfast.service.declarations.command import ReplayDeadLetter
-from holdfast.service.declarations.declaration import Declaration, Thing, Whole, declaration_of
+from holdfast.service.declarations.declaration import Declaration, GeneralSubject, Subject, declaration_of
 from holdfast.service.declarations.query import View
 from holdfast.service.principal import Principal
 
@@ -45,7 +45,7 @@ class Person(NamedTuple):
     client: str | None
 
 
-class Owned(NamedTuple):
+class Owner(NamedTuple):
     """The owner of a thing: a `tenant`, None for all of them. It is about `workflows`, None for all that the tenant has, and
     about calls of `tools`, which may be patterns. It belongs to one `person` or program, None for all who reach the rest.
     `is_reach` means that the workflows are patterns too."""
@@ -57,7 +57,7 @@ class Owned(NamedTuple):
     is_reach: bool = False
 
 
-class Asked(NamedTuple):
+class NamedValue(NamedTuple):
     """A name that a field of a command or query has, for whom: the tenant that is meant, None for any."""
 
     value: Any
@@ -77,25 +77,25 @@ class Ownership:
         self._control = control
         self._offered = offered
 
-    async def of(self, thing: Thing, asked: Asked) -> Owned | None:
+    async def of(self, thing: Subject, asked: NamedValue) -> Owner | None:
         """Return the owner of the thing; None if no thing has that name. Raises NotFound for a run that does not exist."""
         return await _FINDERS[thing](self, asked)
 
     # --- Runs, and what is in one --------------------------------------------------------------------------------------
 
-    async def _run(self, asked: Asked) -> Owned:
+    async def _run(self, asked: NamedValue) -> Owner:
         row = await self._control.find(asked.value)
-        return Owned(row.tenant, (row.workflow,))
+        return Owner(row.tenant, (row.workflow,))
 
-    async def _failed(self, asked: Asked) -> Owned:
+    async def _failed(self, asked: NamedValue) -> Owner:
         return await self._of_failures(asked, asked.value, None)
 
-    async def _letter(self, asked: Asked) -> Owned:
+    async def _letter(self, asked: NamedValue) -> Owner:
         """A replay in a run that does not wait for it takes up all that failed."""
         run, _, step = asked.value.partition(":")
         return await self._of_failures(asked, run, StepId(step) if step else None)
 
-    async def _of_failures(self, asked: Asked, run: str, step: StepId | None) -> Owned:
+    async def _of_failures(self, asked: NamedValue, run: str, step: StepId | None) -> Owner:
         owned = await self._run(asked._replace(value=run))
         if not asked.decides:
             return owned
@@ -104,21 +104,21 @@ class Ownership:
         is_of_all = isinstance(asked.whole, ReplayDeadLetter) and (found is None or not found.parked)
         return owned._replace(tools=tools_that_failed(state, None if is_of_all else step))
 
-    async def _model_call(self, asked: Asked) -> Owned:
+    async def _model_call(self, asked: NamedValue) -> Owner:
         return await self._run(asked._replace(value=run_of(CallId(asked.value))))
 
-    async def _tool_call(self, asked: Asked) -> Owned:
+    async def _tool_call(self, asked: NamedValue) -> Owner:
         run = run_of(CallId(asked.value))
         owned = await self._run(asked._replace(value=run))
         called = (await self._control.run(run).state()).calls.get(CallId(asked.value)) if asked.decides else None
         return owned._replace(tools=(ANYTHING if called is None else called.name,))
 
-    async def _gate(self, asked: Asked) -> Owned:
+    async def _gate(self, asked: NamedValue) -> Owner:
         run = run_of(GateId(asked.value))
         owned = await self._run(asked._replace(value=run))
         return owned._replace(tools=await self._tools(run, [asked.value])) if asked.decides else owned
 
-    async def _gates(self, asked: Asked) -> Owned:
+    async def _gates(self, asked: NamedValue) -> Owner:
         """Gates of other runs are refused by what decides, and are none of these."""
         run = run_of(GateId(asked.whole.gate))
         tools = await self._tools(run, [each for each in asked.value if run_of(GateId(each)) == run])
@@ -144,93 +144,93 @@ class Ownership:
 
     # --- What a tenant has by name -------------------------------------------------------------------------------------
 
-    async def _workflow(self, asked: Asked) -> Owned | None:
+    async def _workflow(self, asked: NamedValue) -> Owner | None:
         """Code is the fleet's, and a submitted file its tenant's; of another tenant's there is none."""
         if asked.value in self._offered:
-            return Owned(None, (asked.value,))
+            return Owner(None, (asked.value,))
         try:
             found = await self._control.store.graphs.workflow(asked.value, tenant=asked.tenant)
         except NotFound:
             return None
-        return Owned(found.tenant, (asked.value,))
+        return Owner(found.tenant, (asked.value,))
 
-    async def _runs(self, asked: Asked) -> Owned:
-        return Owned(asked.tenant, (asked.value,))
+    async def _runs(self, asked: NamedValue) -> Owner:
+        return Owner(asked.tenant, (asked.value,))
 
-    async def _schedule(self, asked: Asked) -> Owned | None:
+    async def _schedule(self, asked: NamedValue) -> Owner | None:
         """One that cannot be read any more, because its key is gone, is for those who reach all workflows of its tenant."""
         try:
             found = await self._control.store.schedules.find(asked.tenant, word("name of the schedule", asked.value))
         except KeyMissing:
-            return Owned(asked.tenant)
-        return None if found is None else Owned(found.schedule.tenant, (found.schedule.workflow,))
+            return Owner(asked.tenant)
+        return None if found is None else Owner(found.schedule.tenant, (found.schedule.workflow,))
 
-    async def _conversation(self, asked: Asked) -> Owned | None:
+    async def _conversation(self, asked: NamedValue) -> Owner | None:
         """One that cannot be read any more, because its key is gone, is for those who reach all workflows of its tenant."""
         try:
             found = await self._control.store.conversations.find(asked.tenant, word("name of the conversation", asked.value))
         except KeyMissing:
-            return Owned(asked.tenant)
+            return Owner(asked.tenant)
         if found is None:
             return None
-        return Owned(found.tenant, (found.workflow,), person=Person(found.by, found.client) if found.is_private else None)
+        return Owner(found.tenant, (found.workflow,), person=Person(found.by, found.client) if found.is_private else None)
 
-    async def _supervisor(self, asked: Asked) -> Owned | None:
+    async def _supervisor(self, asked: NamedValue) -> Owner | None:
         found = await self._control.store.supervisors.find(asked.tenant, word("name of the supervisor", asked.value))
-        return None if found is None else Owned(found.tenant, tuple(each.workflow for each in found.workers))
+        return None if found is None else Owner(found.tenant, tuple(each.workflow for each in found.workers))
 
-    async def _evaluation(self, asked: Asked) -> Owned | None:
+    async def _evaluation(self, asked: NamedValue) -> Owner | None:
         found = await self._control.store.evaluations.found(asked.value)
-        return None if found is None else Owned(found[0].tenant, (found[0].workflow,))
+        return None if found is None else Owner(found[0].tenant, (found[0].workflow,))
 
-    async def _approval(self, asked: Asked) -> Owned | None:
+    async def _approval(self, asked: NamedValue) -> Owner | None:
         found = (await self._control.standing_approvals(tenant=asked.tenant)).get(asked.value)
         if found is None:
             return None
         workflow = found.workflow
         if workflow is None and found.run is not None:
             workflow = (await self._control.find(found.run)).workflow
-        return Owned(asked.tenant, None if workflow is None else (workflow,), (found.tool,))
+        return Owner(asked.tenant, None if workflow is None else (workflow,), (found.tool,))
 
-    async def _key(self, asked: Asked) -> Owned | None:
+    async def _key(self, asked: NamedValue) -> Owner | None:
         known = await self._control.store.keys.named(asked.value, asked.whose, 1)
         if not known:
             return None
         found = known[0]
         if found.opens is not None:
             return await self._link(found.opens, found.tenant)
-        return Owned(found.tenant, None if found.workflows == ANY else found.workflows, found.tools, is_reach=True)
+        return Owner(found.tenant, None if found.workflows == ANY else found.workflows, found.tools, is_reach=True)
 
-    async def _link(self, opens: Opens, tenant: str | None) -> Owned:
+    async def _link(self, opens: Opens, tenant: str | None) -> Owner:
         """A link is about the workflow of its run; of one whose run is gone nothing is known."""
         try:
             row = await self._control.find(opens[0] if isinstance(opens, tuple) else run_of(GateId(opens.gate)))
         except NotFound:
-            return Owned(tenant)
-        return Owned(tenant, (row.workflow,))
+            return Owner(tenant)
+        return Owner(tenant, (row.workflow,))
 
-    async def _of_tools(self, asked: Asked) -> Owned:
-        return Owned(asked.tenant, (), (asked.value,))
+    async def _of_tools(self, asked: NamedValue) -> Owner:
+        return Owner(asked.tenant, (), (asked.value,))
 
 
-_Finder: TypeAlias = Callable[[Ownership, Asked], Awaitable[Owned | None]]
-_FINDERS: Final[Mapping[Thing, _Finder]] = {
-    Thing.RUN: Ownership._run,
-    Thing.FAILED: Ownership._failed,
-    Thing.LETTER: Ownership._letter,
-    Thing.GATE: Ownership._gate,
-    Thing.GATES: Ownership._gates,
-    Thing.TOOL_CALL: Ownership._tool_call,
-    Thing.MODEL_CALL: Ownership._model_call,
-    Thing.WORKFLOW: Ownership._workflow,
-    Thing.RUNS: Ownership._runs,
-    Thing.SCHEDULE: Ownership._schedule,
-    Thing.CONVERSATION: Ownership._conversation,
-    Thing.SUPERVISOR: Ownership._supervisor,
-    Thing.EVALUATION: Ownership._evaluation,
-    Thing.APPROVAL: Ownership._approval,
-    Thing.KEY: Ownership._key,
-    Thing.TOOLS: Ownership._of_tools,
+_Finder: TypeAlias = Callable[[Ownership, NamedValue], Awaitable[Owner | None]]
+_FINDERS: Final[Mapping[Subject, _Finder]] = {
+    Subject.RUN: Ownership._run,
+    Subject.FAILED: Ownership._failed,
+    Subject.LETTER: Ownership._letter,
+    Subject.GATE: Ownership._gate,
+    Subject.GATES: Ownership._gates,
+    Subject.TOOL_CALL: Ownership._tool_call,
+    Subject.MODEL_CALL: Ownership._model_call,
+    Subject.WORKFLOW: Ownership._workflow,
+    Subject.RUNS: Ownership._runs,
+    Subject.SCHEDULE: Ownership._schedule,
+    Subject.CONVERSATION: Ownership._conversation,
+    Subject.SUPERVISOR: Ownership._supervisor,
+    Subject.EVALUATION: Ownership._evaluation,
+    Subject.APPROVAL: Ownership._approval,
+    Subject.KEY: Ownership._key,
+    Subject.TOOLS: Ownership._of_tools,
 }
 
 
@@ -247,7 +247,7 @@ class Permission:
         not there for them, in the words for one that is not there at all; TypeError for what declares nothing."""
         declared = declaration_of(type(asked))
         raise_if(problem_of_grants(who, asked, declared))
-        if declared.whole is Whole.FLEET:
+        if declared.whole is GeneralSubject.FLEET:
             raise_if(problem_of_fleet(who, asked))
         whose = who.of_tenant(getattr(asked, "tenant", None))
         tenant = whose or DEFAULT_TENANT
@@ -255,7 +255,7 @@ class Permission:
         is_named = False
         for field, thing, value in named(declared, asked):
             try:
-                owned = await ownership.of(thing, Asked(value, tenant, asked, _decides(who, declared), whose))
+                owned = await ownership.of(thing, NamedValue(value, tenant, asked, _decides(who, declared), whose))
             except InvalidInput as problem:  # of a name that no store keeps
                 problem.field = field
                 raise
@@ -264,9 +264,9 @@ class Permission:
                 raise_if(self._problem_of_owner(who, thing, value, tenant, owned))
             if owned is not None and declared.is_command:
                 raise_if(problem_of_tools(who, asked, owned))
-            is_named = is_named or thing is not Thing.TOOLS
+            is_named = is_named or thing is not Subject.TOOLS
         if any(getattr(asked, field) in values for field, values in declared.any_tool.items()):
-            raise_if(problem_of_tools(who, asked, Owned(None, tools=(ANYTHING,))))
+            raise_if(problem_of_tools(who, asked, Owner(None, tools=(ANYTHING,))))
         if not is_named or given(declared.also, asked):
             raise_if(problem_of_whole(who, asked, declared))
 
@@ -291,7 +291,7 @@ class Permission:
             if run is not None and (said is None or said == run):
                 said = runs[run] = runs.get(run) or (await self._control.find(run)).workflow
             workflows = [said] if isinstance(said, str) else said
-            if workflows and is_there(who, Owned(who.tenant, tuple(workflows), is_reach=declared.reach)):
+            if workflows and is_there(who, Owner(who.tenant, tuple(workflows), is_reach=declared.reach)):
                 kept.append(row)
         return kept
 
@@ -319,9 +319,9 @@ class Permission:
         return who.tenant in (None, row["tenant"]) and who.access.reaches(row["workflow"])
 
     def _problem_of_owner(
-        self, who: Principal, thing: Thing, value: Any, tenant: str, owned: Owned | None
+        self, who: Principal, thing: Subject, value: Any, tenant: str, owned: Owner | None
     ) -> HoldfastError | None:
-        if thing is Thing.WORKFLOW:
+        if thing is Subject.WORKFLOW:
             is_own = owned is not None and owned.tenant is not None and is_there(who, owned)
             return None if is_own or self.is_startable(who, value) else self._no_workflow(who, value)
         if owned is not None and is_there(who, owned):
@@ -359,17 +359,17 @@ def problem_of_fleet(who: Principal, asked: Any) -> NotPermitted | None:
 
 def problem_of_whole(who: Principal, asked: Any, declared: Declaration) -> NotPermitted | None:
     """Return why a caller who reaches some workflows only may not touch what is about all of them."""
-    is_filtered = declared.whole in (Whole.ROWS, Whole.COUNTS)
+    is_filtered = declared.whole in (GeneralSubject.ROWS, GeneralSubject.COUNTS)
     if who.access.workflows == ANY or (is_filtered and not given(declared.also, asked)):
         return None
-    named_by = [field for field, thing in declared.about.items() if thing is Thing.RUNS]
+    named_by = [field for field, thing in declared.about.items() if thing is Subject.RUNS]
     hint = f": name one of them as {named_by[0]}" if named_by else ""
     return NotPermitted(
         f"{who.claim} reaches some workflows only, and {type(asked).__name__} is about all of them{hint}. Nothing was done."
     )
 
 
-def problem_of_tools(who: Principal, asked: Any, owned: Owned) -> NotPermitted | None:
+def problem_of_tools(who: Principal, asked: Any, owned: Owner) -> NotPermitted | None:
     """Return why a caller has no say about the tools that a command is about."""
     wrong = next((tool for tool in owned.tools if not who.access.handles_all(tool)), None)
     if wrong is None:
@@ -377,7 +377,7 @@ def problem_of_tools(who: Principal, asked: Any, owned: Owned) -> NotPermitted |
     return NotPermitted(f"{who.claim} has no say about the tool {wrong!r:.200}. Nothing was done.")
 
 
-def is_there(who: Principal, owned: Owned) -> bool:
+def is_there(who: Principal, owned: Owner) -> bool:
     """True if something is there for a caller: of their tenant, and of workflows that they reach."""
     if who.tenant is not None and who.tenant != owned.tenant:
         return False
@@ -398,7 +398,7 @@ def is_own(who: Principal, person: Person | None) -> bool:
     return person.name == who.name and person.client in (None, who.client)
 
 
-def named(declared: Declaration, asked: Any) -> Iterator[tuple[str, Thing, Any]]:
+def named(declared: Declaration, asked: Any) -> Iterator[tuple[str, Subject, Any]]:
     """Yield the fields that name a thing, with the thing and its name."""
     for field, thing in declared.about.items():
         value = getattr(asked, field)
@@ -428,21 +428,21 @@ def _decides(who: Principal, declared: Declaration) -> bool:
     return declared.is_command and who.access.tools != ANY
 
 
-_ABSENT: Final[Mapping[Thing, Callable[[Any, str], HoldfastError]]] = {
-    Thing.RUN: lambda run, _: no_run(run),
-    Thing.FAILED: lambda run, _: no_run(run),
-    Thing.GATE: lambda gate, _: no_run(run_of(GateId(gate))),
-    Thing.GATES: lambda gates, _: no_run(run_of(GateId(next(iter(gates))))),
-    Thing.TOOL_CALL: lambda call, _: no_run(run_of(CallId(call))),
-    Thing.MODEL_CALL: lambda call, _: no_run(run_of(CallId(call))),
-    Thing.LETTER: lambda letter, _: no_run(letter.partition(":")[0]),
-    Thing.RUNS: lambda workflow, _: NotFound(f"A workflow {workflow!r:.200} is not there. Nothing was done."),
-    Thing.SCHEDULE: no_schedule,
-    Thing.CONVERSATION: lambda name, _: no_conversation(name),
-    Thing.SUPERVISOR: lambda name, _: no_supervisor(name),
-    Thing.EVALUATION: lambda id_, _: not_there(id_),
-    Thing.APPROVAL: no_approval,
-    Thing.KEY: lambda name, _: no_key(name),
-    Thing.TOOLS: lambda tool, _: NotPermitted(f"Nothing is known of the tool {tool!r:.200}. Nothing was done."),
+_ABSENT: Final[Mapping[Subject, Callable[[Any, str], HoldfastError]]] = {
+    Subject.RUN: lambda run, _: no_run(run),
+    Subject.FAILED: lambda run, _: no_run(run),
+    Subject.GATE: lambda gate, _: no_run(run_of(GateId(gate))),
+    Subject.GATES: lambda gates, _: no_run(run_of(GateId(next(iter(gates))))),
+    Subject.TOOL_CALL: lambda call, _: no_run(run_of(CallId(call))),
+    Subject.MODEL_CALL: lambda call, _: no_run(run_of(CallId(call))),
+    Subject.LETTER: lambda letter, _: no_run(letter.partition(":")[0]),
+    Subject.RUNS: lambda workflow, _: NotFound(f"A workflow {workflow!r:.200} is not there. Nothing was done."),
+    Subject.SCHEDULE: no_schedule,
+    Subject.CONVERSATION: lambda name, _: no_conversation(name),
+    Subject.SUPERVISOR: lambda name, _: no_supervisor(name),
+    Subject.EVALUATION: lambda id_, _: not_there(id_),
+    Subject.APPROVAL: no_approval,
+    Subject.KEY: lambda name, _: no_key(name),
+    Subject.TOOLS: lambda tool, _: NotPermitted(f"Nothing is known of the tool {tool!r:.200}. Nothing was done."),
 }
 """The message for a hidden subject: the same as for a missing one."""

@@ -15,7 +15,7 @@ import httpx2
 import jwt
 
 from holdfast.core.values.access import ANY, Access, problem
-from holdfast.core.values.claim import folded
+from holdfast.core.values.actor import folded
 from holdfast.errors import UsageError
 from holdfast.platform import privacy
 from holdfast.service.access.identity import Holder, read_words

@@ -20,7 +20,7 @@ from holdfast.core.facts.graph import Graph
 from holdfast.core.facts.state import State
 from holdfast.core.rules.limits import whole_tokens
 from holdfast.core.rules.questions import EXHAUSTED
-from holdfast.core.values.claim import Claim, folded
+from holdfast.core.values.actor import Actor, folded
 from holdfast.core.values.ids import MAX_NAME_BYTES, CallId, StepId, node_of
 from holdfast.core.values.money import nanousd
 from holdfast.core.values.scopes import in_tokens
@@ -29,8 +29,8 @@ from holdfast.engine.steps.executor import Executor
 from holdfast.errors import InvalidInput, SchemaMismatch
 from holdfast.ports import Store
 from holdfast.service.control.declared import type_of_node, type_of_response
-from holdfast.service.control.inquiry import Inquiries
 from holdfast.service.control.naming import DEFAULT_TENANT
+from holdfast.service.control.run_reader import RunReader
 
 OF_THE_ENGINE: Final = ("schedule/", "conversation/", "supervisor/")
 """How the start keys begin that schedules, conversations and supervisors give their runs: they take a run under such a key for
@@ -39,7 +39,7 @@ NOT_GIVEN: Final[Any] = object()
 """Nothing was said, as opposed to None and to the data null."""
 
 
-class ControlBase(Inquiries):
+class ControlBase(RunReader):
     """One subject of an engine's control: commands, and the questions that may be asked besides."""
 
     def __init__(self, executor: Executor, trace_id: str | None = None, store: Store | None = None) -> None:
@@ -66,9 +66,9 @@ class ControlBase(Inquiries):
         for family, amount in limits.items():
             await self.store.scopes.set_limit(family, amount)
 
-    def _claim(self, by: str | Claim | None) -> Claim:
+    def _claim(self, by: str | Actor | None) -> Actor:
         """Return the actor as given, without the values of secrets; a name of blanks is none."""
-        claim = by if isinstance(by, Claim) else Claim(by)
+        claim = by if isinstance(by, Actor) else Actor(by)
         name = self._clean(claim.name)
         name = name and word("name of who acts", name, "by")
         name = name if name and name.strip() else None

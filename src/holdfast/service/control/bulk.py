@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, Unpack
 
 from holdfast.core.rules.forking import Fork
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.payload import digest
 from holdfast.core.views.projection import RunRow
@@ -66,7 +66,7 @@ class Bulks(Repairs):
         reason: str = "cancelled",
         repeat_effects: bool = False,
         dry_run: bool = False,
-        by: str | Claim | None = None,
+        by: str | Actor | None = None,
         **sought: Unpack[RunFilter],
     ) -> Sequence[BulkOutcome]:
         """Retry, cancel, pause, resume or fork all runs that match, newest first. Without `status` the runs are those that the
@@ -91,7 +91,7 @@ class Bulks(Repairs):
         return [await self._outcome(deed, row.run, row.status, reason, dry_run, by) for row in found]
 
     async def _forked(
-        self, row: RunRow, name: str, step: str, repeats: bool, dry_run: bool, by: str | Claim | None
+        self, row: RunRow, name: str, step: str, repeats: bool, dry_run: bool, by: str | Actor | None
     ) -> BulkOutcome:
         if (row.key or "").startswith(f"{name}/"):
             return BulkOutcome(row.run, row.status, "It is a fork that this has made.")
@@ -111,7 +111,7 @@ class Bulks(Repairs):
         return BulkOutcome(row.run, row.status, fork=RunId(fork.id))
 
     async def _outcome(
-        self, deed: Deed, run: RunId, status: str, reason: str, dry_run: bool, by: str | Claim | None
+        self, deed: Deed, run: RunId, status: str, reason: str, dry_run: bool, by: str | Actor | None
     ) -> BulkOutcome:
         try:
             if dry_run:
@@ -134,7 +134,7 @@ class Bulks(Repairs):
         *,
         reason: str | None = None,
         dry_run: bool = False,
-        by: str | Claim | None = None,
+        by: str | Actor | None = None,
         run_id: str | None = None,
         tenant: str | None = None,
         workflow: str | None = None,
@@ -173,7 +173,7 @@ class Bulks(Repairs):
         return [await self._letter_outcome(deed, each.id, output, reason, dry_run, by) for each in found]
 
     async def _letter_outcome(
-        self, deed: LetterDeed, letter: str, output: Any, reason: str | None, dry_run: bool, by: str | Claim | None
+        self, deed: LetterDeed, letter: str, output: Any, reason: str | None, dry_run: bool, by: str | Actor | None
     ) -> BulkOutcome:
         found, state = await self.dead_letter(letter)
         refused: str | None = None

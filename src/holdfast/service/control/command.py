@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple, Protocol, TypedDict, Unpack, get_args
 from typing_extensions import TypeVar
 
 from holdfast.authoring.context import Context
-from holdfast.authoring.given import workflow_of
 from holdfast.authoring.signal import Signal
+from holdfast.authoring.user_arguments import workflow_of
 from holdfast.authoring.values.plain import encode, refusal
 from holdfast.authoring.values.sensitive import sealed_by
 from holdfast.authoring.workflow import Workflow
@@ -28,7 +28,7 @@ from holdfast.core.people.gates import asked_together, expect_fields, no_gate, o
 from holdfast.core.rules.forking import questions
 from holdfast.core.rules.limits import whole_tokens
 from holdfast.core.rules.questions import EFFECT_UNKNOWN, EXHAUSTED
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import GateId, RunId, StepId, node_of, root_of, run_of
 from holdfast.core.values.money import nanousd
 from holdfast.core.values.payload import digest
@@ -82,7 +82,7 @@ class StartOptions(TermOptions, total=False):
     team_budget: str | None
     agent: str | None
     key: str | None
-    by: str | Claim | None
+    by: str | Actor | None
     queue: bool
 
 
@@ -226,7 +226,7 @@ class Commands(ControlBase):
         team_budget: str | None = None,
         agent: str | None = None,
         key: str | None = None,
-        by: str | Claim | None = None,
+        by: str | Actor | None = None,
         queue: bool = False,
         **terms: Unpack[TermOptions],
     ) -> Run[Any]:
@@ -340,7 +340,7 @@ class Commands(ControlBase):
         decision: str = "approve",
         data: Any = NOT_GIVEN,
         *,
-        by: str | Claim | None = None,
+        by: str | Actor | None = None,
         roles: Sequence[str] = (),
         reason: str | None = None,
         shown_hash: str | None = None,
@@ -430,7 +430,7 @@ class Commands(ControlBase):
         gate_id: str,
         to: Sequence[str],
         *,
-        by: str | Claim | None = None,
+        by: str | Actor | None = None,
         roles: Sequence[str] = (),
         reason: str | None = None,
     ) -> None:
@@ -445,7 +445,7 @@ class Commands(ControlBase):
         await self._assign(gate_id, to, by, roles, reason, delegates=True)
 
     async def reassign(
-        self, gate_id: str, to: Sequence[str], *, by: str | Claim | None = None, reason: str | None = None
+        self, gate_id: str, to: Sequence[str], *, by: str | Actor | None = None, reason: str | None = None
     ) -> None:
         """Replace the reviewers of a gate.
 
@@ -460,7 +460,7 @@ class Commands(ControlBase):
         self,
         gate_id: str,
         to: Sequence[str],
-        by: str | Claim | None,
+        by: str | Actor | None,
         roles: Sequence[str],
         reason: str | None,
         *,
@@ -479,7 +479,7 @@ class Commands(ControlBase):
         self,
         decisions: Mapping[str, GateDecision | str],
         *,
-        by: str | Claim | None = None,
+        by: str | Actor | None = None,
         roles: Sequence[str] = (),
         shown_hash: str | None = None,
     ) -> None:
@@ -562,16 +562,16 @@ class Commands(ControlBase):
 
     @overload
     async def signal(
-        self, run_id: str, name: Signal[Output], data: Output, *, key: str | None = None, by: str | Claim | None = None
+        self, run_id: str, name: Signal[Output], data: Output, *, key: str | None = None, by: str | Actor | None = None
     ) -> None: ...
 
     @overload
     async def signal(
-        self, run_id: str, name: str, data: Any = None, *, key: str | None = None, by: str | Claim | None = None
+        self, run_id: str, name: str, data: Any = None, *, key: str | None = None, by: str | Actor | None = None
     ) -> None: ...
 
     async def signal(
-        self, run_id: str, name: str | Signal[Any], data: Any = None, *, key: str | None = None, by: str | Claim | None = None
+        self, run_id: str, name: str | Signal[Any], data: Any = None, *, key: str | None = None, by: str | Actor | None = None
     ) -> None:
         """Send a signal to a run. The run keeps it until a step asks for it.
 
@@ -589,7 +589,7 @@ class Commands(ControlBase):
         sent = await signalling.addressed(self.runtime, self.payloads, run, name, data, self._claim(by), key)
         await self.runtime.runs.send(run.run, sent)
 
-    async def label_run(self, run_id: str, labels: Mapping[str, str | None], *, by: str | Claim | None = None) -> None:
+    async def label_run(self, run_id: str, labels: Mapping[str, str | None], *, by: str | Actor | None = None) -> None:
         """Change labels of a run, in progress or ended.
 
         Raises:
@@ -600,15 +600,15 @@ class Commands(ControlBase):
         run = await self._of_tables(run_id)
         await self.runtime.runs.send(run, cmd.LabelRun(checked(labels, self.payloads.redact, removes=True), self._claim(by)))
 
-    async def pause(self, run_id: str, *, by: str | Claim | None = None) -> None:
+    async def pause(self, run_id: str, *, by: str | Actor | None = None) -> None:
         """Pause a run. Steps in progress may finish, and no new step starts."""
         await self.runtime.runs.send(run_named(run_id), cmd.PauseRun(self._claim(by)))
 
-    async def resume(self, run_id: str, *, by: str | Claim | None = None) -> None:
+    async def resume(self, run_id: str, *, by: str | Actor | None = None) -> None:
         """Resume a paused run."""
         await self.runtime.runs.send(run_named(run_id), cmd.ResumeRun(self._claim(by)))
 
-    async def retry(self, run_id: str, *, by: str | Claim | None = None) -> None:
+    async def retry(self, run_id: str, *, by: str | Actor | None = None) -> None:
         """Retry a failed run from where it failed. Completed steps and spent money stay as they are. The run may have to wait
         for its place again.
 
@@ -625,12 +625,12 @@ class Commands(ControlBase):
             raise Conflict(f"Run {run.run} is archived with its month, and final. Nothing was changed: start another run.")
         return run.run
 
-    async def cancel(self, run_id: str, *, reason: str = "cancelled", by: str | Claim | None = None) -> None:
+    async def cancel(self, run_id: str, *, reason: str = "cancelled", by: str | Actor | None = None) -> None:
         """Cancel a run. No new step starts, effects are compensated, and then the run ends."""
         command = cmd.CancelRun(self.payloads.redact(reason), self._claim(by), insists=True)
         await self.runtime.runs.send(run_named(run_id), command)
 
-    async def extend(self, run_id: str, limit: str, value: int, *, by: str | Claim | None = None) -> None:
+    async def extend(self, run_id: str, limit: str, value: int, *, by: str | Actor | None = None) -> None:
         """Raise a limit of a run.
 
         Args:
@@ -639,7 +639,7 @@ class Commands(ControlBase):
         """
         await self.runtime.runs.send(run_named(run_id), cmd.RaiseLimit(limit, value, self._claim(by)))
 
-    async def raise_budget(self, run_id: str, limit_usd: float | str | Decimal, *, by: str | Claim | None = None) -> None:
+    async def raise_budget(self, run_id: str, limit_usd: float | str | Decimal, *, by: str | Actor | None = None) -> None:
         """Set the cost limit of a run. A run that waits for money goes on."""
         try:
             value = nanousd(limit_usd)
@@ -647,7 +647,7 @@ class Commands(ControlBase):
             raise InvalidInput(f"The limit cannot be used: {problem}.") from None
         await self.extend(run_id, "cost", value, by=by)
 
-    async def reconcile(self, call: str, cost_usd: float | str | Decimal, *, by: str | Claim | None = None) -> None:
+    async def reconcile(self, call: str, cost_usd: float | str | Decimal, *, by: str | Actor | None = None) -> None:
         """Record the actual cost of a model call whose cost is unknown, as the provider's bill shows it."""
         id_ = call_named(call)
         try:
@@ -662,7 +662,7 @@ class Commands(ControlBase):
         decision: str,
         response: Any = NOT_GIVEN,
         *,
-        by: str | Claim | None = None,
+        by: str | Actor | None = None,
         reason: str | None = None,
         shown_hash: str | None = None,
     ) -> None:
@@ -691,7 +691,7 @@ class Commands(ControlBase):
                 return gate_id
         raise Conflict(f"No question is open about the call {call}: `holdfast effects list` shows what became of it.")
 
-    async def migrate(self, run_id: str, workflow: Workflow | StoredWorkflow, *, by: str | Claim | None = None) -> None:
+    async def migrate(self, run_id: str, workflow: Workflow | StoredWorkflow, *, by: str | Actor | None = None) -> None:
         """Continue a run with another definition of its workflow.
 
         Args:

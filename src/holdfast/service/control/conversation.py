@@ -17,11 +17,11 @@ from holdfast.core.nouns import client_tools
 from holdfast.core.nouns import conversations as rule
 from holdfast.core.nouns.client_tools import ClientContext, ClientTool
 from holdfast.core.nouns.conversations import ON_BUSY, Change, Conversation, Exchange, Exchanges, OnBusy
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.content import ContentPart, are_same
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.scopes import ScopeRow
-from holdfast.engine.background.dialogue import Dialogues, loaded
+from holdfast.engine.background.conversation_runner import ConversationRunner, loaded
 from holdfast.engine.operations import prompt
 from holdfast.engine.runs.starting import scopes_of_run
 from holdfast.errors import Conflict, InvalidInput, KeyMissing, NotFound, OutcomeUnknown, ToolFailed
@@ -35,11 +35,11 @@ _MAX_NAME: Final = 128
 """Of an id: a start key, and the name of a scope, are made of it."""
 
 
-Said: TypeAlias = str | Image | Audio | Document | Sequence[Any]
+MessageText: TypeAlias = str | Image | Audio | Document | Sequence[Any]
 """A text, a content part, or a list of both; parts may be the JSON of such."""
 
 
-class Talk(NamedTuple):
+class Thread(NamedTuple):
     """A conversation, what was said in it by number, and what it has spent, in nano-dollars and in tokens."""
 
     conversation: Conversation
@@ -52,8 +52,8 @@ class Conversations(Commands):
     """The conversations of the store, on whatever machine each of their runs is."""
 
     @property
-    def _dialogues(self) -> Dialogues:
-        return Dialogues(self.runtime, self.payloads, self.executor.services.gateway)
+    def _dialogues(self) -> ConversationRunner:
+        return ConversationRunner(self.runtime, self.payloads, self.executor.services.gateway)
 
     async def open_conversation(
         self,
@@ -67,7 +67,7 @@ class Conversations(Commands):
         team: str | None = None,
         team_budget: str | None = None,
         agent: str | None = None,
-        by: str | Claim | None = None,
+        by: str | Actor | None = None,
         private: bool = False,
     ) -> Conversation:
         """Open a conversation with an agent, or return the open one of that name. An agent is a workflow whose input is a
@@ -119,7 +119,7 @@ class Conversations(Commands):
         await self._set_limits(limits)
         return (await self.conversation(name, tenant=tenant)).conversation
 
-    async def conversation(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Talk:
+    async def conversation(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Thread:
         """Return a conversation with its messages.
 
         Raises:
@@ -130,7 +130,7 @@ class Conversations(Commands):
         if found is None:
             raise no_conversation(name)
         books, tokens = await self.store.scopes.balances(rule.scopes_of(tenant, name))
-        return Talk(*found, books, tokens)
+        return Thread(*found, books, tokens)
 
     async def conversations(
         self, *, tenant: str | None = None, after: tuple[str, str] | None = None, limit: int = MAX_LISTED
@@ -167,13 +167,13 @@ class Conversations(Commands):
     async def say(
         self,
         name: str,
-        text: Said,
+        text: MessageText,
         *,
         tenant: str = DEFAULT_TENANT,
         after: int | None = None,
         on_busy: OnBusy | None = None,
         key: str | None = None,
-        by: str | Claim | None = None,
+        by: str | Actor | None = None,
         tools: Sequence[ClientTool] = (),
         context: Sequence[ClientContext] = (),
     ) -> Exchange:
@@ -314,7 +314,7 @@ class Conversations(Commands):
         return run
 
 
-def _pieces(message: Said) -> tuple[str, list[Image | Audio | Document]]:
+def _pieces(message: MessageText) -> tuple[str, list[Image | Audio | Document]]:
     """The words of a message, and what is attached to it. Raises InvalidInput."""
     if isinstance(message, str):
         return message, []

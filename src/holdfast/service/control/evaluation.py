@@ -11,7 +11,7 @@ from typing import Final
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.nouns import evaluations as rule
 from holdfast.core.nouns.evaluations import Evaluation, Judged
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.ports import MAX_LISTED
 from holdfast.service.control.base import ControlBase, word
@@ -29,7 +29,7 @@ class Evaluations(ControlBase):
         judged: Sequence[Judged],
         *,
         min_passed: float,
-        by: str | Claim | None = None,
+        by: str | Actor | None = None,
         tenant: str = _TENANT,
     ) -> Evaluation:
         """Save the result of an evaluation suite with a workflow as it is now. All runs are counted; 1,000 are kept one by one,

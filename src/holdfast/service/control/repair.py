@@ -19,9 +19,9 @@ from holdfast.core.facts.events import Event
 from holdfast.core.facts.graph import Graph
 from holdfast.core.facts.state import Operation, State
 from holdfast.core.rules.dead_letters import failed_call
-from holdfast.core.rules.forking import MAX_INHERITED, Fork, Wish, forked, operation_at
+from holdfast.core.rules.forking import MAX_INHERITED, Fork, ForkRequest, forked, operation_at
 from holdfast.core.rules.questions import EXHAUSTED
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import GateId, NodeName, Path, RunId, StepId, node_of
 from holdfast.core.values.payload import Payload, digest
 from holdfast.core.views.projection import RunRow
@@ -61,7 +61,7 @@ class Repairs(Commands):
         repeat_effects: bool = False,
         cost_limit_usd: float | str | Decimal | None = None,
         key: str | None = None,
-        by: str | Claim | None = None,
+        by: str | Actor | None = None,
         queue: bool = False,
     ) -> Run:
         """Start a run with the history of another run before a step. The original run must have ended or be paused.
@@ -121,7 +121,7 @@ class Repairs(Commands):
         output: Any = NOT_GIVEN,
         state: Mapping[str, Any] | None = None,
         repeat_effects: bool = False,
-        by: str | Claim | None = None,
+        by: str | Actor | None = None,
     ) -> Fork:
         """Return what `fork` would begin with, without forking: what it keeps, reuses (with its cost) and does again.
 
@@ -136,7 +136,7 @@ class Repairs(Commands):
         if output is not NOT_GIVEN:
             said = await self._in_the_place_of(row, node_of(StepId(id_)), output, operation)
         reply = None if said is None or not path else self.executor.services.gateway.said(output)
-        wish = Wish(
+        wish = ForkRequest(
             StepId(id_),
             Path(path) if path else None,
             said,
@@ -192,7 +192,7 @@ class Repairs(Commands):
         input: Any = NOT_GIVEN,  # noqa: A002 - the word of the public surface
         *,
         arguments: Any = NOT_GIVEN,
-        by: str | Claim | None = None,
+        by: str | Actor | None = None,
     ) -> None:
         """Change the input of the run, or the arguments of the failed tool call, for the next attempt of a step. Replay the
         dead letter afterwards.
@@ -231,7 +231,7 @@ class Repairs(Commands):
         except SchemaMismatch as problem:
             raise InvalidInput(f"These are no arguments of {op.name!r}: {problem.message} Nothing was changed.") from None
 
-    async def replay_dead_letter(self, letter: str | Letter, *, by: str | Claim | None = None) -> None:
+    async def replay_dead_letter(self, letter: str | Letter, *, by: str | Actor | None = None) -> None:
         """Try a permanently failed step again. If its run has failed, every failed step of the run is tried again.
 
         Completed operations keep their keys. A call of unknown outcome is made again if that is harmless: an `idempotent` one
@@ -257,7 +257,7 @@ class Repairs(Commands):
             await self.retry(state.run, by=by)
 
     async def resolve_dead_letter(
-        self, letter: str | Letter, output: Any = NOT_GIVEN, *, reason: str | None = None, by: str | Claim | None = None
+        self, letter: str | Letter, output: Any = NOT_GIVEN, *, reason: str | None = None, by: str | Actor | None = None
     ) -> None:
         """Close a dead letter without another attempt. A run that waits gets `output`, or fails without one. Closed dead
         letters stay listed for three days."""

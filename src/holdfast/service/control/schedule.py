@@ -17,10 +17,10 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.core.facts.contribution import bounded, of_claim
 from holdfast.core.nouns import schedules
 from holdfast.core.nouns.schedules import Overlap, Schedule
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.payload import INLINE_BYTES
-from holdfast.engine.background import firing
+from holdfast.engine.background import schedule_runner
 from holdfast.engine.runs.starting import scopes_of_run
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.errors import InvalidInput, NotFound
@@ -62,7 +62,7 @@ class Schedules(Commands):
         jitter_s: float = 0,
         overlap: Overlap = "skip",
         catch_up_s: float = 3600,
-        by: str | Claim | None = None,
+        by: str | Actor | None = None,
     ) -> Schedule:
         """Set a schedule, which starts a run of a workflow at each time of a cron line, or replace it. Started runs stay, and
         so does a pause. `by` contributes to each run until the schedule is removed.
@@ -182,7 +182,7 @@ class Schedules(Commands):
             raise no_schedule(name, tenant)
 
     async def backfill_schedule(
-        self, name: str, since_ms: int, until_ms: int, *, tenant: str = DEFAULT_TENANT, by: str | Claim | None = None
+        self, name: str, since_ms: int, until_ms: int, *, tenant: str = DEFAULT_TENANT, by: str | Actor | None = None
     ) -> Sequence[Backfilled]:
         """Start the runs of a schedule's past times, all at once. A time that has had its run gets no second one. `by`
         contributes to them, and so decides none of their questions with four eyes.
@@ -209,7 +209,7 @@ class Schedules(Commands):
                 " make up for a shorter while."
             )
         claim = self._claim(by)
-        return [Backfilled(at_ms, await firing.start(self.runtime, schedule, at_ms, claim)) for at_ms in times]
+        return [Backfilled(at_ms, await schedule_runner.start(self.runtime, schedule, at_ms, claim)) for at_ms in times]
 
     async def _changed(self, tenant: str, name: str, change: Callable[[Schedule], Schedule]) -> Schedule:
         tenant, name = word("tenant", tenant), word("name of the schedule", name)

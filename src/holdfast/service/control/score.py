@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from holdfast.core.nouns import scores as rule
 from holdfast.core.nouns.scores import Score, Source
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.errors import Conflict, InvalidInput
 from holdfast.service.control.base import ControlBase
 
@@ -16,7 +16,7 @@ class Scores(ControlBase):
     """Scores of runs, by people and code. Runs do not see them, and nothing in them changes."""
 
     async def score(
-        self, run_id: str, name: str, value: float, *, by: str | Claim, source: Source = "code", comment: str = ""
+        self, run_id: str, name: str, value: float, *, by: str | Actor, source: Source = "code", comment: str = ""
     ) -> Score:
         """Score a run, in progress or ended. The latest score of each name and author counts; earlier ones are kept.
 

@@ -14,7 +14,7 @@ from holdfast.core.facts.contribution import of_claim
 from holdfast.core.nouns import shared_values as rule
 from holdfast.core.nouns.memory import MAX_ALLOWED, Memory, namespace, ranked
 from holdfast.core.nouns.shared_values import SharedValue
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.views.projection import SharedChange
 from holdfast.engine.operations.memory import recalled
 from holdfast.errors import Conflict, InvalidInput, NotFound
@@ -82,7 +82,7 @@ class SharedValues(ControlBase):
         *,
         expected_version: int | None = None,
         tenant: str = DEFAULT_TENANT,
-        by: str | Claim | None = None,
+        by: str | Actor | None = None,
     ) -> SharedValue:
         """Write a new version of a shared value for steps to read, and return it. Steps that wait for it go on within seconds.
 

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core.nouns.shared_values import APPROVALS, SharedValue
 from holdfast.core.nouns.tool_policy import StandingApproval, When
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.views.projection import SharedChange
 from holdfast.engine.attempts.standing_approvals import MAX_STANDING
 from holdfast.errors import Conflict, InvalidInput, NotFound
@@ -34,7 +34,7 @@ class StandingApprovals(ControlBase):
         tool: str,
         *,
         for_s: float,
-        by: str | Claim,
+        by: str | Actor,
         most: int | None = None,
         when: Sequence[When] = (),
         workflow: str | None = None,
@@ -99,7 +99,7 @@ class StandingApprovals(ControlBase):
         """Return a tenant's standing approvals by id, expired, used-up and revoked ones included."""
         return {key: approval for key, (approval, _) in (await self._page(word("tenant", tenant))).items()}
 
-    async def revoke_approval(self, id_: str, *, by: str | Claim, tenant: str = _TENANT) -> None:
+    async def revoke_approval(self, id_: str, *, by: str | Actor, tenant: str = _TENANT) -> None:
         """Revoke a standing approval. Calls that were already made stay made.
 
         Args:

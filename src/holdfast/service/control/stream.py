@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from holdfast.core.facts.streams import MODEL, Cursor, Follower, Told
+from holdfast.core.facts.streams import MODEL, Cursor, Follower, StreamEvent
 from holdfast.errors import InvalidInput
 from holdfast.service.control.base import ControlBase
 
@@ -20,7 +20,7 @@ class Streams(ControlBase):
 
     async def watch_stream(
         self, run_id: str, name: str | None = None, *, since: str | int = START, follow: bool = True
-    ) -> AsyncGenerator[Told, None]:
+    ) -> AsyncGenerator[StreamEvent, None]:
         """Yield what is written to a run's streams. A reader that returns with its last cursor misses nothing and gets nothing
         twice. Replies that were generated without readers come as a whole.
 

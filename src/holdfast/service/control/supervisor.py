@@ -15,7 +15,7 @@ from holdfast.authoring.values.sensitive import sealed_by
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.nouns import supervision as rule
 from holdfast.core.nouns.supervision import Accepted, Change, Dashboard, Fate, Rejected
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.payload import INLINE_BYTES
 from holdfast.engine.background.supervising import no_supervisor
 from holdfast.engine.runs.starting import agents_of, shared_scopes
@@ -203,7 +203,7 @@ class Supervisor(OfLoop):
         priority: int = 0,
         task_id: str | None = None,
         timeout_s: float | None = None,
-        by: str | Claim | None = None,
+        by: str | Actor | None = None,
     ) -> Accepted | Rejected:
         """Submit a task, durably. An accepted task is done once. A rejected task was not kept: try again after `retry_after_s`.
 

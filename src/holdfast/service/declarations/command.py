@@ -21,7 +21,7 @@ from holdfast.core.values.money import Usd
 from holdfast.core.values.scopes import Period
 from holdfast.core.views.selection import LetterSelection, Selection
 from holdfast.service.declarations import field
-from holdfast.service.declarations.declaration import Command, Thing, Whole, command
+from holdfast.service.declarations.declaration import Command, GeneralSubject, Subject, command
 from holdfast.service.doc import doc
 
 if TYPE_CHECKING:  # answers are named in quotes
@@ -33,7 +33,7 @@ _MAX_CONDITIONS: Final = 100
 """Each is looked at with each call of such a tool."""
 
 
-@command("POST /runs", "operator", about={"workflow": Thing.WORKFLOW}, also={"yaml": "author"}, key="key", creates=True)
+@command("POST /runs", "operator", about={"workflow": Subject.WORKFLOW}, also={"yaml": "author"}, key="key", creates=True)
 class Start(Command["view.RunStatusRow"], Terms, frozen=True, kw_only=True):  # type: ignore[misc]  # as StartRun
     """Start a run of a workflow. Name the workflow, or pass the text of a workflow file as `yaml`."""
 
@@ -52,7 +52,7 @@ class Start(Command["view.RunStatusRow"], Terms, frozen=True, kw_only=True):  # 
     agent: field.Agent = None
 
 
-@command("POST /runs/{run}/fork", "operator", about={"run": Thing.RUN}, key="key", creates=True)
+@command("POST /runs/{run}/fork", "operator", about={"run": Subject.RUN}, key="key", creates=True)
 class Fork(Command["view.RunStatusRow"], frozen=True, kw_only=True):
     """Start a new run from a step of another run, with the history before that step. Calls that match the original run's calls
     reuse their outcomes. The original run must have ended or be paused."""
@@ -68,7 +68,7 @@ class Fork(Command["view.RunStatusRow"], frozen=True, kw_only=True):
     queue: field.Queue = False
 
 
-@command("POST /runs/{run}/labels", "operator", about={"run": Thing.RUN}, repeats=True)
+@command("POST /runs/{run}/labels", "operator", about={"run": Subject.RUN}, repeats=True)
 class LabelRun(Command["view.RunStatusRow"], frozen=True):
     """Change labels of a run, under way or ended."""
 
@@ -76,28 +76,28 @@ class LabelRun(Command["view.RunStatusRow"], frozen=True):
     labels: Annotated[dict[str, str | None], doc("Labels to set, by key; null removes one. Others stay as they are.")]
 
 
-@command("POST /runs/{run}/pause", "operator", about={"run": Thing.RUN}, repeats=True)
+@command("POST /runs/{run}/pause", "operator", about={"run": Subject.RUN}, repeats=True)
 class Pause(Command["view.RunStatusRow"], frozen=True):
     """Pause a run. Steps under way may finish, and no new step starts."""
 
     run: field.RunId
 
 
-@command("POST /runs/{run}/resume", "operator", about={"run": Thing.RUN}, repeats=True)
+@command("POST /runs/{run}/resume", "operator", about={"run": Subject.RUN}, repeats=True)
 class Resume(Command["view.RunStatusRow"], frozen=True):
     """Resume a paused run."""
 
     run: field.RunId
 
 
-@command("POST /runs/{run}/retry", "operator", about={"run": Thing.FAILED})
+@command("POST /runs/{run}/retry", "operator", about={"run": Subject.FAILED})
 class Retry(Command["view.RunStatusRow"], frozen=True):
     """Retry a failed run from where it failed. Completed steps and spent money stay as they are."""
 
     run: field.RunId
 
 
-@command("POST /runs/{run}/cancel", "operator", about={"run": Thing.RUN}, repeats=True)
+@command("POST /runs/{run}/cancel", "operator", about={"run": Subject.RUN}, repeats=True)
 class Cancel(Command["view.RunStatusRow"], frozen=True):
     """Cancel a run. No new step starts, a flow cleans up, effects are compensated, and then the run ends. Cancelling again cuts
     the clean-up of the flow short."""
@@ -106,7 +106,7 @@ class Cancel(Command["view.RunStatusRow"], frozen=True):
     reason: field.CancelReason = "cancelled"
 
 
-@command("POST /runs/{run}/migrate", "operator", about={"run": Thing.RUN}, repeats=True)
+@command("POST /runs/{run}/migrate", "operator", about={"run": Subject.RUN}, repeats=True)
 class Migrate(Command["view.RunStatusRow"], frozen=True):
     """Continue a run with another definition of its workflow."""
 
@@ -114,7 +114,7 @@ class Migrate(Command["view.RunStatusRow"], frozen=True):
     version: Annotated[int, doc("Version of the workflow to continue with; 0 means the highest.")] = 0
 
 
-@command("POST /runs/{run}/record", "operator", about={"run": Thing.RUN}, keeps=False)
+@command("POST /runs/{run}/record", "operator", about={"run": Subject.RUN}, keeps=False)
 class ExportRun(Command["view.RecordRow"], frozen=True):
     """Export the record of an ended run, for `holdfast replay`. Personal data is replaced unless you pass `whole`. The server's
     setting `exports` limits which records may be exported."""
@@ -128,7 +128,7 @@ class ExportRun(Command["view.RecordRow"], frozen=True):
 
 
 @command(
-    "POST /dead-letters/{letter}/edit", "operator", about={"letter": Thing.LETTER}, repeats=True, tag="/dead-letters/{letter}"
+    "POST /dead-letters/{letter}/edit", "operator", about={"letter": Subject.LETTER}, repeats=True, tag="/dead-letters/{letter}"
 )
 class EditDeadLetter(Command["view.RunStatusRow"], frozen=True):
     """Change the input or arguments with which a permanently failed step is tried again. Replay the dead letter afterwards."""
@@ -140,7 +140,7 @@ class EditDeadLetter(Command["view.RunStatusRow"], frozen=True):
     )
 
 
-@command("POST /dead-letters/{letter}/replay", "operator", about={"letter": Thing.LETTER}, tag="/dead-letters/{letter}")
+@command("POST /dead-letters/{letter}/replay", "operator", about={"letter": Subject.LETTER}, tag="/dead-letters/{letter}")
 class ReplayDeadLetter(Command["view.RunStatusRow"], frozen=True):
     """Try a permanently failed step again. If its run has failed, every failed step of the run is tried again."""
 
@@ -150,7 +150,7 @@ class ReplayDeadLetter(Command["view.RunStatusRow"], frozen=True):
 @command(
     "POST /dead-letters/{letter}/resolve",
     "operator",
-    about={"letter": Thing.LETTER},
+    about={"letter": Subject.LETTER},
     repeats=True,
     tag="/dead-letters/{letter}",
 )
@@ -163,7 +163,7 @@ class ResolveDeadLetter(Command["view.RunStatusRow"], frozen=True):
     reason: field.Reason = None
 
 
-@command("POST /runs/bulk", "operator", about={"workflow": Thing.RUNS}, any_tool={"deed": ("retry",)}, names=("deed",))
+@command("POST /runs/bulk", "operator", about={"workflow": Subject.RUNS}, any_tool={"deed": ("retry",)}, names=("deed",))
 class Bulk(Command["Rows[view.OutcomeRow]"], Selection, frozen=True, kw_only=True):
     """Retry, cancel, pause, resume or fork all runs that match, newest first. Each call does one page and returns a row per
     run."""
@@ -188,7 +188,7 @@ class Bulk(Command["Rows[view.OutcomeRow]"], Selection, frozen=True, kw_only=Tru
 @command(
     "POST /dead-letters/bulk",
     "operator",
-    about={"run": Thing.RUN, "workflow": Thing.RUNS},
+    about={"run": Subject.RUN, "workflow": Subject.RUNS},
     any_tool={"deed": ("replay", "resolve")},
     names=("run", "deed"),
 )
@@ -204,7 +204,7 @@ class BulkDeadLetters(Command["Rows[view.OutcomeRow]"], LetterSelection, frozen=
     dry_run: field.DryRun = False
 
 
-@command("POST /runs/{run}/scores", "reviewer", "operator", about={"run": Thing.RUN})
+@command("POST /runs/{run}/scores", "reviewer", "operator", about={"run": Subject.RUN})
 class GiveScore(Command["view.RunStatusRow"], frozen=True):
     """Score a run, during the run or after its end. The latest score of each name and author counts. A run takes at most 100
     scores."""
@@ -216,7 +216,7 @@ class GiveScore(Command["view.RunStatusRow"], frozen=True):
     comment: Annotated[str, doc("Comment, kept with the score; at most 4,096 bytes.")] = ""
 
 
-@command("POST /runs/{run}/extend", "operator", about={"run": Thing.RUN}, repeats=True)
+@command("POST /runs/{run}/extend", "operator", about={"run": Subject.RUN}, repeats=True)
 class Extend(Command["view.RunStatusRow"], frozen=True):
     """Raise a limit of a run, which must have that limit."""
 
@@ -228,7 +228,7 @@ class Extend(Command["view.RunStatusRow"], frozen=True):
     value: Annotated[int, doc("New limit, above the current one: a number, or seconds for `active`, `wall` and `lifespan`.")]
 
 
-@command("POST /runs/{run}/budget", "admin", about={"run": Thing.RUN}, repeats=True)
+@command("POST /runs/{run}/budget", "admin", about={"run": Subject.RUN}, repeats=True)
 class RaiseBudget(Command["view.RunStatusRow"], frozen=True):
     """Raise the cost limit of a run."""
 
@@ -236,7 +236,7 @@ class RaiseBudget(Command["view.RunStatusRow"], frozen=True):
     limit_usd: Annotated[Usd, doc("New cost limit in dollars, above the current one.")]
 
 
-@command("POST /runs/{run}/signals/{name}", "operator", about={"run": Thing.RUN}, key="key")
+@command("POST /runs/{run}/signals/{name}", "operator", about={"run": Subject.RUN}, key="key")
 class Signal(Command["view.RunStatusRow"], frozen=True):
     """Send a signal to a run. The run keeps it until a step asks for it."""
 
@@ -248,7 +248,7 @@ class Signal(Command["view.RunStatusRow"], frozen=True):
     ] = None
 
 
-@command("POST /gates/{gate}/decision", "reviewer", about={"gate": Thing.GATE}, repeats=True, tag="/gates/{gate}")
+@command("POST /gates/{gate}/decision", "reviewer", about={"gate": Subject.GATE}, repeats=True, tag="/gates/{gate}")
 class Decide(Command["view.RunStatusRow"], frozen=True):
     """Decide a gate."""
 
@@ -272,7 +272,7 @@ class GateAnswer(Struct, frozen=True, forbid_unknown_fields=True):
 @command(
     "POST /gates/{gate}/together",
     "reviewer",
-    about={"gate": Thing.GATE, "decisions": Thing.GATES},
+    about={"gate": Subject.GATE, "decisions": Subject.GATES},
     repeats=True,
     tag="/gates/{gate}",
 )
@@ -294,7 +294,7 @@ class DecideTogether(Command["view.RunStatusRow"], frozen=True):
     ] = None
 
 
-@command("POST /gates/{gate}/delegate", "reviewer", about={"gate": Thing.GATE}, repeats=True, tag="/gates/{gate}")
+@command("POST /gates/{gate}/delegate", "reviewer", about={"gate": Subject.GATE}, repeats=True, tag="/gates/{gate}")
 class Delegate(Command["view.RunStatusRow"], frozen=True):
     """Ask more reviewers to decide a gate, beside the current ones. You must be one of its reviewers."""
 
@@ -303,7 +303,7 @@ class Delegate(Command["view.RunStatusRow"], frozen=True):
     reason: field.Reason = None
 
 
-@command("POST /gates/{gate}/reassign", "reviewer", about={"gate": Thing.GATE}, repeats=True, tag="/gates/{gate}")
+@command("POST /gates/{gate}/reassign", "reviewer", about={"gate": Subject.GATE}, repeats=True, tag="/gates/{gate}")
 class Reassign(Command["view.RunStatusRow"], frozen=True):
     """Replace the reviewers of a gate."""
 
@@ -312,7 +312,7 @@ class Reassign(Command["view.RunStatusRow"], frozen=True):
     reason: field.Reason = None
 
 
-@command("POST /effects/{call}/resolution", "reviewer", "operator", about={"call": Thing.TOOL_CALL}, repeats=True)
+@command("POST /effects/{call}/resolution", "reviewer", "operator", about={"call": Subject.TOOL_CALL}, repeats=True)
 class Resolve(Command["view.RunStatusRow"], frozen=True):
     """Record the outcome of a tool call whose outcome is unknown. It decides the gate that asks about the call."""
 
@@ -326,7 +326,7 @@ class Resolve(Command["view.RunStatusRow"], frozen=True):
     shown_hash: field.ShownHash = None
 
 
-@command("POST /doubts/{call}/reconcile", "admin", about={"call": Thing.MODEL_CALL}, repeats=True)
+@command("POST /doubts/{call}/reconcile", "admin", about={"call": Subject.MODEL_CALL}, repeats=True)
 class Reconcile(Command["view.RunStatusRow"], frozen=True):
     """Record the actual cost of a model call whose cost is unknown."""
 
@@ -334,7 +334,7 @@ class Reconcile(Command["view.RunStatusRow"], frozen=True):
     cost_usd: Annotated[Usd, doc("Actual cost in dollars; 0 if nothing was charged.")]
 
 
-@command("POST /budgets", "admin", whole=Whole.FLEET, names=("tenant",), repeats=True, tag="/budgets")
+@command("POST /budgets", "admin", whole=GeneralSubject.FLEET, names=("tenant",), repeats=True, tag="/budgets")
 class SetBudget(Command[None], frozen=True):
     """Limit what all runs of a tenant or team may spend in each day or month (UTC). Each call sets either the limit in dollars
     or the one in tokens."""
@@ -375,12 +375,14 @@ class RemoveTeamBudget(Command[None], frozen=True):
     tenant: field.Tenant = None
 
 
-@command("POST /costs/rollup", "operator", whole=Whole.FLEET, repeats=True)
+@command("POST /costs/rollup", "operator", whole=GeneralSubject.FLEET, repeats=True)
 class RollUpCosts(Command["view.CostsCountedRow"], frozen=True):
     """Update the cost totals, for a few seconds at most. The row says whether they are up to date; if not, call it again."""
 
 
-@command("POST /approvals", "reviewer", about={"tool": Thing.TOOLS, "workflow": Thing.RUNS, "run": Thing.RUN}, creates=True)
+@command(
+    "POST /approvals", "reviewer", about={"tool": Subject.TOOLS, "workflow": Subject.RUNS, "run": Subject.RUN}, creates=True
+)
 class GrantApproval(Command["view.ApprovalRow"], frozen=True, kw_only=True):
     """Grant a standing approval: matching tool calls are approved in advance. Calls that the workflow denies stay denied."""
 
@@ -400,7 +402,7 @@ class GrantApproval(Command["view.ApprovalRow"], frozen=True, kw_only=True):
     ] = None
 
 
-@command("POST /approvals/{approval}/revoke", "reviewer", about={"approval": Thing.APPROVAL}, repeats=True)
+@command("POST /approvals/{approval}/revoke", "reviewer", about={"approval": Subject.APPROVAL}, repeats=True)
 class RevokeApproval(Command[None], frozen=True):
     """Revoke a standing approval. Calls that were already made stay made."""
 
@@ -408,7 +410,7 @@ class RevokeApproval(Command[None], frozen=True):
     tenant: field.Tenant = None
 
 
-@command("POST /admission", "admin", whole=Whole.FLEET, names=("tenant",), repeats=True)
+@command("POST /admission", "admin", whole=GeneralSubject.FLEET, names=("tenant",), repeats=True)
 class SetAdmission(Command[None], frozen=True):
     """Limit how many runs may be active at once, for one tenant or for all together. Runs that are active already stay so."""
 
@@ -416,7 +418,7 @@ class SetAdmission(Command[None], frozen=True):
     tenant: Annotated[str | None, doc("Tenant to limit; by default all tenants together.")] = None
 
 
-@command("POST /pools", "admin", whole=Whole.FLEET, names=("name",), repeats=True)
+@command("POST /pools", "admin", whole=GeneralSubject.FLEET, names=("name",), repeats=True)
 class SetPool(Command[None], frozen=True, kw_only=True):
     """Set a pool that steps and model calls share: slots, or a rate. An existing pool of this name is replaced. Every process
     follows within seconds; what is in use above a lower limit stays in use until its steps end."""
@@ -438,14 +440,16 @@ class SetPool(Command[None], frozen=True, kw_only=True):
     of: Annotated[str | None, doc("Model or provider whose calls the pool counts; requires `counts`.")] = None
 
 
-@command("DELETE /pools/{name}", "admin", whole=Whole.FLEET, names=("name",), repeats=True)
+@command("DELETE /pools/{name}", "admin", whole=GeneralSubject.FLEET, names=("name",), repeats=True)
 class RemovePool(Command[None], frozen=True):
     """Remove a pool. Steps that ask for it wait until it is set again."""
 
     name: field.PoolName
 
 
-@command("POST /schedules", "operator", about={"name": Thing.SCHEDULE, "workflow": Thing.WORKFLOW}, makes="name", repeats=True)
+@command(
+    "POST /schedules", "operator", about={"name": Subject.SCHEDULE, "workflow": Subject.WORKFLOW}, makes="name", repeats=True
+)
 class SetSchedule(Command[None], frozen=True, kw_only=True):
     """Set a schedule, which starts a run of a workflow at each time of a cron expression. An existing schedule of this name is
     replaced; if it was paused, it stays paused. Schedules start runs while a worker or a leader works on the store."""
@@ -479,7 +483,7 @@ class SetSchedule(Command[None], frozen=True, kw_only=True):
     ] = 3600
 
 
-@command("POST /schedules/{name}/pause", "operator", about={"name": Thing.SCHEDULE}, repeats=True)
+@command("POST /schedules/{name}/pause", "operator", about={"name": Subject.SCHEDULE}, repeats=True)
 class PauseSchedule(Command[None], frozen=True):
     """Pause a schedule. It starts no runs until it is resumed."""
 
@@ -487,7 +491,7 @@ class PauseSchedule(Command[None], frozen=True):
     tenant: field.Tenant = None
 
 
-@command("POST /schedules/{name}/resume", "operator", about={"name": Thing.SCHEDULE}, repeats=True)
+@command("POST /schedules/{name}/resume", "operator", about={"name": Subject.SCHEDULE}, repeats=True)
 class ResumeSchedule(Command[None], frozen=True):
     """Resume a paused schedule from now. Times that passed while it was paused are left out; use backfill to start them."""
 
@@ -495,7 +499,7 @@ class ResumeSchedule(Command[None], frozen=True):
     tenant: field.Tenant = None
 
 
-@command("DELETE /schedules/{name}", "operator", about={"name": Thing.SCHEDULE}, repeats=True)
+@command("DELETE /schedules/{name}", "operator", about={"name": Subject.SCHEDULE}, repeats=True)
 class RemoveSchedule(Command[None], frozen=True):
     """Remove a schedule. Runs that it has started continue."""
 
@@ -503,7 +507,7 @@ class RemoveSchedule(Command[None], frozen=True):
     tenant: field.Tenant = None
 
 
-@command("POST /schedules/{name}/backfill", "operator", about={"name": Thing.SCHEDULE}, repeats=True)
+@command("POST /schedules/{name}/backfill", "operator", about={"name": Subject.SCHEDULE}, repeats=True)
 class Backfill(Command["Rows[view.BackfilledRow]"], frozen=True):
     """Start the runs of past times of a schedule, at most 1,000. Times that already had their run are left out."""
 
@@ -518,7 +522,7 @@ class Backfill(Command["Rows[view.BackfilledRow]"], frozen=True):
 @command(
     "POST /conversations",
     "operator",
-    about={"name": Thing.CONVERSATION, "workflow": Thing.WORKFLOW},
+    about={"name": Subject.CONVERSATION, "workflow": Subject.WORKFLOW},
     makes="name",
     repeats=True,
 )
@@ -547,7 +551,7 @@ class OpenConversation(Command[None], frozen=True, kw_only=True):
 @command(
     "POST /conversations/{conversation}/messages",
     "operator",
-    about={"conversation": Thing.CONVERSATION},
+    about={"conversation": Subject.CONVERSATION},
     key="key",
     creates=True,
 )
@@ -571,7 +575,7 @@ class Say(Command["view.ExchangeRow"], frozen=True, kw_only=True):
     tenant: field.Tenant = None
 
 
-@command("DELETE /conversations/{name}", "operator", about={"name": Thing.CONVERSATION}, repeats=True)
+@command("DELETE /conversations/{name}", "operator", about={"name": Subject.CONVERSATION}, repeats=True)
 class DeleteConversation(Command[None], frozen=True):
     """Delete a conversation and all its messages permanently. The histories of its runs stay. Refused while the agent is at
     work."""
@@ -604,7 +608,7 @@ class ForgetCachedAnswer(Command[None], frozen=True):
     tenant: field.Tenant = None
 
 
-@command("POST /keys", "admin", about={"name": Thing.KEY}, makes="name", creates=True, keeps=False)
+@command("POST /keys", "admin", about={"name": Subject.KEY}, makes="name", creates=True, keeps=False)
 class MakeKey(Command["view.NewKeyRow"], frozen=True, kw_only=True):
     """Create an API key for a service. Its secret is shown only once; the store keeps its hash."""
 
@@ -624,7 +628,7 @@ class MakeKey(Command["view.NewKeyRow"], frozen=True, kw_only=True):
     life_s: Annotated[int | None, doc("Lifetime in seconds, up to 10 years; by default the key does not expire.")] = None
 
 
-@command("POST /runs/{run}/signals/{name}/link", "operator", about={"run": Thing.RUN}, creates=True, keeps=False)
+@command("POST /runs/{run}/signals/{name}/link", "operator", about={"run": Subject.RUN}, creates=True, keeps=False)
 class MakeLink(Command["view.NewLinkRow"], frozen=True):
     """Create a link that sends one signal to a run, once and without a token. It is shown only in this response."""
 
@@ -633,7 +637,7 @@ class MakeLink(Command["view.NewLinkRow"], frozen=True):
     life_s: field.LinkLife = 7 * 86_400
 
 
-@command("POST /gates/{gate}/link", "reviewer", about={"gate": Thing.GATE}, creates=True, keeps=False, tag="/gates/{gate}")
+@command("POST /gates/{gate}/link", "reviewer", about={"gate": Subject.GATE}, creates=True, keeps=False, tag="/gates/{gate}")
 class MakeGateLink(Command["view.NewLinkRow"], frozen=True):
     """Create a link that decides a gate, once and without a token. It is bound to what the gate shows now, and is shown only in
     this response."""
@@ -644,7 +648,7 @@ class MakeGateLink(Command["view.NewLinkRow"], frozen=True):
     life_s: field.LinkLife = 7 * 86_400
 
 
-@command("POST /keys/{name}/rotate", "admin", about={"name": Thing.KEY}, keeps=False)
+@command("POST /keys/{name}/rotate", "admin", about={"name": Subject.KEY}, keeps=False)
 class RotateKey(Command["view.NewKeyRow"], frozen=True):
     """Replace the secret of an API key. The old secret stops working at once; the new one is shown only once."""
 
@@ -652,7 +656,7 @@ class RotateKey(Command["view.NewKeyRow"], frozen=True):
     tenant: field.TenantOfKey = None
 
 
-@command("POST /keys/{name}/revoke", "admin", "operator", "reviewer", about={"name": Thing.KEY}, keeps=False)
+@command("POST /keys/{name}/revoke", "admin", "operator", "reviewer", about={"name": Subject.KEY}, keeps=False)
 class RevokeKey(Command["view.KeyRow"], frozen=True):
     """Revoke an API key, permanently and at once. A caller without the grant admin revokes only the links that it has made."""
 

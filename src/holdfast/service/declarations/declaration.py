@@ -54,7 +54,7 @@ class Answer(Enum):
     NOTHING = "Done."
 
 
-class Thing(Enum):
+class Subject(Enum):
     """A kind of thing that belongs to a tenant, and mostly to a workflow of it."""
 
     RUN = "a run"
@@ -75,7 +75,7 @@ class Thing(Enum):
     TOOLS = "the tools whose names fit a pattern"
 
 
-class Whole(Enum):
+class GeneralSubject(Enum):
     """The subject of a command or query that names no thing."""
 
     TENANT = "what a tenant has as a whole: for a caller who reaches all of its workflows"
@@ -93,8 +93,8 @@ class Declaration(NamedTuple):
 
     at: tuple[str, ...]
     grants: tuple[Grant, ...]
-    about: Mapping[str, Thing]
-    whole: Whole
+    about: Mapping[str, Subject]
+    whole: GeneralSubject
     is_command: bool
     answers: Answer = Answer.NOTHING
     answer: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ _DECLARED: Final[dict[type[msgspec.Struct], Declaration]] = {}
 
 
 def command(
-    at: str, *grants: Grant, about: Mapping[str, Thing] = {}, whole: Whole = Whole.TENANT, **more: Any
+    at: str, *grants: Grant, about: Mapping[str, Subject] = {}, whole: GeneralSubject = GeneralSubject.TENANT, **more: Any
 ) -> Callable[[_Kind], _Kind]:
     """Declare a command: its route (`POST /runs`), the grants of which a caller needs one, and more (`Declaration`). Raises
     TypeError for what means nothing."""
@@ -140,13 +140,13 @@ def command(
 def query(
     at: str | tuple[str, ...],
     *grants: Grant,
-    about: Mapping[str, Thing] = {},
-    whole: Whole = Whole.TENANT,
+    about: Mapping[str, Subject] = {},
+    whole: GeneralSubject = GeneralSubject.TENANT,
     rows: str = "",
     **more: Any,
 ) -> Callable[[_Kind], _Kind]:
     """The same for a query, which may have several routes. A list names its `rows`."""
-    whole = Whole.ROWS if rows else whole
+    whole = GeneralSubject.ROWS if rows else whole
     at = (at,) if isinstance(at, str) else at
     return _declaring(at=at, grants=grants, about=about, whole=whole, is_command=False, rows=rows, **more)
 

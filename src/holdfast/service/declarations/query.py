@@ -15,7 +15,7 @@ from holdfast.core.nouns.memory import Kind
 from holdfast.core.values.proposal import RiskLevel
 from holdfast.core.views.selection import LetterSelection, Selection
 from holdfast.service.declarations import field
-from holdfast.service.declarations.declaration import ListQuery, Query, Rows, Thing, Whole, query
+from holdfast.service.declarations.declaration import GeneralSubject, ListQuery, Query, Rows, Subject, query
 from holdfast.service.doc import doc
 
 if TYPE_CHECKING:  # answers are named in quotes
@@ -54,21 +54,21 @@ class RunLabels(ListQuery["view.LabelRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /runs/{run}", "viewer", about={"run": Thing.RUN})
+@query("GET /runs/{run}", "viewer", about={"run": Subject.RUN})
 class Run(Query["view.RunWhole"], frozen=True):
     """Show a run with its steps, effects, budget and scores."""
 
     run: field.RunId
 
 
-@query("GET /runs/{run}/steps", "viewer", about={"run": Thing.RUN})
+@query("GET /runs/{run}/steps", "viewer", about={"run": Subject.RUN})
 class Steps(ListQuery["view.StepRow"], frozen=True):
     """List the latest visit of each node of a run, in the order in which they began."""
 
     run: field.RunId
 
 
-@query("GET /runs/{run}/operations", "viewer", about={"run": Thing.RUN})
+@query("GET /runs/{run}/operations", "viewer", about={"run": Subject.RUN})
 class Operations(ListQuery["view.OperationRow"], frozen=True, kw_only=True):
     """List the operations of a run, in the order in which they began: calls, questions, waits and recorded functions."""
 
@@ -77,7 +77,7 @@ class Operations(ListQuery["view.OperationRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /runs/{run}/calls", "viewer", about={"run": Thing.RUN})
+@query("GET /runs/{run}/calls", "viewer", about={"run": Subject.RUN})
 class ModelCalls(ListQuery["view.ModelCallRow"], frozen=True, kw_only=True):
     """List the model calls of a run, in their order: what was asked, as far as it is kept, and what came back."""
 
@@ -86,28 +86,28 @@ class ModelCalls(ListQuery["view.ModelCallRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /runs/{run}/costs", "viewer", about={"run": Thing.RUN})
+@query("GET /runs/{run}/costs", "viewer", about={"run": Subject.RUN})
 class RunCosts(ListQuery["view.NodeCostRow"], frozen=True):
     """List what a run's calls have cost so far, by node."""
 
     run: field.RunId
 
 
-@query("GET /runs/{run}/budget", "viewer", about={"run": Thing.RUN})
+@query("GET /runs/{run}/budget", "viewer", about={"run": Subject.RUN})
 class RunBudget(Query["view.RunBudgetRow"], frozen=True):
     """Show the budget of a run, with its model calls whose cost is unknown."""
 
     run: field.RunId
 
 
-@query("GET /runs/{run}/graph", "viewer", about={"run": Thing.RUN})
+@query("GET /runs/{run}/graph", "viewer", about={"run": Subject.RUN})
 class Drawing(Query["view.DrawingRow"], frozen=True):
     """Show the graph of a run: its nodes with status and cost, and its edges, taken or not."""
 
     run: field.RunId
 
 
-@query("GET /runs/{run}/trace", "viewer", about={"run": Thing.RUN})
+@query("GET /runs/{run}/trace", "viewer", about={"run": Subject.RUN})
 class Trace(ListQuery["view.TraceRow"], frozen=True, kw_only=True):
     """List trace events of a run: what happened at each node, how long it took and what it cost, without data."""
 
@@ -116,7 +116,7 @@ class Trace(ListQuery["view.TraceRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /runs/{run}/logs", "viewer", about={"run": Thing.RUN})
+@query("GET /runs/{run}/logs", "viewer", about={"run": Subject.RUN})
 class Logs(ListQuery["view.LogRow"], frozen=True, kw_only=True):
     """List the kept output of a run's jobs, in pieces, by job and attempt."""
 
@@ -129,7 +129,7 @@ class Logs(ListQuery["view.LogRow"], frozen=True, kw_only=True):
     text: Annotated[bool, doc("False to leave out the text and only list how many bytes each piece has.")] = True
 
 
-@query("GET /runs/{run}/scores", "viewer", about={"run": Thing.RUN})
+@query("GET /runs/{run}/scores", "viewer", about={"run": Subject.RUN})
 class Scores(ListQuery["view.ScoreRow"], frozen=True):
     """List the scores of a run: the latest of each name and author."""
 
@@ -159,21 +159,21 @@ class Evaluations(ListQuery["view.EvaluationRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /evals/{evaluation}", "viewer", about={"evaluation": Thing.EVALUATION})
+@query("GET /evals/{evaluation}", "viewer", about={"evaluation": Subject.EVALUATION})
 class Evaluation(Query["view.EvaluationWhole"], frozen=True):
     """Show the saved result of an evaluation suite, with each of its runs."""
 
     evaluation: Annotated[str, doc("Id of the evaluation.")]
 
 
-@query("GET /gates/{gate}", "viewer", about={"gate": Thing.GATE})
+@query("GET /gates/{gate}", "viewer", about={"gate": Subject.GATE})
 class Gate(Query["view.GateWhole"], frozen=True):
     """Show a gate: what it asks, whom it asks, what it shows, and its decision."""
 
     gate: field.GateId
 
 
-@query("GET /gates", "viewer", about={"run": Thing.RUN}, rows="run_id")
+@query("GET /gates", "viewer", about={"run": Subject.RUN}, rows="run_id")
 class Gates(ListQuery["view.GateRow"], frozen=True, kw_only=True):
     """List gates, oldest first: open ones, or every one."""
 
@@ -188,7 +188,7 @@ class Gates(ListQuery["view.GateRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /effects", "viewer", about={"run": Thing.RUN}, rows="run_id")
+@query("GET /effects", "viewer", about={"run": Subject.RUN}, rows="run_id")
 class Effects(ListQuery["view.EffectRow"], frozen=True, kw_only=True):
     """List tool calls, oldest first, with their requests and responses."""
 
@@ -202,7 +202,7 @@ class Effects(ListQuery["view.EffectRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /runs/{run}/events", "viewer", about={"run": Thing.RUN})
+@query("GET /runs/{run}/events", "viewer", about={"run": Subject.RUN})
 class Events(ListQuery["view.EventRow"], frozen=True, kw_only=True):
     """List the events of a run, from its beginning."""
 
@@ -211,7 +211,7 @@ class Events(ListQuery["view.EventRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("POST /runs/{run}/fork/quote", "viewer", about={"run": Thing.RUN})
+@query("POST /runs/{run}/fork/quote", "viewer", about={"run": Subject.RUN})
 class ForkQuote(Query["view.ForkQuoteRow"], frozen=True, kw_only=True):
     """Show what a fork of a run would keep, reuse and do again, and the most it can cost. Nothing is started."""
 
@@ -222,7 +222,7 @@ class ForkQuote(Query["view.ForkQuoteRow"], frozen=True, kw_only=True):
     cost_limit_usd: field.ForkCostLimit = None
 
 
-@query("GET /runs/{run}/cancel/quote", "viewer", about={"run": Thing.RUN})
+@query("GET /runs/{run}/cancel/quote", "viewer", about={"run": Subject.RUN})
 class CancelQuote(Query["view.CancelQuoteRow"], frozen=True):
     """Show what cancelling a run would do: which steps it stops, which calls are in flight, and which effects it compensates.
     Nothing is cancelled."""
@@ -230,14 +230,14 @@ class CancelQuote(Query["view.CancelQuoteRow"], frozen=True):
     run: field.RunId
 
 
-@query("GET /runs/{run}/tree", "viewer", about={"run": Thing.RUN}, runs="runs")
+@query("GET /runs/{run}/tree", "viewer", about={"run": Subject.RUN}, runs="runs")
 class Tree(Query["view.TreeRow"], frozen=True, kw_only=True):
     """Show a run with everything below it: the status of each run, and what all of them have cost."""
 
     run: field.RunId
 
 
-@query("GET /runs/{run}/items", "viewer", about={"run": Thing.RUN})
+@query("GET /runs/{run}/items", "viewer", about={"run": Subject.RUN})
 class Items(ListQuery["view.ItemRow"], frozen=True, kw_only=True):
     """List the ended items of a map, in the order in which they ended."""
 
@@ -247,7 +247,7 @@ class Items(ListQuery["view.ItemRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /runs/{run}/stream", "viewer", about={"run": Thing.RUN})
+@query("GET /runs/{run}/stream", "viewer", about={"run": Subject.RUN})
 class Streams(ListQuery["view.StreamRow"], frozen=True, kw_only=True):
     """List what models say in a run, and what user code writes to streams. The list goes on until the run has ended."""
 
@@ -263,7 +263,7 @@ class Streams(ListQuery["view.StreamRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /dead-letters", "viewer", about={"run": Thing.RUN}, rows="workflow")
+@query("GET /dead-letters", "viewer", about={"run": Subject.RUN}, rows="workflow")
 class DeadLetters(ListQuery["view.DeadLetterRow"], LetterSelection, frozen=True, kw_only=True):
     """List dead letters: steps that failed permanently. The oldest run's come first."""
 
@@ -274,7 +274,7 @@ class DeadLetters(ListQuery["view.DeadLetterRow"], LetterSelection, frozen=True,
     limit: field.Limit = USUAL
 
 
-@query("GET /dead-letters/{letter}", "viewer", about={"letter": Thing.LETTER})
+@query("GET /dead-letters/{letter}", "viewer", about={"letter": Subject.LETTER})
 class DeadLetter(Query["view.DeadLetterWhole"], frozen=True):
     """Show a dead letter with all its details."""
 
@@ -299,7 +299,7 @@ class Costs(ListQuery["view.CostRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /doubts", "viewer", about={"run": Thing.RUN}, rows="workflow")
+@query("GET /doubts", "viewer", about={"run": Subject.RUN}, rows="workflow")
 class Doubts(ListQuery["view.DoubtRow"], frozen=True, kw_only=True):
     """List model calls whose cost is unknown, the newest run's first. A page may exceed the limit, to end with all calls of a
     run."""
@@ -319,7 +319,7 @@ class Conversations(ListQuery["view.ConversationRow"], frozen=True, kw_only=True
     limit: field.Limit = USUAL
 
 
-@query("GET /conversations/{name}", "viewer", about={"name": Thing.CONVERSATION})
+@query("GET /conversations/{name}", "viewer", about={"name": Subject.CONVERSATION})
 class Conversation(Query["view.ConversationWhole"], frozen=True):
     """Show a conversation with all its messages."""
 
@@ -336,7 +336,7 @@ class Schedules(ListQuery["view.ScheduleRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /schedules/{name}", "viewer", about={"name": Thing.SCHEDULE})
+@query("GET /schedules/{name}", "viewer", about={"name": Subject.SCHEDULE})
 class Schedule(Query["view.ScheduleRow"], frozen=True):
     """Show a schedule, with its next times and the status of its last run."""
 
@@ -377,12 +377,12 @@ class Memories(ListQuery["view.MemoryRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /pools", "viewer", whole=Whole.COUNTS)
+@query("GET /pools", "viewer", whole=GeneralSubject.COUNTS)
 class Pools(ListQuery["view.PoolRow"], frozen=True):
     """List pools by name."""
 
 
-@query("GET /pools/{name}", "viewer", whole=Whole.COUNTS)
+@query("GET /pools/{name}", "viewer", whole=GeneralSubject.COUNTS)
 class Pool(Query["view.PoolWhole"], frozen=True):
     """Show a pool, with how much of it each process holds."""
 
@@ -423,7 +423,7 @@ class Approvals(ListQuery["view.ApprovalRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /approvals/{approval}", "viewer", about={"approval": Thing.APPROVAL})
+@query("GET /approvals/{approval}", "viewer", about={"approval": Subject.APPROVAL})
 class Approval(Query["view.ApprovalRow"], frozen=True):
     """Show a standing approval, also one that is expired, used up or revoked."""
 
@@ -440,7 +440,7 @@ class Supervisors(ListQuery["view.SupervisorRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /supervisors/{name}", "viewer", about={"name": Thing.SUPERVISOR})
+@query("GET /supervisors/{name}", "viewer", about={"name": Subject.SUPERVISOR})
 class Supervisor(Query["view.SupervisorWhole"], frozen=True):
     """Show a supervisor with each of its workers."""
 
@@ -448,7 +448,7 @@ class Supervisor(Query["view.SupervisorWhole"], frozen=True):
     tenant: field.Tenant = None
 
 
-@query("GET /admission", "viewer", whole=Whole.COUNTS)
+@query("GET /admission", "viewer", whole=GeneralSubject.COUNTS)
 class Admission(Query["view.AdmissionRow"], frozen=True):
     """Show how many runs are active and how many may be, for one tenant or for all together."""
 
@@ -466,7 +466,7 @@ class Workflows(ListQuery["view.WorkflowRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /workflows/{name}", "viewer", about={"name": Thing.WORKFLOW})
+@query("GET /workflows/{name}", "viewer", about={"name": Subject.WORKFLOW})
 class Workflow(Query["view.WorkflowWhole"], frozen=True):
     """Show a workflow with its definition and input schema, and how many live processes can run it."""
 
@@ -474,7 +474,7 @@ class Workflow(Query["view.WorkflowWhole"], frozen=True):
     version: Annotated[int | None, doc("Version of the workflow; by default the highest.")] = None
 
 
-@query("GET /queue", "viewer", about={"run": Thing.RUN}, rows="workflow")
+@query("GET /queue", "viewer", about={"run": Subject.RUN}, rows="workflow")
 class Queue(ListQuery["view.QueueRow | view.QueueReasonRow"], frozen=True):
     """List steps that wait for a slot, a worker or a pool, longest first; or why the steps of one run wait."""
 
@@ -500,7 +500,7 @@ class Tail(ListQuery["view.TailRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /workers", "viewer", whole=Whole.COUNTS)
+@query("GET /workers", "viewer", whole=GeneralSubject.COUNTS)
 class Workers(ListQuery["view.WorkerRow | view.WorkerCountRow"], frozen=True):
     """List live processes that execute steps, with their workflows and slots. A caller that acts for one tenant gets only
     totals, in one row."""
@@ -525,7 +525,7 @@ class Audit(ListQuery["view.AuditRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /audit/head", "admin", whole=Whole.COUNTS)
+@query("GET /audit/head", "admin", whole=GeneralSubject.COUNTS)
 class AuditHead(ListQuery["view.AuditHeadRow"], frozen=True):
     """Show the last entry of the audit log: its number (0 before the first), hash and signature. A caller that acts for one
     tenant gets no row."""

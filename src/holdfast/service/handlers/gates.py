@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.values.claim import folded
+from holdfast.core.values.actor import folded
 from holdfast.core.values.ids import CallId, GateId, RunId, run_of
 from holdfast.errors import InvalidInput, NotPermitted
 from holdfast.ports import ToDecide

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 import msgspec
 
-from holdfast.core.facts.streams import Told
+from holdfast.core.facts.streams import StreamEvent
 from holdfast.core.nouns.labels import BEFORE_ALL_COUNTS
 from holdfast.core.values.ids import RunId
 from holdfast.errors import InvalidInput
@@ -151,10 +151,10 @@ async def streams(request: Request, query: ask.Streams) -> Rows[StreamRow]:
     return Rows([view.of_told(each) for each in told], None if ended and len(told) < query.limit else cursor)
 
 
-async def _told(request: Request, query: ask.Streams, since: str | int, *, follow: bool) -> list[Told]:
+async def _told(request: Request, query: ask.Streams, since: str | int, *, follow: bool) -> list[StreamEvent]:
     """Return what there is; with `follow` the first that comes. It is waited for no longer than a caller is trusted without
     a look whether the key still holds."""
-    told: list[Told] = []
+    told: list[StreamEvent] = []
     telling = request.control.watch_stream(query.run, query.name, since=since, follow=follow)
     with suppress(TimeoutError):
         async with timeout(min(query.wait_s, AGAIN_S) if follow else None), aclosing(telling):

@@ -15,7 +15,7 @@ from holdfast.service.view.plain import Dollars, Time, iso, maybe_usd
 
 if TYPE_CHECKING:
     from holdfast.core.nouns.conversations import Conversation, Exchange
-    from holdfast.service.control.conversation import Talk
+    from holdfast.service.control.conversation import Thread
 
 
 MessageStatus: TypeAlias = Literal["waiting", "active", "completed", "failed", "cancelled"]
@@ -111,7 +111,7 @@ def of_conversation(conversation: Conversation) -> ConversationRow:
     }
 
 
-def of_talk(talk: Talk) -> ConversationWhole:
+def of_talk(talk: Thread) -> ConversationWhole:
     """Return the row of a conversation with all its messages, and its spending."""
     return {
         **of_conversation(talk.conversation),

@@ -101,7 +101,7 @@ def recorded_of(event: dict[str, Any]) -> Recorded:
     return Recorded(event["seq"], at_ms, _made(_EVENTS[event["type"]], event))
 
 
-def of_told(told: streams.Told) -> StreamRow:
+def of_told(told: streams.StreamEvent) -> StreamRow:
     """Return the row of a stream event; it has only the keys of its kind."""
     found: StreamRow = {
         "run_id": told.run,

@@ -16,7 +16,7 @@ from holdfast.service.view.plain import Dollars, ErrorRow, Time, error_of, iso, 
 
 if TYPE_CHECKING:
     from holdfast.core.facts.state import State
-    from holdfast.core.rules.forking import Done, Fork
+    from holdfast.core.rules.forking import Fork, ForkedOperation
     from holdfast.core.values.policies import EffectPolicy
     from holdfast.ports import Letter, LetterCount
     from holdfast.service.control.bulk import BulkOutcome
@@ -71,7 +71,7 @@ def of_fork(fork: Fork, cost_limit_usd: str | int | float | None = None) -> Fork
     }
 
 
-def _done(done: Done) -> ForkedOperationRow:
+def _done(done: ForkedOperation) -> ForkedOperationRow:
     return {
         "step": done.step,
         "path": done.path,

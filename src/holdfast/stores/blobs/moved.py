@@ -9,7 +9,7 @@ from holdfast.errors import NotFound
 from holdfast.ports import Blobs
 
 
-class Moved:
+class FallbackBlobs:
     """Keeps ports.Blobs in `now`, and finds what was put into `before`."""
 
     def __init__(self, now: Blobs, before: Blobs) -> None:

@@ -20,7 +20,7 @@ from holdfast.stores.nouns.blobs import Blobs
 from holdfast.stores.nouns.callers import Audit, Keys, Replies
 from holdfast.stores.nouns.figures import Costs, ModelEstimates, Scores
 from holdfast.stores.nouns.records import Conversations, Evaluations, Schedules, Supervisors
-from holdfast.stores.nouns.tables import Ground
+from holdfast.stores.nouns.tables import StoreParts
 from holdfast.stores.nouns.workflows import Graphs
 
 
@@ -49,7 +49,7 @@ class Nouns(OfTenant):
     graphs: Graphs
 
 
-def of_tenant(ground: Ground) -> OfTenant:
+def of_tenant(ground: StoreParts) -> OfTenant:
     """Return those on the tables as a tenant has them."""
     return {
         "children": Children(ground),
@@ -67,7 +67,7 @@ def of_tenant(ground: Ground) -> OfTenant:
     }
 
 
-def nouns(ground: Ground) -> Nouns:
+def nouns(ground: StoreParts) -> Nouns:
     """Return all of them, on the tables of a store."""
     return {
         **of_tenant(ground),

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core.values.audit import FIRST, Entry, Head, Link, before_next, head_of, link
 from holdfast.core.values.audit import Keys as SigningKeys
 from holdfast.ports import OF_NONE, ApiKey, Pending, Reply
-from holdfast.stores.nouns.tables import Ground, Noun, Steps, do, lock
+from holdfast.stores.nouns.tables import Noun, Steps, StoreParts, do, lock
 from holdfast.stores.row import encode
 
 _decode_key: Final = msgspec.json.Decoder(ApiKey).decode
@@ -80,7 +80,7 @@ class Keys(Noun):
 class Audit(Noun):
     """Keeps ports.Audit."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: StoreParts) -> None:
         super().__init__(ground)
         self._signing = Signing(ground.audit_keys)
 

@@ -14,9 +14,9 @@ from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, 
 from holdfast.core.views.sealing import Sealing
 from holdfast.ports import MAX_LISTED, EffectFilter, GateFilter, RunFilter
 from holdfast.stores.archive import no_line
+from holdfast.stores.archive_store import ArchiveStore
 from holdfast.stores.nouns.tables import Tables
 from holdfast.stores.row import Row, effect_of, gate_of, is_run, no_gate, runs_from
-from holdfast.stores.shelf import Shelf
 
 _RUNS: Final = ("before", "parent", "root")
 """Criteria that name a run."""
@@ -43,7 +43,7 @@ class Lists:
 
     _tables: Tables
     _sealing: Sealing
-    _shelf: Shelf
+    _shelf: ArchiveStore
 
     async def run(self, run: RunId) -> RunRow | None:
         found = await listed(self._tables, "runs", {"run": run}, 1) if is_run(run) else ()

@@ -81,7 +81,7 @@ class Tables(ABC):
         return await self.transact(steps)
 
 
-class Ground(NamedTuple):
+class StoreParts(NamedTuple):
     """The ground on which the nouns of one open store stand."""
 
     tables: Tables
@@ -97,7 +97,7 @@ class Ground(NamedTuple):
 class Noun:
     """Keeps one port of the store."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: StoreParts) -> None:
         self._tables = ground.tables
         self._clock = ground.clock
         self._sealing = ground.sealing

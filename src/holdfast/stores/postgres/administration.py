@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from holdfast.core.views.projection import RunRow
 from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.errors import UsageError
-from holdfast.ports import BlobPlace, Freed, MonthStanding, SessionStanding, StoreStanding
+from holdfast.ports import BlobPlace, MonthStatus, RemovedData, SessionStatus, StoreStatus
 from holdfast.stores.canary import Canary, expect_at_rest, sealed_of, without_keys
 from holdfast.stores.month import Month, state
 from holdfast.stores.postgres.address import Address
@@ -22,7 +22,7 @@ from holdfast.stores.postgres.context import StoreContext, sql
 from holdfast.stores.postgres.guard import guard
 from holdfast.stores.postgres.partition import PARTITIONED, part
 from holdfast.stores.postgres.retention import PostgresRetention
-from holdfast.stores.postgres.schema import LATEST, NEEDED, PARTS, Standing, expect_ready, migrate, pending, standing
+from holdfast.stores.postgres.schema import LATEST, NEEDED, PARTS, AppliedMigrations, expect_ready, migrate, pending, standing
 from holdfast.stores.postgres.session import LEASE_S
 from holdfast.stores.postgres.upkeep import forget_told, make_ahead
 
@@ -90,45 +90,45 @@ class PostgresAdministration:
 
     # --- Retention ----------------------------------------------------------------------------------------------------
 
-    async def archive(self, month: str) -> Freed:
+    async def archive(self, month: str) -> RemovedData:
         wanted = Month.parse(month)
         await expect_ready(self._db)
         return await PostgresRetention(self._ground).archive(wanted)
 
-    async def prune(self, before: str) -> Freed:
+    async def prune(self, before: str) -> RemovedData:
         wanted = Month.parse(before)
         await expect_ready(self._db)
         return await PostgresRetention(self._ground).prune(wanted)
 
     # --- Standing -----------------------------------------------------------------------------------------------------
 
-    async def standing(self) -> StoreStanding:
+    async def standing(self) -> StoreStatus:
         address, now_ms = self._db.address, self._ground.clock.now_ms()
         async with self._db.reading() as db:
             now = await standing(db, address)
         todo = tuple(f"{each.version:04d}_{each.name}" for part in PARTS for each in pending(now, part))
         shown = f"{address.shown} (schema {address.schema})"
-        found = StoreStanding(shown, now.before if now is not None else 0, LATEST, todo, now_ms)
+        found = StoreStatus(shown, now.before if now is not None else 0, LATEST, todo, now_ms)
         return await self._with_sizes(found) if _is_readable(now) else found
 
-    async def _with_sizes(self, status: StoreStanding) -> StoreStanding:
+    async def _with_sizes(self, status: StoreStatus) -> StoreStatus:
         sessions = await self._db.fetch(self._sql["living_sessions"], _MAX_SESSIONS)
         ((blobs, blob_bytes),) = await self._db.fetch(self._sql["blobs_kept"])
         oldest = await self._db.fetch(self._sql["runs"] + " where ended_at_ms is null order by runs.run limit 1")
-        return StoreStanding(
+        return StoreStatus(
             status.store,
             status.version,
             status.known,
             status.pending,
             status.now_ms,
             tuple(await self._months()),
-            tuple(SessionStanding(*row) for row in sessions),
+            tuple(SessionStatus(*row) for row in sessions),
             blobs,
             int(blob_bytes),
             RunRow(*oldest[0]) if oldest else None,
         )
 
-    async def _months(self) -> list[MonthStanding]:
+    async def _months(self) -> list[MonthStatus]:
         months = await self._months_with_runs()
         sizes = await self._partition_sizes()
         rows = await self._db.fetch(
@@ -155,14 +155,14 @@ class PostgresAdministration:
         return sizes
 
 
-def _is_readable(now: Standing | None) -> bool:
+def _is_readable(now: AppliedMigrations | None) -> bool:
     """Return True if this version can read the tables."""
     return now is not None and now.before >= NEEDED and now.after <= LATEST
 
 
-def _month(month: Month, row: Any, sizes: dict[str, int]) -> MonthStanding:
+def _month(month: Month, row: Any, sizes: dict[str, int]) -> MonthStatus:
     _, runs, unended, events, archived, pruned, archive_bytes = row
     parts = [part(table, month) for table in PARTITIONED]
     in_tables = sum(sizes.get(each, 0) for each in parts)
     found = state(runs, archived, pruned, is_in_tables=parts[0] in sizes)
-    return MonthStanding(str(month), found, runs, unended, events, in_tables + archive_bytes)
+    return MonthStatus(str(month), found, runs, unended, events, in_tables + archive_bytes)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.ports import BlobPlace
-from holdfast.stores.nouns.tables import Ground, Step, Steps, T, Tables, columns
+from holdfast.stores.nouns.tables import Step, Steps, StoreParts, T, Tables, columns
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.clock import StoreClock
 from holdfast.stores.postgres.connection import Connection, Connections
@@ -84,10 +84,10 @@ class StoreContext(NamedTuple):
     """How what users have stored is kept."""
 
     @property
-    def ground(self) -> Ground:
+    def ground(self) -> StoreParts:
         """The ground of the nouns."""
         tables = PostgresTables(self.connections, sql(self.connections.address))
-        return Ground(tables, self.clock, self.sealing, self.audit_keys, self.elsewhere)
+        return StoreParts(tables, self.clock, self.sealing, self.audit_keys, self.elsewhere)
 
 
 class StorePort:

@@ -17,6 +17,7 @@ from holdfast.core.facts.events import Recorded
 from holdfast.core.values.ids import RunId, Seq
 from holdfast.errors import HoldfastError, NotFound, OverLimit, StoreError, UnknownCommit, Unstorable
 from holdfast.ports import Append, History, SnapshotRecord
+from holdfast.stores.archive_store import ArchiveStore
 from holdfast.stores.month import Month
 from holdfast.stores.postgres.append import Entry, entry, fates_of, write, write_children, write_ledger, write_one
 from holdfast.stores.postgres.connection import AGAIN, LOST, POISON, Connection, begin, durable, explain, transaction
@@ -27,7 +28,6 @@ from holdfast.stores.postgres.partition import make
 from holdfast.stores.postgres.scope import ScopeBalances
 from holdfast.stores.postgres.shared_value import ValueWrites
 from holdfast.stores.row import fate_of, is_run, recorded, unstorable
-from holdfast.stores.shelf import Shelf
 
 
 class Snapshots(StorePort):
@@ -65,7 +65,7 @@ _MAX_TRIES: Final = 5
 """Maximum number of tries of a flush that met another in the way. Each time another went on."""
 
 
-class Held:
+class LockedRow:
     """A run's row, locked by a transaction that the next append to the run is a part of."""
 
     def __init__(self, db: Connection) -> None:
@@ -78,10 +78,10 @@ class Log(StorePort):
 
     def __init__(self, context: StoreContext) -> None:
         super().__init__(context)
-        self._held: dict[RunId, Held] = {}
+        self._held: dict[RunId, LockedRow] = {}
         self._snapshots = Snapshots(context)
         self._histories = Histories(context)
-        self._shelf = Shelf(context.ground)
+        self._shelf = ArchiveStore(context.ground)
         # The holder of a run reads it through another connection: holders must not have them all.
         self._alone = asyncio.Semaphore(self._db.most // 2)
 
@@ -302,7 +302,7 @@ class Log(StorePort):
                 async with self._db.acquire() as db:
                     await begin(db)
                     await db.execute(self._sql["lock_runs"], [run])
-                    self._held[run] = held = Held(db)
+                    self._held[run] = held = LockedRow(db)
                     try:
                         yield
                     finally:

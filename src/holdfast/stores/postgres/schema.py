@@ -42,7 +42,7 @@ _LONGEST_S: Final = 3600.0
 """A migration may have to write every row of a large table."""
 
 
-class Standing(NamedTuple):
+class AppliedMigrations(NamedTuple):
     """The migrations that a store has had: the latest of each part, 0 for none."""
 
     before: int
@@ -60,13 +60,13 @@ NEEDED: Final = max(migration.version for migration in MIGRATIONS if part_of(mig
 """What this version cannot do without."""
 
 
-def pending(now: Standing | None, part: str) -> list[Migration]:
+def pending(now: AppliedMigrations | None, part: str) -> list[Migration]:
     """Return the migrations of `part` that a store in this state has not had."""
     had = getattr(now, part) if now is not None else 0
     return [migration for migration in MIGRATIONS if part_of(migration) == part and migration.version > had]
 
 
-async def standing(db: Connection, address: Address) -> Standing | None:
+async def standing(db: Connection, address: Address) -> AppliedMigrations | None:
     """Return the state of the store's migrations, or None if there is no store."""
     if not await tables(db, address, ("migrations",)):
         return None
@@ -76,7 +76,7 @@ async def standing(db: Connection, address: Address) -> Standing | None:
     )
     found = {row["part"]: row["version"] for row in rows}
     applied = {(row["version"], row["part"]): row["sha256"] for row in rows}
-    return Standing(found.get(BEFORE, 0), found.get(AFTER, 0), applied)
+    return AppliedMigrations(found.get(BEFORE, 0), found.get(AFTER, 0), applied)
 
 
 async def migrate(connections: Connections, part: str) -> list[str]:
@@ -148,7 +148,7 @@ async def _expect_nobody_older(db: Connection, address: Address, version: int) -
         )
 
 
-def expect_known(now: Standing, address: Address) -> None:
+def expect_known(now: AppliedMigrations, address: Address) -> None:
     """Raises StoreTooNew where the store has been taken out of reach of this version, StoreUnreadable where it has had a
     migration that this version knows otherwise, or has tables of no release."""
     if (other := edited(MIGRATIONS, lambda each: now.applied.get((each.version, part_of(each))))) is not None:

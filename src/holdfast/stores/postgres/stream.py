@@ -12,7 +12,7 @@ from asyncpg import exceptions as pg
 
 from holdfast.core.values.ids import RunId
 from holdfast.errors import StoreBusy
-from holdfast.ports import Chunk, Piece, StreamName, StreamNews
+from holdfast.ports import Chunk, Piece, StreamName, StreamUpdate
 from holdfast.stores.postgres.connection import LOST, durable, explain
 from holdfast.stores.postgres.context import StorePort
 from holdfast.stores.row import chunks_of, is_run
@@ -46,9 +46,9 @@ class Streams(StorePort):
         found = await self._db.fetch(self._sql["stream_chunks"], asked, *beyond, limit, only) if asked else []
         return [each for run, stream, *chunk in found for each in chunks_of(StreamName(run, stream), [chunk], self._sealing)]
 
-    async def news(self, mark: str | None) -> StreamNews:
+    async def news(self, mark: str | None) -> StreamUpdate:
         (now, *_), *found = await self._db.fetch(self._sql["stream_news"], mark)
-        return StreamNews(
+        return StreamUpdate(
             now,
             {StreamName(run, stream): size for _, run, stream, size in found if stream is not None},
             {run: size for _, run, stream, size in found if stream is None},

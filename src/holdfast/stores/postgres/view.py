@@ -12,9 +12,9 @@ from holdfast.core.rules.questions import WORKFLOW_MISSING
 from holdfast.core.values.ids import RunId, SessionId
 from holdfast.core.values.scopes import PLACEMENT
 from holdfast.ports import DueRun, Unplaced
+from holdfast.stores.archive_store import ArchiveStore
 from holdfast.stores.nouns.lists import Lists
 from holdfast.stores.postgres.context import StoreContext, StorePort
-from holdfast.stores.shelf import Shelf
 
 
 class Views(Lists, StorePort):
@@ -22,7 +22,7 @@ class Views(Lists, StorePort):
 
     def __init__(self, context: StoreContext) -> None:
         super().__init__(context)
-        self._shelf = Shelf(context.ground)
+        self._shelf = ArchiveStore(context.ground)
 
     async def due(self, now_ms: int, hashes: Sequence[str], limit: int) -> Sequence[DueRun]:
         return [_due(row) for row in await self._db.fetch(self._sql["due_runs"], list(hashes), now_ms, limit)]

@@ -20,7 +20,7 @@ from holdfast.core.views.projection import RunRow
 from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.errors import StoreError, StoreUnreadable, UsageError
 from holdfast.platform import privacy
-from holdfast.ports import BlobPlace, Freed, MonthStanding, SessionStanding, StoreStanding
+from holdfast.ports import BlobPlace, MonthStatus, RemovedData, SessionStatus, StoreStatus
 from holdfast.stores.canary import Canary, expect_at_rest, sealed_of, without_keys
 from holdfast.stores.month import Month, state
 from holdfast.stores.sqlite.connection import explain
@@ -48,7 +48,7 @@ class SqliteAdministration(StorePort):
     async def aclose(self) -> None:
         await self._store.aclose()
 
-    async def standing(self) -> StoreStanding:
+    async def standing(self) -> StoreStatus:
         path, now_ms = self._store.context.writer.place.path, self._clock.now_ms()
         return await self._reader.ask(lambda db: _standing(db, path, now_ms))
 
@@ -78,10 +78,10 @@ class SqliteAdministration(StorePort):
         to = await asyncio.to_thread(_free, file)
         return await self._writer.ask(lambda db: back_up(db, to))  # the other refuses even this
 
-    async def archive(self, month: str) -> Freed:
+    async def archive(self, month: str) -> RemovedData:
         return await SqliteRetention(self._store.context).archive(Month.parse(month))
 
-    async def prune(self, before: str) -> Freed:
+    async def prune(self, before: str) -> RemovedData:
         return await SqliteRetention(self._store.context).prune(Month.parse(before))
 
 
@@ -93,11 +93,11 @@ def _free(file: str) -> Path:
     return to
 
 
-def _standing(db: apsw.Connection, path: Path, now_ms: int) -> StoreStanding:
-    sessions = [SessionStanding(SessionId(name), label, at_ms, None) for name, label, at_ms in rows(db, "living_sessions")]
+def _standing(db: apsw.Connection, path: Path, now_ms: int) -> StoreStatus:
+    sessions = [SessionStatus(SessionId(name), label, at_ms, None) for name, label, at_ms in rows(db, "living_sessions")]
     ((blobs, blob_bytes),) = rows(db, "blobs_kept")
     oldest: list[tuple[Any, ...]] = db.execute(f"{SQL['runs']} where ended_at_ms is null order by id limit 1").fetchall()
-    return StoreStanding(
+    return StoreStatus(
         str(path),
         LATEST,
         LATEST,
@@ -111,7 +111,7 @@ def _standing(db: apsw.Connection, path: Path, now_ms: int) -> StoreStanding:
     )
 
 
-def _months(db: apsw.Connection) -> Iterator[MonthStanding]:
+def _months(db: apsw.Connection) -> Iterator[MonthStatus]:
     after = ""
     for _ in range(_MAX_MONTHS):
         run = value(db, "first_run_from", (after,))
@@ -122,12 +122,12 @@ def _months(db: apsw.Connection) -> Iterator[MonthStanding]:
         after = month.next.first
 
 
-def _month(db: apsw.Connection, month: Month) -> MonthStanding:
+def _month(db: apsw.Connection, month: Month) -> MonthStatus:
     ((runs, unended, events, archived, pruned, archive_bytes, is_in_tables),) = rows(
         db, "month", (month.first, month.next.first)
     )
     found = state(runs, archived, pruned, is_in_tables=is_in_tables)
-    return MonthStanding(str(month), found, runs, unended, events, None if is_in_tables else archive_bytes)
+    return MonthStatus(str(month), found, runs, unended, events, None if is_in_tables else archive_bytes)
 
 
 def back_up(db: apsw.Connection, file: Path) -> int:

@@ -14,9 +14,9 @@ import apsw
 
 from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.ports import BlobPlace
-from holdfast.stores.nouns.tables import Ground, Step, Steps, T, Tables
+from holdfast.stores.nouns.tables import Step, Steps, StoreParts, T, Tables
 from holdfast.stores.row import Row, encode
-from holdfast.stores.sqlite.thread import AskedReads, Reader, ReaderOfTenant, Writer
+from holdfast.stores.sqlite.thread import CallerReads, Reader, ReaderOfTenant, Writer
 from holdfast.stores.statement import conditions, for_sqlite, statements
 
 SQL: Final = statements("sqlite") | conditions("sqlite")
@@ -80,7 +80,7 @@ class StoreContext(NamedTuple):
     locks: Path
     writer: Writer
     reader: Reader | ReaderOfTenant
-    asked: AskedReads
+    asked: CallerReads
     clock: StoreClock
     data_version: int
     lease_s: float
@@ -92,9 +92,9 @@ class StoreContext(NamedTuple):
     """How what users have stored is kept."""
 
     @property
-    def ground(self) -> Ground:
+    def ground(self) -> StoreParts:
         """The ground of the nouns."""
-        return Ground(SqliteTables(self.writer, self.reader), self.clock, self.sealing, self.audit_keys, self.elsewhere)
+        return StoreParts(SqliteTables(self.writer, self.reader), self.clock, self.sealing, self.audit_keys, self.elsewhere)
 
 
 class StorePort:

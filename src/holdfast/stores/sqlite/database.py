@@ -22,7 +22,7 @@ from holdfast.platform import privacy
 from holdfast.stores.sqlite.connection import connect, explain, keep_log
 from holdfast.stores.sqlite.lock import Presence
 from holdfast.stores.sqlite.log_reach import LogReach, Reach
-from holdfast.stores.sqlite.turnstile import Turnstile
+from holdfast.stores.sqlite.write_lock import WriteLock
 from holdfast.stores.statement import edited, is_of_no_release, migrations, was_edited, was_of_no_release
 
 APPLICATION_ID: Final = 0x484C4446
@@ -51,16 +51,16 @@ def locks_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-locks")
 
 
-class Opened(NamedTuple):
+class OpenStore(NamedTuple):
     """A store as its writer has it."""
 
     db: apsw.Connection
-    turnstile: Turnstile
+    turnstile: WriteLock
     presence: Presence
     reach: LogReach
 
 
-def open_database(path: Path, wait_s: float) -> Opened:
+def open_database(path: Path, wait_s: float) -> OpenStore:
     """A connection to the store at `path`, made if it is not there, and the way to its write lock.
 
     Raises NotAStore, StoreTooNew, StoreUnreadable, StoreFull, StoreBusy.
@@ -107,7 +107,7 @@ def open_database(path: Path, wait_s: float) -> Opened:
         privacy.close(path, *(path.with_name(f"{path.name}-{kind}") for kind in ("wal", "shm")))
         presence.let_others_in()
         undo.pop_all()
-        return Opened(db, turnstile, presence, reach)
+        return OpenStore(db, turnstile, presence, reach)
 
 
 def _presence(path: Path, wait_s: float) -> Presence:
@@ -250,11 +250,11 @@ def _is_ready(db: apsw.Connection, path: Path) -> bool:
     return bool(version == LATEST and mode == "wal")  # a copy made by VACUUM INTO has another mode
 
 
-def _turnstile(path: Path, wait_s: float) -> Turnstile:
+def _turnstile(path: Path, wait_s: float) -> WriteLock:
     folder = locks_of(path)
     try:
         privacy.make_folder(folder)
-        return Turnstile(folder, wait_s)
+        return WriteLock(folder, wait_s)
     except OSError as problem:
         raise explain(problem, folder) from problem
 

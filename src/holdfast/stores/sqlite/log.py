@@ -19,8 +19,8 @@ from holdfast.core.values.ids import RunId, Seq
 from holdfast.core.views.sealing import Sealing
 from holdfast.errors import HoldfastError, NotFound, StoreError, Unstorable
 from holdfast.ports import Append, History, SnapshotRecord
+from holdfast.stores.archive_store import ArchiveStore
 from holdfast.stores.row import fate_of, recorded, unstorable
-from holdfast.stores.shelf import Shelf
 from holdfast.stores.sqlite.append import commit
 from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value
 from holdfast.stores.sqlite.entry import Entry, entry
@@ -38,7 +38,7 @@ class Log(StorePort):
 
     def __init__(self, context: StoreContext) -> None:
         super().__init__(context)
-        self._shelf = Shelf(context.ground)
+        self._shelf = ArchiveStore(context.ground)
 
     async def append(self, appends: Sequence[Append]) -> Sequence[HoldfastError | None]:
         fates: list[HoldfastError | None] = [None] * len(appends)

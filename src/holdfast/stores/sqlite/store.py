@@ -26,7 +26,7 @@ from holdfast.stores.sqlite.session import LEASE_S, Sessions
 from holdfast.stores.sqlite.shared_value import SharedValues
 from holdfast.stores.sqlite.stream import Streams
 from holdfast.stores.sqlite.tail import Tail, Watch, data_version
-from holdfast.stores.sqlite.thread import AskedReads, Reader, ReaderOfTenant, Writer
+from holdfast.stores.sqlite.thread import CallerReads, Reader, ReaderOfTenant, Writer
 from holdfast.stores.sqlite.view import Views
 
 _MAX_TENANTS: Final = 1000
@@ -77,7 +77,7 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
                 locks=locks_of(file),
                 writer=writer,
                 reader=reader,
-                asked=AskedReads(writer.place, wait_s),
+                asked=CallerReads(writer.place, wait_s),
                 clock=StoreClock(newest_ms or 0, machine_ms),
                 data_version=await writer.ask(data_version),
                 lease_s=lease_s,

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 import apsw
 
 from holdfast.core.values.ids import RunId
-from holdfast.ports import Chunk, Piece, StreamName, StreamNews
+from holdfast.ports import Chunk, Piece, StreamName, StreamUpdate
 from holdfast.stores.row import chunks_of, encode
 from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
 
@@ -45,13 +45,13 @@ class Streams(StorePort):
 
         return await self._reader.ask(read)
 
-    async def news(self, mark: str | None) -> StreamNews:
-        def read(db: apsw.Connection) -> StreamNews:
+    async def news(self, mark: str | None) -> StreamUpdate:
+        def read(db: apsw.Connection) -> StreamUpdate:
             ((moved, place),) = rows(db, "stream_news_end")  # first: what comes meanwhile is sent twice
             after = (moved, place) if mark is None else tuple(map(int, mark.split("-")))
             streams = rows(db, "streams_moved", after[:1])
             sizes = {StreamName(run, stream): size for run, stream, size in streams}
-            return StreamNews(f"{moved}-{place}", sizes, dict(rows(db, "runs_moved", after[1:])))
+            return StreamUpdate(f"{moved}-{place}", sizes, dict(rows(db, "runs_moved", after[1:])))
 
         return await self._reader.ask(read)
 

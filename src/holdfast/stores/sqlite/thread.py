@@ -28,7 +28,7 @@ from holdfast.stores.sqlite.connection import Place, connect, explain, keep_log
 from holdfast.stores.sqlite.database import open_database, put_away
 from holdfast.stores.sqlite.lock import Presence
 from holdfast.stores.sqlite.log_reach import LogReach
-from holdfast.stores.sqlite.turnstile import Turnstile
+from holdfast.stores.sqlite.write_lock import WriteLock
 
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
@@ -164,7 +164,7 @@ class Writer(StoreThread):
     """The one writing connection of this process."""
 
     place: Place
-    _turnstile: Turnstile
+    _turnstile: WriteLock
     _presence: Presence
     _reach: LogReach
 
@@ -300,7 +300,7 @@ _LOOK_EVERY: Final = 50_000
 """Steps of SQLite between two looks at the time: some milliseconds."""
 
 
-class AskedReads:
+class CallerReads:
     """The reads of one store that callers ask for. The thread and its connection are made at the first request."""
 
     def __init__(self, place: Place, wait_s: float) -> None:
@@ -313,7 +313,7 @@ class AskedReads:
     async def ask(self, tenant: str, work: Work[T]) -> T:
         """Return what `work` does, in the turn of a tenant. Raises TooMuch where its turn does not come, or it takes too
         long; a caller that leaves ends it."""
-        asked = _Asked(work, READ_S)
+        asked = _PendingRead(work, READ_S)
         async with self.shares.turn((tenant,), READ_S):
             if self._is_closed:
                 raise StoreError("The store is closed.")
@@ -337,7 +337,7 @@ class AskedReads:
 class ReaderOfTenant:
     """The reader as a tenant has it, or who acts for all (`""`)."""
 
-    def __init__(self, asked: AskedReads, tenant: str) -> None:
+    def __init__(self, asked: CallerReads, tenant: str) -> None:
         self._asked = asked
         self._tenant = tenant
 
@@ -348,7 +348,7 @@ class ReaderOfTenant:
         """It is closed as a whole."""
 
 
-class _Asked:
+class _PendingRead:
     """A read, and whether it is to end."""
 
     def __init__(self, work: Work[Any], most_s: float) -> None:

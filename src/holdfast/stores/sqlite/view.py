@@ -15,9 +15,9 @@ from holdfast.core.rules.questions import WORKFLOW_MISSING
 from holdfast.core.values.ids import RunId, SessionId
 from holdfast.core.values.scopes import PLACEMENT
 from holdfast.ports import DueRun, Unplaced
+from holdfast.stores.archive_store import ArchiveStore
 from holdfast.stores.nouns.lists import Lists
 from holdfast.stores.row import encode
-from holdfast.stores.shelf import Shelf
 from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value
 
 _Waiting = tuple[RunId, str, int | None, str, str | None, int, frozenset[SessionId]]
@@ -29,7 +29,7 @@ class Views(Lists, StorePort):
 
     def __init__(self, context: StoreContext) -> None:
         super().__init__(context)
-        self._shelf = Shelf(context.ground)
+        self._shelf = ArchiveStore(context.ground)
 
     async def due(self, now_ms: int, hashes: Sequence[str], limit: int) -> Sequence[DueRun]:
         return await self._reader.ask(lambda db: _due(db, now_ms, hashes, limit))

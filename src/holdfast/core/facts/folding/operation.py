@@ -32,7 +32,7 @@ from holdfast.core.facts.state import (
     Signal,
     State,
 )
-from holdfast.core.values.claim import folded
+from holdfast.core.values.actor import folded
 from holdfast.core.values.ids import GateId, node_of
 from holdfast.core.values.payload import NULL, Payload
 from holdfast.core.values.policies import CALLED_OFF, RATE_LIMIT, ErrorRecord

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from holdfast.cli import reference
-from holdfast.cli.opening import backend
+from holdfast.cli.connect import backend
 from holdfast.cli.page import moment, table, terminal, waiting
 from holdfast.cli.page.count import counted
-from holdfast.cli.page.given import who
 from holdfast.cli.page.table import ID, Column
-from holdfast.core.values.claim import Claim
+from holdfast.cli.page.typed_input import who
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.money import nanousd, usd
 from holdfast.service.declarations import query
 from holdfast.service.declarations.query import View
@@ -136,12 +136,12 @@ def _member(row: View, now_ms: int) -> tuple[str, ...]:
 
 
 async def _show(run: str, as_json: bool, store: str | None) -> None:
-    from holdfast.cli import advice
+    from holdfast.cli import next_steps
 
     async with backend(store, who(None)) as service:
         found = await service.row(query.Run(await reference.run_id(service, run)))
         listed = None if as_json else await service.page(query.Operations(run=found["run_id"]), MAX_OPERATIONS)
-        waits = [] if as_json else await advice.of_run(service, found, store)
+        waits = [] if as_json else await next_steps.of_run(service, found, store)
         now_ms = service.now_ms()
     if listed is None:
         terminal.emit(found)
@@ -183,7 +183,7 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
         for each in found["hindered"]
     ]
     if found["workflow_missing_since"] is not None:
-        hindered.append(advice.of_missing(moment.ms(found["workflow_missing_since"]), now_ms, store))
+        hindered.append(next_steps.of_missing(moment.ms(found["workflow_missing_since"]), now_ms, store))
     if hindered or waits:
         terminal.show("\nWaits")
         for line in (*hindered, *waits):
@@ -191,12 +191,12 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
 
 
 def _head(found: View, now_ms: int) -> list[tuple[str, str]]:
-    from holdfast.cli.page.telling import failed
+    from holdfast.cli.page.event_format import failed
 
     limit = f" of ${found['limit_usd']}" if found["limit_usd"] is not None else ""
     held = f", ${found['held_usd']} held or in doubt" if nanousd(found["held_usd"]) else ""
     started_ms = moment.ms(found["started_at"])
-    by = Claim(found["started_by"], found["started_by_os_user"] or "", found["started_by_client"] or "")
+    by = Actor(found["started_by"], found["started_by_os_user"] or "", found["started_by_client"] or "")
     pairs = [
         ("Run", found["run_id"]),
         ("Workflow", f"{found['workflow']} {found['version']}"),
@@ -279,7 +279,7 @@ def _named(row: View) -> str:
 
 def _details(row: View, now_ms: int) -> Iterator[str]:
     """Yield what there is to know about an operation besides its name: the answer, the tokens, what it waits for, its error."""
-    from holdfast.cli.page.telling import failed
+    from holdfast.cli.page.event_format import failed
 
     if row["decision"] is not None:
         yield row["decision"] + (f" by {row['by']}" if row["by"] else "")
@@ -304,7 +304,7 @@ _NOUNS: Final = {"shared_value": "shared value"}
 
 
 def _step(step: View, now_ms: int) -> tuple[str, ...]:
-    from holdfast.cli.page.telling import failed
+    from holdfast.cli.page.event_format import failed
 
     error = step["error"] if step["status"] != "completed" else None  # of an attempt before
     detail = failed(**error) if error is not None else step["reason"] or ", ".join(step["decisions"] or ())

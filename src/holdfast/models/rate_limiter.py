@@ -47,7 +47,7 @@ class _Part:
         self._at_s = now_s
 
 
-class Pace:
+class RateLimiter:
     """A step's shares of pools, from which its model calls take."""
 
     def __init__(self, clock: Clock, parts: Iterable[tuple[DeclaredPool, int]]) -> None:

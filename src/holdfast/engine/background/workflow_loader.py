@@ -30,7 +30,7 @@ Restore = Callable[[Definition], Workflow | None]
 """The workflow that has this definition, if that is all there is to know about it."""
 
 
-class Adoption:
+class WorkflowLoader:
     """The workflows that one process has learned this way; those unused for longest come first."""
 
     def __init__(

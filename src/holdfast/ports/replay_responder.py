@@ -14,7 +14,7 @@ from holdfast.core.values.remainder import ScopeLeft
 from holdfast.ports.journal import Recall
 
 
-class Asked(NamedTuple):
+class ReplayRequest(NamedTuple):
     """An operation that a step asks for, as its journal would have it."""
 
     run: RunId
@@ -25,7 +25,7 @@ class Asked(NamedTuple):
     args_hash: str
 
 
-class Made(NamedTuple):
+class RecordedCall(NamedTuple):
     """A call of a tool that a step made, and what it came to: a value or, where there is one, an error."""
 
     path: Path
@@ -37,30 +37,30 @@ class Made(NamedTuple):
     error: ErrorRecord | None = None
 
 
-class Ended(NamedTuple):
+class RecordedAttempt(NamedTuple):
     """The outcome of an attempt at a step: a result or, if there is one, an error; and the calls that it made before."""
 
     output: Any = None
     decisions: tuple[str, ...] | None = None
     trace: Any = None
     error: ErrorRecord | None = None
-    calls: tuple[Made, ...] = ()
+    calls: tuple[RecordedCall, ...] = ()
 
 
-class StandIn(Protocol):
+class ReplayResponder(Protocol):
     """Answers in order: of what was tried again, one try after the other. What it cannot answer it raises as NotRecorded."""
 
-    def call(self, request: Asked, hold_nanousd: int = 0) -> Recall | None:
+    def call(self, request: ReplayRequest, hold_nanousd: int = 0) -> Recall | None:
         """Return the outcome of a call of a model, a tool or a function of a flow; None if it is really to be made.
         `hold_nanousd` is the most that it could cost."""
         ...
 
-    def operation(self, request: Asked) -> Operation | None:
+    def operation(self, request: ReplayRequest) -> Operation | None:
         """Return the recorded operation at a place, for other kinds that go outside or look at something. Return None if the
         operation only looks and has no record."""
         ...
 
-    def approval(self, request: Asked) -> Operation | None:
+    def approval(self, request: ReplayRequest) -> Operation | None:
         """The use of a standing approval, by whatever name; None where a person was asked about the call."""
         ...
 
@@ -68,7 +68,7 @@ class StandIn(Protocol):
         """Return the budgets above its run as they were shown to a guard."""
         ...
 
-    def step(self, run: RunId, step: StepId) -> Ended | None:
+    def step(self, run: RunId, step: StepId) -> RecordedAttempt | None:
         """Return the outcome of a whole step of plain code, or of scripts. None for a step whose operations are answered one by
         one."""
         ...

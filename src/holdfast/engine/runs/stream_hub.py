@@ -18,7 +18,7 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from holdfast.core.facts import events as ev
-from holdfast.core.facts.streams import TOOLS, Cursor, Follower, Told, call_of, is_call, place_of, source_of
+from holdfast.core.facts.streams import TOOLS, Cursor, Follower, StreamEvent, call_of, is_call, place_of, source_of
 from holdfast.core.nouns.shared_values import CACHE
 from holdfast.core.values.ids import RunId, Seq
 from holdfast.core.values.payload import Payload
@@ -46,7 +46,7 @@ _OF_CALLS: Final = (ev.ModelCallHeld, ev.ModelCallSettled, ev.ModelCallFailed, e
 log = logging.getLogger("holdfast")
 
 
-class Heard(NamedTuple):
+class ReadEvent(NamedTuple):
     """An event, and what of a model's words it holds."""
 
     seq: Seq
@@ -55,15 +55,15 @@ class Heard(NamedTuple):
     besides: Mapping[str, str]
 
 
-class News:
+class RunUpdate:
     """The result of a look at a run. The pieces were read before the events."""
 
-    def __init__(self, events: Sequence[Heard], chunks: Sequence[Chunk]) -> None:
+    def __init__(self, events: Sequence[ReadEvent], chunks: Sequence[Chunk]) -> None:
         self.events = events
         self.chunks = chunks
-        self._told: dict[str, tuple[Sequence[Told], Follower]] = {}
+        self._told: dict[str, tuple[Sequence[StreamEvent], Follower]] = {}
 
-    def told_to(self, follower: Follower) -> tuple[Sequence[Told], Follower]:
+    def told_to(self, follower: Follower) -> tuple[Sequence[StreamEvent], Follower]:
         """Return what a reader gets of it, and the reader's place then: computed once for all readers at the same place."""
         found = self._told.get(follower.place)
         if found is None:
@@ -76,12 +76,12 @@ class Listener:
     """One who watches, as far as he has not dealt with his news."""
 
     def __init__(self) -> None:
-        self._news: deque[News] = deque()
+        self._news: deque[RunUpdate] = deque()
         self._more = asyncio.Event()
         self.is_behind = False
         """There was too much for him: he reads again where he stands."""
 
-    def hear(self, news: News) -> None:
+    def hear(self, news: RunUpdate) -> None:
         if len(self._news) == _MAX_NEWS:
             self.is_behind = True
             self._news.clear()
@@ -89,7 +89,7 @@ class Listener:
             self._news.append(news)
         self._more.set()
 
-    async def news(self) -> News | None:
+    async def news(self) -> RunUpdate | None:
         """Return what comes next; None if the reader is behind."""
         while not self._news and not self.is_behind:
             self._more.clear()
@@ -97,7 +97,7 @@ class Listener:
         return None if self.is_behind else self._news.popleft()
 
 
-class Feed:
+class WatchedRun:
     """A run that is watched here."""
 
     def __init__(self, tenant: str, seq: Seq, sizes: dict[StreamName, int]) -> None:
@@ -112,14 +112,14 @@ class Feed:
         self.listeners: dict[Listener, None] = {}
 
 
-class Listening:
+class StreamHub:
     """The readers of runs in one process."""
 
     def __init__(self, store: Store, payloads: Payloads, clock: Clock) -> None:
         self._streams, self._log, self._views = store.streams, store.log, store.views
         self._payloads = payloads
         self._clock = clock
-        self._feeds: dict[RunId, Feed] = {}
+        self._feeds: dict[RunId, WatchedRun] = {}
         self._mark: str | None = None
         """Up to where it is known what has grown."""
         self._unseen: set[RunId] = set()
@@ -138,7 +138,7 @@ class Listening:
 
     async def listen(
         self, run: RunId, tenant: str, follower: Follower, *, follow: bool, mute: bool = False
-    ) -> AsyncGenerator[Told, None]:
+    ) -> AsyncGenerator[StreamEvent, None]:
         """Yield what a reader of a run gets, with `follow` until it has ended. `mute` leaves out what is there already."""
         if not follow:
             async for told in self._there(follower, run, tenant):
@@ -188,7 +188,7 @@ class Listening:
 
     # --- What there is ------------------------------------------------------------------------------------------------
 
-    async def _there(self, follower: Follower, run: RunId, tenant: str) -> AsyncIterator[Told]:
+    async def _there(self, follower: Follower, run: RunId, tenant: str) -> AsyncIterator[StreamEvent]:
         """Yield what is in the store by now."""
         known = {StreamName(run, source): size for source, size in follower.cursor.told.items()}
         while True:
@@ -211,7 +211,7 @@ class Listening:
             if len(chunks) < _PAGE and (was_over or not follower.is_over):
                 return
 
-    async def _results(self, run: RunId, events: Sequence[Heard], known: dict[StreamName, int]) -> list[Chunk]:
+    async def _results(self, run: RunId, events: Sequence[ReadEvent], known: dict[StreamName, int]) -> list[Chunk]:
         """Return the results that calls among these events were given, beyond what is `known`, which grows. They were in the
         store before the call was recorded, so they are read after its event: what was read before may lack them."""
         if not any(isinstance(each.event, ev.ModelCallHeld) for each in events):
@@ -226,7 +226,7 @@ class Listening:
             if len(ready) < _PAGE:  # what else there is belongs behind events that are read later
                 return found
 
-    async def _heard(self, recorded: ev.Recorded, tenant: str) -> Heard:
+    async def _heard(self, recorded: ev.Recorded, tenant: str) -> ReadEvent:
         event = recorded.event
         payload = None
         if isinstance(event, ev.ModelCallSettled):
@@ -236,7 +236,7 @@ class Listening:
         elif isinstance(event, ev.ValueRecorded) and event.name.startswith(f"{CACHE}/"):
             payload = event.payload
         said, besides = (None, {}) if payload is None else await self._said(payload, tenant)
-        return Heard(recorded.seq, event, said, besides)
+        return ReadEvent(recorded.seq, event, said, besides)
 
     async def _said(self, payload: Payload, tenant: str) -> tuple[str | None, Mapping[str, str]]:
         try:
@@ -257,7 +257,7 @@ class Listening:
         if run not in self._feeds:
             sizes = await self._streams.sizes([run])
             seqs = await self._log.seqs([run])
-            found = Feed(tenant, seqs.get(run, Seq(0)), dict(sizes))
+            found = WatchedRun(tenant, seqs.get(run, Seq(0)), dict(sizes))
             self._feeds.setdefault(run, found)
         feed = self._feeds[run]
         feed.listeners[listener] = None
@@ -312,7 +312,7 @@ class Listening:
     def _has_grown(self, name: StreamName, size: int) -> bool:
         return name.run in self._feeds and size > self._feeds[name.run].sizes.get(name, 0)
 
-    async def _look_at(self, feeds: dict[RunId, Feed], seqs: Mapping[RunId, Seq]) -> None:
+    async def _look_at(self, feeds: dict[RunId, WatchedRun], seqs: Mapping[RunId, Seq]) -> None:
         """Tell what has come of these runs, whose histories have grown that far."""
         known = {name: size for feed in feeds.values() for name, size in feed.sizes.items()}
         chunks: dict[RunId, list[Chunk]] = {}
@@ -321,23 +321,23 @@ class Listening:
             chunks.setdefault(chunk.name.run, []).append(chunk)
         for run, feed in feeds.items():  # what needs no event to be understood is sent at once
             if run in chunks and all(_is_known(feed, chunk) for chunk in chunks[run]):
-                self._tell(run, feed, News((), chunks.pop(run)))
+                self._tell(run, feed, RunUpdate((), chunks.pop(run)))
         for run, feed in feeds.items():
-            events: list[Heard] = []
+            events: list[ReadEvent] = []
             if run in chunks or seqs.get(run, 0) > feed.seq:
                 recorded = await self._log.events(run, feed.seq, _PAGE)
                 events = [await self._heard(each, feed.tenant) for each in recorded]
             is_whole = len(events) < _PAGE  # else pieces may be of calls that come in the next page, and are read again then
             results, pieces = await self._split(run, feed, events, chunks.get(run, ()))
             if events or results or pieces:
-                self._tell(run, feed, News(events, [*results, *(pieces if is_whole else ())]))
+                self._tell(run, feed, RunUpdate(events, [*results, *(pieces if is_whole else ())]))
             if not is_whole or len(found) == _PAGE:
                 self._unseen.add(run)
         if self._unseen:
             self.nudge()  # there is more
 
     async def _split(
-        self, run: RunId, feed: Feed, events: Sequence[Heard], chunks: Sequence[Chunk]
+        self, run: RunId, feed: WatchedRun, events: Sequence[ReadEvent], chunks: Sequence[Chunk]
     ) -> tuple[list[Chunk], list[Chunk]]:
         """Return the results that may be sent with these events, and all other pieces."""
         results = [chunk for chunk in chunks if chunk.name.stream == TOOLS]
@@ -347,7 +347,7 @@ class Listening:
         ready = _ready(results, events[-1].seq if events else feed.seq)
         return ready, [chunk for chunk in chunks if chunk.name.stream != TOOLS]
 
-    def _tell(self, run: RunId, feed: Feed, news: News) -> None:
+    def _tell(self, run: RunId, feed: WatchedRun, news: RunUpdate) -> None:
         now_s = self._heard_s = self._clock.monotonic_s()
         for seq, event, *_ in news.events:
             feed.seq = seq
@@ -369,7 +369,7 @@ class Listening:
             listener.hear(news)
 
 
-def _is_known(feed: Feed, chunk: Chunk) -> bool:
+def _is_known(feed: WatchedRun, chunk: Chunk) -> bool:
     """True if the source of a piece is known: of a call the event that began it comes first, and a result comes after the reply
     that it answers."""
     stream = chunk.name.stream
@@ -381,7 +381,7 @@ def _ready(results: Sequence[Chunk], seq: int) -> list[Chunk]:
     return [*takewhile(lambda chunk: (place_of(chunk.content) or 0) <= seq, results)]
 
 
-def _all_told(follower: Follower, events: Sequence[Heard], chunks: Sequence[Chunk]) -> Iterator[Told]:
+def _all_told(follower: Follower, events: Sequence[ReadEvent], chunks: Sequence[Chunk]) -> Iterator[StreamEvent]:
     """Tell events and pieces in order: a result behind the event that it belongs behind, any other piece at the end."""
     at = 0
     for heard in events:
@@ -393,7 +393,7 @@ def _all_told(follower: Follower, events: Sequence[Heard], chunks: Sequence[Chun
         yield from _told(follower, chunk)
 
 
-def _told(follower: Follower, chunk: Chunk) -> Iterator[Told]:
+def _told(follower: Follower, chunk: Chunk) -> Iterator[StreamEvent]:
     return follower.chunk(chunk.name.stream, chunk.first, chunk.content)
 
 

@@ -27,7 +27,7 @@ _SMALL_BYTES: Final = 65_536
 _Message = TypeVar("_Message", bound=Sized)
 
 
-class Turns:
+class ConcurrencyLimit:
     """The turns of one process."""
 
     def __init__(self, bounds: PortBounds | None = None) -> None:

@@ -19,7 +19,7 @@ from holdfast.core.facts.graph import COMPENSATE
 from holdfast.core.facts.state import FUNCTION, SHARED_USE
 from holdfast.core.nouns.shared_values import CACHE
 from holdfast.core.rules import limits
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.content import labelled
 from holdfast.core.values.ids import StepId, item_name, node_of
 from holdfast.core.values.money import usd
@@ -44,7 +44,7 @@ def tell(recorded: ev.Recorded) -> str | None:
     return teller(recorded.event, recorded.at_ms) if teller is not None else None
 
 
-class Teller:
+class EventFormatter:
     """Tells a run's events in their order, and each failure once: that of an operation is also its step's and its run's."""
 
     def __init__(self) -> None:
@@ -178,7 +178,7 @@ def _awaited(e: ev.SignalAwaited, at_ms: int) -> str:
 
 def by(e: Any) -> str:
     """Return the actor of an event, or of a run that has `by`; nothing if unknown."""
-    return f" by {Claim(e.by, e.os_user, e.client)}" if e.by is not None else ""
+    return f" by {Actor(e.by, e.os_user, e.client)}" if e.by is not None else ""
 
 
 def gist(event: View) -> str:
@@ -187,7 +187,7 @@ def gist(event: View) -> str:
 
     told = [_fact(name, value) for name, value in view.news(event).items() if not _MACHINERY.search(name)]
     if event.get("by") is not None:
-        whose = Claim(event["by"], event.get("os_user", ""), event.get("client", ""))
+        whose = Actor(event["by"], event.get("os_user", ""), event.get("client", ""))
         told = [
             (name, text if name != "by" else json.dumps(str(whose), ensure_ascii=False))
             for name, text in told

@@ -22,11 +22,11 @@ from holdfast.core.facts.state import State
 from holdfast.core.nouns import conversations as rule
 from holdfast.core.nouns.conversations import Change, Conversation, Exchange, Exchanges, Outcome
 from holdfast.core.rules.children import MAX_DEPTH
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import CallId, RunId
 from holdfast.core.values.payload import digest
+from holdfast.engine.runs.background_tasks import BackgroundTasks
 from holdfast.engine.runs.content import moved
-from holdfast.engine.runs.errands import Errands
 from holdfast.engine.runs.payloads import Payloads
 from holdfast.engine.runs.runtime import Runtime
 from holdfast.engine.runs.starting import NewRun, scopes_of_run, start_once, workflow_of
@@ -43,20 +43,20 @@ _TRIES: Final = 50
 _EVENTS: Final = 1_000
 
 
-class Known(NamedTuple):
+class ConversationState(NamedTuple):
     """A conversation and what was said in it, by number, as one process knows them. What others add meanwhile fails the change
     that is made of it."""
 
     conversation: Conversation
     exchanges: Exchanges
 
-    def after(self, change: Change) -> Known:
+    def after(self, change: Change) -> ConversationState:
         """Return the same as it is in the store once a change of it is kept: it need not be read again."""
         kept = msgspec.structs.replace(change.conversation, revision=change.conversation.revision + 1)
-        return Known(kept, {**self.exchanges, **{each.number: each for each in change.exchanges}})
+        return ConversationState(kept, {**self.exchanges, **{each.number: each for each in change.exchanges}})
 
 
-class Dialogues:
+class ConversationRunner:
     """The conversations of the store, as one process sees to them."""
 
     def __init__(self, runtime: Runtime, payloads: Payloads, gateway: Gateway | None) -> None:
@@ -66,18 +66,20 @@ class Dialogues:
         self._gateway = gateway
         self._conversations = runtime.store.conversations
 
-    async def look(self, errands: Errands) -> int:
+    async def look(self, background_tasks: BackgroundTasks) -> int:
         """Carry on the conversations that are due, and return how many they were. Raises StoreError."""
         due = await self._conversations.due(_MOST)
         for each in due:
-            errands.soon(self.carry_on(each.tenant, each.id))
+            background_tasks.soon(self.carry_on(each.tenant, each.id))
         return len(due)
 
-    async def change(self, known: Known, decide: Callable[[Conversation, Exchanges], Change | None]) -> Known | None:
+    async def change(
+        self, known: ConversationState, decide: Callable[[Conversation, Exchanges], Change | None]
+    ) -> ConversationState | None:
         """Have a change decided and kept, again if another was first. Return the conversation as it is then, also without a
         change; None if it is gone."""
         tenant, name = known.conversation.tenant, known.conversation.id
-        found: Known | None = known
+        found: ConversationState | None = known
         for _ in range(_TRIES):
             if found is None:
                 return None
@@ -89,7 +91,7 @@ class Dialogues:
             found = await loaded(self._conversations, tenant, name)
         raise Conflict(f"Conversation {name} is changed by others all the time. Nothing was sent: try again.")
 
-    async def carry_on(self, tenant: str, name: str, known: Known | None = None) -> Known | None:
+    async def carry_on(self, tenant: str, name: str, known: ConversationState | None = None) -> ConversationState | None:
         """Do what can be done now, and return the conversation as it is then, None if it does not exist. It is read if it is
         not `known`, and again if another has changed it."""
         found = await loaded(self._conversations, tenant, name) if known is None else known
@@ -177,7 +179,7 @@ class Dialogues:
             tenant,
             await self._payloads.keep(valid, tenant, runtime.store.clock.now_ms()),
             digest([agent, encode(valid).decode()]),
-            by=Claim(message.by, maker=message.maker),
+            by=Actor(message.by, maker=message.maker),
             price_fingerprint=None if self._gateway is None else self._gateway.price_fingerprint,
             team=conversation.team,
             queue=True,
@@ -207,7 +209,7 @@ class Dialogues:
             message = exchanges[number]
             said = await self._payloads.keep(rule.message_of(message), conversation.tenant, kept_ms)
             try:
-                by = Claim(message.by, maker=message.maker)
+                by = Actor(message.by, maker=message.maker)
                 await self._runtime.runs.send(conversation.run, cmd.SendMessage(number, said, by))
             except RunEnded:
                 return None
@@ -216,7 +218,7 @@ class Dialogues:
     async def _cancel(self, conversation: Conversation) -> Change:
         assert conversation.run is not None
         try:
-            await self._runtime.runs.send(conversation.run, cmd.CancelRun("another message came", Claim(conversation.by)))
+            await self._runtime.runs.send(conversation.run, cmd.CancelRun("another message came", Actor(conversation.by)))
         except Conflict:
             log.debug("run %s of conversation %s is ending already", conversation.run, conversation.id)
         return Change(msgspec.structs.replace(conversation, cancelling=False), ())
@@ -252,9 +254,9 @@ class Dialogues:
         return tuple(dict.fromkeys(found.values()))
 
 
-async def loaded(conversations: Conversations, tenant: str, name: str) -> Known | None:
+async def loaded(conversations: Conversations, tenant: str, name: str) -> ConversationState | None:
     """Read a conversation of a store and what was said in it."""
     found = await conversations.find(tenant, name)
     if found is None:
         return None
-    return Known(found, {each.number: each for each in await conversations.exchanges(tenant, name)})
+    return ConversationState(found, {each.number: each for each in await conversations.exchanges(tenant, name)})

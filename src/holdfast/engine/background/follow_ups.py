@@ -32,10 +32,10 @@ from holdfast.core.values.ids import RunId, node_of
 from holdfast.core.values.policies import GUARD, ErrorRecord
 from holdfast.core.values.remainder import ScopeLeft
 from holdfast.engine.background.children import Children
-from holdfast.engine.background.dialogue import Dialogues
+from holdfast.engine.background.conversation_runner import ConversationRunner
 from holdfast.engine.background.shared_waits import SharedWaits
 from holdfast.engine.background.supervising import Supervising
-from holdfast.engine.runs.errands import Errands
+from holdfast.engine.runs.background_tasks import BackgroundTasks
 from holdfast.engine.runs.mailbox import Mailbox, unheard
 from holdfast.engine.runs.payloads import Payloads, read
 from holdfast.engine.runs.runtime import Runtime
@@ -49,16 +49,16 @@ LONGEST_S: Final = 5.0
 _ENDS: Final = (ev.RunCompleted, ev.RunFailed, ev.RunCancelled)
 
 
-class Consequences:
+class FollowUps:
     """The consequences that this process sees to. Keeps `runs.Subscriber`."""
 
     def __init__(
         self, runtime: Runtime, payloads: Payloads, gateway: Gateway | None = None, supervising: Supervising | None = None
     ) -> None:
         self._clock = runtime.clock
-        self._errands = Errands(runtime.runs)
+        self._errands = BackgroundTasks(runtime.runs)
         self._children = Children(runtime, payloads, self._errands)
-        self._dialogues = Dialogues(runtime, payloads, gateway)
+        self._dialogues = ConversationRunner(runtime, payloads, gateway)
         self._shared = SharedWaits(runtime, self._errands)
         self._supervising = Supervising(runtime, payloads, gateway) if supervising is None else supervising
         self._pause_s = SHORTEST_S

@@ -16,10 +16,10 @@ from holdfast.platform.own_loop import OfLoop, OwnLoop
 from holdfast.ports import (
     ANY_YAML,
     MAX_LISTED,
+    BlockedRun,
     CostFilter,
     EffectFilter,
     GateFilter,
-    Hindered,
     Letter,
     LetterCount,
     LetterState,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from holdfast.service.control.tree import Tree
 
 
-class Inquiries(OfLoop, called="engine"):
+class RunReader(OfLoop, called="engine"):
     """Answered from what the store says: a caller that only asks needs no engine, and does not wait for one to be loaded."""
 
     def __init__(self, store: Store, loop: OwnLoop | None = None) -> None:
@@ -205,7 +205,7 @@ class Inquiries(OfLoop, called="engine"):
             return [graph_hash]
         return [graph_hash, *[ANY_YAML] * Graph(definition, is_accepted=True).has_scripts]
 
-    async def hindered(self, run_id: str) -> Sequence[Hindered]:
+    async def hindered(self, run_id: str) -> Sequence[BlockedRun]:
         """Return the obstacles that living processes report about a run."""
         return [each for report in await self.reports() for each in report.hindered if each.run == run_id]
 

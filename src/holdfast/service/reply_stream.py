@@ -11,7 +11,7 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from holdfast.core.facts.state import State
-from holdfast.core.facts.streams import Told
+from holdfast.core.facts.streams import StreamEvent
 from holdfast.core.values.ids import GateId, RunId
 from holdfast.service.control.control import Control
 from holdfast.service.control.handle import Run
@@ -21,7 +21,7 @@ _BEGUN_S: Final = 0.25
 """A run to which the conversation was handed over may wait in line."""
 
 
-class Speech:
+class ReplyStream:
     """The text of a run, and how far one listener has it."""
 
     def __init__(self, control: Control, run: RunId) -> None:
@@ -30,9 +30,9 @@ class Speech:
         self._heard: dict[RunId, str] = {}
         """After what each run goes on for this listener."""
 
-    async def so_far(self) -> list[Told]:
+    async def so_far(self) -> list[StreamEvent]:
         """All that was said so far, which counts as heard."""
-        said: list[Told] = []
+        said: list[StreamEvent] = []
         async for state in self._speakers():
             async with aclosing(self._control.watch_stream(state.run, follow=False)) as telling:
                 async for told in telling:
@@ -40,7 +40,7 @@ class Speech:
                     said.append(told)
         return said
 
-    async def more(self) -> AsyncGenerator[Told, None]:
+    async def more(self) -> AsyncGenerator[StreamEvent, None]:
         """Yield the text from there on, until the run goes no further by itself: it has ended, or waits."""
         async for told in self._said(self.run):
             yield told
@@ -67,7 +67,7 @@ class Speech:
     async def _has_begun(self, run: RunId) -> bool:
         return await self._control.store.views.run(run) is not None
 
-    async def _said(self, run: RunId) -> AsyncGenerator[Told, None]:
+    async def _said(self, run: RunId) -> AsyncGenerator[StreamEvent, None]:
         while True:
             if await self._has_begun(run):
                 break
@@ -85,7 +85,7 @@ class Speech:
                 async for told in telling:
                     yield told
 
-    async def _until(self, run: RunId, stop: Coroutine[Any, Any, None]) -> AsyncGenerator[Told, None]:
+    async def _until(self, run: RunId, stop: Coroutine[Any, Any, None]) -> AsyncGenerator[StreamEvent, None]:
         """Yield a run's text until then, and the text up to then."""
         stopped, coming = asyncio.ensure_future(stop), None
         try:

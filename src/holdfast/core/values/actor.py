@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 
-class Claim(NamedTuple):
+class Actor(NamedTuple):
     """The name that somebody goes by, None if he gave none. `os_user` is the operating system's user who typed it at a command
     line, `client` whose token it came with over gRPC; "" where it came another way. `trace_id` is in which trace
     he asks. `maker` has made the key or link that was used, and acts along with it. `roles` are those in which
@@ -40,7 +40,7 @@ class Claim(NamedTuple):
         return f"{self.name} (unverified{how})"
 
 
-NOBODY: Final = Claim()
+NOBODY: Final = Actor()
 
 
 _UNSEEN: Final = re.compile(

@@ -13,16 +13,16 @@ from urllib.parse import unquote
 from msgspec import convert
 
 from holdfast import settings
-from holdfast.cli.opening import server, typed
+from holdfast.cli.connect import server, typed
 from holdfast.cli.page import sample
-from holdfast.cli.page.given import who
 from holdfast.cli.page.moment import around, clock
+from holdfast.cli.page.typed_input import who
 from holdfast.cli.page.waiting import wanted, words
 from holdfast.core.facts.graph import GATE_DECISIONS
 from holdfast.core.facts.state import TOOL_APPROVAL
 from holdfast.core.people.changed_code import RESTART
 from holdfast.core.rules.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS, WORKFLOW_MISSING
-from holdfast.core.values.claim import ROLE, is_among
+from holdfast.core.values.actor import ROLE, is_among
 from holdfast.core.values.scopes import AGENT, CONVERSATION, FLEET_RUNS, TREE, in_words
 from holdfast.core.views import status
 from holdfast.core.views.status import Wait
@@ -31,7 +31,7 @@ from holdfast.service.declarations import query
 from holdfast.service.declarations.query import View
 
 if TYPE_CHECKING:
-    from holdfast.cli.backend import Asking
+    from holdfast.cli.backend import QueryBackend
 
 _IN_LINE: Final = frozenset({"slot", "worker", "pool"})
 """Kinds of waits whose reason is worked out from all who wait."""
@@ -59,7 +59,7 @@ _IN_WORDS: Final = {
 """What the engine's own gates are about, by their reason; the subject goes in between."""
 
 
-async def of_run(asking: Asking, run: View, store: str | None) -> list[str]:
+async def of_run(asking: QueryBackend, run: View, store: str | None) -> list[str]:
     """A line for everything that a run, as its view has it, waits for, followed by the commands that go with it, indented."""
     lines: list[str] = []
     if run["status"] == "paused":
@@ -88,12 +88,12 @@ async def of_run(asking: Asking, run: View, store: str | None) -> list[str]:
     return lines
 
 
-async def with_next(asking: Asking, found: View, as_json: bool, store: str | None) -> View:
+async def with_next(asking: QueryBackend, found: View, as_json: bool, store: str | None) -> View:
     """Return a run after a command, for people with the lines that say how it goes on (`next`)."""
     return found if as_json else {**found, "next": await onward(asking, found["run_id"], store)}
 
 
-async def onward(asking: Asking, run_id: str, store: str | None) -> list[str]:
+async def onward(asking: QueryBackend, run_id: str, store: str | None) -> list[str]:
     """A line for how a run goes on, followed by the command to look at it or to have it continued, indented."""
     run = await asking.row(query.Run(run_id))
     look = f"  {typed('runs', 'show', run_id, store=store)}"
@@ -107,7 +107,7 @@ async def onward(asking: Asking, run_id: str, store: str | None) -> list[str]:
     return await of_run(asking, run, store) or [look]
 
 
-async def _reasons(asking: Asking, run: str) -> dict[str, list[str]]:
+async def _reasons(asking: QueryBackend, run: str) -> dict[str, list[str]]:
     """Return why steps wait for a slot, a worker or a pool, as `queue why` says it."""
     found: dict[str, list[str]] = {}
     for each in await asking.rows(query.Queue(run)):
@@ -115,7 +115,7 @@ async def _reasons(asking: Asking, run: str) -> dict[str, list[str]]:
     return found
 
 
-async def _of_child(asking: Asking, run: str, store: str | None) -> list[str]:
+async def _of_child(asking: QueryBackend, run: str, store: str | None) -> list[str]:
     """The same of a child, whose questions are its parent's too; nothing where it has not begun."""
     try:
         return await of_run(asking, await asking.row(query.Run(run)), store)

@@ -22,7 +22,7 @@ _MOST: Final = 20_000
 _LAST_WORDS_S: Final = 5.0
 
 
-class Errands:
+class BackgroundTasks:
     """The background tasks of one process."""
 
     def __init__(self, runs: Runs) -> None:

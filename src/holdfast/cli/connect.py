@@ -18,13 +18,13 @@ from holdfast.errors import NotFound, StoreError, UsageError
 from holdfast.platform.masking import without_passwords
 
 if TYPE_CHECKING:
-    from holdfast.cli.backend import Asking, Backend
+    from holdfast.cli.backend import Backend, QueryBackend
     from holdfast.client import AsyncClient
     from holdfast.compose import Engine
     from holdfast.core.views.sealing import Sealing
     from holdfast.ports import Administration, BlobPlace
     from holdfast.ports import Store as StorePort
-    from holdfast.service.control.inquiry import Inquiries
+    from holdfast.service.control.run_reader import RunReader
     from holdfast.service.principal import Principal
     from holdfast.service.service import Service
     from holdfast.settings import Settings
@@ -55,27 +55,27 @@ def server(store: str | None) -> str | None:
 async def backend(store: str | None, who: Principal, *, make: bool = False) -> AsyncIterator[Backend]:
     """Yield the backend of a command: a server, or a store that exists, or with `make` is made if need be. Raises NotFound,
     StoreError, UsageError."""
-    from holdfast.cli.backend import Here, There
+    from holdfast.cli.backend import LocalBackend, RemoteBackend
 
     if (address := server(store)) is not None:
         async with _client(address, who) as client:
-            yield There(client)
+            yield RemoteBackend(client)
     else:
         async with acting(store, make=make) as service:
-            yield Here(service, who)
+            yield LocalBackend(service, who)
 
 
 @asynccontextmanager
-async def listing(store: str | None, who: Principal) -> AsyncIterator[Asking]:
+async def listing(store: str | None, who: Principal) -> AsyncIterator[QueryBackend]:
     """The same for whom only lists what needs no engine: runs, gates, events, what jobs have printed."""
-    from holdfast.cli.backend import Lists, There
+    from holdfast.cli.backend import ListBackend, RemoteBackend
 
     if (address := server(store)) is not None:
         async with _client(address, who) as client:
-            yield There(client)
+            yield RemoteBackend(client)
     else:
         async with looking(store) as inquiries:
-            yield Lists(inquiries)
+            yield ListBackend(inquiries)
 
 
 def _client(address: str, who: Principal) -> AsyncClient:
@@ -143,12 +143,12 @@ async def acting(store: str | None, *, make: bool = False) -> AsyncIterator[Serv
 
 
 @asynccontextmanager
-async def looking(store: str | None) -> AsyncIterator[Inquiries]:
+async def looking(store: str | None) -> AsyncIterator[RunReader]:
     """Questions that need no engine, to a store that is there. Raises NotFound, StoreError."""
-    from holdfast.service.control.inquiry import Inquiries
+    from holdfast.service.control.run_reader import RunReader
 
     async with opened(store) as found:
-        yield Inquiries(found)
+        yield RunReader(found)
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.values.claim import NOBODY, Claim, folded, is_among
+from holdfast.core.values.actor import NOBODY, Actor, folded, is_among
 
 
 @pytest.mark.parametrize(
@@ -52,16 +52,16 @@ def test_a_reviewer_is_asked_by_name_or_by_role(
     ("claim", "shown"),
     [
         (NOBODY, "an unnamed person"),
-        (Claim("grace"), "grace (unverified)"),
-        (Claim("grace", os_user="deploy"), "grace (unverified, by OS user deploy)"),
-        (Claim("grace", client="shop"), "grace (unverified, by shop)"),
-        (Claim("deploy", os_user="deploy"), "deploy"),
-        (Claim("shop", client="shop"), "shop"),
+        (Actor("grace"), "grace (unverified)"),
+        (Actor("grace", os_user="deploy"), "grace (unverified, by OS user deploy)"),
+        (Actor("grace", client="shop"), "grace (unverified, by shop)"),
+        (Actor("deploy", os_user="deploy"), "deploy"),
+        (Actor("shop", client="shop"), "shop"),
     ],
 )
-def test_people_read_what_a_name_is_worth(claim: Claim, shown: str) -> None:
+def test_people_read_what_a_name_is_worth(claim: Actor, shown: str) -> None:
     assert str(claim) == shown
 
 
 def test_events_keep_who_asked_and_not_the_trace() -> None:
-    assert Claim("ann", "deploy", "shop", "0" * 32).kept == ("ann", "deploy", "shop")
+    assert Actor("ann", "deploy", "shop", "0" * 32).kept == ("ann", "deploy", "shop")

@@ -17,7 +17,7 @@ from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.contribution import of_claim
 from holdfast.core.nouns import schedules
 from holdfast.core.nouns.schedules import Schedule
-from holdfast.core.values.claim import NOBODY, Claim
+from holdfast.core.values.actor import NOBODY, Actor
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.payload import Payload, digest
 from holdfast.engine.runs.runtime import Runtime
@@ -35,7 +35,7 @@ _TRY_AGAIN_MS: Final = 60_000
 """After a firing that could start nothing: its workflow is not known, or its input can be no more."""
 
 
-class Firing:
+class ScheduleRunner:
     """Of one process, for the schedules of its lane."""
 
     def __init__(self, runtime: Runtime) -> None:
@@ -97,12 +97,12 @@ class Firing:
 
     async def _cancel(self, run: RunId, name: str) -> None:
         try:
-            await self._runtime.runs.send(run, cmd.CancelRun(f"schedule {name} begins again", Claim(f"schedule {name}")))
+            await self._runtime.runs.send(run, cmd.CancelRun(f"schedule {name} begins again", Actor(f"schedule {name}")))
         except (Conflict, NotFound):
             log.debug("run %s of schedule %s had ended already", run, name)
 
 
-async def start(runtime: Runtime, schedule: Schedule, nominal_ms: int, by: Claim = NOBODY) -> RunId:
+async def start(runtime: Runtime, schedule: Schedule, nominal_ms: int, by: Actor = NOBODY) -> RunId:
     """The run of a nominal time, started now unless it is there: also one that was started before the schedule was changed.
     `by` makes up for that time, and so contributes to its run.
     Raises NotFound for a workflow that the store does not know, InvalidInput for a team budget that does not know its agent."""
@@ -110,7 +110,7 @@ async def start(runtime: Runtime, schedule: Schedule, nominal_ms: int, by: Claim
     return (await start_once(runtime, schedule.tenant, schedules.key_of(schedule, nominal_ms), make)).run
 
 
-async def _new_run(runtime: Runtime, schedule: Schedule, nominal_ms: int, by: Claim) -> NewRun:
+async def _new_run(runtime: Runtime, schedule: Schedule, nominal_ms: int, by: Actor) -> NewRun:
     given = schedules.input_of(schedule, nominal_ms)
     record = await runtime.store.graphs.workflow(schedule.workflow, schedule.version, tenant=schedule.tenant)
     graph = await runtime.catalog.graph_of(record.graph_hash)

@@ -18,7 +18,7 @@ from holdfast.errors import StoreBusy
 from holdfast.stores.sqlite.lock import LockFile, Patience
 
 
-class Turnstile:
+class WriteLock:
     """`with turnstile:` holds the room; inside, it may be entered again. For one thread."""
 
     def __init__(self, folder: Path, wait_s: float) -> None:

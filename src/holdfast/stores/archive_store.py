@@ -16,16 +16,16 @@ from holdfast.errors import CorruptHistory, NotFound
 from holdfast.stores.archive import Archive, pack, unpack
 from holdfast.stores.month import Month
 from holdfast.stores.nouns.blobs import Blobs
-from holdfast.stores.nouns.tables import Ground
+from holdfast.stores.nouns.tables import StoreParts
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Shelf:
+class ArchiveStore:
     """The archives of one store."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: StoreParts) -> None:
         own = Blobs(ground)
         self._places: Sequence[ports.Blobs] = (own,) if ground.elsewhere is None else (ground.elsewhere, own)
         """They go to the first of these, and are looked for in all of them."""
