@@ -38,6 +38,7 @@ function digits(text: string): string {
   const [mantissa = "", exponent = "0"] = text.toLowerCase().replace("-", "").split("e");
   const [whole = "", fraction = ""] = mantissa.split(".");
   const all = `${whole}${fraction}`.replace(/^0+/, "");
+  if (all === "") return "0";
   const kept = all.replace(/0+$/, "");
   return `${kept}e${Number(exponent) - fraction.length + (all.length - kept.length)}`;
 }
