@@ -26,10 +26,45 @@ export interface Page {
 export const PAGES: readonly Page[] = [
   // Work
   { path: "/runs", title: "Runs", group: "Work", key: "r", load: () => import("@/pages/runs/Runs") },
+  {
+    path: "/schedules",
+    title: "Schedules",
+    group: "Work",
+    key: "s",
+    load: () => import("@/pages/schedules/Schedules"),
+  },
+  { path: "/schedules/:name", title: "Schedule", load: () => import("@/pages/schedules/Schedule") },
 
   // Operate
+  { path: "/queue", title: "Queue", group: "Operate", key: "q", load: () => import("@/pages/queue/Queue") },
+  { path: "/pools", title: "Pools", group: "Operate", key: "p", load: () => import("@/pages/pools/Pools") },
+  { path: "/pools/:name", title: "Pool", load: () => import("@/pages/pools/Pool") },
+  { path: "/workers", title: "Workers", group: "Operate", key: "k", load: () => import("@/pages/workers/Workers") },
+  {
+    path: "/dead-letters",
+    title: "Dead letters",
+    group: "Operate",
+    key: "d",
+    load: () => import("@/pages/dead-letters/DeadLetters"),
+  },
+  { path: "/dead-letters/:letter", title: "Dead letter", load: () => import("@/pages/dead-letters/DeadLetter") },
+  { path: "/doubts", title: "Doubts", group: "Operate", key: "u", load: () => import("@/pages/doubts/Doubts") },
 
   // Account
+  { path: "/costs", title: "Costs", group: "Account", key: "o", load: () => import("@/pages/costs/Costs") },
+  { path: "/budgets", title: "Budgets", group: "Account", key: "b", load: () => import("@/pages/budgets/Budgets") },
+  { path: "/budgets/:name", title: "Team budget", load: () => import("@/pages/budgets/TeamBudget") },
+  { path: "/evals", title: "Evaluations", group: "Account", key: "e", load: () => import("@/pages/evals/Evals") },
+  { path: "/evals/:evaluation", title: "Evaluation", load: () => import("@/pages/evals/Evaluation") },
+  {
+    path: "/audit",
+    title: "Audit",
+    group: "Account",
+    key: "a",
+    needs: "admin",
+    load: () => import("@/pages/audit/Audit"),
+  },
+  { path: "/settings", title: "Settings", group: "Account", key: ",", load: () => import("@/pages/settings/Settings") },
 
   { path: "/sign-in", title: "Sign in", isBare: true, load: () => import("@/pages/sign-in/SignIn") },
 ];

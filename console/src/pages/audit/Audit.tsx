@@ -1,0 +1,93 @@
+import { type Row, useList } from "@/api/queries";
+import { CopyButton } from "@/parts/CopyButton";
+import { ForeignText } from "@/parts/ForeignText";
+import { ListPage } from "@/parts/ListPage";
+import { Status } from "@/parts/Status";
+import type { Column } from "@/parts/Table";
+import { Time } from "@/parts/Time";
+
+type Entry = Row<"/api/v1/audit">;
+
+const COLUMNS: readonly Column<Entry>[] = [
+  { name: "number", title: "No.", width: "56px", cell: (row) => row.number },
+  { name: "at", title: "Time", width: "214px", cell: (row) => <Time at={row.at} kind="exact" /> },
+  {
+    name: "name",
+    title: "Who",
+    width: "minmax(0, 0.8fr)",
+    cell: (row) => (
+      <>
+        <ForeignText text={row.name ?? row.client ?? row.os_user ?? "not named"} />{" "}
+        {row.name && !row.verified ? <span className="faint">claimed</span> : null}
+      </>
+    ),
+  },
+  {
+    name: "origin",
+    title: "From",
+    width: "minmax(0, 0.7fr)",
+    narrow: "none",
+    cell: (row) => row.origin ?? <span className="faint">this machine</span>,
+  },
+  {
+    name: "deed",
+    title: "Command",
+    width: "minmax(0, 0.9fr)",
+    narrow: "main",
+    cell: (row) => <strong>{row.deed}</strong>,
+  },
+  {
+    name: "about",
+    title: "About",
+    width: "minmax(0, 1.5fr)",
+    narrow: "main",
+    cell: (row) => (row.about ? <ForeignText text={row.about} /> : <span className="faint">–</span>),
+  },
+  {
+    name: "outcome",
+    title: "Outcome",
+    width: "minmax(0, 0.8fr)",
+    cell: (row) =>
+      row.outcome === "done" ? (
+        <Status status="done" />
+      ) : (
+        <Status status="failed" words={row.outcome.replaceAll("_", " ")} />
+      ),
+  },
+  {
+    name: "hash",
+    title: "Hash",
+    width: "88px",
+    narrow: "none",
+    cell: (row) => (
+      <>
+        <code title={row.hash}>{row.hash.slice(0, 8)}</code> <CopyButton text={row.hash} label="Copy the hash" />
+      </>
+    ),
+  },
+];
+
+export default function Audit() {
+  const { rows } = useList("/api/v1/audit/head", {}, { every: 10_000 });
+  const head = rows[0];
+  return (
+    <ListPage
+      title="Audit"
+      noun="entries"
+      path="/api/v1/audit"
+      columns={COLUMNS}
+      idOf={(row) => String(row.number)}
+      tenantOf={(row) => row.kept_for}
+      facts={
+        head ? (
+          <>
+            {head.number.toLocaleString("en-US")} entries, oldest first · last hash{" "}
+            <code title={head.hash}>{head.hash.slice(0, 8)}</code>
+            <CopyButton text={head.hash} label="Copy the last hash" />
+            {head.signature ? " · signed" : " · not signed"}
+          </>
+        ) : null
+      }
+    />
+  );
+}

@@ -1,0 +1,136 @@
+import { Link, useNavigate, useParams } from "react-router";
+import { useCommand, useRow } from "@/api/queries";
+import { count, countsOf, limitOf, type PoolWhole, usedOf } from "@/pages/pools/pool";
+import { SetPool } from "@/pages/pools/SetPool";
+import { ConfirmAction } from "@/parts/Action";
+import { ForeignText } from "@/parts/ForeignText";
+import { Meter } from "@/parts/Meter";
+import { Page } from "@/parts/Page";
+import { State } from "@/parts/State";
+import { Status } from "@/parts/Status";
+import { type Column, Table } from "@/parts/Table";
+
+const EVERY_MS = 1_000;
+
+export default function Pool() {
+  const { name = "" } = useParams();
+  const { row, isLoading, problem, again } = useRow("/api/v1/pools/{name}", { path: { name } }, { every: EVERY_MS });
+  return (
+    <Page
+      title={name}
+      above={<Link to="/pools">Pools</Link>}
+      facts={row ? `${limitOf(row)} · counts ${countsOf(row)}` : null}
+      actions={row ? <Actions row={row} /> : null}
+    >
+      <State isLoading={isLoading} problem={problem} again={again} noun="the pool">
+        {row ? <Details row={row} /> : null}
+      </State>
+    </Page>
+  );
+}
+
+function Actions({ row }: { row: PoolWhole }) {
+  const remove = useCommand("/api/v1/pools/{name}", { method: "delete", touches: ["/api/v1/pools", "/api/v1/queue"] });
+  const navigate = useNavigate();
+  return (
+    <>
+      <SetPool label="Change the limit…" row={row} />
+      <ConfirmAction
+        label="Remove…"
+        needs="admin"
+        look="danger"
+        title={`Remove pool ${row.name}?`}
+        confirm="Remove the pool"
+        command={remove}
+        run={async () => {
+          const answer = await remove.run({ path: { name: row.name } });
+          if (answer !== undefined) await navigate("/pools");
+          return answer;
+        }}
+      >
+        {row.counts ? "Model calls are no longer limited by it." : "Steps that ask for it wait until it is set again."}{" "}
+        {count(usedOf(row))} units are in use by {count(row.shares.length)}{" "}
+        {row.shares.length === 1 ? "process" : "processes"}; those steps go on.
+      </ConfirmAction>
+    </>
+  );
+}
+
+type Share = PoolWhole["shares"][number];
+type Estimate = PoolWhole["estimates"][number];
+
+const SHARES: readonly Column<Share>[] = [
+  {
+    name: "holder",
+    title: "Process",
+    width: "minmax(160px, 1.4fr)",
+    narrow: "main",
+    cell: (row) => <ForeignText text={row.holder} />,
+  },
+  {
+    name: "life",
+    title: "State",
+    width: "110px",
+    cell: (row) =>
+      row.life === "living" ? <Status status="active" words="alive" /> : <Status status="unknown" words={row.life} />,
+  },
+  { name: "used", title: "In use", width: "90px", isNumber: true, cell: (row) => count(row.used) },
+  { name: "granted", title: "Share", width: "90px", isNumber: true, cell: (row) => count(row.granted) },
+  { name: "wanted", title: "Asks for", width: "90px", isNumber: true, cell: (row) => count(row.wanted) },
+];
+
+const ESTIMATES: readonly Column<Estimate>[] = [
+  {
+    name: "workflow",
+    title: "Workflow",
+    width: "minmax(120px, 1fr)",
+    cell: (row) => <ForeignText text={row.workflow} />,
+  },
+  { name: "node", title: "Node", width: "minmax(120px, 1fr)", narrow: "main", cell: (row) => <code>{row.node}</code> },
+  { name: "amount", title: "One step takes about", width: "150px", isNumber: true, cell: (row) => count(row.amount) },
+  { name: "samples", title: "Learned from steps", width: "140px", isNumber: true, cell: (row) => count(row.samples) },
+];
+
+function Details({ row }: { row: PoolWhole }) {
+  const used = usedOf(row);
+  return (
+    <div className="grid">
+      {row.kind === "slots" ? (
+        <section className="card grid" aria-label="Use">
+          <div>
+            <strong>
+              {count(used)} of {count(row.limit)}
+            </strong>{" "}
+            in use, {count(row.granted)} granted to processes, {count(Math.max(0, row.limit - row.granted))} not granted
+          </div>
+          <Meter
+            label={`${used} of ${row.limit} in use`}
+            parts={[
+              { share: used / row.limit, tone: "busy" },
+              { share: Math.max(0, row.granted - used) / row.limit, tone: "wait" },
+            ]}
+          />
+        </section>
+      ) : null}
+      {row.shares.length > 0 ? (
+        <section>
+          <h2>Processes with a share</h2>
+          <Table label="Shares" columns={SHARES} rows={row.shares} idOf={(each) => each.session} />
+        </section>
+      ) : (
+        <p className="muted">No process has a share of it now.</p>
+      )}
+      {row.estimates.length > 0 ? (
+        <section>
+          <h2>What steps take</h2>
+          <Table
+            label="Estimates"
+            columns={ESTIMATES}
+            rows={row.estimates}
+            idOf={(each) => `${each.workflow}/${each.node}`}
+          />
+        </section>
+      ) : null}
+    </div>
+  );
+}

@@ -1,0 +1,63 @@
+import type { Row } from "@/api/queries";
+import { useRow } from "@/api/queries";
+import { addressOf, count, countsOf, limitOf, usedOf } from "@/pages/pools/pool";
+import { SetPool } from "@/pages/pools/SetPool";
+import { ForeignText } from "@/parts/ForeignText";
+import { ListPage } from "@/parts/ListPage";
+import { Meter } from "@/parts/Meter";
+import type { Column } from "@/parts/Table";
+
+type Pool = Row<"/api/v1/pools">;
+
+const COLUMNS: readonly Column<Pool>[] = [
+  {
+    name: "name",
+    title: "Pool",
+    width: "minmax(0, 1.4fr)",
+    narrow: "main",
+    cell: (row) => (
+      <strong>
+        <ForeignText text={row.name} />
+      </strong>
+    ),
+  },
+  { name: "limit", title: "Limit", width: "minmax(0, 1.2fr)", cell: limitOf },
+  { name: "counts", title: "Counts", width: "minmax(0, 1fr)", narrow: "none", cell: countsOf },
+  { name: "use", title: "In use", width: "minmax(0, 1.2fr)", cell: (row) => <Use name={row.name} /> },
+];
+
+/** The use of a pool, which the list does not have. Only rows on the screen ask for it. */
+function Use({ name }: { name: string }) {
+  const { row } = useRow("/api/v1/pools/{name}", { path: { name } }, { every: 2_000 });
+  if (!row) return null;
+  const used = row.shares.length > 0 ? usedOf(row) : row.granted;
+  const words = row.kind === "slots" ? `${count(used)} of ${count(row.limit)}` : `${count(used)} in flight`;
+  return (
+    <span className="line">
+      {row.kind === "slots" ? (
+        <Meter
+          parts={[{ share: used / row.limit, tone: used >= row.limit ? "bad" : "busy" }]}
+          label={`${words} in use`}
+        />
+      ) : null}
+      {words}
+    </span>
+  );
+}
+
+export default function Pools() {
+  return (
+    <ListPage
+      title="Pools"
+      noun="pools"
+      path="/api/v1/pools"
+      columns={COLUMNS}
+      idOf={(row) => row.name}
+      linkOf={(row) => addressOf(row.name)}
+      nameOf={(row) => `Pool ${row.name}`}
+      every={5_000}
+      hint="A pool limits what all processes share: browsers, requests a second, a provider's tokens."
+      actions={<SetPool label="New pool…" />}
+    />
+  );
+}
