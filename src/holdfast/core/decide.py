@@ -170,7 +170,6 @@ def decide(
         if state.children:
             children.attend(decision)
         limits.tell_neared(decision)
-        limits.note_overspent(decision)
         endings.end(decision)
         if decision.ready:  # the ending begins with compensation
             steps.follow(decision)

@@ -16,7 +16,7 @@ from holdfast.authoring.values.arguments import describe
 from holdfast.core.facts.graph import FieldStrategy
 from holdfast.core.facts.state import FINISHED, Derived, State, Step
 from holdfast.core.facts.typed_state import combined
-from holdfast.core.rules.limits import LimitsLeft, left
+from holdfast.core.rules.limits import LimitsLeft, left_of, use_of
 from holdfast.core.values.ids import NodeName, StepId
 from holdfast.core.values.payload import Payload
 from holdfast.core.values.policies import ErrorRecord
@@ -268,8 +268,8 @@ class StateView:
         self.tenant: str = state.tenant
         self.started_by: StartedBy = started_by(state)
         """Who asked for the run, from its start."""
-        self.left: LimitsLeft = left(state, state.at_ms)
-        """What is left of each of the run's own limits, as of its latest event; in a guard of the budgets above it too."""
+        self._use = use_of(state, state.at_ms)
+        self._left: LimitsLeft | None = None
         self.workflow: str = state.workflow
         self.version: int = state.version
         self.started_at_ms: int = state.started_at_ms
@@ -285,6 +285,17 @@ class StateView:
         """The results of the nodes of a loop before it went back: `state.previous["critique"].output`, None the first time.
         Of each node the latest such visit; of one that the last time round did not reach, none."""
         self._visits = dict(state.visits)
+
+    @property
+    def left(self) -> LimitsLeft:
+        """Remainder of each of the run's own limits, as of its latest event; in a guard of the budgets above it too."""
+        if self._left is None:
+            self._left = left_of(self._use)
+        return self._left
+
+    @left.setter
+    def left(self, left: LimitsLeft) -> None:
+        self._left = left
 
     @property
     def input(self) -> Any:

@@ -87,13 +87,18 @@ def caps(state: State, now_ms: int) -> Iterator[Cap]:
 
 
 def tell_neared(d: Decision) -> None:
-    """Report every limit of which more has been used than was reported before: by the highest threshold only."""
+    """Report every limit of which more has been used than was reported before: by the highest threshold only; and what calls
+    that were in flight together have used above a limit that is only recorded."""
+    is_over = False
     for cap in caps(d.state, d.now_ms):
         if cap.used * 2 < cap.most:  # nearly always
             continue
+        is_over = is_over or cap.used > cap.most
         crossed = max(each for each in THRESHOLDS if each <= max(cap.percent, THRESHOLDS[0]))
         if crossed > d.state.neared.get(cap.limit, 0):
             d.emit(ev.LimitNeared(cap.limit, crossed, cap.used, cap.most))
+    if is_over:
+        _note_overspent(d)
 
 
 def tell_reached(d: Decision, limit: str) -> None:
@@ -137,10 +142,28 @@ class LimitsLeft(msgspec.Struct, frozen=True):
         return self.percent_used >= SOFT_PERCENT
 
 
+class LimitUse(NamedTuple):
+    """The use of a run's own limits at one moment, for one who may ask later what was left."""
+
+    caps: tuple[Cap, ...]
+    held_nanousd: int
+    held_tokens: int
+
+
+def use_of(state: State, now_ms: int) -> LimitUse:
+    """Return the use of a run's limits."""
+    return LimitUse((*caps(state, now_ms),), state.budget.held_nanousd, state.tokens_held)
+
+
 def left(state: State, now_ms: int, above: tuple[ScopeLeft, ...] | None = None) -> LimitsLeft:
     """Return what the run may still use; `above` as LimitsLeft has it."""
-    held = {"cost": state.budget.held_nanousd, "tokens": state.tokens_held}
-    taken = [cap._replace(used=cap.used + held.get(cap.limit, 0)) for cap in caps(state, now_ms)]
+    return left_of(use_of(state, now_ms), above)
+
+
+def left_of(use: LimitUse, above: tuple[ScopeLeft, ...] | None = None) -> LimitsLeft:
+    """Return what was left at the moment of a use."""
+    held = {"cost": use.held_nanousd, "tokens": use.held_tokens}
+    taken = [cap._replace(used=cap.used + held.get(cap.limit, 0)) for cap in use.caps]
     rest = {cap.limit: max(0, cap.most - cap.used) for cap in taken}
     cost, active, wall = rest.get("cost"), rest.get("active"), rest.get("wall")
     own = LimitsLeft(
@@ -203,6 +226,8 @@ def _times_used_up(d: Decision) -> Iterator[tuple[str, int, str]]:
 
 def attend_time(d: Decision) -> bool:
     """Return True if the run's time is used up, which opens the gate of that limit."""
+    if d.state.max_active_s is None and d.state.max_wall_s is None:
+        return False
     stops = [_stops(d, *each) for each in _times_used_up(d)]
     return any(stops)
 
@@ -229,8 +254,8 @@ def note_excess(d: Decision, kind: Kind, name: str, hold_nanousd: int, tokens: i
         block(d, kind, name, hold_nanousd, tokens)
 
 
-def note_overspent(d: Decision) -> None:
-    """The same of what calls have used that were in flight together: each would have waited for the others."""
+def _note_overspent(d: Decision) -> None:
+    """Tell of what calls have used that were in flight together: each would have waited for the others."""
     if not records(d):
         return
     for cap in caps(d.state, d.now_ms):
@@ -373,7 +398,7 @@ def check_raise(d: Decision, limit: str, value: int) -> None:
 
 def due_at_ms(state: State) -> Iterator[int]:
     """Yield when `attend_due` has something to do."""
-    if not state.phase:
+    if not state.phase and not (state.max_active_s is None and state.max_wall_s is None):
         yield from caps_due_at_ms(state)
         if state.max_active_s is not None and state.active and _is_open_to(state, "active"):
             yield state.at_ms + max(0, ms(state.max_active_s) - active_ms(state, state.at_ms))

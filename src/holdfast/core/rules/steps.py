@@ -120,7 +120,7 @@ def complete_step(d: Decision, c: commands.CompleteStep) -> None:
         endings.end_cleanup(d, step)
         return
     met = _meetings(d, step, c.output)
-    if any(each.rejected for each in met):
+    if met and any(each.rejected for each in met):
         for each in met:
             d.emit(_conflict(step, each, resolved=None))
         fail_attempt(d, commands.FailAttempt(c.step, c.attempt, _rejection(d, step, met), None))

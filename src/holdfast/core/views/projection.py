@@ -342,7 +342,7 @@ def _is_about_dead_letters(after: State, event: ev.Event) -> bool:
 
 def _labels(s: State, events: Sequence[ev.Event]) -> tuple[Pair, ...] | None:
     begins = bool(events) and type(events[0]) is ev.RunStarted and bool(s.tags or s.labels)
-    if not begins and all(type(event) is not ev.RunLabelled for event in events):
+    if not begins and ev.RunLabelled not in map(type, events):
         return None
     return (*(("", tag) for tag in s.tags), *s.labels.items())
 

@@ -84,12 +84,12 @@ class Catalog:
         """
         graph, place = workflow.graph, (workflow.name, workflow.version)
         self._expect_same_place(workflow)
-        if workflow.hash in self._learned and self.workflows.get(workflow.hash) is workflow:
+        if graph.hash in self._learned and self.workflows.get(graph.hash) is workflow:
             return
         if self._told.get(place) != graph.hash:
             await self._stored.put_workflow(record_of(workflow), graph.encoded)
             self._told[place] = graph.hash
-        if self._named.get(workflow.hash) is workflow:
+        if self._named.get(graph.hash) is workflow:
             return
         self._named[workflow.hash] = workflow
         for hash_, each in [*self._beside.items()]:

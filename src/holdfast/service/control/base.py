@@ -5,11 +5,11 @@ Never here: a command.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from decimal import Decimal
 from typing import Any, Final
-from unicodedata import category
 
 import msgspec
 
@@ -167,9 +167,13 @@ def _problem_of_word(text: str) -> str | None:
         return "holds the character NUL, which no store keeps in a name."
     if size > MAX_NAME_BYTES:
         return f"has {size} bytes; a name has {MAX_NAME_BYTES} at most."
-    if any(category(sign) in ("Cc", "Zl", "Zp") for sign in text):
+    if _UNPRINTED.search(text):
         return "holds a control character or a line break."
     return None
+
+
+_UNPRINTED: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""Control characters and line breaks: the Unicode categories Cc, Zl and Zp."""
 
 
 def named_budget(name: str | None) -> str | None:

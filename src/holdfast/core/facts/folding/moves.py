@@ -229,6 +229,6 @@ def _may_have_come(s: State, op: Operation) -> bool:
 
 
 def forget_deferred(s: State, step: StepId) -> None:
-    for waits in (s.deferred, s.short):
+    for waits in filter(None, (s.deferred, s.short)):  # mostly nothing waits
         for place in [place for place in waits if place.rpartition(":")[0] == step]:
             del waits[place]
