@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from holdfast.http.openapi import document
-from holdfast.http.route import ROUTES
+from holdfast.http.route import BASE, ROUTES
 from holdfast.service.access.identity import Holder
 from holdfast.service.declarations import command, query
 from holdfast.service.declarations.declaration import Command, ListQuery, Query, declared
@@ -293,6 +293,29 @@ async def test_a_listener_that_has_heard_all_may_rest(api: Asked) -> None:
     async with api.http.stream("GET", f"/runs/{run}/events", headers={"accept": "text/event-stream"}) as said:
         names = {line for line in (await said.aread()).decode().splitlines() if line.startswith("event:")}
     assert names == {"event: end"}, "what has a name is not heard by `onmessage`"
+
+
+async def test_the_first_event_of_a_stream_says_when_to_come_again(api: Asked) -> None:
+    run = (await api.post("/runs", {"workflow": "counting", "input": 2}, wait_s=10))["run_id"]
+    await api.post(f"/runs/{run}/signals/enough", wait_s=10)
+    for path in (f"/runs/{run}/events", f"/runs/{run}/stream", "/events?ends=true"):
+        async with api.http.stream("GET", path, headers={"accept": "text/event-stream"}) as said:
+            blocks = (await said.aread()).decode().split("\n\n")
+        assert [number for number, block in enumerate(blocks) if "retry: 2000" in block] == [0], path
+        assert "\ndata: " in blocks[0]
+
+
+def test_the_description_names_each_kind_of_event() -> None:
+    described = document()["paths"]
+    found = {}
+    for path in ("/runs/{run}/events", "/runs/{run}/stream", "/events"):
+        answered = described[f"{BASE}{path}"]["get"]["responses"]["200"]["content"]["text/event-stream"]["schema"]
+        found[path] = [each["$ref"].rpartition("/")[2] for each in answered["contentSchema"]["anyOf"]]
+    assert found == {
+        "/runs/{run}/events": ["EventRow", "RunStatusRow", "Problem"],
+        "/runs/{run}/stream": ["StreamRow", "RunStatusRow", "Problem"],
+        "/events": ["TailRow", "Problem"],
+    }
 
 
 async def test_a_listener_to_whom_nothing_was_said_may_rest_too(api: Asked) -> None:

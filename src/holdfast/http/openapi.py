@@ -20,7 +20,7 @@ from holdfast.http.route import BASE, ROUTES, Route
 from holdfast.service.declarations import query
 from holdfast.service.declarations.declaration import Answer, declaration_of
 from holdfast.service.handler import rows_of
-from holdfast.service.view import CallerRow, EventRow, LinkUsedRow, TailRow
+from holdfast.service.view import CallerRow, EventRow, LinkUsedRow, RunStatusRow, TailRow
 
 _REF: Final = "#/components/schemas/{name}"
 _PROBLEMS: Final = {
@@ -37,7 +37,13 @@ _PROBLEMS: Final = {
     HTTPStatus.TOO_MANY_REQUESTS: "Too many requests: try again after Retry-After.",
     HTTPStatus.SERVICE_UNAVAILABLE: "The store or the server is unavailable for a moment.",
 }
-_STREAMED: Final = ("/runs/{run}/events", "/runs/{run}/stream", "/events")
+_ENDLESS: Final = "/events"
+_STREAMED: Final = ("/runs/{run}/events", "/runs/{run}/stream", _ENDLESS)
+_LAST_OF_A_RUN: Final = RunStatusRow
+_EVENTS_IN_WORDS: Final = (
+    "Data of an event. An event without a name has a row of the list, one named `problem` an error, and one named `end` the run"
+    " as it stands; after these two nothing follows."
+)
 
 
 @functools.cache
@@ -226,8 +232,10 @@ def _responses(route: Route) -> dict[str, Any]:
         shape = _named(f"{kind.__name__}Page") if answers is Answer.PAGE else _shape_of(kind)
         done["content"] = {"application/json": {"schema": shape}}
     if route.path in _STREAMED:
-        event = {"type": "string", "contentMediaType": "application/json", "contentSchema": _shape_of(kind)}
-        done["content"][sse.MEDIA_TYPE] = {"schema": event}
+        last = [] if route.path == _ENDLESS else [_LAST_OF_A_RUN]
+        shapes = {"anyOf": [_shape_of(kind), *(_named(row.__name__) for row in last), _named("Problem")]}
+        event = {"type": "string", "contentMediaType": "application/json", "contentSchema": shapes}
+        done["content"][sse.MEDIA_TYPE] = {"schema": event | {"description": _EVENTS_IN_WORDS}}
     status = HTTPStatus.NO_CONTENT if answers is Answer.NOTHING else HTTPStatus.OK
     status = HTTPStatus.CREATED if route.takes.creates else status
     return {str(status.value): done} | _problems()

@@ -3,6 +3,7 @@
     id: 7                      where to go on: the header Last-Event-ID
     data: {…}                  as the list has it; its `type`, or its `kind`, is what it is
     event: end                 or `problem`: this one is the last; others have no name, so `onmessage` of a browser hears all
+    retry: 2000                with the first: milliseconds after which a browser whose connection broke comes again
 
 Never here: who may see it, what an event says (service).
 """
@@ -36,6 +37,7 @@ _PAGE: Final = 500
 """Events in memory at once: a history may be long."""
 _WAIT_S: Final = 20.0
 _LOOK_S: Final = 0.25
+_RETRY: Final = b"retry: 2000\n"
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
@@ -81,7 +83,7 @@ async def history(
         state = await service.control.run(asked.run).state()
         if state.ended and state.seq <= seq_of(last):
             return None
-    return _history(service, who, asked.run, seq_of(last or asked.cursor), reads)
+    return _resumable(_history(service, who, asked.run, seq_of(last or asked.cursor), reads))
 
 
 async def _history(service: Service, who: Principal, run: str, after: int, reads: SingleFlight) -> AsyncGenerator[bytes, None]:
@@ -119,7 +121,7 @@ async def stream(
         page = await service.ask(who, msgspec.structs.replace(asked, cursor=last, wait_s=0))
         if page.cursor is None and not page.rows:
             return None
-    return _stream(service, who, msgspec.structs.replace(asked, cursor=last or asked.cursor, wait_s=_WAIT_S))
+    return _resumable(_stream(service, who, msgspec.structs.replace(asked, cursor=last or asked.cursor, wait_s=_WAIT_S)))
 
 
 async def _stream(service: Service, who: Principal, asked: query.Streams) -> AsyncGenerator[bytes, None]:
@@ -140,7 +142,7 @@ async def tail(service: Service, who: Principal, asked: query.Tail, last: str | 
     """Return every event of all runs that the caller may see, after the `last` one received, for as long as they listen. Raises
     UsageError for an invalid cursor before anything is sent."""
     asked = msgspec.structs.replace(asked, cursor=last or asked.cursor)
-    return _tail(service, who, asked, await service.ask(who, asked))
+    return _resumable(_tail(service, who, asked, await service.ask(who, asked)))
 
 
 async def _tail(service: Service, who: Principal, asked: query.Tail, page: query.Page) -> AsyncGenerator[bytes, None]:
@@ -153,6 +155,15 @@ async def _tail(service: Service, who: Principal, asked: query.Tail, page: query
             await asyncio.sleep(_LOOK_S)  # the store's own watch tells one listener, and that is the engine
         asked = msgspec.structs.replace(asked, cursor=page.cursor)
         page = await service.ask(who, asked)
+
+
+async def _resumable(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """Yield the stream, whose first event says when to come again. Alone, that would be an empty event to some readers."""
+    async with aclosing(events):
+        retry = _RETRY
+        async for each in events:
+            yield retry + each
+            retry = b""
 
 
 async def _in_words(told: AsyncGenerator[bytes, None], trace_id: str) -> AsyncGenerator[bytes, None]:
