@@ -83,6 +83,7 @@ MakeGateLink         reviewer           404 404 ok  403 h
 Run                  viewer             404 404 ok  ok  hg
 Steps                viewer             404 404 ok  ok  h
 Operations           viewer             404 404 ok  ok  h
+Attempts             viewer             404 404 ok  ok  h
 ModelCalls           viewer             404 404 ok  ok  h
 RunCosts             viewer             404 404 ok  ok  h
 RunBudget            viewer             404 404 ok  ok  h
@@ -91,6 +92,7 @@ Trace                viewer             404 404 ok  ok  h
 Logs                 viewer             404 404 ok  ok  h
 Scores               viewer             404 404 ok  ok  h
 Events               viewer             404 404 ok  ok  h
+Event                viewer             404 404 ok  ok  h
 Streams              viewer             404 404 ok  ok  h
 Items                viewer             404 404 ok  ok  h
 Tree                 viewer             404 404 ok  ok  h
@@ -231,6 +233,7 @@ VALUES: dict[str, Any] = {
     "deed": "replay",
     "limit_usd": "5",
     "step": "flow#1",
+    "seq": 1,
     "text": "hi",
     "value": 1,
     "name": "x",

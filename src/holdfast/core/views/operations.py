@@ -81,6 +81,8 @@ class OperationRow(msgspec.Struct, omit_defaults=True):
     began_at_ms: int
     status: RowStatus = "running"
     ended_at_ms: int | None = None
+    ended_seq: int | None = None
+    """Number of the event with its outcome, which has what it returned."""
     tries: int = 0
     waited_ms: int = 0
     cost_nanousd: int = 0
@@ -216,7 +218,10 @@ class Operations:
         elif isinstance(event, ev.FunctionFailed) or (row.kind == "function" and isinstance(event, ev.ValueRecorded)):
             row.tries += 1
         row.reused = row.reused or isinstance(event, ev.EffectReused | ev.OperationReused | ev.OperationInherited)
+        was_over = row.is_over
         self._describe(place, row)
+        if not was_over and row.is_over:
+            row.ended_seq = recorded.seq
         return row
 
     def _describe(self, place: _Place, row: OperationRow) -> None:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from holdfast.core.nouns.labels import Pair
     from holdfast.core.nouns.scores import Score, ScoreMean
     from holdfast.core.values.scopes import Waiting
+    from holdfast.core.views.attempts import AttemptRow
     from holdfast.core.views.model_calls import ModelCallRow
     from holdfast.core.views.operations import OperationRow
     from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
@@ -143,6 +144,13 @@ class RunReader(OfLoop, called="engine"):
 
         row = await self.find(run_id)
         return operations(await self.store.log.events(row.run))
+
+    async def attempts(self, run_id: str) -> list[AttemptRow]:
+        """Return the attempts of a run's steps, in the order in which they began. Raises NotFound."""
+        from holdfast.core.views.attempts import attempts  # noqa: PLC0415 - as above
+
+        row = await self.find(run_id)
+        return attempts(await self.store.log.events(row.run))
 
     async def model_calls(self, run_id: str) -> list[ModelCallRow]:
         """Return the model calls of a run, in the order in which they left. Raises NotFound."""

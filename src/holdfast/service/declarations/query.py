@@ -77,6 +77,15 @@ class Operations(ListQuery["view.OperationRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
+@query("GET /runs/{run}/attempts", "viewer", about={"run": Subject.RUN})
+class Attempts(ListQuery["view.AttemptRow"], frozen=True, kw_only=True):
+    """List the attempts of a run's steps, in the order in which they began, lost ones too."""
+
+    run: field.RunId
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
 @query("GET /runs/{run}/calls", "viewer", about={"run": Subject.RUN})
 class ModelCalls(ListQuery["view.ModelCallRow"], frozen=True, kw_only=True):
     """List the model calls of a run, in their order: what was asked, as far as it is kept, and what came back."""
@@ -209,6 +218,14 @@ class Events(ListQuery["view.EventRow"], frozen=True, kw_only=True):
     run: field.RunId
     cursor: field.Cursor = None
     limit: field.Limit = USUAL
+
+
+@query("GET /runs/{run}/events/{seq}", "viewer", about={"run": Subject.RUN})
+class Event(Query["view.EventRow"], frozen=True):
+    """Show an event of a run with all of its data, also what is too large for a list."""
+
+    run: field.RunId
+    seq: Annotated[int, doc("Number of the event in the run; the first has 1.")]
 
 
 @query("POST /runs/{run}/fork/quote", "viewer", about={"run": Subject.RUN})

@@ -12,7 +12,7 @@ import msgspec
 from holdfast.core.facts.streams import StreamEvent
 from holdfast.core.nouns.labels import BEFORE_ALL_COUNTS
 from holdfast.core.values.ids import RunId
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, NotFound
 from holdfast.service import listing, view
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
@@ -21,6 +21,7 @@ from holdfast.service.handler import Request, handles
 from holdfast.service.listing import key_of, keyed_page, seq_of, since_of
 from holdfast.service.subscription import AGAIN_S
 from holdfast.service.view import (
+    AttemptRow,
     CancelQuoteRow,
     DrawingRow,
     EvaluationRow,
@@ -76,6 +77,16 @@ async def operations(request: Request, query: ask.Operations) -> Rows[OperationR
 
 
 @handles
+async def attempts(request: Request, query: ask.Attempts) -> Rows[AttemptRow]:
+    """It is read again for each page, as operations are."""
+    after = seq_of(query.cursor)
+    found = [each for each in await request.control.attempts(query.run) if each.seq > after]
+    rows = found[: query.limit]
+    workers = await request.control.names_of({each.session for each in rows})
+    return Rows([view.of_attempt(each, workers) for each in rows], str(rows[-1].seq) if len(found) > query.limit else None)
+
+
+@handles
 async def model_calls(request: Request, query: ask.ModelCalls) -> Rows[ModelCallRow]:
     """Read anew for each page, as operations are. Only what the page shows is fetched from where large payloads are."""
     after, control = seq_of(query.cursor), request.control
@@ -123,6 +134,15 @@ async def logs(request: Request, query: ask.Logs) -> Rows[LogRow]:
 @handles
 async def events(request: Request, query: ask.Events) -> Rows[EventRow]:
     return await listing.events(request.control, query)
+
+
+@handles
+async def event(request: Request, query: ask.Event) -> EventRow:
+    tenant = (await request.control.find(query.run)).tenant
+    found = await request.control.store.log.events(RunId(query.run), max(0, query.seq - 1), 1)
+    if not found or found[0].seq != query.seq:
+        raise NotFound(f"The run {query.run} has no event {query.seq}.")
+    return await view.of_whole_event(request.control, found[0], tenant)
 
 
 @handles

@@ -75,6 +75,7 @@ from holdfast.service.view.history import (
     of_log,
     of_tail,
     of_told,
+    of_whole_event,
     recorded_of,
 )
 from holdfast.service.view.money import (
@@ -99,11 +100,13 @@ from holdfast.service.view.money import (
     of_team_budget,
 )
 from holdfast.service.view.operation import (
+    AttemptRow,
     KeptRequestRow,
     KeptToolRow,
     KeptTurnRow,
     ModelCallRow,
     OperationRow,
+    of_attempt,
     of_model_call,
     of_operation,
 )
@@ -183,6 +186,7 @@ __all__ = [
     "AskedRow",
     "AskedTogetherRow",
     "AttachmentRow",
+    "AttemptRow",
     "AuditHeadRow",
     "AuditRow",
     "BackfilledRow",
@@ -292,6 +296,7 @@ __all__ = [
     "news",
     "of_admission",
     "of_approval",
+    "of_attempt",
     "of_audit_head",
     "of_backfilled",
     "of_budget",
@@ -343,6 +348,7 @@ __all__ = [
     "of_trajectory",
     "of_tree",
     "of_wait",
+    "of_whole_event",
     "of_worker",
     "of_workers",
     "of_workflow",

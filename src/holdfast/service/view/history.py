@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, NotRequired, TypedDict, cast, get_args, get_origin
 
 import msgspec
@@ -18,6 +19,7 @@ from holdfast.service.view.plain import Time, iso
 
 if TYPE_CHECKING:
     from holdfast.ports import LogPiece, TailEvent
+    from holdfast.service.control.control import Control
 
 
 SHOWN_AS: Final[dict[str, dict[str, str]]] = {
@@ -86,6 +88,36 @@ def of_event(recorded: Recorded) -> EventRow:
         **({"verified": is_verified(recorded.event)} if getattr(recorded.event, "by", None) is not None else {}),
     }
     return cast("EventRow", row)  # with fields of its own
+
+
+async def of_whole_event(control: Control, recorded: Recorded, tenant: str) -> EventRow:
+    """An event with the payloads that live in blobs."""
+    large = [each for each in _payloads(recorded.event) if each.blob is not None]
+    values = {each.blob: await control.payloads.value(each, tenant) for each in large}
+    return cast("EventRow", _with_blobs(of_event(recorded), values))
+
+
+def _payloads(value: Any) -> Iterator[Payload]:
+    if isinstance(value, Payload):
+        yield value
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            yield from _payloads(getattr(value, name))
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _payloads(inner)
+    elif isinstance(value, tuple | list):
+        for inner in value:
+            yield from _payloads(inner)
+
+
+def _with_blobs(row: Any, values: Mapping[str | None, Any]) -> Any:
+    """Put the values of blobs where their names are."""
+    if isinstance(row, dict):
+        if row.keys() == _BLOB and row["blob"] in values:
+            return values[row["blob"]]
+        return {key: _with_blobs(inner, values) for key, inner in row.items()}
+    return [_with_blobs(inner, values) for inner in row] if isinstance(row, list) else row
 
 
 def of_tail(tailed: TailEvent, workflow: str) -> TailRow:
@@ -157,6 +189,8 @@ def is_verified(event: Any) -> bool:
     return event.by is not None and event.by == getattr(event, "client", "")
 
 
+_BLOB: Final = {"blob", "size_bytes", "month"}
+"""The keys under which a list shows a payload that is too large for it."""
 _EVENTS: Final = {kind.__name__: kind for kind in get_args(AnyEvent)}
 
 

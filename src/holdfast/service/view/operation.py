@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, TypedDict, cast
 
+from holdfast.core.values.ids import SessionId
 from holdfast.core.values.model_request import AFTER, SAME
 from holdfast.core.values.money import usd
-from holdfast.core.views import model_calls, operations, status
+from holdfast.core.views import attempts, model_calls, operations, status
 from holdfast.service.doc import doc
 from holdfast.service.view.plain import Dollars, ErrorRow, Time, error_of, iso
 from holdfast.service.view.run import WaitRow
@@ -23,6 +25,7 @@ class OperationRow(TypedDict):
     status: Annotated[operations.RowStatus, doc("Status: `waiting` for a person, time, another run, money or pools.")]
     began_at: Annotated[Time, doc("Time at which it began.")]
     ended_at: Annotated[Time | None, doc("Time at which it ended; null if it has not ended.")]
+    ended_seq: Annotated[int | None, doc("Number of the event with its outcome; null if it has none.")]
     tries: Annotated[int, doc("Number of calls that left, or of calls of the function.")]
     waited_ms: Annotated[int, doc("Time until its first call left, in milliseconds.")]
     cost_usd: Annotated[Dollars, doc("Dollars that it has cost, those of unknown outcome included.")]
@@ -37,6 +40,24 @@ class OperationRow(TypedDict):
     decision: Annotated[str | None, doc("Decision of a question; null before there is one.")]
     by: Annotated[str | None, doc("The person who decided.")]
     error: Annotated[ErrorRow | None, doc("Its last error.")]
+
+
+class AttemptRow(TypedDict):
+    """An attempt of a step: a piece of work from its start to its end or its wait."""
+
+    step: Annotated[str, doc("Id of the step, `NODE#VISIT`.")]
+    attempt: Annotated[int, doc("Number of the attempt; a step that continues after a wait stays in its attempt.")]
+    status: Annotated[
+        attempts.AttemptStatus, doc("Status: `lost` with its process; `suspended` if it waits; `stopped` by changed code.")
+    ]
+    ready_at: Annotated[Time | None, doc("Time since which it waited for a slot or a worker; null if it did not wait.")]
+    began_at: Annotated[Time, doc("Time at which it began.")]
+    ended_at: Annotated[Time | None, doc("Time at which it ended or was suspended; null if it runs.")]
+    retry_at: Annotated[Time | None, doc("Time at which the next attempt is due.")]
+    worker: Annotated[str | None, doc("The process that executed it; hidden from callers of one tenant.")]
+    seq: Annotated[int, doc("Number of the event with which it began.")]
+    ended_seq: Annotated[int | None, doc("Number of the event with which it ended, which has the output.")]
+    error: Annotated[ErrorRow | None, doc("Error with which it ended.")]
 
 
 class KeptTurnRow(TypedDict, total=False):
@@ -130,6 +151,7 @@ def of_operation(row: operations.OperationRow) -> OperationRow:
         "status": row.status,
         "began_at": iso(row.began_at_ms),
         "ended_at": iso(row.ended_at_ms),
+        "ended_seq": row.ended_seq,
         "tries": row.tries,
         "waited_ms": row.waited_ms,
         "cost_usd": usd(row.cost_nanousd),
@@ -143,5 +165,21 @@ def of_operation(row: operations.OperationRow) -> OperationRow:
         "reused": row.reused,
         "decision": row.decision,
         "by": row.by,
+        "error": error_of(row.error),
+    }
+
+
+def of_attempt(row: attempts.AttemptRow, workers: Mapping[SessionId, str]) -> AttemptRow:
+    return {
+        "step": row.step,
+        "attempt": row.attempt,
+        "status": row.status,
+        "ready_at": iso(row.ready_at_ms),
+        "began_at": iso(row.began_at_ms),
+        "ended_at": iso(row.ended_at_ms),
+        "retry_at": iso(row.retry_at_ms),
+        "worker": workers.get(row.session, row.session),
+        "seq": row.seq,
+        "ended_seq": row.ended_seq,
         "error": error_of(row.error),
     }

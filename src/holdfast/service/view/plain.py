@@ -53,11 +53,11 @@ def without_traces(value: Any) -> Any:
     found = {name: without_traces(each) for name, each in value.items()}
     if found.keys() >= _ERROR and isinstance(message := found["message"], str):
         return {**found, "message": _PLACE.sub("", message), **({"trace": None} if "trace" in found else {})}
-    return {**found, "worker": None} if found.keys() >= _STEP else found
+    return {**found, "worker": None} if any(found.keys() >= step for step in _STEPS) else found
 
 
 _ERROR: Final = {"error_class", "message"}
-_STEP: Final = {"step", "status", "attempts", "worker"}
+_STEPS: Final = ({"step", "status", "attempts", "worker"}, {"step", "status", "attempt", "worker"})
 _PLACE: Final = re.compile(r" \([^\s()]+\.py:\d+(?: in [^()\n]+)?\)")
 """As an error's message ends that is of the user's own code: ` (refund.py:12 in pay)`."""
 

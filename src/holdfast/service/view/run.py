@@ -174,6 +174,7 @@ class RunWhole(RunStatusRow):
     workflow_missing_since: field.MissingSince
     hindered: Annotated[list[StallRow], doc("Reasons why processes cannot continue it for now.")]
     tokens: Annotated[int, doc("Tokens that its calls have used.")]
+    events: Annotated[int, doc("Number of its events.")]
     steps_started: Annotated[int, doc("Number of steps that were started, without items of maps.")]
     steps: Annotated[list[StepRow], doc("Latest visit of each node, in the order in which they began.")]
     maps: Annotated[list[MapRow], doc("Lists that the run works through item by item.")]
@@ -232,6 +233,7 @@ async def of_run_whole(control: Control, state: State) -> RunWhole:
         "workflow_missing_since": None if row is None else iso(await control.missing_since_ms(row)),
         "hindered": [{"why": each.why, "since": iso(each.since_ms)} for each in await control.hindered(state.run)],
         "tokens": state.tokens_used,
+        "events": state.seq,
         "steps_started": state.steps_started,
         "steps": [of_step(step, workers) for step in state.steps.values()],
         "maps": [await of_map(control, state, map_) for map_ in state.maps.values()],
