@@ -26,6 +26,7 @@ export interface Page {
 export const PAGES: readonly Page[] = [
   // Work
   { path: "/runs", title: "Runs", group: "Work", key: "r", load: () => import("@/pages/runs/Runs") },
+  { path: "/runs/:run", title: "Run", load: () => import("@/pages/run/Run") },
   {
     path: "/schedules",
     title: "Schedules",

@@ -1,0 +1,117 @@
+import { Suspense } from "react";
+import { Link, useParams, useSearchParams } from "react-router";
+import { useRow } from "@/api/queries";
+import { RunActions } from "@/pages/run/RunActions";
+import { RunMoney } from "@/pages/run/RunMoney";
+import { RunNotes } from "@/pages/run/RunNotes";
+import { type RunWhole, TABS, type Tab } from "@/pages/run/tabs";
+import { CopyButton } from "@/parts/CopyButton";
+import { ForeignText } from "@/parts/ForeignText";
+import { useKeys } from "@/parts/keys";
+import { Page } from "@/parts/Page";
+import { State } from "@/parts/State";
+import { Status } from "@/parts/Status";
+import { Duration, Time } from "@/parts/Time";
+import { wordsOf } from "@/parts/waits";
+import "./Run.css";
+
+const EVERY_MS = 2_000;
+/** Of another tab nothing of these holds. */
+const OF_A_TAB = ["step", "zoom", "event", "call", "effect"];
+
+/** A run: what it is, what it has spent, and what it did, by tabs. */
+export default function Run() {
+  const { run: id = "" } = useParams();
+  const found = useRow("/api/v1/runs/{run}", { path: { run: id } }, { every: EVERY_MS });
+  const run = found.row;
+  if (!run) {
+    return (
+      <Page title="Run" above={<Above />}>
+        <State isLoading={found.isLoading} problem={found.problem} again={found.again} noun="the run" />
+      </Page>
+    );
+  }
+  return (
+    <Page title={run.workflow} above={<Above />} facts={<Facts run={run} />} actions={<RunActions run={run} />}>
+      <State problem={found.problem} again={found.again}>
+        <RunNotes run={run} />
+        <RunMoney run={run} every={run.ended_at ? false : EVERY_MS} />
+        <Tabs run={run} />
+      </State>
+    </Page>
+  );
+}
+
+function Above() {
+  return (
+    <span className="faint">
+      <Link className="plain" to="/runs">
+        Runs
+      </Link>{" "}
+      /
+    </span>
+  );
+}
+
+function Facts({ run }: { run: RunWhole }) {
+  const first = run.waiting_for[0];
+  return (
+    <>
+      <Status status={run.status} words={run.status === "waiting" && first ? wordsOf(first) : undefined} />
+      {run.key ? <ForeignText text={run.key} /> : null}
+      <span className="run-id">
+        <code className="faint" title={run.run_id}>
+          {run.run_id.slice(0, 13)}
+        </code>{" "}
+        <CopyButton text={run.run_id} label="Copy the run's id" />
+      </span>
+      <span className="faint">
+        started <Time at={run.started_at} />, {run.ended_at ? "took" : "for"}{" "}
+        <Duration from={run.started_at} to={run.ended_at} />
+      </span>
+    </>
+  );
+}
+
+function Tabs({ run }: { run: RunWhole }) {
+  const [params, setParams] = useSearchParams();
+  const open = TABS.find((tab) => tab.name === params.get("tab")) ?? TABS[0];
+  const addressOf = (tab: Tab) => {
+    const next = new URLSearchParams(params);
+    for (const name of OF_A_TAB) next.delete(name);
+    if (tab === TABS[0]) next.delete("tab");
+    else next.set("tab", tab.name);
+    return next;
+  };
+  useKeys(
+    TABS.map((tab, index) => ({
+      key: String(index + 1),
+      words: tab.title,
+      run: () => setParams(addressOf(tab)),
+    })),
+  );
+  if (!open) return null;
+  return (
+    <>
+      <nav className="tabs" aria-label="Views of the run">
+        {TABS.map((tab) => {
+          const count = tab.count?.(run) ?? 0;
+          return (
+            <Link
+              key={tab.name}
+              to={`?${addressOf(tab)}`}
+              preventScrollReset
+              aria-current={tab === open ? "page" : undefined}
+            >
+              {tab.title}
+              {count > 0 ? <span className="faint num"> {count.toLocaleString("en")}</span> : null}
+            </Link>
+          );
+        })}
+      </nav>
+      <Suspense fallback={<State isLoading noun={open.title.toLowerCase()} />}>
+        <open.Content key={run.run_id} run={run} every={run.ended_at ? false : EVERY_MS} />
+      </Suspense>
+    </>
+  );
+}

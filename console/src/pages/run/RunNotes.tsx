@@ -1,0 +1,121 @@
+import { Link } from "react-router";
+import type { Schemas } from "@/api/client";
+import type { RunWhole } from "@/pages/run/tabs";
+import { ForeignText } from "@/parts/ForeignText";
+import { Duration, Time } from "@/parts/Time";
+import { wordsOf } from "@/parts/waits";
+
+type Wait = Schemas["WaitRow"];
+const SHOWN = 5;
+const QUEUED: ReadonlySet<Wait["kind"]> = new Set(["slot", "worker", "pool", "place", "money", "tokens"]);
+
+/** What needs to be known at once: each wait, the error, and what keeps a process from going on. */
+export function RunNotes({ run }: { run: RunWhole }) {
+  const waits = run.ended_at ? [] : run.waiting_for;
+  return (
+    <>
+      {run.error ? (
+        <div className="run-note" data-tone="bad">
+          <span>
+            <strong>{run.status === "failed" ? "Failed" : "Last error"}:</strong>{" "}
+            <ForeignText text={run.error.message} />
+          </span>
+          <span className="faint">
+            {run.error.error_class.replaceAll("_", " ")}
+            {run.error.node ? (
+              <>
+                {" in "}
+                <code>{run.error.node}</code>
+              </>
+            ) : null}
+            {", "}
+            <Time at={run.error.at} />
+          </span>
+        </div>
+      ) : null}
+      {waits.slice(0, SHOWN).map((wait) => (
+        <WaitNote key={`${wait.kind} ${wait.id}`} wait={wait} run={run} />
+      ))}
+      {waits.length > SHOWN ? <p className="faint run-more">and {waits.length - SHOWN} more waits</p> : null}
+      {run.workflow_missing_since ? (
+        <div className="run-note" data-tone="bad">
+          <span>
+            No living process has the code of this workflow. Start a worker with <code>{run.workflow}</code>.
+          </span>
+          <span className="faint">
+            since <Time at={run.workflow_missing_since} />
+          </span>
+        </div>
+      ) : null}
+      {run.hindered.map((each) => (
+        <div className="run-note" data-tone="bad" key={`${each.since} ${each.why}`}>
+          <span>
+            A process cannot go on: <ForeignText text={each.why} />
+          </span>
+          <span className="faint">
+            since <Time at={each.since} />
+          </span>
+        </div>
+      ))}
+      {Object.entries(run.would_stop).map(([limit, why]) => (
+        <div className="run-note" key={limit}>
+          <span>Dry run: it would have stopped here. {why}</span>
+        </div>
+      ))}
+    </>
+  );
+}
+
+function WaitNote({ wait, run }: { wait: Wait; run: RunWhole }) {
+  const words = wordsOf(wait);
+  return (
+    <div className="run-note" data-tone="wait">
+      <span>
+        <strong>{words.charAt(0).toUpperCase() + words.slice(1)}</strong>
+        {wait.step ? (
+          <>
+            {" in "}
+            <code>{wait.step}</code>
+          </>
+        ) : null}
+      </span>
+      <span className="faint">
+        for <Duration from={wait.since_ms} />
+        {wait.due_at_ms ? (
+          <>
+            , until <Time at={wait.due_at_ms} kind="exact" />
+          </>
+        ) : (
+          ", with no end of its own"
+        )}
+      </span>
+      <WaitLink wait={wait} run={run} />
+    </div>
+  );
+}
+
+/** Where the wait can be understood or ended. */
+export function WaitLink({ wait, run }: { wait: Wait; run: Pick<RunWhole, "run_id"> }) {
+  if (wait.kind === "gate") {
+    return (
+      <Link className="btn" to={`/inbox/${encodeURIComponent(wait.id)}`}>
+        Open the question
+      </Link>
+    );
+  }
+  if (wait.kind === "child" && wait.about) {
+    return (
+      <Link className="btn" to={`/runs/${encodeURIComponent(wait.about)}`}>
+        Open the child
+      </Link>
+    );
+  }
+  if (QUEUED.has(wait.kind) && wait.step) {
+    return (
+      <Link className="btn" to={`/queue?${new URLSearchParams({ run: run.run_id, step: wait.step })}`}>
+        Why does it wait?
+      </Link>
+    );
+  }
+  return null;
+}
