@@ -29,6 +29,8 @@ interface Props<R> {
   /** Called near the end of what is there. */
   more?: (() => void) | undefined;
   hasMore?: boolean;
+  /** Called with the first and the last row in view. */
+  onView?: (first: number, last: number) => void;
   selected?: string | undefined;
   onSelect?: (row: R) => void;
   /** Keys `x`: marks rows, for acting on several. */
@@ -41,7 +43,8 @@ const ROW_PX = 36;
 
 /** Rows of a list. Only those on the screen are in the document; the page scrolls, not a box in it. */
 export function Table<R>(props: Props<R>) {
-  const { label, columns, rows, idOf, linkOf, nameOf, more, hasMore, selected, onSelect, marked, onMark } = props;
+  const { label, columns, rows, idOf, linkOf, nameOf, more, hasMore, onView, selected, onSelect, marked, onMark } =
+    props;
   const box = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const [at, setAt] = useState<string | undefined>(undefined);
@@ -62,7 +65,9 @@ export function Table<R>(props: Props<R>) {
     },
   });
   const items = virtual.getVirtualItems();
+  const first = items[0]?.index ?? 0;
   const last = items.at(-1)?.index ?? 0;
+  useEffect(() => onView?.(first, last), [onView, first, last]);
   useEffect(() => {
     if (hasMore && last >= rows.length - NEAR_END) more?.();
   }, [hasMore, last, rows.length, more]);

@@ -23,4 +23,15 @@ export interface Tab {
 
 export const TABS: readonly Tab[] = [
   { name: "timeline", title: "Timeline", Content: lazy(() => import("@/pages/run/timeline/Timeline")) },
+  { name: "conversation", title: "Conversation", Content: lazy(() => import("@/pages/run/Conversation")) },
+  { name: "events", title: "Events", count: (run) => run.events, Content: lazy(() => import("@/pages/run/Events")) },
+  { name: "costs", title: "Costs", Content: lazy(() => import("@/pages/run/Costs")) },
+  {
+    name: "effects",
+    title: "Effects",
+    count: (run) => run.effects.length,
+    Content: lazy(() => import("@/pages/run/Effects")),
+  },
+  { name: "children", title: "Children", Content: lazy(() => import("@/pages/run/Children")) },
+  { name: "logs", title: "Logs", Content: lazy(() => import("@/pages/run/Logs")) },
 ];

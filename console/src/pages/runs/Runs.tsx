@@ -2,24 +2,19 @@ import { useCallback, useMemo } from "react";
 import { useNavigate } from "react-router";
 import type { Schemas } from "@/api/client";
 import { useList } from "@/api/queries";
-import { has, isRunId, parse, STATUSES, toggled } from "@/pages/runs/filter";
+import { useColumns } from "@/pages/runs/columns";
+import { has, isRunId, parse, STATUSES, toggled, wordsOf } from "@/pages/runs/filter";
+import { useRuns } from "@/pages/runs/paged";
 import { useAddress } from "@/parts/address";
-import { places, share } from "@/parts/amount";
-import { CopyButton } from "@/parts/CopyButton";
 import { FilterBar } from "@/parts/FilterBar";
-import { ForeignText } from "@/parts/ForeignText";
-import { Money } from "@/parts/Money";
 import { useNow } from "@/parts/now";
 import { Page } from "@/parts/Page";
 import { State } from "@/parts/State";
-import { Status } from "@/parts/Status";
-import { useSettled } from "@/parts/settled";
-import { type Column, Table } from "@/parts/Table";
-import { Duration, Time } from "@/parts/Time";
-import { wordsOf } from "@/parts/waits";
+import { Table } from "@/parts/Table";
 import "./Runs.css";
 
 type Run = Schemas["RunRow"];
+const EVERY_MS = 2_000;
 const MINUTE_MS = 60_000;
 const idOf = (run: Run) => run.run_id;
 
@@ -28,8 +23,8 @@ export default function Runs() {
   const [text, setText] = useAddress("q");
   const minute = Math.floor(useNow() / MINUTE_MS) * MINUTE_MS;
   const { query, wrong } = useMemo(() => parse(text, minute), [text, minute]);
-  const list = useList("/api/v1/runs", { query: { ...query, limit: 100 } }, { every: 2_000 });
-  const { rows, fresh, show } = useSettled(list.rows, idOf, text);
+  const list = useRuns(query, EVERY_MS);
+  const { rows, fresh } = list;
   const navigate = useNavigate();
   const open = useCallback(
     (pasted: string) => {
@@ -39,96 +34,7 @@ export default function Runs() {
     },
     [navigate],
   );
-  const widest = places(rows.map((run) => run.cost_usd));
-  const columns: Column<Run>[] = [
-    {
-      name: "status",
-      title: "Status",
-      width: "minmax(140px, 1.1fr)",
-      cell: (run) => <Status status={run.status} words={waitingWords(run)} />,
-    },
-    {
-      name: "workflow",
-      title: "Workflow",
-      width: "minmax(150px, 2fr)",
-      narrow: "main",
-      cell: (run) => (
-        <>
-          <strong>{run.workflow}</strong>{" "}
-          {run.key ? (
-            <span className="faint">
-              <ForeignText text={run.key} />
-            </span>
-          ) : null}
-        </>
-      ),
-    },
-    {
-      name: "id",
-      title: "Run",
-      width: "92px",
-      narrow: "none",
-      cell: (run) => (
-        <>
-          <code className="faint">{run.run_id.slice(0, 8)}</code>{" "}
-          <CopyButton text={run.run_id} label="Copy the run's id" />
-        </>
-      ),
-    },
-    {
-      name: "cost",
-      title: "Cost",
-      width: "92px",
-      isNumber: true,
-      cell: (run) => <Money usd={run.cost_usd} places={widest} />,
-    },
-    {
-      name: "spent",
-      title: "Spent and held",
-      width: "88px",
-      narrow: "none",
-      cell: (run) => <Spent run={run} />,
-    },
-    {
-      name: "limit",
-      title: "Limit",
-      width: "80px",
-      narrow: "none",
-      cell: (run) => (
-        <span className="faint">
-          {run.limit_usd === null ? (
-            "no limit"
-          ) : (
-            <>
-              of <Money usd={run.limit_usd} />
-            </>
-          )}
-        </span>
-      ),
-    },
-    {
-      name: "waiting",
-      title: "Waiting",
-      width: "80px",
-      isNumber: true,
-      narrow: "none",
-      cell: (run) => {
-        const since = run.ended_at ? undefined : run.waiting_for[0]?.since_ms;
-        return since === undefined ? <span className="faint">–</span> : <Duration from={since} />;
-      },
-    },
-    {
-      name: "started",
-      title: "Started",
-      width: "80px",
-      isNumber: true,
-      cell: (run) => (
-        <span className="faint">
-          <Time at={run.started_at} />
-        </span>
-      ),
-    },
-  ];
+  const columns = useColumns(rows);
   return (
     <Page title="Runs">
       <FilterBar
@@ -154,10 +60,12 @@ export default function Runs() {
             </button>
           );
         })}
+        <WorkflowChip text={text} onChange={setText} />
         <span className="faint right">
           {fresh > 0 ? (
-            <button type="button" className="chip on" onClick={show}>
-              {fresh} new
+            <button type="button" className="chip on" onClick={list.show}>
+              {fresh.toLocaleString("en")}
+              {list.isMoreFresh ? " or more" : ""} new
             </button>
           ) : (
             "newest first"
@@ -187,29 +95,35 @@ export default function Runs() {
           nameOf={(run) => `${run.workflow}, ${run.status.replaceAll("_", " ")}, ${run.run_id.slice(0, 8)}`}
           more={list.more}
           hasMore={list.hasMore}
+          onView={list.see}
         />
       </State>
     </Page>
   );
 }
 
-function waitingWords(run: Run): string | undefined {
-  const first = run.waiting_for[0];
-  return run.status === "waiting" && first ? wordsOf(first) : undefined;
-}
-
-function Spent({ run }: { run: Run }) {
-  if (run.limit_usd === null) return null;
-  const spent = share(run.cost_usd, run.limit_usd);
-  const held = Math.min(1 - spent, share(run.held_usd, run.limit_usd));
+/** Which workflow, from those that are known. */
+function WorkflowChip({ text, onChange }: { text: string; onChange: (text: string) => void }) {
+  const names = useList("/api/v1/workflows", { query: { limit: 200 } }).rows.map((each) => each.workflow);
+  const chosen = wordsOf(text).find((word) => word.startsWith("workflow:")) ?? "";
+  const known = [...new Set([...names, ...(chosen ? [chosen.slice("workflow:".length)] : [])])].sort();
+  if (known.length < 2 && !chosen) return null;
   return (
-    <div className="bar" role="img" aria-label={`${percent(spent)} spent, ${percent(held)} held`}>
-      <i className="runs-spent" style={{ width: `${spent * 100}%` }} />
-      <i className="runs-held" style={{ width: `${held * 100}%` }} />
-    </div>
+    <select
+      className={chosen ? "chip on" : "chip"}
+      aria-label="Workflow"
+      value={chosen}
+      onChange={(event) => {
+        const without = chosen ? toggled(text, chosen) : text;
+        onChange(event.target.value ? toggled(without, event.target.value) : without);
+      }}
+    >
+      <option value="">any workflow</option>
+      {known.map((name) => (
+        <option key={name} value={`workflow:${name}`}>
+          {name}
+        </option>
+      ))}
+    </select>
   );
-}
-
-function percent(ratio: number): string {
-  return `${Math.round(ratio * 100)} %`;
 }

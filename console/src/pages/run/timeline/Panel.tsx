@@ -6,12 +6,13 @@ import type { RunWhole } from "@/pages/run/tabs";
 import { CopyButton } from "@/parts/CopyButton";
 import { ForeignText } from "@/parts/ForeignText";
 import { Money } from "@/parts/Money";
-import { duration, millis } from "@/parts/moment";
+import { duration } from "@/parts/moment";
 import { Status } from "@/parts/Status";
 import { Duration, Time } from "@/parts/Time";
 import { wordsOf } from "@/parts/waits";
 import { LastReply } from "./LastReply";
 import type { Attempt, Line, Operation, Step } from "./rows";
+import { StepActions } from "./StepActions";
 
 interface Props {
   run: RunWhole;
@@ -191,6 +192,7 @@ function OfStep(props: { run: RunWhole; line: Line; attempts: Attempt[]; step: S
         {step?.decisions ? <Fact name="went to">{step.decisions.join(", ") || "nowhere"}</Fact> : null}
         {step?.reason ? <Fact name="reason">{step.reason}</Fact> : null}
       </dl>
+      <StepActions run={run} step={line.id} />
       <ErrorFacts error={error} />
       <Attempts attempts={attempts} />
       {output !== null && output !== undefined ? (
@@ -355,9 +357,4 @@ function About({ row }: { row: Operation }) {
       <code className="faint">{about}</code> <CopyButton text={about} label="Copy the call's id" />
     </Fact>
   );
-}
-
-/** Times as the axis has them. */
-export function lengthWords(row: Pick<Operation, "began_at" | "ended_at">): string {
-  return row.ended_at ? duration(millis(row.ended_at) - millis(row.began_at)) : "";
 }
