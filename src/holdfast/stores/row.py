@@ -6,17 +6,17 @@ Never here: SQL, a connection, what an event or a row means.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from holdfast.core.facts.events import Event, Recorded, decode
 from holdfast.core.nouns.conversations import Exchange
 from holdfast.core.nouns.shared_values import SharedIndex, SharedValue
-from holdfast.core.values.ids import GateId, RunId, Seq
+from holdfast.core.values.ids import CallId, EffectKey, GateId, RunId, Seq
 from holdfast.core.values.payload import Payload
-from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, SharedChange
+from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, KeyClaim, KeyOutcome, SharedChange
 from holdfast.core.views.sealing import Sealing
 from holdfast.errors import (
     CorruptHistory,
@@ -130,6 +130,38 @@ def lock_lost(change: SharedChange) -> SharedLockLost:
         f"The lock on {change.key!r} of {change.space!r} (number {change.fence}) is over: its time was up, and another"
         " holder may have written meanwhile. Nothing was written."
     )
+
+
+class Owner(NamedTuple):
+    """The owner of a key, with its call and the response to it."""
+
+    run: RunId
+    call: CallId
+    args_hash: str
+    response: Payload | None
+
+
+def owners_of(rows: Iterable[Sequence[Any]]) -> dict[EffectKey, Owner]:
+    """Return the owners in rows of the table."""
+    return {
+        EffectKey(key): Owner(run, call, args_hash, None if response is None else _decode_payload(response))
+        for key, run, call, args_hash, response in rows
+    }
+
+
+def conflict(owners: dict[EffectKey, Owner], run: RunId, changes: Iterable[KeyClaim | KeyOutcome]) -> EffectKeyTaken | None:
+    """Return the error for the first key that a run would claim and another has, or None."""
+    for change in changes:
+        owner = owners.get(change.key) if isinstance(change, KeyClaim) else None
+        if owner is not None and owner.run != run:
+            return EffectKeyTaken(
+                f"The effect that run {run} means is call {owner.call}. Nothing was written.",
+                key=change.key,
+                call=owner.call,
+                args_hash=owner.args_hash,
+                response=owner.response,
+            )
+    return None
 
 
 _REVIEWERS: Final = GateRow.__struct_fields__.index("reviewers")

@@ -1,11 +1,11 @@
-"""Kept beside the histories of runs: links to their children, their dead letters, what their jobs have printed.
+"""Kept beside the histories of runs: links to their children, their dead letters, what jobs print, how long streams are.
 
 Links and letters are written with the appends of their runs. Never here: what is to be done about one; how much is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Unpack
 
 import msgspec
@@ -13,9 +13,9 @@ import msgspec
 from holdfast.core.values.ids import RunId
 from holdfast.core.views.projection import DeadLetter
 from holdfast.core.views.sealing import size_of
-from holdfast.ports import MAX_LISTED, ChildLink, Letter, LetterCount, LetterFilter, LogPiece, LogPlace
+from holdfast.ports import MAX_LISTED, ChildLink, Letter, LetterCount, LetterFilter, LogPiece, LogPlace, StreamName
 from holdfast.stores.nouns.lists import listed
-from holdfast.stores.nouns.tables import Noun, Steps, many
+from holdfast.stores.nouns.tables import Noun, Steps, Tables, many
 from holdfast.stores.row import is_run
 
 
@@ -88,3 +88,20 @@ class JobLogs(Noun):
         for (content,) in await self._tables.ask("job_log", *place):
             return self._sealing.open(content)
         return b""
+
+
+class StreamSizes:
+    """Keeps that part of ports.Streams, for a store's own port."""
+
+    _tables: Tables
+
+    async def sizes(self, runs: Collection[RunId]) -> Mapping[StreamName, int]:
+        found = await self._tables.ask("stream_sizes", [run for run in runs if is_run(run)])
+        return {StreamName(run, stream): size for run, stream, size in found}
+
+    async def forget(self, names: Collection[StreamName]) -> None:
+        def steps() -> Steps[None]:
+            yield many("forget_streams", sorted(names))  # first: a writer that adds to one waits for its row
+            yield many("forget_chunks", sorted(names))
+
+        await self._tables.transact(steps)

@@ -6,30 +6,16 @@ Never here: who may call what.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from holdfast.core.values.ids import CallId, EffectKey, RunId
-from holdfast.core.values.payload import Payload
+from holdfast.core.values.ids import EffectKey, RunId
 from holdfast.core.views.projection import KeyClaim
 from holdfast.errors import EffectKeyTaken
 from holdfast.stores.postgres.connection import Connection
-from holdfast.stores.row import encode
+from holdfast.stores.row import Owner, conflict, encode, owners_of
 
 if TYPE_CHECKING:
     from holdfast.stores.postgres.append import Entry
-
-_decode_payload = msgspec.json.Decoder(Payload).decode
-
-
-class Owner(NamedTuple):
-    """The owner of a key, with its call and the response to it."""
-
-    run: RunId
-    call: CallId
-    args_hash: str
-    response: Payload | None
 
 
 class Keys:
@@ -48,25 +34,13 @@ class Keys:
         if not touched:
             return cls(db, sql, {})
         await db.execute(sql["lock_effect_keys"], touched)
-        found = {
-            EffectKey(key): Owner(run, call, args_hash, None if response is None else _decode_payload(response))
-            for key, run, call, args_hash, response in await db.fetch(sql["effect_keys"], touched)
-        }
-        return cls(db, sql, found)
+        return cls(db, sql, owners_of(await db.fetch(sql["effect_keys"], touched)))
 
     def admit(self, new: Entry) -> bool:
         """Return True if no key that `new` would take is another run's."""
-        for change in new.changes.effect_keys:
-            owner = self._owners.get(change.key) if isinstance(change, KeyClaim) else None
-            if owner is not None and owner.run != new.run:
-                self.taken[new.run] = EffectKeyTaken(
-                    f"The effect that run {new.run} means is call {owner.call}. Nothing was written.",
-                    key=change.key,
-                    call=owner.call,
-                    args_hash=owner.args_hash,
-                    response=owner.response,
-                )
-                return False
+        if (problem := conflict(self._owners, new.run, new.changes.effect_keys)) is not None:
+            self.taken[new.run] = problem
+            return False
         for change in new.changes.effect_keys:
             if isinstance(change, KeyClaim):
                 self._owners[change.key] = Owner(change.run, change.call, change.args_hash, None)

@@ -6,29 +6,18 @@ Never here: who may call what.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import apsw
 import msgspec
 
-from holdfast.core.values.ids import CallId, EffectKey, RunId
-from holdfast.core.values.payload import Payload
 from holdfast.core.views.projection import KeyClaim
 from holdfast.errors import EffectKeyTaken
+from holdfast.stores.row import Owner, conflict, owners_of
 from holdfast.stores.sqlite.context import rows
 from holdfast.stores.sqlite.entry import Entry
 
 _encode: Final = msgspec.json.Encoder().encode
-_decode_payload: Final = msgspec.json.Decoder(Payload).decode
-
-
-class Owner(NamedTuple):
-    """The owner of a key, with its call and the response to it."""
-
-    run: RunId
-    call: CallId
-    args_hash: str
-    response: Payload | None
 
 
 class Keys:
@@ -37,21 +26,11 @@ class Keys:
     def __init__(self, db: apsw.Connection, entries: Sequence[Entry]) -> None:
         self._db = db
         touched = {change.key for new in entries for change in new.changes.effect_keys}
-        self._owners = _owners(db, touched) if touched else {}
+        self._owners = owners_of(rows(db, "effect_keys", (_encode(sorted(touched)).decode(),))) if touched else {}
 
     def taken(self, new: Entry) -> EffectKeyTaken | None:
         """Return the error for the first key of `new` that another run has, or None."""
-        for change in new.changes.effect_keys:
-            owner = self._owners.get(change.key) if isinstance(change, KeyClaim) else None
-            if owner is not None and owner.run != new.run:
-                return EffectKeyTaken(
-                    f"The effect that run {new.run} means is call {owner.call}. Nothing was written.",
-                    key=change.key,
-                    call=owner.call,
-                    args_hash=owner.args_hash,
-                    response=owner.response,
-                )
-        return None
+        return conflict(self._owners, new.run, new.changes.effect_keys)
 
     def write(self, new: Entry) -> None:
         """Take and close the keys of `new`, in its order."""
@@ -70,11 +49,3 @@ class Keys:
             else:
                 rows(self._db, "close_effect_key", (_encode(change.response), change.key))
                 self._owners[change.key] = owner._replace(response=change.response)
-
-
-def _owners(db: apsw.Connection, keys: set[EffectKey]) -> dict[EffectKey, Owner]:
-    found = rows(db, "effect_keys", (_encode(sorted(keys)).decode(),))
-    return {
-        EffectKey(key): Owner(run, call, args_hash, None if response is None else _decode_payload(response))
-        for key, run, call, args_hash, response in found
-    }

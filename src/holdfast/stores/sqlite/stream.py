@@ -11,11 +11,12 @@ import apsw
 
 from holdfast.core.values.ids import RunId
 from holdfast.ports import Chunk, Piece, StreamName, StreamUpdate
+from holdfast.stores.nouns.beside_runs import StreamSizes
 from holdfast.stores.row import chunks_of, encode
 from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
 
 
-class Streams(StorePort):
+class Streams(StorePort, StreamSizes):
     """Keeps ports.Streams."""
 
     async def append(self, pieces: Sequence[Piece]) -> None:
@@ -54,18 +55,6 @@ class Streams(StorePort):
             return StreamUpdate(f"{moved}-{place}", sizes, dict(rows(db, "runs_moved", after[1:])))
 
         return await self._reader.ask(read)
-
-    async def sizes(self, runs: Collection[RunId]) -> Mapping[StreamName, int]:
-        return await self._reader.ask(lambda db: _sizes(db, runs))
-
-    async def forget(self, names: Collection[StreamName]) -> None:
-        told = [tuple(name) for name in names]
-
-        def write(db: apsw.Connection) -> None:
-            db.executemany(SQL["forget_chunks"], told)
-            db.executemany(SQL["forget_stream"], told)
-
-        await self._writer.write(write)
 
 
 def _sizes(db: apsw.Connection, runs: Collection[RunId]) -> dict[StreamName, int]:

@@ -628,7 +628,7 @@ order by first limit ?4
 select run, stream, size from streams where run in (select value from json_each(?))
 order by stream not glob '*:thinking', run, stream
 
--- name: forget_stream
+-- name: forget_streams
 -- A stream of which all stands in its run's history by now.
 delete from streams where run = ? and stream = ?
 
