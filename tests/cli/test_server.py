@@ -243,6 +243,7 @@ def plain(text: str) -> str:
     for pattern, mark in (
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
         (r"\b\d+(\.\d)? (s|min|h|d)\b", "SPAN"),
+        (r"Its page: \S+\n", ""),  # a store has no address
         (r" already exists \(started SPAN ago\); showing it\.", ""),  # at a server only after the time that clocks may differ
         (r"[0-9a-f]{64}", "HASH"),
         (r"(?<![\w-])[0-9a-f]{12}(?![\w-])", "APPROVAL"),
@@ -477,6 +478,18 @@ def test_records_of_a_server_s_runs_leave_as_its_settings_permit(
         refused = shell("runs", "export", "--all", "--workflow", "spoken", "--to", "whole.jsonl", "--whole")
         assert (refused.code, "let only redacted records" in refused.err) == (1, True)
         assert not Path("whole.jsonl").exists()
+
+
+def test_the_page_of_a_run_is_named_and_opened(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = shell("runs", "open", "0199")
+    assert (said.code, "HOLDFAST_URL names none" in said.err) == (2, True), said
+    with served(tmp_path / "there") as address:
+        monkeypatch.setenv("HOLDFAST_URL", f"{address}/api/v1")
+        started = shell("run", "spoken", "-i", "1", "--json")
+        page = f"{address}/runs/{started.data['run_id']}"
+        assert f"Its page: {page}" in started.err
+        assert shell("runs", "open", started.data["run_id"][:30]).out.strip() == page
+        assert shell("runs", "open", started.data["run_id"], "--json").data == {"address": page}
 
 
 def test_a_store_that_is_named_is_meant(shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,13 +6,15 @@ Its shell is public and holds no data. Never here: a page's content (console/), 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path, PurePosixPath
-from typing import Final
-
-from fastapi import Request, Response
+from typing import TYPE_CHECKING, Final
 
 import holdfast
+
+if TYPE_CHECKING:
+    from fastapi import Request, Response
 
 START: Final = "/runs"
 """The page at which a browser begins."""
@@ -71,7 +73,7 @@ class Console:
         if self._folder is None or not self.is_built:
             headers = {"Cache-Control": "no-store", **_POLICY}
             is_file = bool(PurePosixPath(path).suffix)
-            return None if is_file else Response(MISSING, HTTPStatus.NOT_FOUND, headers, "text/plain")
+            return None if is_file else _response(MISSING.encode(), HTTPStatus.NOT_FOUND, headers, "text/plain; charset=utf-8")
         if not PurePosixPath(path).suffix:
             return _file(self._folder / _INDEX, request, "no-cache")
         if not _SAFE.fullmatch(path) or ".." in path:
@@ -95,7 +97,13 @@ def _file(file: Path, request: Request, caching: str) -> Response:
             headers["Content-Encoding"] = encoding
             break
     media_type = _TYPES.get(file.suffix, "application/octet-stream")
-    return Response(found.read_bytes(), HTTPStatus.OK, headers, media_type)
+    return _response(found.read_bytes(), HTTPStatus.OK, headers, media_type)
+
+
+def _response(content: bytes, status: HTTPStatus, headers: Mapping[str, str], media_type: str) -> Response:
+    from fastapi import Response  # noqa: PLC0415 - `dev` only looks for the build
+
+    return Response(content, status, dict(headers), media_type)
 
 
 def find() -> Console:

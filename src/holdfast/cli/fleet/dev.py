@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from holdfast.cli.option import AsJson, Store
-from holdfast.cli.page import terminal
+from holdfast.cli.page import console_page, terminal
 from holdfast.cli.page.exit_code import OK
 from holdfast.cli.process import child
 from holdfast.cli.process.stopping import stopped
@@ -55,10 +55,11 @@ def dev(
             help="Also restart when a file or folder of this pattern changes, like 'prompts/*.md'. Repeatable.",
         ),
     ] = None,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the console in a browser.")] = False,
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
-    """Serve workflows on this machine while you write them.
+    """Serve workflows on this machine while you write them, with a console in the browser.
 
     One process serves the HTTP API and executes runs, on SQLite. It restarts when an imported module under the working
     directory, a workflow file or holdfast.toml changes. Runs continue where they were; a run whose journal no longer fits the
@@ -89,7 +90,8 @@ def dev(
         words += ["--browser", folder, "--port", "0", "--grace-s", "1", "--store", where]
         named = [*files_of(targets), Path.cwd() / "holdfast.toml"]
         watch = Watch(named, roots_of(targets), include or (), Path(folder))
-        development = _Development(words, watch, secrets["token"], secrets[CODE])
+        opens = not (no_open or as_json) and console_page.has_display()
+        development = _Development(words, watch, secrets["token"], secrets[CODE], opens=opens)
         return asyncio.run(development.run(as_json=as_json))
 
 
@@ -101,27 +103,33 @@ def _write(file: Path, token: str) -> None:
 class _Development:
     """The process that serves, and its files."""
 
-    def __init__(self, words: Sequence[str], watch: Watch, token: str, code: str) -> None:
+    def __init__(self, words: Sequence[str], watch: Watch, token: str, code: str, *, opens: bool) -> None:
         self._words = words
         self._watch = watch
         self._token = token
         self._code = code
+        self._opens = opens
 
     async def run(self, *, as_json: bool) -> int:
         """Run until stopped, and return the exit code. A server that cannot be started at all ends it with its own code."""
+        from holdfast.http import console
+
         stop = stopped("the server hands over what it cannot finish")
         server = f"http://{self._words[self._words.index('--http') + 1]}"
         address, once = f"{server}/api/v1", f"{server}/?code={self._code}"
+        page = f"The console, at an address that works once: {once}" if console.find().is_built else console.MISSING.strip()
         words = (
             f"Ready: the API is at {address}; try it in another terminal:\n"
             f"  curl -H 'Authorization: Bearer {self._token}' {address}/workflows\n"
-            f"or in a browser (JSON), with an address that works once: {once}\n"
+            f"{page}\n"
             f"It restarts when a module that it imported from {Path.cwd()} changes. Ctrl-C stops it."
         )
 
         async def welcome(*, is_first: bool) -> None:
             await self._answers(address)
             terminal.say(words if is_first else f"Ready: the API is at {address}.")
+            if is_first and self._opens and console.find().is_built:
+                await asyncio.to_thread(console_page.show, once)
             if as_json and is_first:
                 terminal.emit({"api": address, "token": self._token, "browser": once})
                 terminal.hand_over()

@@ -14,7 +14,7 @@ import typer
 from holdfast.cli.connect import backend, is_fleet, is_there, located, server, shown, typed
 from holdfast.cli.noun import ArgumentSpec, group_of
 from holdfast.cli.option import AsJson, Own, Store, Who, grace
-from holdfast.cli.page import moment, terminal
+from holdfast.cli.page import console_page, moment, terminal
 from holdfast.cli.page.exit_code import INTERRUPTED, OF_STATUS, OK
 from holdfast.cli.page.typed_input import json_value, who
 from holdfast.cli.page.worker_labels import missing, needed
@@ -313,6 +313,8 @@ async def _run_there(
         old_ms = began_ms - moment.ms(whole["started_at"])
         is_known = "key" in start and old_ms > _CLOCKS_DIFFER_MS
         terminal.say(_begun(found["run_id"], found["workflow"], found["version"], old_ms if is_known else None))
+        if (address := console_page.of_run(found["run_id"])) is not None:
+            terminal.say(f"Its page: {address}")
         following.unattended = whole["workflow_missing_since"] is not None
         if following.unattended and not how.detach:
             terminal.say("Started. It waits: no worker has its workflow now.")

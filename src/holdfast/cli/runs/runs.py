@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from holdfast.cli import bulk, reference
+from holdfast.cli import bulk, connect, reference
 from holdfast.cli.backend import ListBackend
 from holdfast.cli.bulk import Deed, Many, OneOrMany
-from holdfast.cli.connect import acting, backend
+from holdfast.cli.connect import acting, backend, server
 from holdfast.cli.filter import ListOptions, Selected
 from holdfast.cli.group import Group
 from holdfast.cli.noun import ArgumentSpec, Caller, Noun, Signed
 from holdfast.cli.nouns.score import score
 from holdfast.cli.option import AsJson, MaybeRun, Reason, RunArgument, Store
+from holdfast.cli.page import console_page, terminal
 from holdfast.cli.page.event_format import tell_run
 from holdfast.cli.page.exit_code import OK
 from holdfast.cli.page.table import Column
+from holdfast.cli.page.typed_input import who
 from holdfast.cli.runs import history, listing, run_view, transcript
 from holdfast.cli.runs.comparison import diff
 from holdfast.cli.runs.fork import fork
@@ -80,6 +82,32 @@ def show(
         transcript.show(run, as_json=as_json, store=store)
     else:
         run_view.show(run, tree=tree, trace=trace, operations=operations, as_json=as_json, store=store)
+
+
+@app.command("open")
+def open_(
+    run: RunArgument,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the address.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Open the page of a run in the console of the server that HOLDFAST_URL names, and print its address."""
+    if server(None) is None:
+        raise UsageError(
+            "A run's page is on a server, and HOLDFAST_URL names none: set it to the address that `holdfast dev` or"
+            " `holdfast serve --http` prints. Nothing was opened."
+        )
+    address = console_page.of_run(asyncio.run(_whole_id(run))) or ""
+    if as_json:
+        terminal.emit({"address": address})
+    else:
+        terminal.show(address)
+    if not (no_open or as_json) and console_page.has_display():
+        console_page.show(address)
+
+
+async def _whole_id(run: str) -> str:
+    async with connect.listing(None, who(None)) as asking:
+        return await reference.run_id(asking, run)
 
 
 @app.command()
@@ -310,6 +338,7 @@ app.command()(export)
 EXAMPLES: Final = {
     "list": "--status failed --since 3d",
     "show": "019aa8b2",
+    "open": "019aa8b2",
     "events": "019aa8b2 --follow",
     "items": "019aa8b2 review",
     "tail": "--from now --follow",
