@@ -53,7 +53,7 @@ export async function send(method: Method, path: string, sent: Sent = {}): Promi
   ) => Promise<{ data?: string; error?: unknown; response: Response }>;
   const { data, error, response } = await request(method.toLowerCase(), path, { ...sent, parseAs: "text" });
   if (!response.ok) {
-    if (response.status === HTTP_UNAUTHORIZED) askToSignIn();
+    if (response.status === HTTP_UNAUTHORIZED) toSignIn();
     throw problemOf(response.status, typeof error === "string" ? error : JSON.stringify(error));
   }
   return { data: data ? read(data) : null, tag: response.headers.get("etag") };
@@ -66,6 +66,7 @@ export function onUnauthorized(go: () => void): void {
   signIn = go;
 }
 
-function askToSignIn(): void {
+/** Lead to the sign-in page. */
+export function toSignIn(): void {
   signIn?.();
 }

@@ -42,10 +42,13 @@ type Params<Path, Query> = (Path extends undefined ? { path?: never } : { path: 
 export const queries = new QueryClient({
   defaultOptions: {
     queries: {
-      staleTime: 5_000,
+      staleTime: Number.POSITIVE_INFINITY,
       retry: (count, error) => asProblem(error).isOffline || (asProblem(error).status >= 500 && count < 2),
       retryDelay: (count) => Math.min(500 * 2 ** count, 5_000) * (0.75 + Math.random() / 2),
       networkMode: "always",
+      // The stream of events says what to read again (api/stream/live).
+      refetchOnWindowFocus: false,
+      refetchOnReconnect: false,
     },
     mutations: { networkMode: "always" },
   },
@@ -71,6 +74,7 @@ export function useList<P extends ListPath>(
     getNextPageParam: (last) => last.cursor,
     enabled: options.enabled ?? true,
     refetchInterval: options.every ?? false,
+    ...(options.every ? { staleTime: options.every } : {}),
   });
   return {
     rows: query.data?.pages.flatMap((page) => page.rows) ?? [],
@@ -82,6 +86,8 @@ export function useList<P extends ListPath>(
       if (query.hasNextPage && !query.isFetchingNextPage) void query.fetchNextPage();
     },
     again: () => void query.refetch(),
+    /** True if events have come since, and the list is too long to be read again unasked. */
+    isBehind: query.data !== undefined && query.isStale && query.data.pages.length > 3 && !query.isFetching,
     /** Time of the answer, in milliseconds since 1970. */
     asOf: query.dataUpdatedAt,
   };
@@ -101,7 +107,9 @@ export function useRow<P extends RowPath>(
     },
     enabled: options.enabled ?? true,
     refetchInterval: options.every ?? false,
-    ...(options.staleTime === undefined ? {} : { staleTime: options.staleTime as number }),
+    ...(options.staleTime === undefined && !options.every
+      ? {}
+      : { staleTime: (options.staleTime ?? options.every) as number }),
   });
   return {
     row: query.data?.row,

@@ -1,6 +1,7 @@
 import { NavLink } from "react-router";
 import { useCaller } from "@/api/caller";
 import { GROUPS, PAGES } from "@/pages";
+import { Keyboard } from "@/shell/Keyboard";
 import { Preferences } from "@/shell/Preferences";
 
 export function Navigation() {
@@ -36,6 +37,7 @@ export function Navigation() {
             {caller.may.join(", ")}
           </div>
         ) : null}
+        <Keyboard />
         <Preferences />
       </div>
     </nav>

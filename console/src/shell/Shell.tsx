@@ -1,5 +1,7 @@
 import { useEffect, useState } from "react";
 import { Outlet, useLocation } from "react-router";
+import { useCaller } from "@/api/caller";
+import { goLive } from "@/api/stream/live";
 import { ConnectionNote } from "@/shell/ConnectionNote";
 import { Navigation } from "@/shell/Navigation";
 import "./Shell.css";
@@ -8,6 +10,10 @@ import "./Shell.css";
 export function Shell() {
   const [isOpen, setOpen] = useState(false);
   const { pathname } = useLocation();
+  const isSignedIn = useCaller() !== undefined;
+  useEffect(() => {
+    if (isSignedIn) goLive();
+  }, [isSignedIn]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the menu of a narrow screen closes with each change of page
   useEffect(() => setOpen(false), [pathname]);
   return (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +15,8 @@ from tests.http.kit import NO_TLS
 from tests.wire.kit import Process, holdfast
 
 FLOWS: Final = Path(__file__).parent / "flows.py"
-WORKFLOWS: Final = tuple(f"{FLOWS}:{name}" for name in ("moment", "broken", "asks"))
+WORKFLOWS: Final = tuple(f"flows.py:{name}" for name in ("moment", "broken", "asks"))
+"""Of the copy of FLOWS in the server's folder."""
 TOKEN: Final = "a-token-of-some-length"
 
 
@@ -22,6 +25,7 @@ class DevServer:
 
     def __init__(self, folder: Path, workflows: tuple[str, ...] = WORKFLOWS, port: int = 0, **environment: str) -> None:
         self.folder = folder
+        shutil.copy(FLOWS, folder)
         self._workflows = workflows
         self._environment = {"HOLDFAST_TOKEN": TOKEN, **environment}
         self._process = self._started(port)
@@ -52,29 +56,35 @@ class DevServer:
         run: str = self.request("POST", "/runs", {"workflow": workflow, "input": data, **more})["run_id"]
         return run
 
+    def kill(self) -> None:
+        """Kill the process that serves, which is not the first: with that one `dev` ends. It starts another with `restart`."""
+        (served,) = self._served()
+        os.kill(served, signal.SIGKILL)
+
     def restart(self) -> None:
-        """End it, and start it at the same port on the same store."""
-        port = int(self.address.rpartition(":")[2])
-        self.end()
-        self._process = self._started(port)
-        assert self.address
+        """Have `dev` start another process that serves, at the same port on the same store, and wait until it answers."""
+        ready = r"Ready: the API is at "
+        before = sum(bool(re.search(ready, line)) for line in self._process.lines)
+        code = self.folder / "flows.py"
+        code.write_text(code.read_text() + "\n")
+        self._process.says(ready, before + 1)
 
     def pause(self) -> None:
         """Stop it in the middle of what it does: it keeps its port, and answers nothing until `resume`."""
-        for pid in self._pids():
+        for pid in self._served():
             os.kill(pid, signal.SIGSTOP)
 
     def resume(self) -> None:
         """Have it go on."""
-        for pid in self._pids():
+        for pid in self._served():
             os.kill(pid, signal.SIGCONT)
 
-    def _pids(self) -> list[int]:
+    def _served(self) -> list[int]:
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
-        return [self._process.pid, *map(int, children)]
+        return [*map(int, children)]
 
     def end(self) -> None:
         """End it with the process that serves for it."""
-        self._process.signal(signal.SIGCONT)
+        self.resume()
         self._process.stop()
         self._process.end()

@@ -1,0 +1,89 @@
+import { Command } from "cmdk";
+import { useDeferredValue, useState } from "react";
+import { useNavigate } from "react-router";
+import { useList } from "@/api/queries";
+import { PAGES } from "@/pages";
+import { Dialog } from "@/parts/Dialog";
+import { ForeignText } from "@/parts/ForeignText";
+import { setTheme, setZone } from "@/parts/preferences";
+import { targetOf } from "@/shell/target";
+import "./Palette.css";
+
+const MOST_RUNS = 5;
+const SHORTEST = 2;
+
+/** Go anywhere by name: pages, runs by their text, and the thing of a pasted id. */
+export default function Palette({ onClose }: { onClose: () => void }) {
+  const [typed, setTyped] = useState("");
+  const text = useDeferredValue(typed.trim());
+  const navigate = useNavigate();
+  const target = targetOf(typed);
+  const isSearch = target === null && text.length >= SHORTEST;
+  const runs = useList("/api/v1/runs", { query: { text, limit: MOST_RUNS } }, { enabled: isSearch });
+  const go = (to: string) => {
+    onClose();
+    void navigate(to);
+  };
+  const act = (run: () => void) => {
+    run();
+    onClose();
+  };
+  return (
+    <Dialog isOpen onClose={onClose} title="Go anywhere" isWide>
+      <Command className="palette" label="Go anywhere" shouldFilter={target === null} loop>
+        <Command.Input
+          className="field"
+          value={typed}
+          onValueChange={setTyped}
+          placeholder="A page, a run's text, or an id"
+          autoFocus
+        />
+        <Command.List className="palette-list" label="Results">
+          <Command.Empty className="faint">Nothing matches.</Command.Empty>
+          {target ? (
+            <Command.Item value={typed} onSelect={() => go(target.to)}>
+              {target.words}
+            </Command.Item>
+          ) : null}
+          {target === null ? (
+            <Command.Group heading="Pages">
+              {PAGES.filter((page) => page.group).map((page) => (
+                <Command.Item key={page.path} value={page.title} onSelect={() => go(page.path)}>
+                  {page.title}
+                  {page.key ? (
+                    <span className="right">
+                      <kbd>g</kbd> <kbd>{page.key}</kbd>
+                    </span>
+                  ) : null}
+                </Command.Item>
+              ))}
+            </Command.Group>
+          ) : null}
+          {isSearch && runs.rows.length > 0 ? (
+            <Command.Group heading="Runs">
+              {runs.rows.map((run) => (
+                <Command.Item
+                  key={run.run_id}
+                  value={`${text} ${run.run_id}`}
+                  onSelect={() => go(`/runs/${run.run_id}`)}
+                >
+                  {run.workflow} {run.key ? <ForeignText text={run.key} /> : null}
+                  <code className="faint right">{run.run_id.slice(0, 8)}</code>
+                </Command.Item>
+              ))}
+            </Command.Group>
+          ) : null}
+          {target === null ? (
+            <Command.Group heading="This browser">
+              <Command.Item onSelect={() => act(() => setTheme("light"))}>Light theme</Command.Item>
+              <Command.Item onSelect={() => act(() => setTheme("dark"))}>Dark theme</Command.Item>
+              <Command.Item onSelect={() => act(() => setTheme("system"))}>Theme of the system</Command.Item>
+              <Command.Item onSelect={() => act(() => setZone("local"))}>Times in local time</Command.Item>
+              <Command.Item onSelect={() => act(() => setZone("utc"))}>Times in UTC</Command.Item>
+            </Command.Group>
+          ) : null}
+        </Command.List>
+      </Command>
+    </Dialog>
+  );
+}

@@ -1,0 +1,68 @@
+"""The console by keys alone: the palette, the rows of a list, the filter, and the list of keys."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tests.e2e.console.conftest import findings
+from tests.e2e.console.server import DevServer
+
+
+def test_interaction_14_everything_is_reached_by_keys(dev: DevServer, page: Any) -> None:
+    runs = [dev.start("broken", "no", key=f"keyed-{number}") for number in range(3)]
+    page.goto(f"{dev.address}/runs")
+    page.get_by_text("keyed-2").wait_for()
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    assert page.locator("[aria-selected=true]").get_attribute("data-row") == runs[1]
+    page.keyboard.press("k")
+    assert page.locator("[aria-selected=true]").get_attribute("data-row") == runs[2]
+    page.keyboard.press("/")
+    page.keyboard.type("keyed-0")
+    page.get_by_text("keyed-2").wait_for(state="detached")
+    page.wait_for_url("**/runs?q=keyed-0")
+    page.keyboard.press("j")
+    assert page.get_by_label("Filter runs").input_value() == "keyed-0j"
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys of this page")
+    keys.get_by_text("Next row").wait_for()
+    assert findings(page) == []
+    page.keyboard.press("Escape")
+    keys.wait_for(state="detached")
+    page.keyboard.press("Control+k")
+    palette = page.get_by_role("dialog", name="Go anywhere")
+    palette.wait_for()
+    page.keyboard.type("keyed-1")
+    palette.get_by_role("option").filter(has_text="keyed-1").wait_for()
+    assert findings(page) == []
+    page.keyboard.press("Escape")
+    palette.wait_for(state="detached")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("runs")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/runs$"))
+    page.get_by_text("keyed-2").wait_for()
+
+
+def test_a_pasted_id_opens_the_run(dev: DevServer, page: Any) -> None:
+    run = dev.start("broken", "no")
+    page.goto(f"{dev.address}/runs")
+    page.get_by_role("table", name="Runs").wait_for()
+    page.keyboard.press("Control+k")
+    page.get_by_role("dialog", name="Go anywhere").wait_for()
+    page.keyboard.insert_text(f" {run} ")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/runs/{run}")
+
+
+def test_back_restores_the_filter(dev: DevServer, page: Any) -> None:
+    run = dev.start("broken", "no", key="returning")
+    page.goto(f"{dev.address}/runs?q=returning")
+    page.get_by_role("link").filter(has=page.locator(f"xpath=ancestor::*[@data-row='{run}']")).first.click()
+    page.wait_for_url(f"**/runs/{run}")
+    page.go_back()
+    page.wait_for_url("**/runs?q=returning")
+    assert page.get_by_label("Filter runs").input_value() == "returning"
+    page.get_by_role("button", name="Clear the filter").wait_for(state="detached")
