@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from fastapi import Request
 
 from holdfast.http.api import Api
 from holdfast.http.console import MISSING, Console
@@ -72,6 +73,14 @@ async def test_a_missing_file_is_not_found_and_nothing_beside_the_build_is_sent(
     assert missing.status_code == 404 or missing.text == "<!doctype html>"
     assert "not of the build" not in missing.text
     assert path != "/assets/gone.js" or missing.status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/assets/../../secret.txt", "/../secret.txt"])
+def test_a_path_that_leads_out_of_the_build_is_none(build: Path, path: str) -> None:
+    """Clients tidy such a path up before they send it; an attacker's does not."""
+    scope = {"type": "http", "method": "GET", "path": path, "headers": []}
+    assert (build / path.removeprefix("/")).is_file()
+    assert Console(build).answer(Request(scope)) is None
 
 
 async def test_a_program_at_a_wrong_address_gets_a_problem(browser: httpx2.AsyncClient) -> None:

@@ -30,7 +30,7 @@ export function Fields(props: Props) {
         given={property}
         root={root}
         value={held[each]}
-        onChange={(next) => onChange(withProperty(held, each, next))}
+        onChange={(next) => onChange(withProperty(held, each, next, Object.keys(schema.properties ?? {})))}
         pointer={`${pointer}/${escaped(each)}`}
         errors={errors}
         name={each}
@@ -256,8 +256,9 @@ function labelOf(schema: Schema, name: string | null): string {
   return schema.title ?? name?.replaceAll("_", " ") ?? "Value";
 }
 
-function withProperty(held: Record<string, unknown>, name: string, value: unknown): Record<string, unknown> {
-  if (value !== undefined) return { ...held, [name]: value };
-  const { [name]: _, ...rest } = held;
-  return rest;
+/** The object with another value of one property, in the order of the schema. */
+function withProperty(held: Record<string, unknown>, name: string, value: unknown, order: readonly string[]) {
+  const all: Record<string, unknown> = { ...held, [name]: value };
+  const names = [...order.filter((each) => each in all), ...Object.keys(all).filter((each) => !order.includes(each))];
+  return Object.fromEntries(names.flatMap((each) => (all[each] === undefined ? [] : [[each, all[each]]])));
 }

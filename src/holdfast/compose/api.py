@@ -47,7 +47,8 @@ async def answering(service: Service, http: HttpPort, say: Callable[[str], None]
     _expect_safe(host, http)
     browser = None if http.browser is None else Browser(read_token(http.browser / SESSION) or "", http.browser / CODE)
     hosts = LOOPBACK | {host} if is_loopback(host) else None
-    api = Api(http.identity, new_trace, hosts=hosts, browser=browser, console=console.find())
+    pages = console.find()
+    api = Api(http.identity, new_trace, hosts=hosts, browser=browser, console=pages)
     api.service = service
     http.identity.keys, http.identity.failures = service.keys, service.failed_log_ins
     scheme, shown = "http" if http.certificate is None else "https", f"[{host}]" if ":" in host else host
@@ -62,6 +63,8 @@ async def answering(service: Service, http: HttpPort, say: Callable[[str], None]
         bounds=service.turns.bounds,
     ) as taken:
         say(f"HTTP on {scheme}://{shown}:{taken}/api/v1.")
+        if pages.is_built and http.browser is None:
+            say(f"Console on {scheme}://{shown}:{taken}{console.START}.")
         yield f"{scheme}://{shown}:{taken}"
 
 
