@@ -104,9 +104,9 @@ def _npm(tools: dict[str, str], *words: str) -> None:
         raise Unavailable("npm could not install its packages.")
 
 
-def _run(tools: dict[str, str], *words: str) -> int:
-    program = str(MODULES / ".bin" / words[0])
-    return subprocess.run([program, *words[1:]], cwd=CONSOLE, env=tools, check=False, timeout=_SECONDS).returncode
+def _run(tools: dict[str, str], *words: str, quiet: bool = False) -> int:
+    program, said = str(MODULES / ".bin" / words[0]), subprocess.DEVNULL if quiet else None
+    return subprocess.run([program, *words[1:]], cwd=CONSOLE, env=tools, stdout=said, check=False, timeout=_SECONDS).returncode
 
 
 # --- What is built ----------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def _write_types(tools: dict[str, str]) -> None:
     CACHE.mkdir(parents=True, exist_ok=True)
     if not (SCHEMA.exists() and description.exists() and description.read_bytes() == said.stdout):
         description.write_bytes(said.stdout)
-        if _run(tools, "openapi-typescript", str(description), "--output", str(SCHEMA), "--silent"):
+        if _run(tools, "openapi-typescript", str(description), "--output", str(SCHEMA), quiet=True):
             description.unlink()
             raise Unavailable("the types of the API cannot be generated.")
     _keep("description", sources, by_time=True)

@@ -21,6 +21,7 @@ export default defineConfig({
     target: "es2023",
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 800,
+    rolldownOptions: { checks: { pluginTimings: false } },
   },
   // Where `npm run dev` finds an API: a `holdfast dev` of your own.
   server: { proxy: { "/api": process.env.HOLDFAST_URL ?? "http://127.0.0.1:8485" } },
