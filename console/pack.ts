@@ -1,5 +1,5 @@
 /** After a build: each file also in the encodings that browsers accept, and a bound on what all of them weigh. */
-import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { appendFileSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import type { Plugin } from "vite";
@@ -7,12 +7,19 @@ import type { Plugin } from "vite";
 const PACKED = /\.(js|css|html|svg)$/;
 const SHIPPED = /\.(js|css|html|svg|woff2)$/;
 const MOST_BYTES = 700_000;
+const LICENSES = ".vite/license.md";
+/** Vite lists modules; fonts come by style sheets. */
+const FONTS = ["@fontsource-variable/inter", "@fontsource-variable/jetbrains-mono"];
 
 export function pack(folder: string): Plugin {
   return {
     name: "holdfast-pack",
     apply: "build",
     closeBundle() {
+      for (const name of FONTS) {
+        const text = readFileSync(join(folder, "..", "node_modules", name, "LICENSE"), "utf8");
+        appendFileSync(join(folder, LICENSES), `\n## ${name}\n\n${text}`);
+      }
       let total = 0;
       for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
         const file = join(folder, name);
