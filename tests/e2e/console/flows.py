@@ -17,6 +17,14 @@ async def moment(ctx: Context, seconds: float) -> str:
 
 
 @flow
+async def many(ctx: Context, steps: int) -> str:
+    """Takes so many steps, ten a second at most."""
+    for number in range(steps):
+        await ctx.step(f"step {number}", asyncio.sleep, 0.1)
+    return "done"
+
+
+@flow
 async def broken(ctx: Context, words: str) -> str:
     """Fails with these words."""
     raise ValueError(words)

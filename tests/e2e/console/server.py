@@ -15,7 +15,7 @@ from tests.http.kit import NO_TLS
 from tests.wire.kit import Process, holdfast
 
 FLOWS: Final = Path(__file__).parent / "flows.py"
-WORKFLOWS: Final = tuple(f"flows.py:{name}" for name in ("moment", "broken", "asks"))
+WORKFLOWS: Final = tuple(f"flows.py:{name}" for name in ("moment", "many", "broken", "asks"))
 """Of the copy of FLOWS in the server's folder."""
 TOKEN: Final = "a-token-of-some-length"
 
