@@ -15,7 +15,7 @@ from holdfast.core.capacity.lending import DeclaredPool
 from holdfast.core.facts.commands import CallCandidate
 from holdfast.core.facts.state import OpenCall
 from holdfast.core.nouns.model_estimates import Experience
-from holdfast.core.nouns.tool_policy import StandingApproval, ToolRule
+from holdfast.core.nouns.tool_policy import StandingApproval, ToolRule, ToolTerms
 from holdfast.core.values.content import ContentPart
 from holdfast.core.values.ids import CallId, EffectKey, Path, RunId, Unique
 from holdfast.core.values.policies import ErrorRecord
@@ -247,9 +247,16 @@ class Journal(Protocol):
     async def deny(self, path: Path, tool: str, args_hash: str, error: ErrorRecord) -> None: ...
 
     async def approve(
-        self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any], rule: ToolRule | None
+        self,
+        path: Path,
+        tool: str,
+        args_hash: str,
+        arguments: dict[str, Any],
+        form: dict[str, Any],
+        rule: ToolRule | None,
+        terms: ToolTerms,
     ) -> dict[str, Any]:
-        """Ask a person about a call, as the `rule` that asks says, with the tool's schema as the form:
+        """Ask a person about a call, as the `rule` that asks says, with the tool's schema as the form and its `terms` beside:
         `{"decision", "data", "by", "reason"}`. Raises OperationFailed (class `expired`) without an answer in time."""
         ...
 

@@ -6,23 +6,26 @@ Never here: what a decision may be (core.people.gates), words for people.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.contribution import contributors
 from holdfast.core.facts.events import GateDecided, GateOpened, Recorded
-from holdfast.core.facts.state import TOOL_APPROVAL
-from holdfast.core.people.gates import closed, offered
-from holdfast.core.people.reviewers import check_person
+from holdfast.core.facts.state import TOOL_APPROVAL, Gate, State
+from holdfast.core.people.follow_ups import consequences
+from holdfast.core.people.gates import closed, offered, remind_at_ms, stale_at_ms
+from holdfast.core.people.reviewers import check_distinct, check_person
 from holdfast.core.rules.questions import EFFECT_UNKNOWN
-from holdfast.core.values.actor import is_among
-from holdfast.core.values.ids import GateId, run_of
+from holdfast.core.values.actor import Actor, is_among
+from holdfast.core.values.ids import CallId, GateId, run_of
+from holdfast.core.values.money import usd
+from holdfast.core.values.policies import EffectPolicy
 from holdfast.core.values.proposal import RiskLevel
 from holdfast.core.views.projection import RunRow
 from holdfast.engine.background.kin import contributors_of_kin
-from holdfast.errors import InvalidDecision
+from holdfast.errors import DecisionRefused, InvalidDecision
 from holdfast.ports import ToDecide
 from holdfast.service.control.command import AskedTogether
 from holdfast.service.control.control import Control
@@ -32,9 +35,11 @@ from holdfast.service.view import (
     AskedTogetherRow,
     GateApprovalRow,
     GateAssignmentRow,
+    GateCallRow,
     GateWhole,
     is_verified,
     iso,
+    maybe_usd,
 )
 
 
@@ -74,14 +79,17 @@ def approver_role(opened: GateOpened, decided: GateDecided) -> str | None:
     return next((role for role in decided.roles if is_among(opened.reviewers, None, [role])), None)
 
 
-async def whole(control: Control, story: Story, run: RunRow) -> GateWhole:
-    """All about a gate: whom it asks what, what they see, and what they decided."""
+async def whole(control: Control, story: Story, run: RunRow, caller: Actor, not_permitted: str | None) -> GateWhole:
+    """All about a gate: whom it asks what, what they see, what would follow, and what they decided. It is shown to
+    `caller`, who may decide none for the reason `not_permitted`."""
     opened, decided = story.opened, story.decided
     is_together = story.state in OPEN and opened.reason == TOOL_APPROVAL
     together = await control.asked_together(opened.gate) if is_together else None
     approvals = await _approvals(control, story)
     approved_by = [by for each in approvals if (by := approved(each).by) is not None]
     gate = await gate_of(control, story, run, await _allowed(control, story), approved_by)
+    state = await control.run(run.run).state()
+    known = state.gates.get(opened.gate)
     return {
         "gate_id": opened.gate,
         "run_id": run.run,
@@ -124,7 +132,65 @@ async def whole(control: Control, story: Story, run: RunRow) -> GateWhole:
         "filled": gate.filled,
         "data": gate.data,
         "asked_together": None if together is None or len(together.calls) == 1 else _together(together),
+        "call": await _call(control, state, opened, gate.filled),
+        "consequences": []
+        if known is None
+        else [
+            {"decision": each.decision, "follows": each.follows, "nodes": [*each.nodes], "more": each.more}
+            for each in consequences(await control.graph_of(state.graph_hash), state, known.opened)
+        ],
+        "most_usd": maybe_usd(state.budget.available_nanousd),
+        "refusal": None if known is None else not_permitted or await _refusal(control, state, known, caller),
+        "remind_at": None if known is None else iso(remind_at_ms(known)),
+        "cancel_at": None if known is None else iso(_cancel_at_ms(known)),
+        "closed_at": iso(story.closed_at_ms),
     }
+
+
+async def _call(control: Control, state: State, opened: GateOpened, filled: Any) -> GateCallRow | None:
+    """Return the call that a gate asks about, before it is made or with an unknown outcome."""
+    made = state.calls.get(CallId(opened.subject or "")) if opened.reason == EFFECT_UNKNOWN else None
+    if made is not None:
+        return {
+            "tool": made.name,
+            "arguments": await control.payloads.value(made.request, state.tenant),
+            "policy": cast("EffectPolicy", made.policy),
+            "undone_by": made.compensation,
+            "irreversible": None,
+            "price_usd": usd(made.hold_nanousd),
+        }
+    if opened.reason != TOOL_APPROVAL:
+        return None
+    shown, terms = await control.payloads.value(opened.shown, state.tenant), opened.terms
+    return {
+        "tool": shown["tool"],
+        "arguments": filled,
+        "policy": None if terms is None else terms.policy,
+        "undone_by": None if terms is None else terms.undone_by,
+        "irreversible": None if terms is None else terms.irreversible,
+        "price_usd": None if terms is None else usd(terms.price_nanousd),
+    }
+
+
+async def _refusal(control: Control, state: State, gate: Gate, by: Actor) -> str | None:
+    """Return why a person may not decide an open gate."""
+    opened = gate.opened
+    kin = await contributors_of_kin(control.runtime.runs, state) if opened.four_eyes else ()
+    try:
+        check_person(opened, by.name, by.roles, of=state, maker=by.maker, kin=kin)
+        if opened.quorum > 1:
+            check_distinct(state, opened, by)
+    except DecisionRefused as refused:
+        return refused.message
+    return None
+
+
+def _cancel_at_ms(gate: Gate) -> int | None:
+    """Return when the run is cancelled if no answer comes; as things stand, if the deadline is still ahead."""
+    opened = gate.opened
+    if (at_ms := stale_at_ms(gate)) is not None or opened.due_at_ms is None or opened.cancel_after_ms is None:
+        return at_ms
+    return opened.due_at_ms + opened.cancel_after_ms
 
 
 async def _contributors(control: Control, story: Story) -> Sequence[str]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.values.plain import refusal, shown
 from holdfast.core.facts.state import REPEATABLE
-from holdfast.core.nouns.tool_policy import ToolRule, ruling
+from holdfast.core.nouns.tool_policy import ToolRule, ToolTerms, ruling
 from holdfast.core.values.ids import CallId, Path, Unique
 from holdfast.core.values.payload import digest
 from holdfast.core.values.policies import (
@@ -193,7 +193,7 @@ class ToolExecutor:
         request expires."""
         args_hash = digest([tool.name, arguments])
         try:
-            answer = await journal.approve(path, tool.name, args_hash, arguments, tool.schema, rule)
+            answer = await journal.approve(path, tool.name, args_hash, arguments, tool.schema, rule, _terms(tool))
         except OperationFailed as unanswered:
             error: ErrorRecord = getattr(unanswered, "error")  # noqa: B009 - a fact of the error, not of its class
             if error.error_class != EXPIRED:
@@ -380,6 +380,10 @@ def _asks(tool: Tool, arguments: dict[str, Any], rule: ToolRule | None) -> bool:
     if rule is not None and not tool.irreversible:
         return rule.then == "ask"
     return tool.approval(arguments) if callable(tool.approval) else tool.approval
+
+
+def _terms(tool: Tool) -> ToolTerms:
+    return ToolTerms(tool.policy, tool.compensation_name, tool.irreversible, tool.price_nanousd)
 
 
 def _rule(journal: Journal, tool: Tool, arguments: dict[str, Any]) -> ToolRule | None:

@@ -17,7 +17,7 @@ from holdfast.cli import completion, reference
 from holdfast.cli.connect import backend, typed
 from holdfast.cli.noun import MANY, ArgumentSpec, Noun, SignedInRoles
 from holdfast.cli.option import AsJson, Reason, Store
-from holdfast.cli.page import form, moment, terminal
+from holdfast.cli.page import consequence, form, moment, terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.table import ID, Column
 from holdfast.cli.page.typed_input import json_value, who
@@ -153,11 +153,16 @@ def _print(gate: View, run: View, commands: list[str], now_ms: int) -> None:
             ("Reminders", str(gate["reminders"])),
             ("State", _state(gate, now_ms)),
             ("Hash", gate["shown_hash"]),
+            *([("Call", consequence.of_call(gate["call"]))] if gate["call"] is not None else []),
+            *([("Still", _money(gate))] if _is_open(gate) else []),
         ]
     )
     terminal.show("\nShown")
     fields = gate["shown"] if isinstance(gate["shown"], dict) else {"": gate["shown"]}
     terminal.sheet([(name, _readable(value)) for name, value in fields.items()], indent="  ")
+    if gate["consequences"]:
+        terminal.show("\nWhat follows")
+        terminal.sheet(consequence.follows(gate), indent="  ")
     if gate["form"] is not None:
         terminal.show("\nForm")
         form.show(gate["form"], gate["filled"] if isinstance(gate["filled"], dict) else {})
@@ -165,6 +170,11 @@ def _print(gate: View, run: View, commands: list[str], now_ms: int) -> None:
         terminal.show("\nAnswer with")
         for command in commands:
             terminal.show(f"  {command}")
+
+
+def _money(gate: View) -> str:
+    """Return the most that can still be spent after a decision."""
+    return f"at most {gate['most_usd']} dollars can be spent" if gate["most_usd"] is not None else "no cost limit; unknown cost"
 
 
 def _approvals(gate: View) -> str:

@@ -15,6 +15,7 @@ from holdfast.core.facts.state import TIMER
 from holdfast.core.facts.terms import Terms
 from holdfast.core.nouns.shared_values import MAX_VERSIONS, SharedConflict, SharedIndex
 from holdfast.core.nouns.team_budgets import Lender
+from holdfast.core.nouns.tool_policy import ToolTerms
 from holdfast.core.values.actor import NOBODY, Actor
 from holdfast.core.values.demand import Demand
 from holdfast.core.values.ids import NAMING, CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
@@ -579,6 +580,7 @@ class OpenGate(AttemptCommand, frozen=True):
     quorum: int = 1
     hash_optional: bool = False
     proposal: Proposal = Proposal()
+    terms: ToolTerms | None = None
 
 
 class RequestChild(AttemptCommand, frozen=True):

@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.core.facts.terms import Terms
 from holdfast.core.nouns.shared_values import MAX_VERSIONS, SharedConflict, SharedIndex
+from holdfast.core.nouns.tool_policy import ToolTerms
 from holdfast.core.values.demand import Demand
 from holdfast.core.values.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, Seq, SessionId, StepId
 from holdfast.core.values.payload import NULL, Payload
@@ -1537,6 +1538,7 @@ class GateOpened(Event, frozen=True):
         evidence_ids: Ids of its evidence.
         risk_level: Risk of the action.
         asked_first: Reviewers for whom it was opened, before GateAssigned.
+        terms: Declaration of the tool whose call it asks about.
     """
 
     gate: GateId
@@ -1568,6 +1570,7 @@ class GateOpened(Event, frozen=True):
     evidence_ids: tuple[str, ...] = ()
     risk_level: str | None = None
     asked_first: tuple[str, ...] | None = None
+    terms: ToolTerms | None = None
 
 
 class GateApproved(Event, frozen=True):

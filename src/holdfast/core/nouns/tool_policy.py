@@ -19,6 +19,7 @@ from msgspec import Meta
 
 from holdfast.core.values import proposal
 from holdfast.core.values.actor import folded, is_among, suffices
+from holdfast.core.values.policies import EffectPolicy
 from holdfast.core.values.proposal import MAX_ACTION, Proposal, RiskLevel
 
 Ruling: TypeAlias = Literal["allow", "ask", "deny"]
@@ -106,6 +107,19 @@ class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
         yield from proposal.problems(risk_level=self.risk_level)
         if self.expires_after_s is not None and not 0 < self.expires_after_s <= _MAX_S:
             yield f"expires_after_s={self.expires_after_s:g} is no time; give seconds, up to ten years"
+
+
+class ToolTerms(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The declaration of a tool, as a question about a call of it keeps it: a process that answers may not have its code."""
+
+    policy: EffectPolicy
+    """Effect policy: what a lost outcome means."""
+    undone_by: str | None = None
+    """Tool that undoes the call if the run fails or is cancelled."""
+    irreversible: bool = False
+    """True if the tool declares that nothing can undo it."""
+    price_nanousd: int = 0
+    """Price of a call by the tool's declaration, in nano-dollars."""
 
 
 class StandingApproval(msgspec.Struct, frozen=True, omit_defaults=True):

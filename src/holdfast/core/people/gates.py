@@ -119,6 +119,7 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
             proposed_action=c.proposal.proposed_action,
             evidence_ids=c.proposal.evidence_ids,
             risk_level=c.proposal.risk_level,
+            terms=c.terms,
         )
     )
     if c.completes_step:
@@ -277,8 +278,8 @@ def _checked(d: Decision, c: commands.DecideGate) -> _Checked:
             f" {c.shown_hash[:12]}). Nothing was decided: look again with `holdfast gates show {c.gate}`."
         )
     check_person(opened, c.by.name, c.roles, of=d.state, maker=c.by.maker, kin=c.kin)
-    if opened.quorum > 1:
-        check_distinct(d.state, opened, c)
+    if opened.quorum > 1 and c.decision == "approve":
+        check_distinct(d.state, opened, c.by)
     _check_without_data(opened, c)
     data = _data(opened, c)
     if _is_edit(opened, c, data):

@@ -13,7 +13,7 @@ from holdfast.core.facts import events as ev
 from holdfast.core.facts.contribution import MAX_AUTHORS, MAX_CONTRIBUTORS, contributors
 from holdfast.core.facts.state import OTHERS, State
 from holdfast.core.rules.decision import Decision
-from holdfast.core.values.actor import folded, is_among, suffices
+from holdfast.core.values.actor import Actor, folded, is_among, suffices
 from holdfast.core.values.ids import run_of
 from holdfast.errors import DecisionRefused, InvalidInput
 
@@ -149,17 +149,15 @@ def barred(state: State, opened: ev.GateOpened) -> tuple[str, ...]:
     return (*involved, *opened.not_by)
 
 
-def check_distinct(state: State, opened: ev.GateOpened, c: commands.DecideGate) -> None:
+def check_distinct(state: State, opened: ev.GateOpened, by: Actor) -> None:
     """Raise DecisionRefused for a second approval of one person, under whatever key."""
-    if c.decision != "approve":
-        return
-    names = {folded(c.by.name), folded(c.by.maker)} - {""}
+    names = {folded(by.name), folded(by.maker)} - {""}
     for each in state.gates[opened.gate].approvals:
         if not names.isdisjoint({folded(each.by), folded(each.maker)}):
-            is_same = folded(c.by.name) == folded(each.by) or c.by.maker is None
+            is_same = folded(by.name) == folded(each.by) or by.maker is None
             raise DecisionRefused(
                 f"Gate {opened.gate} needs {opened.quorum} different persons, and {each.by!r} has approved it already. It is"
-                f" still open, for another person.{'' if is_same else _by_key(c.by.maker)}"
+                f" still open, for another person.{'' if is_same else _by_key(by.maker)}"
             )
 
 

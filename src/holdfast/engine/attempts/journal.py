@@ -21,7 +21,7 @@ from holdfast.core.facts.events import Event
 from holdfast.core.facts.graph import COMPENSATE
 from holdfast.core.facts.state import FUNCTION, LOOKED_AT, MAP, TOOL_APPROVAL, Operation, State, Step
 from holdfast.core.nouns.model_estimates import Experience, ModelUse
-from holdfast.core.nouns.tool_policy import StandingApproval, ToolRule, proposed
+from holdfast.core.nouns.tool_policy import StandingApproval, ToolRule, ToolTerms, proposed
 from holdfast.core.rules.fence import SAID, is_new, match_operation
 from holdfast.core.values.ids import (
     CallId,
@@ -328,10 +328,17 @@ class StepJournal(Outcomes):
     # --- Waits --------------------------------------------------------------------------------------------------------
 
     async def approve(
-        self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any], rule: ToolRule | None
+        self,
+        path: Path,
+        tool: str,
+        args_hash: str,
+        arguments: dict[str, Any],
+        form: dict[str, Any],
+        rule: ToolRule | None,
+        terms: ToolTerms,
     ) -> dict[str, Any]:
         self._expect_call(path, tool, args_hash, arguments)
-        return await _approved(self, path, tool, args_hash, arguments, form, rule)
+        return await _approved(self, path, tool, args_hash, arguments, form, rule, terms)
 
     def _expect_call(self, path: Path, tool: str, args_hash: str, asked: Any) -> None:
         """Leave the step if anything else than a call of that tool stands at `path`: no person is asked about one there."""
@@ -397,6 +404,7 @@ class StepJournal(Outcomes):
         quorum: int = 1,
         hash_optional: bool = False,
         proposal: Proposal = _NOTHING_PROPOSED,
+        terms: ToolTerms | None = None,
     ) -> None:
         kept = await self.attempt.kept(shown)
         asked = tuple(self.redact(name) for name in reviewers)
@@ -424,6 +432,7 @@ class StepJournal(Outcomes):
                 quorum=quorum,
                 hash_optional=hash_optional,
                 proposal=masked(proposal, self.redact),
+                terms=terms,
             )
         )
 
@@ -513,6 +522,7 @@ async def _approved(
     arguments: dict[str, Any],
     form: dict[str, Any],
     rule: ToolRule | None,
+    terms: ToolTerms,
 ) -> dict[str, Any]:
     """Return a person's answer about a call. A call whose outcome was given in advance is not made, and asks no person."""
     before = journal.before
@@ -531,6 +541,7 @@ async def _approved(
         allowed=("approve", "edit", "reject", "answer"),
         form=form,
         filled=arguments,
+        terms=terms,
         **asked,
     )
     return answer

@@ -97,6 +97,8 @@ class Story(NamedTuple):
     expired: bool = False
     approvals: tuple[Recorded, ...] = ()
     """Those of what it shows, of several that it needs; without the last."""
+    closed_at_ms: int | None = None
+    """Time at which it was decided, expired or was withdrawn."""
 
     @property
     def state(self) -> GateState:
@@ -157,11 +159,11 @@ def _after(story: Story, recorded: Recorded) -> Story:
         case ev.GateEscalated():
             return story._replace(escalated_at_ms=recorded.at_ms)
         case ev.GateDecided():
-            return story._replace(decided=event)
+            return story._replace(decided=event, closed_at_ms=recorded.at_ms)
         case ev.GateExpired():
-            return story._replace(expired=True)
+            return story._replace(expired=True, closed_at_ms=recorded.at_ms)
         case ev.GateWithdrawn():
-            return story._replace(withdrawn=event.reason)
+            return story._replace(withdrawn=event.reason, closed_at_ms=recorded.at_ms)
         case _:
             return story
 

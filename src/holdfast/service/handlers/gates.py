@@ -30,7 +30,11 @@ async def gates(request: Request, query: ask.Gates) -> Rows[GateRow]:
 @handles
 async def gate(request: Request, query: ask.Gate) -> GateWhole:
     row = await run_that_asks(request.control, query.gate)
-    return await whole(request.control, await story_of(request.control, query.gate), row)
+    try:
+        await request.permission.expect(request.who, cmd.Decide(query.gate, "approve"))
+    except NotPermitted as refused:
+        return await whole(request.control, await story_of(request.control, query.gate), row, request.by, refused.message)
+    return await whole(request.control, await story_of(request.control, query.gate), row, request.by, None)
 
 
 @handles

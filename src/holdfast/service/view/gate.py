@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
+from holdfast.core.people.follow_ups import FollowUp
+from holdfast.core.values.policies import EffectPolicy
 from holdfast.core.values.proposal import RiskLevel
 from holdfast.core.views.projection import GateState
 from holdfast.service.doc import doc
 from holdfast.service.view import field
-from holdfast.service.view.plain import Time, iso
+from holdfast.service.view.plain import Dollars, Time, iso
 
 if TYPE_CHECKING:
     from holdfast.core.views import projection
@@ -75,8 +77,50 @@ class AskedTogetherRow(TypedDict):
     shown_hash: Annotated[str, doc("The hash of all that is shown; send it with a decision about all of them.")]
 
 
+class GateCallRow(TypedDict):
+    """The tool call that a gate is about."""
+
+    tool: field.Tool
+    arguments: Annotated[Any, doc("The arguments of the call.")]
+    policy: Annotated[EffectPolicy | None, doc("Effect policy of the tool; null if it is unknown.")]
+    undone_by: Annotated[
+        str | None,
+        doc("Tool that undoes the call if the run fails or is cancelled; nothing undoes it once the run has completed."),
+    ]
+    irreversible: Annotated[bool | None, doc("True if the tool declares that nothing can undo it; null if unknown.")]
+    price_usd: Annotated[Dollars | None, doc("Price of the call by the tool's declaration; null if it is unknown.")]
+
+
+class GateConsequenceRow(TypedDict):
+    """The consequence of a decision that an open gate takes."""
+
+    decision: Annotated[str, doc("The decision.")]
+    follows: Annotated[
+        FollowUp,
+        doc(
+            "Effect of the decision: `counted` and `asked_again` leave the gate open for other persons; `answered` calls no"
+            " tool, the data is its response."
+        ),
+    ]
+    nodes: Annotated[list[str], doc("Nodes that the run goes on to, if their guards allow it; empty if unknown.")]
+    more: Annotated[int, doc("Number of persons who must still approve after this decision.")]
+
+
 class GateWhole(GateRow):
     """A gate with what it shows and how it was decided."""
+
+    call: Annotated[GateCallRow | None, doc("The tool call that it is about; null for another question.")]
+    consequences: Annotated[
+        list[GateConsequenceRow], doc("The consequence of each decision that it takes; empty once it is closed.")
+    ]
+    most_usd: Annotated[
+        Dollars | None,
+        doc("The most that the run can still spend under its cost limit; null if it has none, so that the most is unknown."),
+    ]
+    refusal: Annotated[str | None, doc("Reason why the caller may not decide it; null if they may, or if it is closed.")]
+    remind_at: Annotated[Time | None, doc("Time of the next reminder; null if there is none.")]
+    cancel_at: Annotated[Time | None, doc("Time at which the run is cancelled without a decision; null for never.")]
+    closed_at: Annotated[Time | None, doc("Time at which it was decided, expired or was withdrawn; null while it is open.")]
 
     requester: Annotated[str | None, doc("The person for whom it is asked.")]
     four_eyes: Annotated[bool, doc("True if neither the requester nor a contributor may decide it.")]
