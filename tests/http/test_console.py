@@ -38,7 +38,9 @@ async def browser(build: Path) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
-@pytest.mark.parametrize("path", ["/", "/runs", "/runs/01a2201e-096e", "/workflows/a%2Fb"])
+@pytest.mark.parametrize(
+    "path", ["/", "/runs", "/runs/01a2201e-096e", "/workflows/a%2Fb", "/inbox/01a2%3Aflow%231%3A0.approval"]
+)
 async def test_every_page_is_the_shell_which_is_not_kept(browser: httpx2.AsyncClient, path: str) -> None:
     shell = await browser.get(path, headers=PAGE)
     assert (shell.status_code, shell.text) == (200, "<!doctype html>")

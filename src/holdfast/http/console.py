@@ -36,6 +36,7 @@ _TYPES: Final = {
     ".txt": "text/plain; charset=utf-8",
     ".woff2": "font/woff2",
 }
+_FOLDERS: Final = ("assets", ".vite")
 _POLICY: Final = {  # that no browser guesses at types is every answer's (observe.listening)
     "Content-Security-Policy": (
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
@@ -61,20 +62,21 @@ class Console:
         return self._folder is not None and (self._folder / _INDEX).is_file()
 
     def answers(self, request: Request) -> bool:
-        """Return True if this request is for a file, or a browser asks for a page. A path with an extension is a file."""
+        """Return True if this request is for a file, or a browser asks for a page."""
         path = request.scope["path"]
         if request.method not in _LOADS or path.startswith(_API):
             return False
-        return bool(PurePosixPath(path).suffix) or "text/html" in request.headers.get("accept", "")
+        return _is_file(path) or "text/html" in request.headers.get("accept", "")
 
     def answer(self, request: Request) -> Response | None:
         """Return a file, or the shell for a page's path. None if there is no such file."""
         path: str = request.scope["path"]
         if self._folder is None or not self.is_built:
+            if _is_file(path):
+                return None
             headers = {"Cache-Control": "no-store", **_POLICY}
-            is_file = bool(PurePosixPath(path).suffix)
-            return None if is_file else _response(MISSING.encode(), HTTPStatus.NOT_FOUND, headers, "text/plain; charset=utf-8")
-        if not PurePosixPath(path).suffix:
+            return _response(MISSING.encode(), HTTPStatus.NOT_FOUND, headers, "text/plain; charset=utf-8")
+        if not _is_file(path):
             return _file(self._folder / _INDEX, request, "no-cache")
         if not _SAFE.fullmatch(path) or ".." in path:
             return None
@@ -84,6 +86,12 @@ class Console:
         # The name of an asset has the hash of its content.
         is_hashed = path.startswith("/assets/")
         return _file(file, request, "public, max-age=31536000, immutable" if is_hashed else "no-cache")
+
+
+def _is_file(path: str) -> bool:
+    """Return True for the path of a file of the build. Deeper paths are pages: the ids in them may contain dots."""
+    folder, _, name = path.removeprefix("/").rpartition("/")
+    return bool(PurePosixPath(name).suffix) and (not folder or folder.partition("/")[0] in _FOLDERS)
 
 
 def _file(file: Path, request: Request, caching: str) -> Response:
