@@ -4,6 +4,7 @@ import { answered, failed } from "@/api/connection";
 import { read, write } from "@/api/exact";
 import { offline, problemOf } from "@/api/problem";
 import type { components, paths } from "@/api/schema";
+import { acting } from "@/parts/acting";
 
 export type Schemas = components["schemas"];
 export type Paths = paths;
@@ -11,6 +12,9 @@ export type Paths = paths;
 const HTTP_UNAUTHORIZED = 401;
 
 async function reach(request: Request): Promise<Response> {
+  const { name, roles } = acting();
+  if (name) request.headers.set("Holdfast-As", name);
+  if (roles) request.headers.set("Holdfast-Roles", roles);
   try {
     const response = await fetch(request);
     answered();

@@ -9,6 +9,7 @@ import {
 } from "@tanstack/react-query";
 import { type Method, type Paths, type Sent, send } from "@/api/client";
 import { asProblem, type Problem } from "@/api/problem";
+import { unique } from "@/api/unique";
 
 type Json<R> = R extends { content: { "application/json": infer Body } } ? Body : never;
 type Answered<O> = O extends { responses: infer R }
@@ -149,7 +150,7 @@ export function useCommand<P extends With<"post"> | With<"delete">, M extends "p
     mutationFn: async (given) => {
       const method = (options.method ?? "post").toUpperCase() as Method;
       const headers: Record<string, string> = {};
-      if (method === "POST" && options.keyed !== false) headers["Idempotency-Key"] = crypto.randomUUID();
+      if (method === "POST" && options.keyed !== false) headers["Idempotency-Key"] = unique();
       if (given.tag) headers["If-Match"] = given.tag;
       const sent = {
         params: { path: given.path, query: given.query },

@@ -4,6 +4,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { type Paths, type Schemas, send } from "@/api/client";
 import { asProblem, type Problem } from "@/api/problem";
+import { unique } from "@/api/unique";
 import { ActionButton } from "@/parts/Action";
 import { Dialog } from "@/parts/Dialog";
 import { ForeignText } from "@/parts/ForeignText";
@@ -81,7 +82,7 @@ function BulkDialog(props: Props & { onClose: () => void }) {
     do {
       const sent: Record<string, unknown> = { ...asked.current.body, limit: PAGE, dry_run: isDry };
       if (cursor !== null) sent.cursor = cursor;
-      const headers = isDry ? {} : { "Idempotency-Key": crypto.randomUUID() };
+      const headers = isDry ? {} : { "Idempotency-Key": unique() };
       try {
         const { data } = await send("POST", asked.current.path, { body: sent, headers });
         const page = data as { rows: Outcome[]; cursor: string | null };

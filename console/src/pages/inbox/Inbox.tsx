@@ -1,0 +1,207 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useEffect, useMemo, useRef } from "react";
+import { Link, useNavigate, useParams } from "react-router";
+import { useCaller } from "@/api/caller";
+import { useList } from "@/api/queries";
+import { ActingAs } from "@/pages/inbox/ActingAs";
+import { Gate } from "@/pages/inbox/Gate";
+import { type GateRow, reasonWords, titleOf } from "@/pages/inbox/words";
+import { useAddress } from "@/parts/address";
+import { ForeignText } from "@/parts/ForeignText";
+import { useKeys } from "@/parts/keys";
+import { useMedia } from "@/parts/media";
+import { Page } from "@/parts/Page";
+import { State } from "@/parts/State";
+import { Status } from "@/parts/Status";
+import { Time } from "@/parts/Time";
+import "./Inbox.css";
+
+const SHOWS = ["mine", "open", "decided"] as const;
+type Show = (typeof SHOWS)[number];
+const WORDS: Record<Show, string> = { mine: "for me", open: "all open", decided: "decided" };
+const EVERY_MS = 3_000;
+const ROW_PX = 62;
+const NEAR_END = 10;
+
+/** What people are asked, by deadline; at its side the gate that is selected. */
+export default function Inbox() {
+  const { gate: given } = useParams();
+  const [asked, setShow] = useAddress("show", "mine");
+  const show = SHOWS.find((each) => each === asked) ?? "mine";
+  const isWide = useMedia("(min-width: 900px)");
+  const navigate = useNavigate();
+  const caller = useCaller();
+  const query = { mine: show === "mine", all: show === "decided", limit: 200 };
+  const list = useList("/api/v1/gates", { query }, { every: EVERY_MS });
+  const rows = useMemo(() => arranged(list.rows, show), [list.rows, show]);
+  const selected = given ?? (isWide ? rows[0]?.gate_id : undefined);
+  const search = show === "mine" ? "" : `?show=${show}`;
+  const addressOf = (id: string) => `/inbox/${encodeURIComponent(id)}${search}`;
+
+  const move = (by: number) => {
+    const index = rows.findIndex((row) => row.gate_id === selected);
+    const next = rows[index === -1 ? 0 : Math.min(rows.length - 1, Math.max(0, index + by))];
+    if (next) void navigate(addressOf(next.gate_id), { replace: given !== undefined });
+  };
+  useKeys([
+    { key: "j", words: "Next gate", run: () => move(1) },
+    { key: "k", words: "Previous gate", run: () => move(-1) },
+  ]);
+
+  return (
+    <Page
+      title="Inbox"
+      facts={list.isLoading ? null : <span>{countWords(rows.length, list.hasMore, show)}</span>}
+      actions={
+        <div className="line">
+          {SHOWS.map((each) => (
+            <button
+              key={each}
+              type="button"
+              className={each === show ? "chip on" : "chip"}
+              aria-pressed={each === show}
+              onClick={() => setShow(each)}
+            >
+              {WORDS[each]}
+            </button>
+          ))}
+        </div>
+      }
+    >
+      {caller && !caller.verified ? <ActingAs caller={caller} /> : null}
+      <div className="inbox" data-open={given !== undefined}>
+        <div className="inbox-list">
+          <State
+            isLoading={list.isLoading}
+            problem={list.problem}
+            again={list.again}
+            isEmpty={rows.length === 0}
+            noun="gates"
+            filter={show === "open" ? undefined : WORDS[show]}
+            clear={() => setShow("open")}
+            hint="A gate appears here when a workflow asks a person."
+          >
+            <Rows rows={rows} selected={selected} addressOf={addressOf} more={list.more} hasMore={list.hasMore} />
+            <p className="inbox-keys faint">
+              <kbd>j</kbd> <kbd>k</kbd> move <kbd>a</kbd> approve <kbd>e</kbd> edit <kbd>r</kbd> reject
+            </p>
+          </State>
+        </div>
+        {selected ? (
+          <div className="inbox-gate">
+            <Gate
+              id={selected}
+              above={
+                <Link className="inbox-back btn quiet" to={`/inbox${search}`}>
+                  ‹ Inbox
+                </Link>
+              }
+              // The decided gate leaves the list: its page stays, and shows what became of it.
+              onDecided={() => given === undefined && void navigate(addressOf(selected), { replace: true })}
+            />
+          </div>
+        ) : null}
+      </div>
+    </Page>
+  );
+}
+
+function countWords(count: number, hasMore: boolean, show: Show): string {
+  const many = hasMore ? `more than ${count}` : String(count);
+  if (show === "decided") return `${many} decided`;
+  return show === "mine" ? `${many} ask for you` : `${many} open`;
+}
+
+function arranged(rows: readonly GateRow[], show: Show): GateRow[] {
+  if (show === "decided") {
+    return rows.filter((row) => row.state !== "open" && row.state !== "escalated").reverse();
+  }
+  const due = (row: GateRow) => (row.due_at ? Date.parse(row.due_at) : Number.POSITIVE_INFINITY);
+  return [...rows].sort((one, other) => due(one) - due(other) || one.opened_at.localeCompare(other.opened_at));
+}
+
+interface RowsProps {
+  rows: readonly GateRow[];
+  selected: string | undefined;
+  addressOf: (id: string) => string;
+  more: () => void;
+  hasMore: boolean;
+}
+
+function Rows({ rows, selected, addressOf, more, hasMore }: RowsProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => ROW_PX,
+    overscan: 6,
+    getItemKey: (index) => rows[index]?.gate_id ?? index,
+  });
+  const items = virtual.getVirtualItems();
+  const last = items.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (hasMore && last >= rows.length - NEAR_END) more();
+  }, [hasMore, last, rows.length, more]);
+  const at = rows.findIndex((row) => row.gate_id === selected);
+  useEffect(() => {
+    if (at >= 0) virtual.scrollToIndex(at, { align: "auto" });
+  }, [at, virtual]);
+  return (
+    <div className="inbox-rows" ref={box}>
+      <ul style={{ height: virtual.getTotalSize() }}>
+        {items.map((item) => {
+          const row = rows[item.index];
+          if (!row) return null;
+          return (
+            <li
+              key={item.key}
+              ref={virtual.measureElement}
+              data-index={item.index}
+              style={{ transform: `translateY(${item.start}px)` }}
+            >
+              <Link
+                className="inbox-row"
+                to={addressOf(row.gate_id)}
+                aria-current={row.gate_id === selected ? "true" : undefined}
+                data-gate={row.gate_id}
+              >
+                <strong className="inbox-title">
+                  <ForeignText text={titleOf(row)} />
+                </strong>
+                <span className="inbox-about">
+                  {reasonWords(row.reason)}
+                  {row.step ? ` · ${row.step}` : ""}
+                </span>
+                <When row={row} />
+              </Link>
+            </li>
+          );
+        })}
+      </ul>
+    </div>
+  );
+}
+
+function When({ row }: { row: GateRow }) {
+  if (row.state === "open" || row.state === "escalated") {
+    return (
+      <span className="inbox-when" data-late={row.state === "escalated" ? "" : undefined}>
+        {row.risk_level === "high" || row.risk_level === "critical" ? (
+          <span className="inbox-risk">{row.risk_level} risk</span>
+        ) : null}
+        {row.due_at ? (
+          <>
+            {row.state === "escalated" ? "was due" : "due"} <Time at={row.due_at} />
+          </>
+        ) : (
+          "no deadline"
+        )}
+      </span>
+    );
+  }
+  return (
+    <span className="inbox-when">
+      <Status status={row.state} words={row.decision ? `${row.decision}${row.by ? ` by ${row.by}` : ""}` : row.state} />
+    </span>
+  );
+}

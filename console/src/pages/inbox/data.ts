@@ -1,0 +1,45 @@
+/** The data of a decision: what the gate fills in, what is left open, what is sent. */
+import type { Whole } from "@/pages/inbox/words";
+import { isObject, type Schema } from "@/parts/schema";
+
+/** What a reviewer has begun and not sent. */
+export interface Draft {
+  value?: unknown;
+  isEditing?: boolean | undefined;
+  reason?: string | undefined;
+  /** Text of an answer that has no form, and true if that is JSON. */
+  answer?: string | undefined;
+  isJson?: boolean | undefined;
+  /** By JSON pointer, from the last try to send. */
+  errors?: Record<string, string> | undefined;
+}
+
+export function schemaOf(gate: Whole): Schema | null {
+  return isObject(gate.form) ? (gate.form as Schema) : null;
+}
+
+/** Fields of the form that the gate does not fill: an approval may bring them. */
+export function openFields(schema: Schema, filled: unknown): string[] {
+  const held = isObject(filled) ? filled : {};
+  return Object.keys(schema.properties ?? {}).filter((name) => !(name in held));
+}
+
+export function withOnly(schema: Schema, names: readonly string[]): Schema {
+  const properties = Object.fromEntries(names.map((name) => [name, schema.properties?.[name] ?? {}]));
+  return { ...schema, properties, required: schema.required?.filter((name) => names.includes(name)) ?? [] };
+}
+
+/** True if an answer is any value: the tool's response, or a question without a form. */
+export function isFreeAnswer(gate: Whole, decision: string): boolean {
+  if (decision !== "answer") return false;
+  return gate.form === null || gate.reason === "tool_approval" || gate.reason === "effect_unknown";
+}
+
+/** Filled values in the order of the form's fields. */
+export function inOrder(filled: unknown, schema: Schema | null): unknown {
+  if (!isObject(filled) || !schema?.properties) return filled;
+  const names = Object.keys(schema.properties);
+  const first = names.filter((name) => name in filled);
+  const rest = Object.keys(filled).filter((name) => !names.includes(name));
+  return Object.fromEntries([...first, ...rest].map((name) => [name, filled[name]]));
+}
