@@ -30,6 +30,14 @@ export const PAGES: readonly Page[] = [
   { path: "/inbox", title: "Inbox", group: "Work", key: "i", load: () => import("@/pages/inbox/Inbox") },
   { path: "/inbox/:gate", title: "Gate", load: () => import("@/pages/inbox/Inbox") },
   {
+    path: "/conversations",
+    title: "Conversations",
+    group: "Work",
+    key: "c",
+    load: () => import("@/pages/conversations/Conversations"),
+  },
+  { path: "/conversations/:id", title: "Conversation", load: () => import("@/pages/conversations/Conversation") },
+  {
     path: "/schedules",
     title: "Schedules",
     group: "Work",
