@@ -41,6 +41,7 @@ from holdfast.core.views.attempts import AttemptRow
 from holdfast.core.views.model_calls import ModelCallRow
 from holdfast.core.views.operations import OperationRow
 from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
+from holdfast.core.views.selection import LetterCriteria
 from holdfast.core.views.trajectory import TraceEvent, Trajectory
 from holdfast.engine.background.doubt import Doubt
 from holdfast.engine.background.stuck import StuckRun
@@ -145,15 +146,7 @@ class Control:
         reason: str | None = None,
         dry_run: bool = False,
         by: str | Actor | None = None,
-        run_id: str | None = None,
-        tenant: str | None = None,
-        workflow: str | None = None,
-        node: str | None = None,
-        error_class: str | None = None,
-        since_ms: int | None = None,
-        until_ms: int | None = None,
-        after: str | None = None,
-        limit: int = ...,
+        **criteria: Unpack[LetterCriteria],
     ) -> Sequence[BulkOutcome]: ...
     def cancel(self, run_id: str, *, reason: str = "cancelled", by: str | Actor | None = None) -> None: ...
     def conversation(self, name: str, *, tenant: str = ...) -> Thread: ...
@@ -163,20 +156,7 @@ class Control:
     def costs(self, first_day: str, last_day: str, **sought: Unpack[CostFilter]) -> Sequence[Cost]: ...
     def dead_letter(self, letter: str | Letter) -> tuple[Letter, State]: ...
     def dead_letter_counts(self, tenant: str | None = None) -> Sequence[LetterCount]: ...
-    def dead_letters(
-        self,
-        *,
-        run_id: str | None = None,
-        tenant: str | None = None,
-        workflow: str | None = None,
-        node: str | None = None,
-        error_class: str | None = None,
-        state: LetterState | None = "open",
-        since_ms: int | None = None,
-        until_ms: int | None = None,
-        after: str | None = None,
-        limit: int = ...,
-    ) -> Sequence[Letter]: ...
+    def dead_letters(self, *, state: LetterState | None = "open", **criteria: Unpack[LetterCriteria]) -> Sequence[Letter]: ...
     def decide(
         self,
         gate_id: str,

@@ -100,18 +100,30 @@ class LetterSelection(msgspec.Struct, frozen=True, kw_only=True):
 LetterState = Literal["open", "resolved"]
 
 
-class LetterFilter(TypedDict, total=False):
-    """The criteria by which a store selects dead letters. A criterion that is missing or None matches any. Times are those of
-    the latest failure."""
-
-    run: RunId | None
+class _LetterFilter(TypedDict, total=False):
     tenant: str | None
     workflow: str | None
     node: str | None
     error_class: str | None
-    state: LetterState | None
     since_ms: int | None
     until_ms: int | None
+    limit: int
+
+
+class LetterCriteria(_LetterFilter, total=False):
+    """The criteria by which Python code selects dead letters. A criterion that is missing or None matches any. Times are those
+    of the latest failure."""
+
+    run_id: str | None
+    """Only dead letters of this run; by default of all."""
+    after: str | None
+    """Last dead letter of the page before, `RUN:STEP`."""
+
+
+class LetterFilter(_LetterFilter, total=False):
+    """The same as a store takes them."""
+
+    run: RunId | None
+    state: LetterState | None
     after: tuple[RunId, StepId] | None
     """Only those that come after this one."""
-    limit: int

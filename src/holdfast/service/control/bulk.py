@@ -13,6 +13,7 @@ from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.payload import digest
 from holdfast.core.views.projection import RunRow
+from holdfast.core.views.selection import LetterCriteria
 from holdfast.engine.runs.starting import started_as
 from holdfast.errors import HoldfastError, InvalidInput, StoreError
 from holdfast.ports import RunFilter
@@ -135,15 +136,7 @@ class Bulks(Repairs):
         reason: str | None = None,
         dry_run: bool = False,
         by: str | Actor | None = None,
-        run_id: str | None = None,
-        tenant: str | None = None,
-        workflow: str | None = None,
-        node: str | None = None,
-        error_class: str | None = None,
-        since_ms: int | None = None,
-        until_ms: int | None = None,
-        after: str | None = None,
-        limit: int = MAX_RUNS,
+        **criteria: Unpack[LetterCriteria],
     ) -> Sequence[BulkOutcome]:
         """Replay or resolve all open dead letters that match, those of the oldest run first. A dead letter that was replayed
         meanwhile counts as done.
@@ -151,25 +144,16 @@ class Bulks(Repairs):
         Args:
             run_id: Only dead letters of this run; by default of all.
             after: Last dead letter of the page before, `RUN:STEP`.
-            limit: Maximum number of dead letters, at most 1,000.
+            limit: Maximum number of dead letters, at most 1,000, which is the default.
 
         Raises:
             StoreError: The store failed in between; the dead letters before it are done.
         """
         if deed == "replay" and output is not NOT_GIVEN:
             raise InvalidInput("output= goes with resolve; a replay finds out what comes of it. Nothing was done.")
-        _expect_few(limit)
-        found = await self.dead_letters(
-            run_id=run_id,
-            tenant=tenant,
-            workflow=workflow,
-            node=node,
-            error_class=error_class,
-            since_ms=since_ms,
-            until_ms=until_ms,
-            after=after,
-            limit=limit,
-        )
+        criteria.setdefault("limit", MAX_RUNS)
+        _expect_few(criteria["limit"])
+        found = await self.dead_letters(**criteria)
         return [await self._letter_outcome(deed, each.id, output, reason, dry_run, by) for each in found]
 
     async def _letter_outcome(

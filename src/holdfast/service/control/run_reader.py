@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import msgspec
 
 from holdfast.core.values.ids import RunId, SessionId, StepId
+from holdfast.core.views.selection import LetterCriteria
 from holdfast.errors import NotFound
 from holdfast.platform.own_loop import OfLoop, OwnLoop
 from holdfast.ports import (
@@ -233,7 +234,7 @@ class RunReader(OfLoop, called="engine"):
 
     async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
         """Return runs that match the criteria, newest first."""
-        _expect_criteria(sought, RunFilter)
+        expect_criteria(sought, RunFilter)
         return await self.store.views.runs(**sought)
 
     async def labels_of(self, rows: Sequence[RunRow]) -> Mapping[RunId, Sequence[Pair]]:
@@ -268,7 +269,7 @@ class RunReader(OfLoop, called="engine"):
     async def score_means(self, **sought: Unpack[ScoreFilter]) -> Sequence[ScoreMean]:
         """Return the mean scores of runs by version of their workflow: count, mean and time of the newest. It reads all scores;
         300,000 take a second."""
-        _expect_criteria(sought, ScoreFilter)
+        expect_criteria(sought, ScoreFilter)
         return await self.store.scores.means(**sought)
 
     async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
@@ -298,7 +299,7 @@ class RunReader(OfLoop, called="engine"):
             after: Id of the last gate of the page before.
             risk_levels: Only gates with one of these risk levels.
         """
-        _expect_criteria(sought, GateFilter)
+        expect_criteria(sought, GateFilter)
         if (after := sought.get("after")) is not None:
             sought["after"] = gate_named(after)
         return await self.store.views.gates(run=None if not run_id else run_named(run_id), **sought)
@@ -313,44 +314,28 @@ class RunReader(OfLoop, called="engine"):
             state: Only calls in this state: intended, completed, failed, released, in_doubt, repeated or orphaned.
             after: Id of the last call of the page before.
         """
-        _expect_criteria(sought, EffectFilter)
+        expect_criteria(sought, EffectFilter)
         if (after := sought.get("after")) is not None:
             sought["after"] = call_named(after)
         return await self.store.views.effects(run=None if not run_id else run_named(run_id), **sought)
 
-    async def dead_letters(
-        self,
-        *,
-        run_id: str | None = None,
-        tenant: str | None = None,
-        workflow: str | None = None,
-        node: str | None = None,
-        error_class: str | None = None,
-        state: LetterState | None = "open",
-        since_ms: int | None = None,
-        until_ms: int | None = None,
-        after: str | None = None,
-        limit: int = MAX_LISTED,
-    ) -> Sequence[Letter]:
-        """Return dead letters: steps that have failed for good. Those of the oldest run come first.
+    async def dead_letters(self, *, state: LetterState | None = "open", **criteria: Unpack[LetterCriteria]) -> Sequence[Letter]:
+        """Return dead letters that match the criteria: steps that have failed for good. Those of the oldest run come first.
 
         Args:
             run_id: Only dead letters of this run; by default of all.
             state: `open`, `resolved`, or None for both.
             after: Last dead letter of the page before, `RUN:STEP`.
         """
+        expect_criteria(criteria, LetterCriteria)
+        run_id, after = criteria.get("run_id"), criteria.get("after")
         run, _, step = (after or "").partition(":")
+        rest: Any = {name: value for name, value in criteria.items() if name not in ("run_id", "after")}
         return await self.store.dead_letters.letters(
             run=None if run_id is None else run_named(run_id),
-            tenant=tenant,
-            workflow=workflow,
-            node=node,
-            error_class=error_class,
             state=state,
-            since_ms=since_ms,
-            until_ms=until_ms,
             after=None if after is None else (RunId(run), StepId(step)),
-            limit=limit,
+            **rest,
         )
 
     async def dead_letter_counts(self, tenant: str | None = None) -> Sequence[LetterCount]:
@@ -400,7 +385,7 @@ class RunReader(OfLoop, called="engine"):
             after: Key of the last row of the page before.
             limit: Maximum number of rows; by default all.
         """
-        _expect_criteria(sought, CostFilter)
+        expect_criteria(sought, CostFilter)
         return await self.store.costs.rollup(first_day, last_day, **sought)
 
 
@@ -409,7 +394,7 @@ def no_run(run_id: str) -> NotFound:
     return NotFound(f"There is no run {run_id} in this store; `holdfast runs list` shows those that are.")
 
 
-def _expect_criteria(given: Mapping[str, Any], known: type) -> None:
+def expect_criteria(given: Mapping[str, Any], known: type) -> None:
     """Raise TypeError for a keyword that is no criterion: ignored, it would select more than was meant."""
     if unknown := sorted(given.keys() - known.__annotations__.keys()):
         raise TypeError(
