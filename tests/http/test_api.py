@@ -14,6 +14,7 @@ from holdfast.http.route import BASE, ROUTES
 from holdfast.service.access.identity import Holder
 from holdfast.service.declarations import command, query
 from holdfast.service.declarations.declaration import Command, ListQuery, Query, declared
+from holdfast.stores.nouns.records import Conversations, Schedules
 from holdfast.stores.sqlite.tail import Watch
 from holdfast.testing.server_process import free_port
 from tests.http.kit import Asked, known, served
@@ -326,6 +327,23 @@ async def test_a_listener_to_whom_nothing_was_said_may_rest_too(api: Asked) -> N
     assert last
     rests = await api.said("GET", path, accept="text/event-stream", last_event_id=str(last))
     assert (rests.status_code, rests.content) == (204, b"")
+
+
+async def test_the_record_of_a_conversation_or_schedule_is_read_once(api: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    await api.post("/schedules", {"name": "daily", "workflow": "quick", "cron": "0 9 * * *", "input": None})
+    await api.post("/conversations", {"name": "chat", "workflow": "answering"})
+    reads: list[str] = []
+    for kind in (Conversations, Schedules):
+        find = kind.find
+
+        async def counted(self: Any, tenant: str, name: str, find: Any = find) -> Any:
+            reads.append(name)
+            return await find(self, tenant, name)
+
+        monkeypatch.setattr(kind, "find", counted)
+    assert (await api.get("/schedules/daily"))["cron"] == "0 9 * * *"
+    assert (await api.get("/conversations/chat"))["exchanges"] == []
+    assert reads == ["daily", "chat"]
 
 
 async def test_a_row_that_is_kept_is_asked_for_again_only_where_it_has_changed(api: Asked) -> None:

@@ -46,6 +46,8 @@ class Request(NamedTuple):
     keys: ApiKeys
     permission: Permission
     records: Records
+    read: Mapping[str, Any]
+    """The records that were read to check the caller, by the fields of a query that name them."""
 
     @property
     def tenant(self) -> str:

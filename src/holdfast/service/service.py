@@ -7,7 +7,7 @@ Never here: a transport's fields, what a command does (handlers), whether a call
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -87,16 +87,17 @@ class Service:
         self._cursor_key: bytes | None = None
         self._records = Records(recorder)
 
-    async def expect(self, who: Principal, asked: Command | Query) -> None:
-        """Check that a caller may do or find out this. Raises NotPermitted, NotFound, and InvalidInput for a text that no
-        store takes."""
+    async def expect(self, who: Principal, asked: Command | Query) -> Mapping[str, Any]:
+        """Check that a caller may do or find out this, and return the records that were read for that. Raises NotPermitted,
+        NotFound, and InvalidInput for a text that no store takes."""
         expect_storable(asked, who)
-        await self.permission.expect(who, asked)
+        return await self.permission.expect(who, asked)
 
-    async def _handled(self, who: Principal, asked: Command | Query, **brought: Any) -> Any:
+    async def _handled(self, who: Principal, asked: Command | Query, records: Mapping[str, Any] = {}, **brought: Any) -> Any:
         whose = who.of_tenant(getattr(asked, "tenant", None))
         control = self.control.of_tenant(who.tenant)
-        request = Request(who, whose, control, self.control, self.startable, self.keys, self.permission, self._records)
+        exports = self._records
+        request = Request(who, whose, control, self.control, self.startable, self.keys, self.permission, exports, records)
         return await _HANDLERS[type(asked)](request, asked, **brought)
 
     # --- Commands -----------------------------------------------------------------------------------------------------
@@ -175,7 +176,7 @@ class Service:
     async def ask(self, who: Principal, query: Query) -> Page:
         """Return a page of what is asked; a single row is a page of one. Raises InvalidInput for a cursor or a limit that
         cannot be, NotFound, NotPermitted."""
-        await self.expect(who, query)
+        records = await self.expect(who, query)
         if not 1 <= (limit := getattr(query, "limit", 1)) <= MOST:
             raise InvalidInput(f"limit is {limit}; a page has 1 to {MOST} rows.", field="limit")
         seal_key = await self._seal_key(who, query)
@@ -184,7 +185,7 @@ class Service:
         if cursor is not None and not (isinstance(query, ask.Tail) and cursor in (ask.START, ask.NOW)):
             query = msgspec.structs.replace(query, cursor=_unsalted(query, open_(seal_key, of, cursor)))
         try:
-            page = await self._page(who, query)
+            page = await self._page(who, query, records)
         except (NotFound, UsageError, CursorLost) as problem:
             if cursor is None:
                 raise
@@ -196,13 +197,13 @@ class Service:
             rows = [{**row, "cursor": seal(seal_key, of, row["cursor"])} for row in rows]
         return Page(rows, None if page.cursor is None else seal(seal_key, of, _salted(query, page.cursor)))
 
-    async def _page(self, who: Principal, query: Any) -> Page:
+    async def _page(self, who: Principal, query: Any, records: Mapping[str, Any]) -> Page:
         """Return a page of the rows that a caller sees. What it holds and whether it goes on depends on none that are hidden: a
         filter could be used to guess what they say. Of very many hidden rows in a row it tells that they are there."""
         if self.permission.hides(who, query) and not hasattr(query, "cursor"):
             whole = await self._handled(who, msgspec.structs.replace(query, limit=MOST))
             return Page((await self._visible(who, query, whole))[: query.limit], None)
-        found = await self._handled(who, query)
+        found = await self._handled(who, query, records)
         page = Page([found], None) if declaration_of(type(query)).answers is Answer.ROW else found
         rows = await self._visible(who, query, page)
         if not self.permission.hides(who, query):

@@ -55,6 +55,8 @@ class Owner(NamedTuple):
     tools: tuple[str, ...] = ()
     person: Person | None = None
     is_reach: bool = False
+    record: Any = None
+    """The thing as the store has it, where it was read whole."""
 
 
 class NamedValue(NamedTuple):
@@ -163,7 +165,7 @@ class Ownership:
             found = await self._control.store.schedules.find(asked.tenant, word("name of the schedule", asked.value))
         except KeyMissing:
             return Owner(asked.tenant)
-        return None if found is None else Owner(found.schedule.tenant, (found.schedule.workflow,))
+        return None if found is None else Owner(found.schedule.tenant, (found.schedule.workflow,), record=found.schedule)
 
     async def _conversation(self, asked: NamedValue) -> Owner | None:
         """One that cannot be read any more, because its key is gone, is for those who reach all workflows of its tenant."""
@@ -173,7 +175,8 @@ class Ownership:
             return Owner(asked.tenant)
         if found is None:
             return None
-        return Owner(found.tenant, (found.workflow,), person=Person(found.by, found.client) if found.is_private else None)
+        person = Person(found.by, found.client) if found.is_private else None
+        return Owner(found.tenant, (found.workflow,), person=person, record=found)
 
     async def _supervisor(self, asked: NamedValue) -> Owner | None:
         found = await self._control.store.supervisors.find(asked.tenant, word("name of the supervisor", asked.value))
@@ -242,9 +245,10 @@ class Permission:
         self._control = control
         self.offered = frozenset(offered)
 
-    async def expect(self, who: Principal, asked: Any) -> None:
-        """Raises NotPermitted for a caller without the grant, and for what is not theirs to touch; NotFound for a thing that is
-        not there for them, in the words for one that is not there at all; TypeError for what declares nothing."""
+    async def expect(self, who: Principal, asked: Any) -> Mapping[str, Any]:
+        """Return the records of things that were read whole, by the fields that name them. Raises NotPermitted for a caller
+        without the grant, and for what is not theirs to touch; NotFound for a thing that is not there for them, in the words
+        for one that is not there at all; TypeError for what declares nothing."""
         declared = declaration_of(type(asked))
         raise_if(problem_of_grants(who, asked, declared))
         if declared.whole is GeneralSubject.FLEET:
@@ -252,7 +256,7 @@ class Permission:
         whose = who.of_tenant(getattr(asked, "tenant", None))
         tenant = whose or DEFAULT_TENANT
         ownership = Ownership(self._control.of_tenant(who.tenant), self.offered)
-        is_named = False
+        is_named, records = False, dict[str, Any]()
         for field, thing, value in named(declared, asked):
             try:
                 owned = await ownership.of(thing, NamedValue(value, tenant, asked, _decides(who, declared), whose))
@@ -265,10 +269,13 @@ class Permission:
             if owned is not None and declared.is_command:
                 raise_if(problem_of_tools(who, asked, owned))
             is_named = is_named or thing is not Subject.TOOLS
+            if owned is not None and owned.record is not None:
+                records[field] = owned.record
         if any(getattr(asked, field) in values for field, values in declared.any_tool.items()):
             raise_if(problem_of_tools(who, asked, Owner(None, tools=(ANYTHING,))))
         if not is_named or given(declared.also, asked):
             raise_if(problem_of_whole(who, asked, declared))
+        return records
 
     async def reached(self, who: Principal, asked: Any, rows: list[View]) -> list[View]:
         """Return the rows of a list that a caller may see. A page may be left with few, and the list goes on. A row that

@@ -21,11 +21,11 @@ from holdfast.core.values.actor import Actor
 from holdfast.core.values.content import ContentPart, are_same
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.scopes import ScopeRow
-from holdfast.engine.background.conversation_runner import ConversationRunner, loaded
+from holdfast.engine.background.conversation_runner import ConversationRunner
 from holdfast.engine.operations import prompt
 from holdfast.engine.runs.starting import scopes_of_run
 from holdfast.errors import Conflict, InvalidInput, KeyMissing, NotFound, OutcomeUnknown, ToolFailed
-from holdfast.ports import MAX_LISTED
+from holdfast.ports import MAX_LISTED, Store
 from holdfast.service.control.base import NOT_GIVEN, limits_of, named_budget, word
 from holdfast.service.control.change import changed
 from holdfast.service.control.command import Commands
@@ -126,11 +126,10 @@ class Conversations(Commands):
             NotFound: The conversation does not exist.
         """
         names = word("tenant", tenant), word("name of the conversation", name)
-        found = await loaded(self.store.conversations, *names)
+        found = await self.store.conversations.find(*names)
         if found is None:
             raise no_conversation(name)
-        books, tokens = await self.store.scopes.balances(rule.scopes_of(tenant, name))
-        return Thread(*found, books, tokens)
+        return await talk_of(self.store, found)
 
     async def conversations(
         self, *, tenant: str | None = None, after: tuple[str, str] | None = None, limit: int = MAX_LISTED
@@ -332,6 +331,14 @@ def _expect(on_busy: str) -> OnBusy:
     if found is None:
         raise InvalidInput(f"on_busy is {on_busy!r:.80}; it is one of {', '.join(ON_BUSY)}. Nothing was done.")
     return found
+
+
+async def talk_of(store: Store, conversation: Conversation) -> Thread:
+    """Return a conversation with its messages, once it was read."""
+    name = conversation.tenant, conversation.id
+    exchanges = await store.conversations.exchanges(*name)
+    books, tokens = await store.scopes.balances(rule.scopes_of(*name))
+    return Thread(conversation, {each.number: each for each in exchanges}, books, tokens)
 
 
 def no_conversation(name: str) -> NotFound:

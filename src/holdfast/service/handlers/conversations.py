@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from holdfast.service import view
+from holdfast.service.control.conversation import talk_of
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
@@ -25,6 +26,8 @@ async def conversations(request: Request, query: ask.Conversations) -> Rows[Conv
 
 @handles
 async def conversation(request: Request, query: ask.Conversation) -> ConversationWhole:
+    if (known := request.read.get("name")) is not None:
+        return view.of_talk(await talk_of(request.control.store, known))
     return view.of_talk(await request.control.conversation(query.name, tenant=request.tenant))
 
 

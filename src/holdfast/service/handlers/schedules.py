@@ -23,7 +23,8 @@ async def schedules(request: Request, query: ask.Schedules) -> Rows[ScheduleRow]
 
 @handles
 async def schedule(request: Request, query: ask.Schedule) -> ScheduleRow:
-    return await view.of_schedule(request.control, await request.control.schedule(query.name, tenant=request.tenant))
+    found = request.read.get("name") or await request.control.schedule(query.name, tenant=request.tenant)
+    return await view.of_schedule(request.control, found)
 
 
 @handles
