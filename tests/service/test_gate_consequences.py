@@ -10,8 +10,11 @@ import pytest
 
 from holdfast import Context, Engine, StateView, Workflow, flow, human_gate, task, tool
 from holdfast.core.values.access import Access
+from holdfast.core.values.actor import Actor
+from holdfast.service.control.gate import story_of
 from holdfast.service.declarations import query
 from holdfast.service.declarations.command import Decide
+from holdfast.service.gate import whole
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 
@@ -121,6 +124,14 @@ async def gate_row(engine: Engine, workflow: Any, who: Principal = IDA, by: str 
 
 def told(row: dict[str, Any]) -> dict[str, str]:
     return {each["decision"]: each["follows"] for each in row["consequences"]}
+
+
+async def test_a_gate_that_is_decided_while_it_is_read_is_shown_all_the_same(engine: Engine) -> None:
+    row = await gate_row(engine, pays)
+    story, run = await story_of(engine, row["gate_id"]), await engine.find(row["run_id"])
+    await Service(engine, [pays]).tell(IDA, Decide(row["gate_id"], shown_hash=row["shown_hash"]))
+    await engine.run(row["run_id"]).result()
+    assert (await whole(engine, story, run, Actor("ida"), None))["asked_together"] is None
 
 
 async def test_a_gate_about_a_call_says_what_is_called_and_what_undoes_it(engine: Engine) -> None:

@@ -25,7 +25,7 @@ from holdfast.core.values.policies import EffectPolicy
 from holdfast.core.values.proposal import RiskLevel
 from holdfast.core.views.projection import RunRow
 from holdfast.engine.background.kin import contributors_of_kin
-from holdfast.errors import DecisionRefused, InvalidDecision
+from holdfast.errors import DecisionRefused, InvalidDecision, NotFound
 from holdfast.ports import ToDecide
 from holdfast.service.control.command import AskedTogether
 from holdfast.service.control.control import Control
@@ -84,7 +84,7 @@ async def whole(control: Control, story: Story, run: RunRow, caller: Actor, not_
     `caller`, who may decide none for the reason `not_permitted`."""
     opened, decided = story.opened, story.decided
     is_together = story.state in OPEN and opened.reason == TOOL_APPROVAL
-    together = await control.asked_together(opened.gate) if is_together else None
+    together = await _still_together(control, opened.gate) if is_together else None
     approvals = await _approvals(control, story)
     approved_by = [by for each in approvals if (by := approved(each).by) is not None]
     gate = await gate_of(control, story, run, await _allowed(control, story), approved_by)
@@ -145,6 +145,14 @@ async def whole(control: Control, story: Story, run: RunRow, caller: Actor, not_
         "cancel_at": None if known is None else iso(_cancel_at_ms(known)),
         "closed_at": iso(story.closed_at_ms),
     }
+
+
+async def _still_together(control: Control, gate: GateId) -> AskedTogether | None:
+    """Return the calls that are asked about together; None if the gate was decided since its history was read."""
+    try:
+        return await control.asked_together(gate)
+    except NotFound:
+        return None
 
 
 async def _call(control: Control, state: State, opened: GateOpened, filled: Any) -> GateCallRow | None:

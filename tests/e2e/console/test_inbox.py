@@ -96,10 +96,16 @@ def test_interaction_6_a_person_reads_edits_with_a_diff_and_decides_what_was_sho
     gate = asked(dev, "refunds", {"title": "Reply to T-1018 and refund $18.40"})
     page.goto(f"{dev.address}/inbox")
     rows = page.locator(".inbox-row")
-    rows.nth(2).wait_for()
-    assert rows.evaluate_all("all => all.map(each => each.dataset.gate)") == [each["gate_id"] for each in (soon, late, gate)]
-    page.keyboard.press("j")
-    page.keyboard.press("j")
+    ours = [each["gate_id"] for each in (soon, late, gate)]
+    for each in ours:
+        page.locator(f'[data-gate="{each}"]').wait_for()
+    shown = rows.evaluate_all("all => all.map(each => each.dataset.gate)")
+    assert [each for each in shown if each in ours] == ours
+    page.locator(f'[data-gate="{late["gate_id"]}"]').click()
+    for key, by in (("j", 1), ("k", 0)):
+        page.keyboard.press(key)
+        page.locator(f'[data-gate="{shown[shown.index(late["gate_id"]) + by]}"][aria-current]').wait_for()
+    page.locator(f'[data-gate="{gate["gate_id"]}"]').click()
     part = page.locator("article.gate")
     part.get_by_role("heading", name="Reply to T-1018 and refund $18.40").wait_for()
     part.get_by_text("The run goes on to pay.").wait_for()
@@ -113,7 +119,7 @@ def test_interaction_6_a_person_reads_edits_with_a_diff_and_decides_what_was_sho
     dialog.get_by_text("18.5", exact=True).wait_for()
     dialog.locator(".cm-deletedText").first.wait_for()
     sent: list[Any] = []
-    page.on("request", lambda each: each.method == "POST" and sent.append(each.post_data_json))
+    page.on("request", lambda each: sent.extend([each.post_data_json] if each.method == "POST" else []))
     dialog.get_by_label("Reason").fill("Amount was misread.")
     dialog.get_by_role("button", name="Send the edit").click()
     part.get_by_text("Decided: edit by you").wait_for()
