@@ -34,7 +34,7 @@ async def once(
     names: Sequence[Any],
     said: Any,
     answer: Callable[[Any], Awaitable[Response]],
-    check: Callable[[], Awaitable[None]],
+    check: Callable[[], Awaitable[object]],
 ) -> Response:
     """Answer a request of a tenant once, where `names` distinguish the request from others and `said` is its content.
 
