@@ -1,39 +1,44 @@
-"""A preview of a cancellation, before it happens.
+"""A preview of a command to runs, before it happens.
 
-Never here: cancelling (the engine does that).
+Never here: finding out what it does (service.preview).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from holdfast.cli.page import terminal
 from holdfast.cli.page.exit_code import OK
-from holdfast.service.declarations.query import CancelQuote
+from holdfast.service.declarations.query import RunQuote
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import QueryBackend
+    from holdfast.service.declarations.field import Deed
+
+
+_LISTS: Final = {"called_off": "called off", "goes_on": "would go on", "gates_withdrawn": "gates withdrawn"}
 
 
 async def tell_all(asking: QueryBackend, name: str, runs: Sequence[str], as_json: bool) -> int:
-    """Say what `name` would do to each; of cancelling all that follows from it."""
-    found = [await asking.row(CancelQuote(run)) for run in runs]
-    if name != "cancel":
-        found = [{"run_id": each["run_id"], "status": each["status"]} for each in found]
+    """Say what the command `name` would do to each."""
+    found = [await asking.row(RunQuote(run=run, deed=cast("Deed", name))) for run in runs]
     if as_json:
         terminal.emit(found)
         return OK
     for each in found:
         terminal.show(f"{each['run_id']}  {each['status']}")
-        for line in _lines(each) if name == "cancel" else ():
+        for line in _lines(each):
             terminal.show(f"  {line}")
     terminal.say(f"{name}: {len(found)} would be affected. Nothing was done.")
     return OK
 
 
 def _lines(found: dict[str, Any]) -> list[str]:
-    lines = [f"called off: {', '.join(found['called_off'])}"] if found["called_off"] else []
+    if found["refused"] is not None:
+        return [f"refused: {found['refused']}"]
+    lines = [f"{words}: {', '.join(found[name])}" for name, words in _LISTS.items() if found[name]]
+    lines += [f"{call['name']} ({call['call']}) is called again under its key" for call in found["calls_again"]]
     for call in found["in_flight"]:
         policy = f", {call['policy']}" if call["policy"] else ""
         known = "its outcome is unknown" if call["doubted"] else "in flight; its outcome still counts"
@@ -43,4 +48,6 @@ def _lines(found: dict[str, Any]) -> list[str]:
         lines.append(f"{number}. {each['tool']} ({each['call']}) is undone {by}")
     if found["asked"]:
         lines.append("if the outcome of a once-only call in flight is lost, a person is asked before the run ends")
-    return lines or ["nothing is in flight, and nothing would be undone"]
+    if found["deed"] == "cancel":
+        return lines or ["nothing is in flight, and nothing would be undone"]
+    return [*lines, f"it would be {found['status_after']}"]

@@ -14,6 +14,7 @@ from holdfast.core.nouns import conversations, memory, schedules, scores, tool_p
 from holdfast.core.values import access, policies, proposal, scopes
 from holdfast.core.views import projection, status
 from holdfast.core.views.selection import LetterState
+from holdfast.service.declarations import field
 from holdfast.service.view import conversation, run
 
 _SETS: Final[Mapping[str, Any]] = {
@@ -22,6 +23,7 @@ _SETS: Final[Mapping[str, Any]] = {
     "DeadLetterState": LetterState,
     "EffectPolicy": policies.EffectPolicy,
     "EffectState": projection.EffectState,
+    "ExtendableLimit": field.LimitName,
     "GateState": projection.GateState,
     "Grant": access.Grant,
     "LimitAction": policies.OnLimit,

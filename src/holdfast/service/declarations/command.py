@@ -222,8 +222,7 @@ class Extend(Command["view.RunStatusRow"], frozen=True):
 
     run: field.RunId
     limit: Annotated[
-        Literal["steps", "tokens", "model_calls", "tool_calls", "active", "wall", "lifespan"],
-        doc("Limit to raise; `active` is working time, `wall` is time since the start, waits included."),
+        field.LimitName, doc("Limit to raise; `active` is working time, `wall` is time since the start, waits included.")
     ]
     value: Annotated[int, doc("New limit, above the current one: a number, or seconds for `active`, `wall` and `lifespan`.")]
 

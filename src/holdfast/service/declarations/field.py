@@ -5,7 +5,7 @@ Never here: a field that only one command or query has.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, UnsetType
 
@@ -63,6 +63,9 @@ Limit = Annotated[int, doc("Maximum number of rows, 1 to 1,000.")]
 Team = Annotated[str | None, doc("Team of the tenant; what is spent counts in the team's budgets too.")]
 TeamBudget = Annotated[str | None, doc("Name of a team budget in which what is spent counts too; requires `agent`.")]
 Agent = Annotated[str | None, doc("Agent to charge in the team budget when a node does not name one; requires `team_budget`.")]
+
+Deed: TypeAlias = Literal["cancel", "pause", "resume", "retry", "extend", "raise_budget", "signal"]
+LimitName: TypeAlias = Literal["steps", "tokens", "model_calls", "tool_calls", "active", "wall", "lifespan"]
 
 # --- How a command is carried out -------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from holdfast.core.nouns.memory import Kind
+from holdfast.core.values.money import Usd
 from holdfast.core.values.proposal import RiskLevel
 from holdfast.core.views.selection import LetterSelection, Selection
 from holdfast.service.declarations import field
@@ -245,6 +246,19 @@ class CancelQuote(Query["view.CancelQuoteRow"], frozen=True):
     Nothing is cancelled."""
 
     run: field.RunId
+
+
+@query("POST /runs/{run}/quote", "viewer", about={"run": Subject.RUN})
+class RunQuote(Query["view.RunQuoteRow"], frozen=True, kw_only=True):
+    """Show what a command would do to a run: the engine decides about it and stores nothing."""
+
+    run: field.RunId
+    deed: Annotated[field.Deed, doc("Command to preview.")]
+    limit_name: Annotated[field.LimitName | None, doc("With `extend`: limit to raise.")] = None
+    value: Annotated[int | None, doc("With `extend`: new limit, a number or seconds.")] = None
+    limit_usd: Annotated[Usd | None, doc("With `raise_budget`: new cost limit in dollars.")] = None
+    name: Annotated[str | None, doc("With `signal`: name of the signal.")] = None
+    data: Annotated[Any, doc("With `signal`: data of the signal.")] = None
 
 
 @query("GET /runs/{run}/tree", "viewer", about={"run": Subject.RUN}, runs="runs")

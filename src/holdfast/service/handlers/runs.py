@@ -19,6 +19,7 @@ from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
 from holdfast.service.handler import Request, handles
 from holdfast.service.listing import key_of, keyed_page, seq_of, since_of
+from holdfast.service.preview import preview
 from holdfast.service.subscription import AGAIN_S
 from holdfast.service.view import (
     AttemptRow,
@@ -36,6 +37,7 @@ from holdfast.service.view import (
     OutcomeRow,
     RecordRow,
     RunBudgetRow,
+    RunQuoteRow,
     RunRow,
     RunWhole,
     ScoreMeanRow,
@@ -188,6 +190,11 @@ async def _told(request: Request, query: ask.Streams, since: str | int, *, follo
 @handles
 async def cancel_quote(request: Request, query: ask.CancelQuote) -> CancelQuoteRow:
     return view.of_cancel(await request.control.run(query.run).state())
+
+
+@handles
+async def run_quote(request: Request, query: ask.RunQuote) -> RunQuoteRow:
+    return await preview(request.control, query, request.by)
 
 
 @handles

@@ -107,6 +107,27 @@ CompensatedRow = TypedDict(
 CompensatedRow.__doc__ = "An effect that would be undone."
 
 
+class RunQuoteRow(TypedDict):
+    """A quote of a command to a run: what it would do."""
+
+    run_id: field.RunId
+    deed: Annotated[str, doc("The command.")]
+    status: Annotated[Status, doc("The run's status now.")]
+    status_after: Annotated[Status | None, doc("The run's status right after the command; null if it would be refused.")]
+    refused: Annotated[str | None, doc("Reason why it would be refused; null if it would not.")]
+    called_off: Annotated[list[str], doc("The steps that would be cancelled.")]
+    goes_on: Annotated[list[str], doc("The steps that would start, or go on where they failed.")]
+    calls_again: Annotated[list[CallInFlightRow], doc("Tool calls that would be made again, under the same effect key.")]
+    in_flight: Annotated[list[CallInFlightRow], doc("The calls that may have happened and have no outcome yet.")]
+    compensated: Annotated[list[CompensatedRow], doc("The effects that would be undone, in this order.")]
+    asked: Annotated[list[str], doc("The calls about which a person would be asked if their outcome is lost.")]
+    gates_withdrawn: Annotated[list[str], doc("Gates that would be withdrawn, by their ids.")]
+    delivered_to: Annotated[list[str], doc("Steps that would get the signal at once; without one the run keeps it.")]
+    most_usd: Annotated[
+        Dollars | None, doc("The most that the run could spend afterwards under its cost limit; null if it has none.")
+    ]
+
+
 class CancelQuoteRow(TypedDict):
     """A quote of a cancellation: what it would do."""
 
