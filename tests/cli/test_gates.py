@@ -32,7 +32,7 @@ def test_a_gate_shows_who_is_asked_about_what_and_how_to_answer(shell: Shell, ru
         assert told in said.out
     for decision in ("approve", "edit", "reject", "retry"):
         assert f"holdfast gates {decision} '{gate}'" in said.out
-    for told in ("What follows", "goes on to", "no cost limit"):
+    for told in ("What follows", "continues to", "no cost limit"):
         assert told in said.out
     assert "\x1b" not in said.out
 

@@ -269,7 +269,11 @@ async def everything(port: Port, ops: Asked, globex: Asked) -> AsyncIterator[tup
     for route in ROUTES:
         if route.method != "GET":
             continue
-        needed = {"/runs/{run}/items": {"map": "flow/0"}, "/memory": {"agent": "planner", "user": "ann"}}.get(route.path, {})
+        needed = {
+            "/runs/{run}/items": {"map": "flow/0"},
+            "/search": {"q": "quick"},
+            "/memory": {"agent": "planner", "user": "ann"},
+        }.get(route.path, {})
         params = needed | (tenant if "tenant" in route.elsewhere else {})
         everyone = [ids] if "run" not in route.in_path else [{"run": each["run_id"]} for each in await globex.rows("/runs")]
         for each in everyone:

@@ -105,6 +105,7 @@ Effects              viewer             403 404 ok  ok  h
 Doubts               viewer             403 404 ok  ok  h
 DeadLetters          viewer             403 404 ok  ok  h
 DeadLetter           viewer             404 404 ok  ok  h
+Search               viewer             403 ok  ok  ok  h
 Queue                viewer             404 404 ok  ok  h
 Conversations        viewer             403 ok  ok  ok  h
 Conversation         viewer             403 404 ok  ok  h
@@ -242,6 +243,7 @@ VALUES: dict[str, Any] = {
     "cost_usd": "1",
     "period": "day",
     "cron": "0 9 * * *",
+    "q": "quick",
     "space": "x",
     "key": "x",
     "since_ms": 0,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.service.declarations.field import Deed
 
 
-_LISTS: Final = {"called_off": "called off", "goes_on": "would go on", "gates_withdrawn": "gates withdrawn"}
+_LISTS: Final = {"called_off": "called off", "goes_on": "would continue", "gates_withdrawn": "gates withdrawn"}
 
 
 async def tell_all(asking: QueryBackend, name: str, runs: Sequence[str], as_json: bool) -> int:

@@ -16,12 +16,12 @@ _WORDS: Final = {
     "call_made": "calls {tool}",
     "call_not_made": "does not call {tool}; the step gets the rejection as an error",
     "answered": "does not call {tool}; the data is its response",
-    "step_goes_on": "goes on",
+    "step_goes_on": "continues",
     "step_retried": "tries the step again",
     "step_restarted": "begins the step again",
-    "step_fails": "fails the step; the run goes on",
+    "step_fails": "fails the step; the run continues",
     "run_fails": "fails the run, which undoes what it can",
-    "limit_raised": "raises the limit; the run goes on",
+    "limit_raised": "raises the limit; the run continues",
     "run_ends": "ends the run as it is",
 }
 

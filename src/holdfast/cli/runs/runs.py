@@ -24,7 +24,7 @@ from holdfast.cli.option import AsJson, MaybeRun, Reason, RunArgument, Store
 from holdfast.cli.page import console_page, terminal
 from holdfast.cli.page.event_format import tell_run
 from holdfast.cli.page.exit_code import OK
-from holdfast.cli.page.table import Column
+from holdfast.cli.page.table import ID, Column
 from holdfast.cli.page.typed_input import who
 from holdfast.cli.runs import history, listing, run_view, transcript
 from holdfast.cli.runs.comparison import diff
@@ -262,6 +262,15 @@ RUNS.list(
     name="labels",
     words={"key": "KEY"},
 )
+RUNS.list(
+    query.Search,
+    Column("kind"),
+    Column("id", ID),
+    Column("title", 12),
+    Column("status"),
+    name="search",
+    words={"q": "TEXT", "tenant": "--tenant NAME"},
+)
 
 
 @app.command()
@@ -349,6 +358,7 @@ EXAMPLES: Final = {
     "score": "019aa8b2 helpful 0.8 --comment 'Found the invoice.'",
     "label": "019aa8b2 customer=acme stage=",
     "labels": "customer",
+    "search": "019aa8b2",
     "cancel": "019aa8b2 --reason 'duplicate order'",
     "retry": "--all --workflow refund --since 2h --yes",
     "pause": "019aa8b2",

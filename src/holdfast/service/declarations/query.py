@@ -513,6 +513,16 @@ class Queue(ListQuery["view.QueueRow | view.QueueReasonRow"], frozen=True):
     step: Annotated[str | None, doc("Only this step of the run, like `draft#1`; with `run`.")] = None
 
 
+@query("GET /search", "viewer", rows="workflow")
+class Search(ListQuery["view.SearchRow"], frozen=True, kw_only=True):
+    """Find what an id names: a run, step, event, gate, call or dead letter; or else what has a text in its name. The list has
+    one page."""
+
+    q: Annotated[str, doc("Id, beginning of a run's id, or text in the name of a run, conversation, schedule or workflow.")]
+    tenant: field.OfTenant = None
+    limit: field.Limit = 20
+
+
 START: Final = "start"
 NOW: Final = "now"
 

@@ -164,6 +164,7 @@ from holdfast.service.view.run import (
 )
 from holdfast.service.view.schedule import BackfilledRow, ScheduleRow, of_backfilled, of_schedule
 from holdfast.service.view.score import ScoreMeanRow, ScoreRow, of_mean, of_score
+from holdfast.service.view.search import FoundKind, SearchRow
 from holdfast.service.view.shared_value import MemoryRow, SharedValueRow, of_memory, of_shared_value
 from holdfast.service.view.supervisor import SupervisedWorkerRow, SupervisorRow, SupervisorWhole, of_dashboard, of_supervisor
 from holdfast.service.view.trajectory import (
@@ -223,6 +224,7 @@ __all__ = [
     "ExchangeRow",
     "ForkQuoteRow",
     "ForkedOperationRow",
+    "FoundKind",
     "GateApprovalRow",
     "GateAssignmentRow",
     "GateCallRow",
@@ -266,6 +268,7 @@ __all__ = [
     "ScheduleRow",
     "ScoreMeanRow",
     "ScoreRow",
+    "SearchRow",
     "SharedValueRow",
     "StallRow",
     "StepRow",
