@@ -272,12 +272,13 @@ async def everything(port: Port, ops: Asked, globex: Asked) -> AsyncIterator[tup
         needed = {
             "/runs/{run}/items": {"map": "flow/0"},
             "/search": {"q": "quick"},
+            "/runs/{run}/comparison": {"other": paid},
             "/memory": {"agent": "planner", "user": "ann"},
         }.get(route.path, {})
         params = needed | (tenant if "tenant" in route.elsewhere else {})
         everyone = [ids] if "run" not in route.in_path else [{"run": each["run_id"]} for each in await globex.rows("/runs")]
         for each in everyone:
-            path = route.path.format(**{**ids, **each})
+            path = route.path.format(**{**ids, "seq": 1, **each})
             said = await ops.http.get(path, params=params)
             if said.status_code == 200:
                 yield "GET", path, said.json()

@@ -99,6 +99,7 @@ Tree                 viewer             404 404 ok  ok  h
 ForkQuote            viewer             404 404 ok  ok  h
 CancelQuote          viewer             404 404 ok  ok  h
 RunQuote             viewer             404 404 ok  ok  h
+Comparison           viewer             404 404 ok  ok  h
 Gate                 viewer             404 404 ok  ok  hg
 Gates                viewer             403 404 ok  ok  h
 Effects              viewer             403 404 ok  ok  h

@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.views.comparison import Comparison, compare
 from holdfast.evaluation.checks import (
     assert_came_back_to,
     assert_caught_by,
@@ -16,7 +17,6 @@ from holdfast.evaluation.checks import (
     assert_stopped_before,
     assert_went_to_approval,
 )
-from holdfast.evaluation.comparison import Comparison, compare
 from holdfast.evaluation.expectation import Expectation, WorkflowTrajectoryEval, assert_trajectory, evaluate
 from holdfast.evaluation.suite import Answer, Scenario, Suite
 

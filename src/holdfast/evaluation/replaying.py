@@ -26,10 +26,10 @@ from holdfast.core.values.demand import MAX_AMOUNT, Resources
 from holdfast.core.values.ids import GateId, Path, RunId, StepId, node_of, root_of
 from holdfast.core.values.money import nanousd, usd
 from holdfast.core.values.remainder import ScopeLeft
+from holdfast.core.views.comparison import Comparison, compare
 from holdfast.core.views.status import status, waiting_for
 from holdfast.core.views.trajectory import Trajectory
 from holdfast.errors import HoldfastError, InvalidInput, NotRecorded, UsageError
-from holdfast.evaluation.comparison import Comparison, compare
 from holdfast.evaluation.offline import offline
 from holdfast.evaluation.record import Decided, RecordedAnswers, RunRecord, costs, jobs
 from holdfast.platform.machine import LeapingTime, RandomIds

@@ -16,7 +16,7 @@ from holdfast.cli.page.typed_input import who
 from holdfast.service.declarations.query import Events
 
 if TYPE_CHECKING:
-    from holdfast.evaluation.comparison import Comparison
+    from holdfast.core.views.comparison import Comparison
 
 _MARKS = {"both": " ", "first": "-", "second": "+"}
 
@@ -48,8 +48,8 @@ def tell(found: Comparison) -> None:
 
 
 async def _compare(run: str, other: str, store: str | None) -> Comparison:
+    from holdfast.core.views.comparison import compare
     from holdfast.core.views.trajectory import trajectory
-    from holdfast.evaluation.comparison import compare
     from holdfast.service.view import recorded_of
 
     async with listing(store, who(None)) as service:

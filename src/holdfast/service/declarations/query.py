@@ -261,6 +261,14 @@ class RunQuote(Query["view.RunQuoteRow"], frozen=True, kw_only=True):
     data: Annotated[Any, doc("With `signal`: data of the signal.")] = None
 
 
+@query("GET /runs/{run}/comparison", "viewer", about={"run": Subject.RUN, "other": Subject.RUN})
+class Comparison(Query["view.ComparisonRow"], frozen=True):
+    """Compare two runs: their nodes and operations beside one another, and other differences."""
+
+    run: field.RunId
+    other: Annotated[str, doc("Id of the run to compare with, like a fork.")]
+
+
 @query("GET /runs/{run}/tree", "viewer", about={"run": Subject.RUN}, runs="runs")
 class Tree(Query["view.TreeRow"], frozen=True, kw_only=True):
     """Show a run with everything below it: the status of each run, and what all of them have cost."""

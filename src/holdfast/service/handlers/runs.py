@@ -24,6 +24,7 @@ from holdfast.service.subscription import AGAIN_S
 from holdfast.service.view import (
     AttemptRow,
     CancelQuoteRow,
+    ComparisonRow,
     DrawingRow,
     EvaluationRow,
     EvaluationWhole,
@@ -190,6 +191,18 @@ async def _told(request: Request, query: ask.Streams, since: str | int, *, follo
 @handles
 async def cancel_quote(request: Request, query: ask.CancelQuote) -> CancelQuoteRow:
     return view.of_cancel(await request.control.run(query.run).state())
+
+
+@handles
+async def comparison(request: Request, query: ask.Comparison) -> ComparisonRow:
+    from holdfast.core.views.comparison import beside, compare  # noqa: PLC0415 - few callers compare runs
+
+    control, both = request.control, (query.run, query.other)
+    rows = [await control.find(each) for each in both]
+    first, second = [await control.trajectory(each) for each in both]
+    operations = [await control.operations(each) for each in both]
+    costs = [row.settled_nanousd for row in rows]
+    return view.of_comparison(compare(first, second), [row.status for row in rows], costs, beside(*operations))
 
 
 @handles

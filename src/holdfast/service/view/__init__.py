@@ -41,6 +41,14 @@ from holdfast.service.view.capacity import (
     of_worker,
     of_workers,
 )
+from holdfast.service.view.comparison import (
+    ComparedDecisionRow,
+    ComparedNodeRow,
+    ComparedOperationRow,
+    ComparedTotalRow,
+    ComparisonRow,
+    of_comparison,
+)
 from holdfast.service.view.conversation import (
     AttachmentRow,
     ConversationRow,
@@ -200,6 +208,11 @@ __all__ = [
     "CallInFlightRow",
     "CallerRow",
     "CancelQuoteRow",
+    "ComparedDecisionRow",
+    "ComparedNodeRow",
+    "ComparedOperationRow",
+    "ComparedTotalRow",
+    "ComparisonRow",
     "CompensatedRow",
     "ConditionRow",
     "ConversationRow",
@@ -311,6 +324,7 @@ __all__ = [
     "of_budget",
     "of_caller",
     "of_cancel",
+    "of_comparison",
     "of_conversation",
     "of_cost",
     "of_dashboard",

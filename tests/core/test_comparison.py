@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from holdfast.core.views.comparison import Part, beside
+from holdfast.core.views.operations import operations
 from holdfast.core.views.trajectory import Approval, ToolUse, Visit, trajectory
 from holdfast.evaluation import compare
-from holdfast.evaluation.comparison import Part
 from tests.golden.record import HERE, read
 
 PATHS = [trajectory(read(file.stem).events) for file in sorted(HERE.glob("*.jsonl"))]
@@ -49,3 +50,14 @@ def test_what_is_different_is_shown_of_both() -> None:
     assert found.status == ("completed", "failed")
     assert found.decisions == {"approval": (("approve",), ("reject",))}
     assert (found.tools, found.totals, found.same_way) == ({"post": -1}, {"cost_nanousd": (1, 3)}, False)
+
+
+def test_operations_stand_beside_those_of_the_same_place() -> None:
+    for file in sorted(HERE.glob("*.jsonl"))[:8]:
+        rows = operations(read(file.stem).events)
+        assert [(pair.first, pair.second) for pair in beside(rows, rows)] == [(row, row) for row in rows]
+        without = rows[1:]
+        pairs = beside(rows, without)
+        assert [pair.first for pair in pairs if pair.first is not None] == rows
+        assert [pair.second for pair in pairs if pair.second is not None] == without
+        assert len(pairs) == len(rows)

@@ -4,11 +4,13 @@ better."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Final, Literal
 
 import msgspec
 
+from holdfast.core.views.operations import OperationRow
 from holdfast.core.views.trajectory import Trajectory
 
 TOTALS: Final = ("retries", "holds", "model_calls", "tool_calls", "tokens", "cost_nanousd", "duration_ms")
@@ -19,6 +21,13 @@ class Part(msgspec.Struct, frozen=True):
 
     node: str
     of: Literal["both", "first", "second"]
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """Operations of two runs that stand beside one another; None where only one of the runs has it."""
+
+    first: OperationRow | None
+    second: OperationRow | None
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -71,6 +80,25 @@ def compare(first: Trajectory, second: Trajectory) -> Comparison:
             if getattr(first, name) != getattr(second, name)
         },
     )
+
+
+def beside(first: Sequence[OperationRow], second: Sequence[OperationRow]) -> list[Pair]:
+    """Return the operations of two runs beside one another: those of the same kind and name at the same place of their steps,
+    in their order.
+
+    Args:
+        first: The operations of a run.
+        second: Those of the other.
+    """
+    one, two = [[(each.step, each.path, each.kind, each.name) for each in rows] for rows in (first, second)]
+    pairs: list[Pair] = []
+    for how, begin, end, other_begin, other_end in SequenceMatcher(None, one, two, autojunk=False).get_opcodes():
+        if how == "equal":
+            pairs += [Pair(*each) for each in zip(first[begin:end], second[other_begin:other_end], strict=True)]
+            continue
+        pairs += [Pair(each, None) for each in first[begin:end]]
+        pairs += [Pair(None, each) for each in second[other_begin:other_end]]
+    return pairs
 
 
 def _nodes(first: Trajectory, second: Trajectory) -> list[Part]:
