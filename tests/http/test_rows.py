@@ -34,7 +34,7 @@ from tests.http.kit import WORKFLOWS, Asked, Port, known
 from tests.http.test_tenants import GLOBEX, filled
 
 IDENTITY: Final = known(ops=Holder("clients.ops"), globex=Holder("clients.globex", tenant=GLOBEX))
-NOT_HERE: Final = {"StallRow", "SummaryRow", "RecordRow", "KeptToolRow", "PoolShareRow"}
+NOT_HERE: Final = {"StallRow", "SummaryRow", "RecordRow", "KeptToolRow", "PoolShareRow", "ComparedDecisionRow"}
 """Rows that need more than one process, a model that sums up, or what makes records."""
 
 

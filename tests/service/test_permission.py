@@ -87,6 +87,7 @@ Attempts             viewer             404 404 ok  ok  h
 ModelCalls           viewer             404 404 ok  ok  h
 RunCosts             viewer             404 404 ok  ok  h
 RunBudget            viewer             404 404 ok  ok  h
+Spending             viewer             404 404 ok  ok  h
 Drawing              viewer             404 404 ok  ok  h
 Trace                viewer             404 404 ok  ok  h
 Logs                 viewer             404 404 ok  ok  h
@@ -135,6 +136,8 @@ Memories             viewer             403 403 403 ok  h
 TeamBudgets          viewer             403 403 403 ok  h
 TeamBudget           viewer             403 403 403 ok  h
 Budget               viewer             403 403 403 ok  h
+BudgetDays           viewer             403 403 403 ok  h
+CostSummary          viewer             403 403 403 ok  h
 Admission            viewer             403 ok  ok  ok  h
 Pools                viewer             ok  ok  ok  ok  h
 Pool                 viewer             ok  ok  ok  ok  h

@@ -36,18 +36,18 @@ class _After(NamedTuple):
     refused: str | None
 
 
-async def preview(control: Control, asked: RunQuote, by: Actor) -> RunQuoteRow:
+async def preview(control: Control, request: RunQuote, by: Actor) -> RunQuoteRow:
     """Return the row of what a command would do to a run. Raises NotFound, and InvalidInput for a field that is missing."""
-    run = await control.find(asked.run)
+    run = await control.find(request.run)
     before = await control.run(run.run).state()
-    after = await _decided(control, asked, before, by)
-    ends = asked.deed == "cancel" and after.refused is None
+    after = await _decided(control, request, before, by)
+    ends = request.deed == "cancel" and after.refused is None
     events, state = after.events, after.state
     again = {each.step: None for each in events if isinstance(each, ev.StepReplayed)}
     begins = {step.id: None for name, step in state.steps.items() if _begins(before, name, step.status)}
     return {
         "run_id": before.run,
-        "deed": asked.deed,
+        "deed": request.deed,
         "status": status(before),
         "status_after": None if after.refused is not None else status(state),
         "refused": after.refused,
@@ -88,8 +88,8 @@ def _call(state: State, id_: CallId) -> CallInFlightRow:
     }
 
 
-async def _decided(control: Control, asked: RunQuote, before: State, by: Actor) -> _After:
-    command, graph = _command(control, asked, by), await control.graph_of(before.graph_hash)
+async def _decided(control: Control, request: RunQuote, before: State, by: Actor) -> _After:
+    command, graph = _command(control, request, by), await control.graph_of(before.graph_hash)
     state = _COPY.decode(msgspec.json.encode(before))
     try:
         events = decide(graph, state, command, control.now_ms())
@@ -98,8 +98,8 @@ async def _decided(control: Control, asked: RunQuote, before: State, by: Actor) 
     return _After(state, events, None)
 
 
-def _command(control: Control, asked: RunQuote, by: Actor) -> commands.Command:
-    match asked.deed:
+def _command(control: Control, request: RunQuote, by: Actor) -> commands.Command:
+    match request.deed:
         case "cancel":
             return commands.CancelRun("cancelled", by, insists=True)
         case "pause":
@@ -109,21 +109,21 @@ def _command(control: Control, asked: RunQuote, by: Actor) -> commands.Command:
         case "retry":
             return commands.RetryRun(by)
         case "raise_budget":
-            return commands.RaiseLimit("cost", _amount(asked), by)
+            return commands.RaiseLimit("cost", _amount(request), by)
         case "extend":
-            if asked.limit_name is None or asked.value is None:
+            if request.limit_name is None or request.value is None:
                 raise InvalidInput("Name the limit and its new value: extend takes limit_name and value.")
-            return commands.RaiseLimit(asked.limit_name, asked.value, by)
+            return commands.RaiseLimit(request.limit_name, request.value, by)
         case "signal":
-            if asked.name is None:
+            if request.name is None:
                 raise InvalidInput("Name the signal: signal takes name, and data if the run expects some.")
-            return commands.SendSignal(asked.name, NULL, by, plain=control.payloads.plain(asked.data))
+            return commands.SendSignal(request.name, NULL, by, plain=control.payloads.plain(request.data))
 
 
-def _amount(asked: RunQuote) -> int:
-    if asked.limit_usd is None:
+def _amount(request: RunQuote) -> int:
+    if request.limit_usd is None:
         raise InvalidInput("Give the new limit: raise_budget takes limit_usd.")
     try:
-        return nanousd(asked.limit_usd)
+        return nanousd(request.limit_usd)
     except (ValueError, OverflowError) as problem:
         raise InvalidInput(f"limit_usd: {problem}.") from None

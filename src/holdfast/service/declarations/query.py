@@ -110,6 +110,15 @@ class RunBudget(Query["view.RunBudgetRow"], frozen=True):
     run: field.RunId
 
 
+@query("GET /runs/{run}/spending", "viewer", about={"run": Subject.RUN})
+class Spending(ListQuery["view.SpendingRow"], frozen=True, kw_only=True):
+    """List what a run has spent, holds and has in doubt over time: a row after each change."""
+
+    run: field.RunId
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
 @query("GET /runs/{run}/graph", "viewer", about={"run": Subject.RUN})
 class Drawing(Query["view.DrawingRow"], frozen=True):
     """Show the graph of a run: its nodes with status and cost, and its edges, taken or not."""
@@ -338,6 +347,21 @@ class Costs(ListQuery["view.CostRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
+@query("GET /costs/summary", "viewer")
+class CostSummary(ListQuery["view.CostSummaryRow"], frozen=True, kw_only=True):
+    """Sum up what models cost, by any of day, month, tenant, workflow, node and model."""
+
+    by: Annotated[
+        tuple[Literal["day", "month", "tenant", "workflow", "node", "model"], ...],
+        doc("Fields to sum up by, each with a row per value; by default the day."),
+    ] = ("day",)
+    first_day: Annotated[str, doc("First day (UTC), inclusive, like `2026-11-21`; by default the earliest.")] = "0000-01-01"
+    last_day: Annotated[str, doc("Last day (UTC), inclusive, like `2026-11-21`; by default the latest.")] = "9999-12-31"
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
 @query("GET /doubts", "viewer", about={"run": Subject.RUN}, rows="workflow")
 class Doubts(ListQuery["view.DoubtRow"], frozen=True, kw_only=True):
     """List model calls whose cost is unknown, the newest run's first. A page may exceed the limit, to end with all calls of a
@@ -434,6 +458,15 @@ class Budget(Query["view.BudgetRow"], frozen=True):
 
     tenant: Annotated[str, doc("Tenant whose budget is shown.")]
     team: field.TeamOfBudget = None
+
+
+@query("GET /budgets/days", "viewer")
+class BudgetDays(ListQuery["view.BudgetDayRow"], frozen=True, kw_only=True):
+    """List what a tenant or team has spent on each day (UTC) up to today, the oldest first. The list has one page."""
+
+    tenant: Annotated[str, doc("Tenant whose budget is shown.")]
+    team: field.TeamOfBudget = None
+    days: Annotated[int, doc("Number of days, 1 to 366.")] = 30
 
 
 @query("GET /team-budgets", "viewer")

@@ -8,19 +8,32 @@ import msgspec
 
 from holdfast.core.facts.costs import CostKey
 from holdfast.core.values.ids import CallId, RunId, run_of
+from holdfast.core.views.spending import spending as of_history
 from holdfast.errors import InvalidInput
 from holdfast.service import listing, view
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
 from holdfast.service.handler import Request, handles
-from holdfast.service.listing import key_of, keyed_page
-from holdfast.service.view import BudgetRow, CostRow, CostsCountedRow, DoubtRow, TeamBudgetRow, TeamBudgetWhole
+from holdfast.service.listing import key_of, keyed_page, seq_of
+from holdfast.service.view import (
+    BudgetDayRow,
+    BudgetRow,
+    CostRow,
+    CostsCountedRow,
+    CostSummaryRow,
+    DoubtRow,
+    SpendingRow,
+    TeamBudgetRow,
+    TeamBudgetWhole,
+)
 
 COUNT_S: Final = 20.0
 """Seconds for which costs are counted before a request for that is answered."""
 ROLL_UP_S: Final = 5.0
 """Longest time in seconds that a request for costs waits until they are up to date."""
+MAX_DAYS: Final = 366
+"""Days of a list of budgets."""
 _BY_KEY: Final = msgspec.json.Decoder(CostKey)
 
 
@@ -34,6 +47,32 @@ async def costs(request: Request, query: ask.Costs) -> Rows[CostRow]:
         query.first_day, query.last_day, tenant=request.whose, after=after, limit=query.limit + 1
     )
     return keyed_page([view.of_cost(each) for each in found], [each.key for each in found], query.limit)
+
+
+@handles
+async def cost_summary(request: Request, query: ask.CostSummary) -> Rows[CostSummaryRow]:
+    if query.cursor is None:
+        await request.control.roll_up_costs(ROLL_UP_S)
+    rows = view.cost_sums(await request.control.costs(query.first_day, query.last_day, tenant=request.whose), query.by)
+    after = seq_of(query.cursor)
+    more = len(rows) > after + query.limit
+    return Rows(rows[after : after + query.limit], str(after + query.limit) if more else None)
+
+
+@handles
+async def spending(request: Request, query: ask.Spending) -> Rows[SpendingRow]:
+    after = seq_of(query.cursor)
+    row = await request.control.find(query.run)
+    found = [each for each in of_history(await request.control.store.log.events(row.run)) if each.seq > after]
+    rows = [view.of_spending(each) for each in found[: query.limit]]
+    return Rows(rows, str(rows[-1]["seq"]) if len(found) > query.limit else None)
+
+
+@handles
+async def budget_days(request: Request, query: ask.BudgetDays) -> Rows[BudgetDayRow]:
+    if not 1 <= query.days <= MAX_DAYS:
+        raise InvalidInput(f"days is {query.days}; a list has 1 to {MAX_DAYS} days.", field="days")
+    return Rows(await view.of_days(request.control, request.whose or query.tenant, query.team, query.days), None)
 
 
 @handles

@@ -59,16 +59,16 @@ class ComparisonRow(TypedDict):
 
 
 def of_comparison(
-    found: Comparison, statuses: Sequence[str], costs: Sequence[int], operations: Sequence[Pair]
+    comparison: Comparison, statuses: Sequence[str], costs: Sequence[int], operations: Sequence[Pair]
 ) -> ComparisonRow:
     """Return the row of two runs, with their statuses and what they have cost in nano-dollars."""
     return {
-        "run_id": found.first,
-        "other_id": found.second,
-        "same_way": found.same_way,
+        "run_id": comparison.first,
+        "other_id": comparison.second,
+        "same_way": comparison.same_way,
         "statuses": [*statuses],
         "costs_usd": [usd(each) for each in costs],
-        "nodes": [{"node": part.node, "of": part.of} for part in found.nodes],
+        "nodes": [{"node": part.node, "of": part.of} for part in comparison.nodes],
         "operations": [
             {
                 "first": None if each.first is None else of_operation(each.first),
@@ -76,10 +76,12 @@ def of_comparison(
             }
             for each in operations
         ],
-        "decisions": [{"node": node, "first": [*one], "second": [*other]} for node, (one, other) in found.decisions.items()],
+        "decisions": [
+            {"node": node, "first": [*one], "second": [*other]} for node, (one, other) in comparison.decisions.items()
+        ],
         "totals": [
             {"total": name, "first": one, "second": other}
-            for name, (one, other) in found.totals.items()
+            for name, (one, other) in comparison.totals.items()
             if name != "cost_nanousd"
         ],
     }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 
 from msgspec import Meta
 
 from holdfast.core.values.money import usd
-from holdfast.core.values.scopes import Period, in_words
+from holdfast.core.values.scopes import DAY_MS, Period, in_words, owner_scopes
 from holdfast.service.doc import doc
 from holdfast.service.view import field
 from holdfast.service.view.plain import Dollars, Time, iso, maybe_usd
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast.core.facts.costs import Cost
     from holdfast.core.facts.state import State
     from holdfast.core.nouns.team_budgets import AgentBooks, Books, Dashboard
+    from holdfast.core.views import spending
     from holdfast.engine.background.doubt import Doubt
     from holdfast.service.control.control import Control
 
@@ -178,6 +180,100 @@ class CostRow(TypedDict):
     input_tokens: Annotated[int, doc("Tokens that were sent to the model.")]
     output_tokens: Annotated[int, doc("Tokens that the model returned.")]
     cost_usd: Annotated[Dollars, doc("Dollars that the calls have cost.")]
+
+
+class CostSummaryRow(TypedDict):
+    """A sum of costs; the fields that are not cost_sums up by are null."""
+
+    day: Annotated[str | None, doc("The day in UTC: `2026-11-21`.")]
+    month: Annotated[str | None, doc("The month in UTC: `2026-11`.")]
+    tenant: Annotated[str | None, doc("Tenant whose runs made the calls.")]
+    workflow: Annotated[str | None, doc("Name of the workflow.")]
+    node: Annotated[str | None, doc("Name of the node that made the calls.")]
+    model: Annotated[str | None, doc("The model, or the tool that has a price.")]
+    calls: Annotated[int, doc("Number of calls.")]
+    input_tokens: Annotated[int, doc("Tokens that were sent to the model.")]
+    output_tokens: Annotated[int, doc("Tokens that the model returned.")]
+    cost_usd: Annotated[Dollars, doc("Dollars that the calls have cost.")]
+
+
+def cost_sums(costs: Iterable[Cost], by: Sequence[str]) -> list[CostSummaryRow]:
+    """Return the sums of costs by some of their fields, in the order of these."""
+    sums: dict[tuple[str, ...], list[int]] = {}
+    for cost in costs:
+        key = tuple(cost.day[:7] if name == "month" else str(getattr(cost, name)) for name in by)
+        found = sums.setdefault(key, [0, 0, 0, 0])
+        for place, amount in enumerate((cost.calls, cost.input_tokens, cost.output_tokens, cost.cost_nanousd)):
+            found[place] += amount
+    return [_sum(dict(zip(by, key, strict=True)), *amounts) for key, amounts in sorted(sums.items())]
+
+
+def _sum(key: Mapping[str, str], calls: int, input_tokens: int, output_tokens: int, nanousd: int) -> CostSummaryRow:
+    return {
+        "day": key.get("day"),
+        "month": key.get("month"),
+        "tenant": key.get("tenant"),
+        "workflow": key.get("workflow"),
+        "node": key.get("node"),
+        "model": key.get("model"),
+        "calls": calls,
+        "input_tokens": input_tokens,
+        "output_tokens": output_tokens,
+        "cost_usd": usd(nanousd),
+    }
+
+
+class SpendingRow(TypedDict):
+    """The money of a run after an event."""
+
+    seq: Annotated[int, doc("Number of the event.")]
+    at: Annotated[Time, doc("Time of the event.")]
+    node: Annotated[str | None, doc("Node whose call it is about; null for none.")]
+    name: Annotated[str | None, doc("Model or tool of the call; null for none.")]
+    settled_usd: Annotated[Dollars, doc("Dollars that calls have cost until then.")]
+    held_usd: Annotated[Dollars, doc("Dollars that were reserved for calls in flight.")]
+    in_doubt_usd: Annotated[Dollars, doc("Dollars that calls of unknown cost may have cost.")]
+    limit_usd: Annotated[Dollars | None, doc("The cost limit; null for none.")]
+
+
+def of_spending(row: spending.SpendingRow) -> SpendingRow:
+    return {
+        "seq": row.seq,
+        "at": iso(row.at_ms),
+        "node": row.node,
+        "name": row.name,
+        "settled_usd": usd(row.settled_nanousd),
+        "held_usd": usd(row.held_nanousd),
+        "in_doubt_usd": usd(row.in_doubt_nanousd),
+        "limit_usd": maybe_usd(row.limit_nanousd),
+    }
+
+
+class BudgetDayRow(TypedDict):
+    """The spending of a tenant or a team on a day."""
+
+    day: Annotated[str, doc("The day in UTC: `2026-11-21`.")]
+    limit_usd: Annotated[Dollars | None, doc("The limit of each day; null for none.")]
+    settled_usd: Annotated[Dollars, doc("Dollars that calls have cost.")]
+    held_usd: Annotated[Dollars, doc("Dollars that are reserved for calls in flight.")]
+    in_doubt_usd: Annotated[Dollars, doc("Dollars that calls of unknown cost may have cost.")]
+
+
+async def of_days(control: Control, tenant: str, team: str | None, days: int) -> list[BudgetDayRow]:
+    """Return the spending of a tenant or a team on each of the latest days."""
+    now_ms = control.now_ms()
+    times_ms = [now_ms - DAY_MS * ago for ago in reversed(range(days))]
+    rows = await control.store.scopes.balances([owner_scopes(tenant, team, at_ms)[0] for at_ms in times_ms])
+    return [
+        {
+            "day": iso(at_ms)[:10],
+            "limit_usd": maybe_usd(row.limit),
+            "settled_usd": usd(row.settled),
+            "held_usd": usd(row.held),
+            "in_doubt_usd": usd(row.in_doubt),
+        }
+        for at_ms, row in zip(times_ms, rows, strict=True)
+    ]
 
 
 class CostsCountedRow(TypedDict):
