@@ -141,10 +141,10 @@ class RunReader(OfLoop, called="engine"):
 
     async def operations(self, run_id: str) -> list[OperationRow]:
         """Return what the steps of a run did and wait for, in the order in which it began. Raises NotFound."""
-        from holdfast.core.views.operations import operations  # noqa: PLC0415 - as above
+        from holdfast.engine.runs.folded_operations import operations_of  # noqa: PLC0415 - as above
 
         row = await self.find(run_id)
-        return operations(await self.store.log.events(row.run))
+        return await operations_of(self.store.log, row.run)
 
     async def attempts(self, run_id: str) -> list[AttemptRow]:
         """Return the attempts of a run's steps, in the order in which they began. Raises NotFound."""
