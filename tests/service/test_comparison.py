@@ -54,3 +54,13 @@ async def test_operations_that_only_one_run_has_stand_alone(tmp_path: Path) -> N
         for who in (IDA._replace(tenant="other"), IDA._replace(access=Access(("viewer",), ("other",)))):
             with pytest.raises(NotFound):
                 await compared(engine, near.id, far.id, who)
+
+
+async def test_the_graph_of_a_flow_shows_as_far_as_it_ran(tmp_path: Path) -> None:
+    async with Engine.open(str(tmp_path / "runs.db"), workflows=[looks]) as engine:
+        run = await engine.start(looks, True)
+        await run.result()
+        (row,) = (await Service(engine, [looks]).ask(IDA, query.Drawing(run.id))).rows
+        look, send = row["operations"]
+        assert [(each["name"], each["status"]) for each in (look, send)] == [("look", "completed"), ("send", "completed")]
+        assert (look["after"], send["after"], row["left_out"]) == ([], [look["id"]], 0)

@@ -12,7 +12,7 @@ from holdfast.core.capacity import lending
 from holdfast.core.facts.state import StepStatus
 from holdfast.core.nouns import conversations, memory, schedules, scores, tool_policy
 from holdfast.core.values import access, policies, proposal, scopes
-from holdfast.core.views import projection, status
+from holdfast.core.views import operations, projection, status
 from holdfast.core.views.selection import LetterState
 from holdfast.service.declarations import field
 from holdfast.service.view import conversation, run
@@ -31,6 +31,8 @@ _SETS: Final[Mapping[str, Any]] = {
     "MemoryKind": memory.Kind,
     "MessageStatus": conversation.MessageStatus,
     "OnBusy": conversations.OnBusy,
+    "OperationKind": operations.OperationKind,
+    "OperationRowStatus": operations.RowStatus,
     "Overlap": schedules.Overlap,
     "PoolCounts": lending.Counted,
     "PoolKind": lending.Kind,

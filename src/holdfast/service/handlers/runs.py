@@ -9,9 +9,10 @@ from typing import Final, cast
 
 import msgspec
 
+from holdfast.core.facts.graph import FLOW
 from holdfast.core.facts.streams import StreamEvent
 from holdfast.core.nouns.labels import BEFORE_ALL_COUNTS
-from holdfast.core.values.ids import RunId
+from holdfast.core.values.ids import RunId, node_of
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.service import listing, view
 from holdfast.service.declarations import command as cmd
@@ -116,7 +117,11 @@ async def run_budget(request: Request, query: ask.RunBudget) -> RunBudgetRow:
 @handles
 async def drawing(request: Request, query: ask.Drawing) -> DrawingRow:
     state = await request.control.run(query.run).state()
-    return view.of_drawing(await request.control.graph_of(state.graph_hash), state)
+    graph = await request.control.graph_of(state.graph_hash)
+    if FLOW not in graph.nodes:
+        return view.of_drawing(graph, state)
+    found = await request.control.operations(query.run)
+    return view.of_drawing(graph, state, [row for row in found if row.path is not None and node_of(row.step) == FLOW])
 
 
 @handles

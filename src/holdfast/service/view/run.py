@@ -13,7 +13,8 @@ from holdfast.core.rules import limits
 from holdfast.core.rules.readiness import EdgeState, edge_state
 from holdfast.core.values.ids import node_of
 from holdfast.core.values.money import usd
-from holdfast.core.views import status
+from holdfast.core.views import operations, status
+from holdfast.core.views.flow_graph import follows
 from holdfast.core.views.status import Status, WaitKind
 from holdfast.service.doc import doc
 from holdfast.service.view import field
@@ -286,6 +287,20 @@ class DrawnEdgeRow(TypedDict):
     state: Annotated[EdgeState, doc("State of the edge in the current visit of its source.")]
 
 
+class DrawnOperationRow(TypedDict):
+    """An operation of a flow, as a node of its graph."""
+
+    id: Annotated[str, doc("Its step and place, `STEP/PATH`.")]
+    kind: Annotated[operations.OperationKind, doc("Kind of operation.")]
+    name: Annotated[str, doc("Name of the function, model, tool, signal or workflow; the reason of a question.")]
+    status: Annotated[operations.RowStatus, doc("Status of the operation.")]
+    began_at: Annotated[Time, doc("Time at which it began.")]
+    ended_at: Annotated[Time | None, doc("Time at which it ended; null if it has not ended.")]
+    cost_usd: Annotated[Dollars, doc("Dollars that it has cost.")]
+    about: Annotated[str | None, doc("Id of the gate, of the child run or of the call.")]
+    after: Annotated[list[str], doc("Operations that it followed at once, by their ids.")]
+
+
 class DrawingRow(TypedDict):
     """The graph of a run."""
 
@@ -295,11 +310,24 @@ class DrawingRow(TypedDict):
     graph_hash: field.GraphHash
     nodes: Annotated[list[DrawnNodeRow], doc("Nodes of the graph, each with its latest visit.")]
     edges: Annotated[list[DrawnEdgeRow], doc("Edges of the graph, each taken or not.")]
+    operations: Annotated[list[DrawnOperationRow], doc("Of a flow: its operations as far as it ran; else empty.")]
+    left_out: Annotated[int, doc("Number of earlier operations of the flow that are left out.")]
 
 
-def of_drawing(graph: graphs.Graph, state: State) -> DrawingRow:
-    """A run's graph: how the latest visit of each node stands (null before the first) and which edges were taken."""
+MAX_DRAWN: Final = 300
+"""Operations of a flow that are drawn, the latest."""
+
+
+def of_drawing(graph: graphs.Graph, state: State, rows: Sequence[operations.OperationRow] = ()) -> DrawingRow:
+    """A run's graph: how the latest visit of each node stands (null before the first) and which edges were taken. `rows` are
+    the operations of a flow."""
+    drawn = rows[-MAX_DRAWN:]
+    after: dict[int, list[str]] = {}
+    for source, target in follows(drawn):
+        after.setdefault(target, []).append(f"{drawn[source].step}/{drawn[source].path}")
     return {
+        "operations": [_drawn(row, after.get(place, [])) for place, row in enumerate(drawn)],
+        "left_out": len(rows) - len(drawn),
         "run_id": state.run,
         "workflow": state.workflow,
         "version": state.version,
@@ -325,6 +353,20 @@ def of_drawing(graph: graphs.Graph, state: State) -> DrawingRow:
             }
             for edge in graph.definition.edges
         ],
+    }
+
+
+def _drawn(row: operations.OperationRow, after: list[str]) -> DrawnOperationRow:
+    return {
+        "id": f"{row.step}/{row.path}",
+        "kind": row.kind,
+        "name": row.name,
+        "status": row.status,
+        "began_at": iso(row.began_at_ms),
+        "ended_at": iso(row.ended_at_ms),
+        "cost_usd": usd(row.cost_nanousd),
+        "about": row.about,
+        "after": after,
     }
 
 
