@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.runs.run import Following
+from holdfast.cli.runs.run import RunFollower
 from tests.actions.jobs.kit import workflow
 from tests.cli.conftest import Shell
 from tests.cli.flows import Order, greet, letter
@@ -102,7 +102,7 @@ def test_a_run_of_a_name_that_no_process_executes_shows_at_once_what_does(loaded
 
 
 def test_leaving_a_run_of_a_name_says_what_would_execute_it() -> None:
-    following = Following("build", None)
+    following = RunFollower("build", None)
     following.run = "019aa8b2"
     following.means(workflow(FLOW))
     assert "holdfast worker --yaml --label gpu --until-idle" in following.words()

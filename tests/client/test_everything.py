@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import Workflow, task
 from holdfast.client import AsyncClient
-from holdfast.core.nouns.evaluations import Judged
+from holdfast.core.nouns.evaluations import ScenarioResult
 from holdfast.core.nouns.team_budgets import TeamAgent
 from holdfast.core.nouns.tool_policy import When
 from holdfast.errors import Conflict, DecisionRefused, InvalidInput, NotFound
@@ -415,7 +415,7 @@ async def test_what_is_said_in_a_run_is_asked_page_by_page_while_it_comes(client
 async def test_evaluations_that_were_kept_are_listed(port: Port, client: AsyncClient) -> None:
     wf = Workflow("w")
     wf.node("do")(task(lambda state: 1))
-    judged = [Judged("good", "r1"), Judged("bad", "r2", ("It failed.",))]
+    judged = [ScenarioResult("good", "r1"), ScenarioResult("bad", "r2", ("It failed.",))]
     kept = await port.engine.keep_evaluation("a.yaml", wf, judged, min_passed=1, by="ann", tenant="nightly")
     (row,) = (await client.query(query.Evaluations(tenant="nightly"))).rows
     assert (row["evaluation_id"], row["suite"], row["met"]) == (kept.id, "a.yaml", False)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from holdfast.core.nouns.client_tools import MAX_CONTEXT, MAX_TOOLS, ClientContext, ClientTool, checked, expect_apart, words
-from holdfast.core.nouns.conversations import Exchange
+from holdfast.core.nouns.conversations import ConversationTurn
 from holdfast.errors import InvalidInput
 
 SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}}
@@ -66,5 +66,5 @@ def test_context_is_marked_as_the_user_s_words() -> None:
 
 
 def test_a_message_without_a_front_end_is_kept_as_it_was() -> None:
-    kept = msgspec.to_builtins(Exchange(number=1, text="hello", at_ms=5))
+    kept = msgspec.to_builtins(ConversationTurn(number=1, text="hello", at_ms=5))
     assert not {"tools", "context"} & kept.keys()

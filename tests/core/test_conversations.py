@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.nouns import conversations as rule
-from holdfast.core.nouns.conversations import Change, Conversation, Exchange, OnBusy, Outcome
+from holdfast.core.nouns.conversations import Change, Conversation, ConversationTurn, OnBusy, Outcome
 from holdfast.core.values.ids import RunId
 from holdfast.errors import Conflict, InvalidInput, NotFound
 
@@ -19,15 +19,15 @@ class Play:
 
     def __init__(self) -> None:
         self.now = Conversation(id="c", tenant="acme", workflow="agent", made_at_ms=0)
-        self.said: dict[int, Exchange] = {}
+        self.said: dict[int, ConversationTurn] = {}
 
     def _keep(self, change: Change) -> None:
         self.now = change.conversation
         self.said |= {each.number: each for each in change.exchanges}
 
     def say(self, text: str, on_busy: OnBusy = "enqueue", *, after: int | None = None, lasting: tuple[str, ...] = ()) -> int:
-        message = Exchange(number=0, text=text, at_ms=1, on_busy=on_busy)
-        self._keep(rule.say(self.now, self.said, message, after=after, cannot_be_undone=lasting))
+        message = ConversationTurn(number=0, text=text, at_ms=1, on_busy=on_busy)
+        self._keep(rule.take_message(self.now, self.said, message, after=after, cannot_be_undone=lasting))
         return self.now.said
 
     def start(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.facts.commands import Loaded, Tick
+from holdfast.core.facts.commands import LoadedWorkflow, Tick
 from holdfast.core.facts.graph import Graph
 from holdfast.core.values.demand import Demand
 from holdfast.core.values.payload import digest
@@ -15,8 +15,8 @@ from tests.core.game import ANN, OTHER, TRANSIENT, WORKER, Game, cmd, definition
 
 MISSING = "workflow_missing"
 GPU = Demand(labels=("gpu",))
-NEWER = Loaded("flow", 2, "f" * 64)
-ANOTHER = Loaded("another flow", 7, "a" * 64)
+NEWER = LoadedWorkflow("flow", 2, "f" * 64)
+ANOTHER = LoadedWorkflow("another flow", 7, "a" * 64)
 
 
 def stranded(*parts: Any, **more: Any) -> Game:
@@ -26,7 +26,7 @@ def stranded(*parts: Any, **more: Any) -> Game:
     return game
 
 
-def find(game: Game, *loaded: Loaded, after_s: float = 60, dead: Any = ()) -> list[ev.Event]:
+def find(game: Game, *loaded: LoadedWorkflow, after_s: float = 60, dead: Any = ()) -> list[ev.Event]:
     """What a process that cannot run the workflow does about it."""
     game.now_ms += int(after_s * 1000)
     return game.do(Tick(frozenset(dead), loaded), session=None)

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.nouns.routing import Complexity, Needs, Quote, RoutedModel, others_first, ranked, refusal, unable_until_ms
+from holdfast.core.nouns.routing import (
+    Complexity,
+    ModelNeeds,
+    Quote,
+    RoutedModel,
+    others_first,
+    ranked,
+    refusal,
+    unable_until_ms,
+)
 from holdfast.core.values.policies import CANCELLED, LOST, MODEL_TRANSIENT, NETWORK, RATE_LIMIT, TIMEOUT, ErrorRecord
 
 SMALL = RoutedModel("small", Complexity.TRIVIAL, Complexity.SIMPLE, tools=False, vision=False, max_context_tokens=1_000)
@@ -29,12 +38,14 @@ SMALL = RoutedModel("small", Complexity.TRIVIAL, Complexity.SIMPLE, tools=False,
 def test_a_model_that_cannot_answer_is_not_asked_and_it_is_said_why(
     needs: dict[str, Any], tokens: int, latency_s: float | None, words: str | None
 ) -> None:
-    assert refusal(SMALL, Needs(**needs), tokens, None, latency_s) == words
+    assert refusal(SMALL, ModelNeeds(**needs), tokens, None, latency_s) == words
 
 
 def test_what_a_model_reads_its_price_list_says_too() -> None:
-    assert refusal(RoutedModel("m"), Needs(), 101, 100, None) == "it reads and writes 100 tokens at most, and this may be 101"
-    assert refusal(RoutedModel("m"), Needs(), 101, None, None) is None
+    assert (
+        refusal(RoutedModel("m"), ModelNeeds(), 101, 100, None) == "it reads and writes 100 tokens at most, and this may be 101"
+    )
+    assert refusal(RoutedModel("m"), ModelNeeds(), 101, None, None) is None
 
 
 def quote(model: str, expected: int, refused: str | None = None) -> Quote:

@@ -8,7 +8,7 @@ import pytest
 from holdfast.core.values import policies
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.scopes import (
-    Waiting,
+    ScopeWaiter,
     above,
     counts_tokens,
     family_of,
@@ -223,8 +223,8 @@ def test_a_lost_attempt_keeps_its_wait() -> None:
 # --- Who goes on --------------------------------------------------------------------------------------------------------
 
 
-def waiting(run: str, wanted: int, left: int | None, scope: str = DAY) -> Waiting:
-    return Waiting(RunId(run), scope, wanted, left)
+def waiting(run: str, wanted: int, left: int | None, scope: str = DAY) -> ScopeWaiter:
+    return ScopeWaiter(RunId(run), scope, wanted, left)
 
 
 def test_as_many_go_on_as_fit_together_in_the_order_in_which_they_came() -> None:

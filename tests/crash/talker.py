@@ -20,7 +20,7 @@ from typing import Any
 import apsw
 
 from holdfast import Chat, Context, Engine, flow, tool
-from holdfast.core.nouns.conversations import Exchange, OnBusy
+from holdfast.core.nouns.conversations import ConversationTurn, OnBusy
 from holdfast.errors import Conflict, RunEnded
 from holdfast.ports import ModelReply, ModelRequest, Usage
 from holdfast.settings import Settings
@@ -93,10 +93,10 @@ class Model:
 async def talk(engine: Engine) -> None:
     await engine.open_conversation(NAME, agent, cost_limit_usd=LIMIT_USD)
 
-    async def say(text: str, on_busy: OnBusy = "enqueue", after: int | None = None) -> Exchange:
-        return await engine.say(NAME, text, key=text, on_busy=on_busy, after=after)
+    async def say(text: str, on_busy: OnBusy = "enqueue", after: int | None = None) -> ConversationTurn:
+        return await engine.send_message(NAME, text, key=text, on_busy=on_busy, after=after)
 
-    async def hear(said: Exchange) -> None:
+    async def hear(said: ConversationTurn) -> None:
         await engine.reply(NAME, said.number)
 
     await hear(await say("one"))

@@ -18,7 +18,7 @@ from pydantic import BaseModel, model_serializer
 from holdfast import Context, Engine, RunFailed, Workflow, check, flow, map_node, step, task, tool, tool_node
 from holdfast.core.facts import events as ev
 from holdfast.core.views.status import status, waiting_for
-from holdfast.platform.border import Escaped, leaves, text_of
+from holdfast.platform.border import EscapedException, leaves, text_of
 from tests.engine.history import events_of
 from tests.engine.kit import bounded, opened
 
@@ -460,7 +460,7 @@ async def test_a_task_that_user_code_makes_does_not_end_the_process(
     state = await (await engine.start(workflow)).settled()
     assert state.ended == "completed"
     gc.collect()
-    assert [type(each["exception"]) for each in reported] == [Escaped]
+    assert [type(each["exception"]) for each in reported] == [EscapedException]
     assert await (await engine.start(completes)).result() == "fine"
 
 
@@ -662,7 +662,7 @@ async def _fail() -> None:
 
 
 def test_a_group_names_its_first_three_leaves() -> None:
-    inner = ExceptionGroup("inner", [KeyError("a"), Escaped(SystemExit(2))])
+    inner = ExceptionGroup("inner", [KeyError("a"), EscapedException(SystemExit(2))])
     problem = ExceptionGroup("outer", [ValueError("first"), inner, *(OSError(str(n)) for n in range(4))])
     assert len(leaves(problem)) == 7
     assert text_of(problem) == (

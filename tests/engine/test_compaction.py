@@ -65,7 +65,7 @@ async def test_a_conversation_is_summed_up_once_and_each_run_is_given_a_bounded_
     async with opened(store, workflows=[sailor], model=asked) as engine:
         await engine.open_conversation("c", sailor)
         for number in range(1, 16):
-            await engine.say("c", word(number))
+            await engine.send_message("c", word(number))
             assert (await engine.reply("c", number)).status == "completed"
         assert all(input_tokens_at_most(each) <= MOST for each in answers(asked))
         assert len(answers(asked)) == 15
@@ -85,7 +85,7 @@ async def test_a_conversation_is_summed_up_once_and_each_run_is_given_a_bounded_
         assert len(given) == 1 + (2 * 15 - 1) - covers
         assert len(str(given)) < 2 * MOST
         # A branch from before the first summary is told every word.
-        branch = await engine.say("c", "And otherwise?", after=1)
+        branch = await engine.send_message("c", "And otherwise?", after=1)
         await engine.reply("c", branch.number)
         assert [turn.text for turn in answers(asked)[-1].turns if isinstance(turn, UserTurn)] == [word(1), "And otherwise?"]
         assert len(summaries(asked)) == made

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import Engine
 from holdfast.compose.fleet import leading
-from holdfast.core.nouns.conversations import Exchange, say
+from holdfast.core.nouns.conversations import ConversationTurn, take_message
 from holdfast.engine.background.follow_ups import LONGEST_S, FollowUps
 from holdfast.queues.none import NoQueue
 from holdfast.settings import Settings
@@ -21,9 +21,9 @@ async def said_by_one_who_died(engine: Engine, text: str) -> None:
     """The message is written down, and nothing is begun."""
     await engine.open_conversation("c", parrot)
     talk = await engine.conversation("c")
-    message = Exchange(number=0, text=text, at_ms=1)
+    message = ConversationTurn(number=0, text=text, at_ms=1)
     assert await engine.store.conversations.put(
-        say(talk.conversation, talk.exchanges, message, after=None, cannot_be_undone=())
+        take_message(talk.conversation, talk.exchanges, message, after=None, cannot_be_undone=())
     )
 
 
@@ -50,8 +50,8 @@ async def test_who_ends_a_run_has_the_next_message_follow_at_once(store: str, mo
     async with opened(store, workflows=[parrot]) as engine:
         await engine.open_conversation("c", parrot)
         monkeypatch.setattr(engine.store.conversations, "due", nothing)  # whoever looks finds none
-        first = await engine.say("c", "wait")
-        await engine.say("c", "and then")
+        first = await engine.send_message("c", "wait")
+        await engine.send_message("c", "and then")
         await engine.signal(str(first.run), "go on", "went on")
         while (await engine.conversation("c")).exchanges[2].status != "completed":
             await asyncio.sleep(0.01)

@@ -282,16 +282,20 @@ async def test_what_is_attached_to_a_message_is_sent_in_every_later_run(
 ) -> None:
     async with opened(store, workflows=[looks], model=model) as engine:
         await engine.open_conversation("c", looks)
-        first = await engine.say("c", ["What is it?", Image(data=CAT), "And this?", Document(data=b"a text")], key="m1")
+        first = await engine.send_message(
+            "c", ["What is it?", Image(data=CAT), "And this?", Document(data=b"a text")], key="m1"
+        )
         assert first.text == "What is it?\n\nAnd this?"
         assert [str(part)[:16] for part in first.parts] == ["[image image/png", "[document text/p"]
         assert (await engine.reply("c", first.number)).reply == "A cat."
-        again = await engine.say("c", ["What is it?\n\nAnd this?", Image(data=CAT), Document(data=b"a text")], key="m1")
+        again = await engine.send_message(
+            "c", ["What is it?\n\nAnd this?", Image(data=CAT), Document(data=b"a text")], key="m1"
+        )
         assert again.number == first.number
         with pytest.raises(Conflict, match="another message"):
-            await engine.say("c", ["What is it?\n\nAnd this?", Image(data=media.png(2, 2))], key="m1")
+            await engine.send_message("c", ["What is it?\n\nAnd this?", Image(data=media.png(2, 2))], key="m1")
     async with opened(store, workflows=[looks], model=model) as engine:
-        second = await engine.say("c", Image(data=CAT))
+        second = await engine.send_message("c", Image(data=CAT))
         assert (await engine.reply("c", second.number)).reply == "A cat."
         shown = of_talk(await engine.conversation("c"))["exchanges"][0]["parts"][0]
         assert (shown["type"], shown["sha256"]) == ("image", hashlib.sha256(CAT).hexdigest())
@@ -308,11 +312,11 @@ async def test_what_is_attached_to_a_message_is_sent_in_every_later_run(
 async def test_a_part_may_be_named_by_the_hash_under_which_it_is_kept(store: str) -> None:
     async with opened(store, workflows=[counts]) as engine:
         await engine.open_conversation("c", counts)
-        (picture, text) = (await engine.say("c", [Image(data=CAT), Document(data=b"a text")])).parts
-        again = await engine.say("c", ["Again:", {**msgspec.to_builtins(picture), "size_bytes": 1}])
+        (picture, text) = (await engine.send_message("c", [Image(data=CAT), Document(data=b"a text")])).parts
+        again = await engine.send_message("c", ["Again:", {**msgspec.to_builtins(picture), "size_bytes": 1}])
         assert again.parts == (picture,), "what is said of it is read from its bytes"
         with pytest.raises(InvalidInput, match="no image of a known format"):
-            await engine.say("c", [{**msgspec.to_builtins(text), "type": "image"}])
+            await engine.send_message("c", [{**msgspec.to_builtins(text), "type": "image"}])
 
 
 @bounded
@@ -329,10 +333,10 @@ async def test_a_request_has_no_more_bytes_than_a_provider_takes(store: str, mod
 async def test_a_message_that_steers_may_show_something(store: str, wire: Wire, model: Providers) -> None:
     async with opened(store, workflows=[looks], model=model) as engine:
         await engine.open_conversation("c", looks, on_busy="steer")
-        first = await engine.say("c", "wait")
+        first = await engine.send_message("c", "wait")
         assert first.run is not None
         await engine.run(first.run).settled()
-        await engine.say("c", ["See:", Image(data=CAT)])
+        await engine.send_message("c", ["See:", Image(data=CAT)])
         await engine.signal(first.run, "go on")
         assert (await engine.reply("c", first.number)).reply == "A cat."
     assert seen(wire) == [[CAT]]
@@ -343,9 +347,9 @@ async def test_a_picture_sent_months_ago_is_kept_for_the_run_that_gets_it(tmp_pa
     now = Time()
     async with engine_at(tmp_path, now, workflows=[counts]) as engine:
         await engine.open_conversation("c", counts)
-        await engine.reply("c", (await engine.say("c", ["What is it?", Image(data=CAT)])).number)
+        await engine.reply("c", (await engine.send_message("c", ["What is it?", Image(data=CAT)])).number)
         now.forward(days=40)
-        assert (await engine.reply("c", (await engine.say("c", "And now?")).number)).reply == "1"
+        assert (await engine.reply("c", (await engine.send_message("c", "And now?")).number)).reply == "1"
         assert await engine.store.blobs.get("default", _this_month(now.ms), hashlib.sha256(CAT).hexdigest()) == CAT
 
 
@@ -368,5 +372,5 @@ async def test_a_message_that_cannot_be_said_is_not(tmp_path: Path, message: Any
     async with opened(f"sqlite:///{tmp_path / 'h.db'}", workflows=[looks]) as engine:
         await engine.open_conversation("c", looks)
         with pytest.raises(InvalidInput, match=f"(?s){words}"):
-            await engine.say("c", message)
+            await engine.send_message("c", message)
         assert (await engine.conversation("c")).conversation.said == 0

@@ -186,16 +186,16 @@ async def clerk(ctx: Context, chat: Chat) -> Any:
 async def test_who_has_said_something_before_does_not_decide_what_an_answer_asks(store: str) -> None:
     async with opened(store, workflows=[clerk]) as engine:
         await engine.open_conversation("c", clerk)
-        said = await engine.say("c", "all goes to Bob", by=BOB)
+        said = await engine.send_message("c", "all goes to Bob", by=BOB)
         await engine.reply("c", said.number)
-        said = await engine.say("c", "pay", by="ann")
+        said = await engine.send_message("c", "pay", by="ann")
         while (run := (await engine.conversation("c")).exchanges[said.number].run) is None:
             await engine.idle()
         gate = await gate_of(engine.run(run))
         await refused(engine, gate, "ann", "bob", BOB)
         await engine.decide(gate, by="eve")
         assert (await engine.reply("c", said.number)).reply == "approve"
-        said = await engine.say("c", "pay again", by=Actor("keys.l", "", "keys.l", maker="eve"))
+        said = await engine.send_message("c", "pay again", by=Actor("keys.l", "", "keys.l", maker="eve"))
         while (run := (await engine.conversation("c")).exchanges[said.number].run) is None:
             await engine.idle()
         gate = await gate_of(engine.run(run))

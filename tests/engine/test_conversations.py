@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Chat, Context, Engine, flow, tool
 from holdfast.compose import open_administration
-from holdfast.core.nouns.conversations import Conversation, Exchange, say, scopes_of
+from holdfast.core.nouns.conversations import Conversation, ConversationTurn, scopes_of, take_message
 from holdfast.core.views.status import waiting_for
 from holdfast.engine.runs.retention import cold
 from holdfast.errors import Conflict, InvalidInput, NotFound
@@ -49,7 +49,7 @@ async def mailer(ctx: Context, chat: Chat) -> str:
 
 
 async def said(engine: Engine, text: str, **how: object) -> str | None:
-    number = (await engine.say("c", text, **how)).number  # type: ignore[arg-type]
+    number = (await engine.send_message("c", text, **how)).number  # type: ignore[arg-type]
     return (await engine.reply("c", number)).reply
 
 
@@ -71,12 +71,12 @@ async def test_what_was_said_is_remembered_by_whichever_process_is_asked(store: 
 async def test_the_same_key_is_the_same_message_and_its_run_is_started_once(store: str) -> None:
     async with opened(store, workflows=[parrot]) as one, opened(store, workflows=[parrot]) as two:
         await one.open_conversation("c", parrot)
-        found = await asyncio.gather(*(each.say("c", "hello", key="m1") for each in (one, two, one, two)))
+        found = await asyncio.gather(*(each.send_message("c", "hello", key="m1") for each in (one, two, one, two)))
         assert {each.number for each in found} == {1}
         await one.reply("c", 1)
         assert len(await one.runs()) == 1
         with pytest.raises(Conflict, match="another message's"):
-            await one.say("c", "other", key="m1")
+            await one.send_message("c", "other", key="m1")
 
 
 @bounded
@@ -90,18 +90,18 @@ async def test_a_message_reads_its_conversation_once(store: str, monkeypatch: py
             reads.append("conversation")
             return await find(*name)
 
-        async def listed(*name: str) -> Sequence[Exchange]:
+        async def listed(*name: str) -> Sequence[ConversationTurn]:
             reads.append("exchanges")
             return await exchanges(*name)
 
         monkeypatch.setattr(port, "find", found)
         monkeypatch.setattr(port, "exchanges", listed)
-        first = await engine.say("c", "one")
+        first = await engine.send_message("c", "one")
         assert first.run is not None
         assert reads == ["conversation", "exchanges"]
         for _ in range(2):  # the second time it is the same message
             reads.clear()
-            assert (await engine.say("c", "two", key="m2")).number == 2
+            assert (await engine.send_message("c", "two", key="m2")).number == 2
             assert reads == ["conversation", "exchanges"]
 
 
@@ -111,8 +111,8 @@ async def test_a_message_whose_sender_died_is_answered_all_the_same(store: str) 
         await engine.open_conversation("c", parrot)
         talk = await engine.conversation("c")
         # It was written down, and then its process died before it could start anything.
-        message = Exchange(number=0, text="hello", at_ms=1)
-        change = say(talk.conversation, {}, message, after=None, cannot_be_undone=())
+        message = ConversationTurn(number=0, text="hello", at_ms=1)
+        change = take_message(talk.conversation, {}, message, after=None, cannot_be_undone=())
         assert await engine.store.conversations.put(change)
         assert await engine.runs() == []
     async with opened(store, workflows=[parrot]) as engine:
@@ -125,18 +125,18 @@ async def test_a_message_whose_sender_died_is_answered_all_the_same(store: str) 
 async def test_a_message_waits_interrupts_or_rolls_back_what_the_agent_is_at(store: str) -> None:
     async with opened(store, workflows=[parrot]) as engine:
         await engine.open_conversation("c", parrot)
-        first = await engine.say("c", "wait")
+        first = await engine.send_message("c", "wait")
         with pytest.raises(Conflict, match="wait for its reply"):
-            await engine.say("c", "refused", on_busy="reject")
-        queued = await engine.say("c", "queued")
+            await engine.send_message("c", "refused", on_busy="reject")
+        queued = await engine.send_message("c", "queued")
         assert (first.status, queued.status) == ("active", "waiting")
         await engine.signal(str(first.run), "go on", "went on")
         assert (await engine.reply("c", queued.number)).reply == "u:wait a:went on u:queued"
-        await engine.say("c", "wait")
+        await engine.send_message("c", "wait")
         assert await said(engine, "stop", on_busy="interrupt") == (
             "u:wait a:went on u:queued a:u:wait a:went on u:queued u:wait u:stop"
         )
-        await engine.say("c", "wait", after=1)
+        await engine.send_message("c", "wait", after=1)
         assert await said(engine, "anew", on_busy="rollback") == "u:wait a:went on u:anew"
         exchanges = (await engine.conversation("c")).exchanges
         assert [each.number for each in exchanges.values() if each.left] == [5]
@@ -147,11 +147,11 @@ async def test_a_message_waits_interrupts_or_rolls_back_what_the_agent_is_at(sto
 async def test_what_cannot_be_undone_is_not_rolled_back(store: str) -> None:
     async with opened(store, workflows=[mailer]) as engine:
         await engine.open_conversation("c", mailer, on_busy="rollback")
-        sent = await engine.say("c", "mail")
+        sent = await engine.send_message("c", "mail")
         await engine.run(str(sent.run)).settled()
         with pytest.raises(Conflict, match="send_mail did what cannot be undone"):
-            await engine.say("c", "never mind")
-        follows = await engine.say("c", "quick", on_busy="interrupt")
+            await engine.send_message("c", "never mind")
+        follows = await engine.send_message("c", "quick", on_busy="interrupt")
         while (await engine.conversation("c")).conversation.active != follows.number:
             await asyncio.sleep(0.02)
         assert (await engine.conversation("c")).exchanges[2].parent == 1
@@ -171,7 +171,7 @@ async def test_a_model_learns_the_author_of_each_message_and_all_runs_have_one_b
         spent = sum([row.settled_nanousd for row in await engine.runs()])
         assert books.settled == spent > 0
         await engine.set_conversation_budget("c", "0.0000001")
-        message = await engine.say("c", "More?")
+        message = await engine.send_message("c", "More?")
         run = engine.run(str(message.run))
         state = await run.settled()
         assert await run.status() == "budget_blocked"
@@ -193,7 +193,7 @@ async def test_all_runs_of_a_conversation_have_one_budget_of_tokens(store: str, 
         talk = await engine.conversation("c")
         assert (talk.tokens.limit, talk.tokens.settled, talk.books.limit) == (10_000, 640, None)
         await engine.set_conversation_budget("c", max_tokens=700)
-        message = await engine.say("c", "More?")
+        message = await engine.send_message("c", "More?")
         (wait,) = waiting_for(await engine.run(str(message.run)).settled())
         assert (wait.kind, wait.reason) == ("tokens", "conversation_budget")
         await engine.set_conversation_budget("c", max_tokens=None)
@@ -208,8 +208,8 @@ async def test_an_agent_that_dies_in_mid_sentence_answers_all_the_same_and_once(
     server.script.add(Rule(text=story, pause_s=0.05))
     async with opened(store, workflows=[helper], model=model) as engine:
         await engine.open_conversation("c", helper)
-        message = await engine.say("c", "Tell me.")
-        await engine.say("c", "And then?")
+        message = await engine.send_message("c", "Tell me.")
+        await engine.send_message("c", "And then?")
         async for told in engine.watch_stream(str(message.run)):
             if told.kind == "text":
                 break
@@ -234,11 +234,11 @@ async def test_what_cannot_be_is_refused_in_words(store: str) -> None:
         with pytest.raises(InvalidInput, match="1 to 128 bytes"):
             await engine.open_conversation(" ", parrot)
         with pytest.raises(NotFound, match="conversations list"):
-            await engine.say("nowhere", "hello")
+            await engine.send_message("nowhere", "hello")
         with pytest.raises(InvalidInput, match="not empty"):
-            await engine.say("c", "  ")
+            await engine.send_message("c", "  ")
         with pytest.raises(InvalidInput, match="10000002 bytes as JSON; at most 1048576"):
-            await engine.say("c", "x" * 10_000_000)
+            await engine.send_message("c", "x" * 10_000_000)
         assert (await engine.conversation("c")).exchanges == {}
         assert [each.id for each in await engine.conversations()] == ["c"]
 
@@ -248,7 +248,7 @@ async def test_a_conversation_that_is_deleted_is_gone_and_one_of_its_name_is_ano
     async with opened(store, workflows=[parrot]) as engine:
         await engine.open_conversation("c", parrot)
         await said(engine, "a secret")
-        waits = await engine.say("c", "wait")
+        waits = await engine.send_message("c", "wait")
         with pytest.raises(Conflict, match="The agent is at message 2 of conversation c"):
             await engine.delete_conversation("c")
         await engine.signal(str(waits.run), "go on", "well")
@@ -270,7 +270,7 @@ async def test_conversations_without_messages_for_days_are_deleted_where_that_is
         for name in ("c", "busy"):
             await engine.open_conversation(name, parrot)
         await said(engine, "hello")
-        await engine.say("busy", "wait")
+        await engine.send_message("busy", "wait")
     now.forward(days=30)
     async with engine_at(tmp_path, now, workflows=[parrot]) as engine:
         await engine.open_conversation("new", parrot)

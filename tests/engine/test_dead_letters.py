@@ -127,11 +127,11 @@ async def test_a_failed_call_with_edited_arguments_gets_a_new_key_and_a_new_appr
                 await engine.edit_dead_letter(letter, arguments=wrong)
         with pytest.raises(InvalidInput, match="input=, arguments=, or both"):
             await engine.edit_dead_letter(letter)
-        await service.tell(grace, cmd.EditDeadLetter(letter, arguments={"address": "ada@example.org"}))
-        ((shown,), _) = await service.ask(grace, DeadLetter(letter=letter))
+        await service.execute(grace, cmd.EditDeadLetter(letter, arguments={"address": "ada@example.org"}))
+        ((shown,), _) = await service.query(grace, DeadLetter(letter=letter))
         assert (shown["failed_at"], shown["arguments"]) == ("1", {"address": "nowhere"})
         assert (shown["edited"], shown["edited_arguments"]) == (True, {"address": "ada@example.org"})
-        await service.tell(grace, cmd.ReplayDeadLetter(letter))
+        await service.execute(grace, cmd.ReplayDeadLetter(letter))
         state = await run.until(lambda state: any(g.opened.reason == "tool_approval" for g in state.gates.values()))
         (gate,) = [gate for gate in state.gates.values() if gate.opened.reason == "tool_approval"]
         assert gate.opened.shown.value()["arguments"] == {"address": "ada@example.org"}, "asked again"
@@ -157,25 +157,25 @@ async def test_letters_are_listed_counted_and_resolved_within_their_tenant(store
             await run.until(lambda state: bool(state.ended or state.gates))
         assert [each.letter.run for each in await engine.dead_letters(tenant="acme")] == [run.id for run in runs]
         acme = Principal("ann", tenant="acme")
-        page = await service.ask(acme, DeadLetters(limit=2))
-        rest = await service.ask(acme, DeadLetters(limit=2, cursor=page.cursor))
+        page = await service.query(acme, DeadLetters(limit=2))
+        rest = await service.query(acme, DeadLetters(limit=2, cursor=page.cursor))
         assert [row["run_id"] for row in (*page.rows, *rest.rows)] == [run.id for run in runs]
-        ((whole,), _) = await service.ask(acme, DeadLetter(letter=runs[0].id))
+        ((whole,), _) = await service.query(acme, DeadLetter(letter=runs[0].id))
         assert [(each["name"], each["status"]) for each in whole["operations"]] == [("enrol", "done"), ("deliver", "failed")]
         assert (whole["input"], whole["failed_at"], whole["gate"]) == (WRONG, "1", None)
         with pytest.raises(NotFound):
-            await service.ask(acme, DeadLetter(letter=asks.id))
+            await service.query(acme, DeadLetter(letter=asks.id))
         counts = {each.workflow: each for each in await engine.dead_letter_counts()}
         assert (counts["welcome"].open, counts["parks"].open, counts["parks"].error_class) == (3, 1, "error")
         assert counts["welcome"].oldest_open_ms is not None
-        await service.tell(acme, cmd.ResolveDeadLetter(runs[0].id, reason="the customer has gone"))
+        await service.execute(acme, cmd.ResolveDeadLetter(runs[0].id, reason="the customer has gone"))
         with pytest.raises(Conflict, match="waits for no output"):
             await engine.resolve_dead_letter(runs[1].id, output="x")
         with pytest.raises(NotFound):
-            await service.tell(acme, cmd.ReplayDeadLetter(asks.id))
+            await service.execute(acme, cmd.ReplayDeadLetter(asks.id))
         await engine.resolve_dead_letter(asks.id, output="by hand")
         assert await asks.result() == "by hand"
-        ((row,), _) = await service.ask(acme, DeadLetterSummary())
+        ((row,), _) = await service.query(acme, DeadLetterSummary())
         assert (row["open"], row["resolved"]) == (2, 1)
         assert row["oldest_open_s"] >= 0
         for unknown in ("0190-nobody", f"{runs[1].id}:greet#2"):

@@ -128,7 +128,7 @@ async def test_what_users_have_stored_is_readable_with_its_key_only(
         assert await (await engine.start(ask, None, tenant="acme")).result() == f"{CANARY}-reply"
         await engine.set_schedule("nightly", wf, "0 3 * * *", input={"n": 2, "text": f"{CANARY}-schedule"}, tenant="acme")
         await engine.open_conversation("c", parrot, tenant="acme")
-        said = await engine.say("c", f"{CANARY}-message", tenant="acme")
+        said = await engine.send_message("c", f"{CANARY}-message", tenant="acme")
         assert (await engine.reply("c", said.number, tenant="acme")).reply == f"{CANARY}-message back"
         ports = engine.runtime.store
         assert CANARY.encode() in msgspec.json.encode(await ports.schedules.find("acme", "nightly"))
@@ -201,7 +201,7 @@ async def test_a_conversation_whose_key_is_gone_is_deleted_unread(store: str, tm
     async with opened(store, workflows=[parrot], settings=written(tmp_path / "keys.toml", *TENANTS)) as engine:
         for tenant in ("acme", "globex"):
             await engine.open_conversation("desk", parrot, tenant=tenant)
-            await engine.say("desk", CANARY, tenant=tenant)
+            await engine.send_message("desk", CANARY, tenant=tenant)
     left = written(tmp_path / "keys.toml", "default", "globex")
     async with opened(store, workflows=[parrot], settings=left) as engine:
         service = Service(engine, [parrot])
@@ -209,8 +209,8 @@ async def test_a_conversation_whose_key_is_gone_is_deleted_unread(store: str, tm
             await engine.conversation("desk", tenant="acme")
         some = Principal("ann", "acme", access=Access(workflows=("parrot",)))
         with pytest.raises(NotFound):
-            await service.tell(some, DeleteConversation(name="desk"))
-        await service.tell(Principal("ann", "acme"), DeleteConversation(name="desk"))
+            await service.execute(some, DeleteConversation(name="desk"))
+        await service.execute(Principal("ann", "acme"), DeleteConversation(name="desk"))
         with pytest.raises(NotFound):
             await engine.delete_conversation("desk", tenant="acme")
         assert (await engine.conversation("desk", tenant="globex")).exchanges[1].text == CANARY

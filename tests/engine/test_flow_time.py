@@ -12,7 +12,7 @@ import pytest
 from holdfast import Context, Run, RunFailed, flow, step
 from holdfast.core.values.ids import Path as Place
 from holdfast.core.views.status import status
-from holdfast.engine.flow.flowing import Flowing
+from holdfast.engine.flow.flowing import FlowAttempt
 from holdfast.engine.flow.outcomes import FlowOutcomes
 from holdfast.settings import Settings
 from tests.engine.kit import Time, engine_at, eventually, lose_lease
@@ -323,7 +323,7 @@ async def test_a_sleep_is_as_long_where_the_process_died_before_the_code_began(
         await asyncio.sleep(LIMIT_S)
         return "done"
 
-    async def stands(flowing: Flowing) -> None:
+    async def stands(flowing: FlowAttempt) -> None:
         assert flowing._code is not None
         flowing._code.close()
         has_begun.set()
@@ -331,7 +331,7 @@ async def test_a_sleep_is_as_long_where_the_process_died_before_the_code_began(
 
     time, has_begun = Time(), asyncio.Event()
     async with engine_at(tmp_path, time, workflows=[buy], grace_s=0) as engine:
-        monkeypatch.setattr(Flowing, "carry", stands)
+        monkeypatch.setattr(FlowAttempt, "carry", stands)
         run_id = (await engine.start(buy)).id
         await has_begun.wait()
         await lose_lease(engine)
@@ -444,14 +444,14 @@ async def test_a_first_sleep_is_as_long_where_its_code_begins_late(tmp_path: Pat
         await asyncio.sleep(LIMIT_S)
         return "done"
 
-    time, carry = Time(), Flowing.carry
+    time, carry = Time(), FlowAttempt.carry
 
-    async def late(flowing: Flowing) -> Any:
+    async def late(flowing: FlowAttempt) -> Any:
         time.forward(LIMIT_S / 2)
         return await carry(flowing)
 
     async with engine_at(tmp_path, time, workflows=[buy]) as engine:
-        monkeypatch.setattr(Flowing, "carry", late)
+        monkeypatch.setattr(FlowAttempt, "carry", late)
         run = await engine.start(buy)
         await at_a_wait(run, "@0")
         monkeypatch.undo()

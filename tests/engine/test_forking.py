@@ -286,19 +286,19 @@ async def test_the_service_forks_and_quotes_for_a_tenants_own_runs_only(store: s
         service, ann = Service(engine, [wf]), Principal("ann", tenant="acme")
         origin = await engine.start(wf, {"name": "ada"}, tenant="acme")
         await origin.result()
-        ((quote,), cursor) = await service.ask(ann, ForkQuote(run=origin.id, step="draft#1"))
+        ((quote,), cursor) = await service.query(ann, ForkQuote(run=origin.id, step="draft#1"))
         assert (cursor, quote["kept"], quote["most_usd"]) == (None, [], "1.00")
         assert [(each["kind"], each["step"]) for each in quote["reused"]] == [("model", "draft#1"), ("tool", "send#1")]
         assert float(quote["anew_usd"]) >= float(quote["reused_usd"]) > 0
-        run = await service.tell(ann, cmd.Fork(run=origin.id, step="send#1"))
+        run = await service.execute(ann, cmd.Fork(run=origin.id, step="send#1"))
         assert run is not None
         await engine.run(run).result()
         view = await service.run(ann, run)
         assert (view["status"], view["cost_usd"]) == ("completed", "0.00")
         with pytest.raises(NotFound):
-            await service.tell(Principal("eve", tenant="other"), cmd.Fork(run=origin.id, step="send#1"))
+            await service.execute(Principal("eve", tenant="other"), cmd.Fork(run=origin.id, step="send#1"))
         with pytest.raises(NotFound):
-            await service.ask(Principal("eve", tenant="other"), ForkQuote(run=origin.id, step="send#1"))
+            await service.query(Principal("eve", tenant="other"), ForkQuote(run=origin.id, step="send#1"))
 
 
 async def test_a_large_value_of_another_month_is_kept_for_the_month_of_the_fork(tmp_path: Path) -> None:

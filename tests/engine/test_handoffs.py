@@ -71,7 +71,7 @@ async def child_of(run_id: str, engine: Engine) -> Any:
 
 
 async def reply_to(engine: Engine, text: str, **how: Any) -> tuple[str | None, str | None]:
-    number = (await engine.say("c", text, **how)).number
+    number = (await engine.send_message("c", text, **how)).number
     said = await engine.reply("c", number)
     return said.reply, said.agent
 
@@ -233,8 +233,8 @@ async def test_what_the_other_agent_did_cannot_be_rolled_back_either(store: str,
     server.script.add(Rule(tool_calls=(transfer("payer"),)))
     async with opened(store, model=model, workflows=[desk]) as engine:
         await engine.open_conversation("c", desk)
-        await engine.say("c", "Pay.")
+        await engine.send_message("c", "Pay.")
         while not paid:
             await asyncio.sleep(0.002)
         with pytest.raises(Conflict, match="pay did what cannot be undone"):
-            await engine.say("c", "Never mind.", on_busy="rollback")
+            await engine.send_message("c", "Never mind.", on_busy="rollback")

@@ -217,7 +217,7 @@ async def test_who_decided_elsewhere_with_a_key_is_not_another_person(store: str
             talk = str(first)
             await engine.open_conversation(talk, desk)
             for number, (by, refused_) in enumerate(((first, ()), ("bob", others))):
-                await engine.say(talk, "pay", by="ann")
+                await engine.send_message(talk, "pay", by="ann")
                 while (run_id := (await engine.conversation(talk)).exchanges[number + 1].run) is None:
                     await engine.idle()
                 await decide(engine.run(run_id), *refused_, by=by)
@@ -261,11 +261,11 @@ async def test_who_had_a_hand_in_an_earlier_answer_has_one_in_what_is_asked_afte
 
     async with opened(store, workflows=[clerk]) as engine:
         await engine.open_conversation("c", clerk)
-        said = await engine.say("c", "wait", by="bob")
+        said = await engine.send_message("c", "wait", by="bob")
         signal = Actor("keys.k", "", "keys.k", maker="alice")
         await engine.signal(await run_of(said.number), "said", "all goes to alice", by=signal)
         assert (await engine.reply("c", said.number)).reply == "all goes to alice"
-        said = await engine.say("c", "pay", by="carol")
+        said = await engine.send_message("c", "pay", by="carol")
         gate = await gate_of(engine.run(await run_of(said.number)))
         await refused(engine, gate, "alice", "keys.k", "bob", "carol")
         await engine.decide(gate, "approve", by="eve")

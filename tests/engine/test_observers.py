@@ -11,10 +11,10 @@ import pytest
 from holdfast import Demand, RetryPolicy, Workflow, human_gate, llm_node, task, tool
 from holdfast.models.providers import Providers
 from holdfast.ports import (
+    AppendsFlushed,
     CallBegan,
     CallEnded,
-    Committed,
-    Flushed,
+    EventsCommitted,
     GateBegan,
     GateEnded,
     Observation,
@@ -90,8 +90,8 @@ def told(observation: Observation) -> str:
             return ""
 
 
-def commits(heard: list[Observation]) -> list[Committed]:
-    return [each for each in heard if isinstance(each, Committed)]
+def commits(heard: list[Observation]) -> list[EventsCommitted]:
+    return [each for each in heard if isinstance(each, EventsCommitted)]
 
 
 @bounded
@@ -136,7 +136,7 @@ async def test_what_observers_get_is_the_history(tmp_path: Path, server: ModelSe
     assert call.cost_nanousd == end.cost_nanousd == state.budget.settled_nanousd > 0
     assert (call.input_tokens > 0, call.output_tokens > 0) == (True, True)
     assert end.took_ms == state.ended_at_ms - state.started_at_ms
-    flushed = [each for each in first if isinstance(each, Flushed)]
+    flushed = [each for each in first if isinstance(each, AppendsFlushed)]
     assert sum(each.taken for each in flushed) == len(commits(first))
     assert order == [1, 2] * len(first), "each is told of everything, one after the other"
 

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast import Context, Engine, OperationFailed, RetryPolicy, RunFailed, ToolFailed, flow, step, tool
 from holdfast.core.values.payload import inline
-from holdfast.core.values.policies import ErrorRecord, Raised
+from holdfast.core.values.policies import ErrorRecord, RaisedError
 from holdfast.engine.runs import raised
 from tests.engine.kit import bounded, opened
 
@@ -236,7 +236,7 @@ async def test_an_error_that_leaves_the_flow_again_is_recorded_as_it_was(engine:
         await run.result()
     error = (await run.state()).error
     assert error is not None
-    assert (error.error_class, error.raised) == ("timeout", Raised("builtins", "TimeoutError", inline({"args": ["late"]})))
+    assert (error.error_class, error.raised) == ("timeout", RaisedError("builtins", "TimeoutError", inline({"args": ["late"]})))
     assert error.message.startswith("TimeoutError: late (test_raised.py")
 
 
@@ -264,7 +264,7 @@ async def test_the_data_of_an_exception_holds_no_secret(tmp_path: Path, monkeypa
 
 
 def error(module: str, name: str, data: Any = None) -> ErrorRecord:
-    told = Raised(module, name, None if data is None else inline(data))
+    told = RaisedError(module, name, None if data is None else inline(data))
     return ErrorRecord("flow", "error", "It failed.", True, 0, raised=told)
 
 
@@ -313,11 +313,11 @@ def test_no_code_of_the_class_runs_when_it_is_made(monkeypatch: pytest.MonkeyPat
 def test_data_that_is_not_plain_or_too_much_is_left_out() -> None:
     problem = Declined(51, card="x" * raised.MAX_DATA_BYTES)
     told = raised.of(problem, PLAIN.clean)
-    assert told == Raised(__name__, "Declined", None)
+    assert told == RaisedError(__name__, "Declined", None)
     problem = Declined(51, card="visa")
     problem.args = ((1, 2), {3})
     told = raised.of(problem, PLAIN.clean)
-    assert told == Raised(__name__, "Declined", inline({"attributes": {"code": 51, "card": "visa"}}))
+    assert told == RaisedError(__name__, "Declined", inline({"attributes": {"code": 51, "card": "visa"}}))
 
 
 def test_an_error_class_of_a_file_loaded_by_path_is_found_in_its_own_module(
@@ -357,7 +357,7 @@ def test_a_class_that_is_not_loaded_is_caught_by_the_nearest_of_its_bases(monkey
 
 def test_data_that_cannot_be_encoded_does_not_hide_the_class() -> None:
     told = raised.of(FileNotFoundError(2, "No such file", "\udcff"), PLAIN.clean)
-    assert told == Raised("builtins", "FileNotFoundError")
+    assert told == RaisedError("builtins", "FileNotFoundError")
 
 
 @pytest.fixture

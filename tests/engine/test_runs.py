@@ -490,7 +490,7 @@ async def test_a_step_that_was_to_go_on_in_a_cancelled_task_is_handed_over(store
     async with opened(store, workflows=[wf]) as engine:
         leaving: list[asyncio.Task[None]] = []
 
-        class Leaving:
+        class HandlerExit:
             def committed(self, mailbox, events, state) -> None:
                 if any(isinstance(event, StepCompleted) for event in events):
                     leaving.append(asyncio.create_task(engine.executor.aclose()))
@@ -498,7 +498,7 @@ async def test_a_step_that_was_to_go_on_in_a_cancelled_task_is_handed_over(store
             def needs(self, mailbox) -> bool:
                 return False
 
-        engine.runtime.runs.subscribers.append(Leaving())
+        engine.runtime.runs.subscribers.append(HandlerExit())
         run = await engine.start(wf, {"n": 20})
         await eventually(lambda: leaving and leaving[0].done())
         assert engine.executor.working == 0

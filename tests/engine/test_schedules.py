@@ -294,23 +294,23 @@ async def test_who_acts_for_a_tenant_has_schedules_of_his_own(store: str) -> Non
         service = Service(engine, [report()])
         acme, other = Principal("ann", tenant="acme"), Principal("bob", tenant="other")
         told = command.SetSchedule(name="nightly", workflow="report", cron="0 0 * * *", time_field="at")
-        await service.tell(acme, told)
-        await service.tell(other, told)
-        (row,) = (await service.ask(acme, query.Schedules())).rows
+        await service.execute(acme, told)
+        await service.execute(other, told)
+        (row,) = (await service.query(acme, query.Schedules())).rows
         assert (row["tenant"], row["by"], row["cron"], row["last_status"]) == ("acme", "ann", "0 0 * * *", None)
         with pytest.raises(NotPermitted):
-            await service.tell(other, command.RemoveSchedule("nightly", "acme"))
-        await service.tell(other, command.RemoveSchedule("nightly"))
+            await service.execute(other, command.RemoveSchedule("nightly", "acme"))
+        await service.execute(other, command.RemoveSchedule("nightly"))
         with pytest.raises(NotFound):
-            await service.ask(other, query.Schedule(name="nightly"))
+            await service.query(other, query.Schedule(name="nightly"))
         everybody = Principal("root")
-        await service.tell(everybody, told)
-        page = await service.ask(everybody, query.Schedules(limit=1))
+        await service.execute(everybody, told)
+        page = await service.query(everybody, query.Schedules(limit=1))
         assert [row["tenant"] for row in page.rows] == ["acme"]
-        page = await service.ask(everybody, query.Schedules(cursor=page.cursor))
+        page = await service.query(everybody, query.Schedules(cursor=page.cursor))
         assert ([row["tenant"] for row in page.rows], page.cursor) == (["default"], None)
         with pytest.raises(InvalidInput):
-            await service.ask(everybody, query.Schedules(cursor="nonsense"))
+            await service.query(everybody, query.Schedules(cursor="nonsense"))
 
 
 async def test_a_schedule_set_by_too_many_has_no_second_pair_of_eyes(store: str) -> None:

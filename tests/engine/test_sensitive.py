@@ -110,7 +110,7 @@ async def test_a_sensitive_field_is_nowhere_but_in_the_code_that_declares_it(
             assert Card.model_validate(output) == Card.model_validate(GIVEN)
         service, who = Service(engine), Principal("ops")
         shown = [repr(await run.events()), repr(await engine.gates(run.id, open_only=False)), repr(output)]
-        shown += [repr(await engine.effects(run.id)), repr(await service.ask(who, query.Run(run.id)))]
+        shown += [repr(await engine.effects(run.id)), repr(await service.query(who, query.Run(run.id)))]
         shown += [repr([page async for page in _pages(service, who, run.id)])]
     assert {("flow", CANARY, (f"{CANARY}-1",)), ("charge", CANARY, 5), ("look", CANARY), ("step", CANARY)} <= {
         tuple(tuple(part) if isinstance(part, list) else part for part in each) for each in SEEN
@@ -123,7 +123,7 @@ async def test_a_sensitive_field_is_nowhere_but_in_the_code_that_declares_it(
 
 async def _pages(service: Service, who: Principal, run: str) -> Any:
     for asked in (query.Events(run=run), query.Effects(run=run), query.Gates(all=True)):
-        yield await service.ask(who, asked)
+        yield await service.query(who, asked)
 
 
 async def test_who_has_not_the_code_seals_by_the_schema(store: str, stored: Callable[[], bytes], known: Settings) -> None:
@@ -280,7 +280,7 @@ async def test_what_code_has_not_read_is_shown_in_no_error(
         with pytest.raises(RunFailed) as failed:
             await run.result()
         service, who = Service(engine), Principal("ops")
-        shown = [repr(await run.events()), str(failed.value), repr(await service.ask(who, query.Run(run.id)))]
+        shown = [repr(await run.events()), str(failed.value), repr(await service.query(who, query.Run(run.id)))]
         shown += [repr([page async for page in _pages(service, who, run.id)])]
         assert "misreads" in shown[0], "the trace is told"
     for text in (*shown, caplog.text, stored().decode("utf-8", "replace")):

@@ -210,7 +210,7 @@ async def test_a_sensitive_text_is_sealed_in_all_that_a_run_writes_and_shows(
         told = []
         for each in queries(run.id):
             with contextlib.suppress(NotFound):
-                told.append(repr(await service.ask(who, each)))
+                told.append(repr(await service.query(who, each)))
         told += [repr(await run.state()), repr(await run.events())]
         assert len(told) > 30, "most can be asked"
         assert SEALED in "".join(told)

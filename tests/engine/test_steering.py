@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import Chat, Context, Handoff, StateView, Tool, Workflow, flow, llm_node, tool
 from holdfast.core.facts import commands as cmd
-from holdfast.core.nouns.conversations import Exchange, say
+from holdfast.core.nouns.conversations import ConversationTurn, take_message
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.payload import inline
 from holdfast.models.providers import Providers
@@ -68,16 +68,16 @@ async def test_it_comes_after_the_tools_replies_and_counts_as_said(store: str, a
     desk = Desk()
     async with opened(store, workflows=[wf := agent(desk.look)], model=asked) as engine:
         await engine.open_conversation("c", wf, on_busy="steer")
-        first = await engine.say("c", "Where is it?")
+        first = await engine.send_message("c", "Where is it?")
         await desk.begun.wait()
-        second = await engine.say("c", "Be quick.", key="k")
+        second = await engine.send_message("c", "Be quick.", key="k")
         assert (second.steers, second.run) == (first.number, first.run)
-        assert (await engine.say("c", "Be quick.", key="k")).number == second.number
+        assert (await engine.send_message("c", "Be quick.", key="k")).number == second.number
         desk.done.set()
         assert [(await engine.reply("c", number)).reply for number in (1, 2)] == ["done"] * 2
         assert asked.told == [["Where is it?"], ["Where is it?", "Be quick."]]
         assert isinstance(asked.asked[1].turns[-2], ToolTurn), "no request of a tool is left without its reply"
-        await engine.say("c", "And now?")
+        await engine.send_message("c", "And now?")
         await engine.reply("c", 3)
         assert asked.told[2] == ["Where is it?", "Be quick.", "And now?"]
         talk = await engine.conversation("c")
@@ -105,9 +105,9 @@ async def test_it_goes_along_when_the_conversation_is_handed_to_another_agent(
     wf = agent(desk.look, Handoff(colleague))
     async with opened(store, workflows=[wf, colleague], model=asked) as engine:
         await engine.open_conversation("c", wf, on_busy="steer")
-        await engine.say("c", "Where is it?")
+        await engine.send_message("c", "Where is it?")
         await desk.begun.wait()
-        await engine.say("c", "Be quick.")
+        await engine.send_message("c", "Be quick.")
         desk.done.set()
         assert (await engine.reply("c", 1)).reply == "Where is it? / Be quick."
 
@@ -117,11 +117,11 @@ async def test_what_the_run_did_not_read_is_the_next_exchange(store: str, asked:
     server.script.add(Rule(user="first", text="one", latency_s=0.3), Rule(text="two"))
     async with opened(store, workflows=[wf := agent()], model=asked) as engine:
         await engine.open_conversation("c", wf)
-        first = await engine.say("c", "first")
+        first = await engine.send_message("c", "first")
         while not asked.asked:
             await asyncio.sleep(0.002)
-        second = await engine.say("c", "second", on_busy="steer")
-        third = await engine.say("c", "third", on_busy="enqueue")
+        second = await engine.send_message("c", "second", on_busy="steer")
+        third = await engine.send_message("c", "third", on_busy="enqueue")
         assert (await engine.reply("c", second.number)).reply == "two"
         await engine.reply("c", third.number)
         assert asked.told == [["first"], ["first", "second"], ["first", "second", "third"]]
@@ -143,13 +143,13 @@ async def patient(ctx: Context, chat: Chat) -> str:
 async def test_a_run_that_waits_reads_it_when_it_goes_on(store: str, asked: Recorder) -> None:
     async with opened(store, workflows=[patient], model=asked) as engine:
         await engine.open_conversation("c", patient, on_busy="steer")
-        message = await engine.say("c", "one")
+        message = await engine.send_message("c", "one")
         await (run := engine.run(str(message.run))).settled()
-        await engine.say("c", "two")
-        await engine.say("c", "three")
+        await engine.send_message("c", "two")
+        await engine.send_message("c", "three")
         await die(engine)
     async with opened(store, workflows=[patient], model=asked) as engine:
-        await engine.say("c", "four", on_busy="steer")
+        await engine.send_message("c", "four", on_busy="steer")
         await engine.signal(run.id, "go on")
         assert (await engine.reply("c", 1)).status == "completed"
         assert asked.told == [["one"], ["What is the time?"], ["one", "two", "three", "four"]]
@@ -162,14 +162,14 @@ async def test_who_dies_after_it_was_read_asks_the_same_again(store: str, asked:
     desk = Desk()
     async with opened(store, workflows=[wf := agent(desk.look)], model=asked) as engine:
         await engine.open_conversation("c", wf, on_busy="steer")
-        message = await engine.say("c", "Where?")
+        message = await engine.send_message("c", "Where?")
         await desk.begun.wait()
-        await engine.say("c", "Quick.")
+        await engine.send_message("c", "Quick.")
         desk.done.set()
         while len(asked.asked) < 2:
             await asyncio.sleep(0.002)
         # The call is under way: what comes now is not part of it, whoever makes it again.
-        await engine.say("c", "Late.")
+        await engine.send_message("c", "Late.")
         await die(engine)
     async with opened(store, workflows=[wf], model=asked) as engine:
         assert (await engine.reply("c", 1)).reply == "done"
@@ -185,14 +185,14 @@ async def test_who_dies_after_it_was_read_asks_the_same_again(store: str, asked:
 async def test_a_message_whose_sender_died_reaches_the_run_all_the_same(store: str, asked: Recorder) -> None:
     async with opened(store, workflows=[patient], model=asked) as engine:
         await engine.open_conversation("c", patient)
-        message = await engine.say("c", "one")
+        message = await engine.send_message("c", "one")
         await (run := engine.run(str(message.run))).settled()
         talk = await engine.conversation("c")
         # Written down, and told to the run: then its process died before it could write that down.
-        change = say(
+        change = take_message(
             talk.conversation,
             talk.exchanges,
-            Exchange(number=0, text="two", at_ms=1, on_busy="steer"),
+            ConversationTurn(number=0, text="two", at_ms=1, on_busy="steer"),
             after=None,
             cannot_be_undone=(),
         )
@@ -213,9 +213,9 @@ async def test_a_fork_gets_at_the_same_place_what_its_origin_got(store: str, ask
     desk = Desk()
     async with opened(store, workflows=[wf := agent(desk.look)], model=asked) as engine:
         await engine.open_conversation("c", wf, on_busy="steer")
-        message = await engine.say("c", "Where?")
+        message = await engine.send_message("c", "Where?")
         await desk.begun.wait()
-        await engine.say("c", "Quick.")
+        await engine.send_message("c", "Quick.")
         desk.done.set()
         await engine.reply("c", 1)
         fork = await engine.fork(str(message.run), "answer#1")

@@ -284,12 +284,12 @@ async def test_what_a_conversation_spends_counts_in_its_team_budget_and_in_its_o
         await engine.set_team_budget("research", {"planner": 1.0, "writer": 1.0}, total_usd=1)
         await engine.open_conversation("c", "helper", team_budget="research", agent="writer", cost_limit_usd=1)
         for number in (1, 2):
-            await engine.say("c", "And?")
+            await engine.send_message("c", "And?")
             assert (await engine.reply("c", number)).reply == "."
         assert {name: each.used for name, each in (await money(engine)).agents.items()} == {"planner": 0, "writer": 2 * COST}
         assert (await engine.conversation("c")).books.settled == 2 * COST
         await engine.remove_team_budget("research")
-        number = (await engine.say("c", "And now?")).number
+        number = (await engine.send_message("c", "And now?")).number
         answered = await engine.reply("c", number)
         assert (answered.status, answered.run) == ("failed", None)
         assert "no team budget 'research'" in (answered.problem or "")

@@ -34,7 +34,7 @@ from holdfast import (
 from holdfast.core.values.demand import Resources
 from holdfast.core.values.money import nanousd
 from holdfast.errors import NotRecorded, UsageError
-from holdfast.evaluation import Live, Redaction, Replayed, RunRecord, load_records, quote, recorded, replay
+from holdfast.evaluation import Live, Redaction, ReplayResult, RunRecord, load_records, quote, recorded, replay
 from holdfast.evaluation.offline import offline
 from holdfast.evaluation.recording import line, read
 from holdfast.models.providers import Providers
@@ -128,7 +128,7 @@ async def record(tmp_path: Path, server: ModelServer, model: Providers) -> RunRe
     return found
 
 
-async def replayed(records: Sequence[RunRecord], workflow: Workflow, **options: Any) -> list[Replayed]:
+async def replayed(records: Sequence[RunRecord], workflow: Workflow, **options: Any) -> list[ReplayResult]:
     return [each async for each in replay(records, [workflow], **options)]
 
 

@@ -23,7 +23,7 @@ from examples.negotiation.rehearsal import Answer, Rehearsal
 from examples.negotiation.status import standing
 from examples.negotiation.workflow import Item, Purchase, begin, hours, wf
 from holdfast import Engine
-from holdfast.ports import Committed, Observation
+from holdfast.ports import EventsCommitted, Observation
 from holdfast.testing import VirtualTime
 
 TENANT = "acme"
@@ -36,7 +36,7 @@ class Dies:
         self._left = commits
 
     def __call__(self, observation: Observation, /) -> None:
-        if isinstance(observation, Committed) and observation.own:
+        if isinstance(observation, EventsCommitted) and observation.own:
             self._left -= 1
             if self._left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -67,7 +67,7 @@ async def negotiate(folder: Path, store: str, commits: int, cases: list[dict[str
 
     def count(observation: Observation, /) -> None:
         nonlocal seen
-        seen += isinstance(observation, Committed) and observation.own
+        seen += isinstance(observation, EventsCommitted) and observation.own
 
     async with AsyncExitStack() as stack:
         virtual = VirtualTime(folder / "time") if not store.startswith("postgresql") else None

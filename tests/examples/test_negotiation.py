@@ -20,7 +20,7 @@ from examples.negotiation.status import POSITIONS, TRIGGERS, Standing, standing
 from examples.negotiation.workflow import COMPLIANCE, Item, Purchase, begin, days, hours, negotiation_id, wf
 from holdfast import Engine
 from holdfast.models.providers import Providers
-from holdfast.ports import Committed, Observation
+from holdfast.ports import EventsCommitted, Observation
 from holdfast.testing import VirtualTime
 from holdfast.testing.mail_sink import MailSink
 from holdfast.testing.model_server import ModelServer, Rule
@@ -116,7 +116,7 @@ async def test_every_status_is_reached_and_no_other(world: World) -> None:
     seen: set[Standing] = set()
 
     def look(observation: Observation, /) -> None:
-        if isinstance(observation, Committed):
+        if isinstance(observation, EventsCommitted):
             seen.add(standing(observation.state))
 
     time = VirtualTime(world.folder / "time")

@@ -66,8 +66,8 @@ async def job(sent: tuple[str, Any]) -> str:
     """A workflow file at work, with its input: how its run ends. Its scripts run nothing."""
     text, given = sent
 
-    async def nothing(script: shell.Script, limits: shell.Limits, **_: Any) -> shell.Ending:
-        return shell.Ending(
+    async def nothing(script: shell.Script, limits: shell.Limits, **_: Any) -> shell.ScriptEnd:
+        return shell.ScriptEnd(
             exit_code=0,
             signal=None,
             timed_out=False,

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast import Engine, WorkerAgent
 from holdfast.core.capacity.estimates import Use
-from holdfast.core.nouns.evaluations import Judged
+from holdfast.core.nouns.evaluations import ScenarioResult
 from holdfast.core.values.access import Access
 from holdfast.http.route import ROUTES, Route
 from holdfast.service.access.identity import Holder
@@ -58,7 +58,7 @@ async def filled(api: Asked, engine: Engine) -> dict[str, str]:
     granted = await api.post("/approvals", {"tool": SECRET, "for_s": 3600}, holdfast_as="ann")
     await engine.set_supervisor(SECRET, [WorkerAgent(SECRET, flows.quick, [SECRET])], tenant=GLOBEX)
     letter = (await api.rows("/dead-letters"))[0]["letter"]
-    judged = [Judged(SECRET, run, (SECRET,))]
+    judged = [ScenarioResult(SECRET, run, (SECRET,))]
     kept = await engine.keep_evaluation(SECRET, flows.quick, judged, min_passed=1, by=SECRET, tenant=GLOBEX)
     return {
         "run": run,
@@ -221,9 +221,9 @@ async def test_an_evaluation_is_its_tenant_s(port: Port) -> None:
                         "cases.yaml",
                         flows.quick,
                         [
-                            Judged("good", "r1", cost_nanousd=5_000_000),
-                            Judged("bad", "r2", ("It failed.",)),
-                            Judged("old", "r3", (), 9, True),
+                            ScenarioResult("good", "r1", cost_nanousd=5_000_000),
+                            ScenarioResult("bad", "r2", ("It failed.",)),
+                            ScenarioResult("old", "r3", (), 9, True),
                         ],
                         min_passed=0.5,
                         by="ann",

@@ -25,7 +25,7 @@ from holdfast.core.values.ids import Path as Place
 from holdfast.core.values.payload import NULL, digest, inline
 from holdfast.core.views.status import status
 from holdfast.errors import AlreadyClosed, AlreadyDecided, KeyReused, RunEnded, SeqConflict, StaleAttempt
-from holdfast.ports import Committed, Observation
+from holdfast.ports import EventsCommitted, Observation
 from holdfast.stores.sqlite import SqliteStore
 from tests.core.game import error
 from tests.engine import worker
@@ -525,7 +525,7 @@ async def test_invariant_32_a_suspended_step_has_something_that_wakes_it(store: 
     seen: Counter[str] = Counter()
 
     def look(observation: Observation) -> None:
-        if isinstance(observation, Committed):
+        if isinstance(observation, EventsCommitted):
             seen.update(type(event).__name__ for event in observation.events)
             assert stuck(observation.state) == [], f"{observation.state.run}: {observation.events}"
 

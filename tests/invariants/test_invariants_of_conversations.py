@@ -15,14 +15,14 @@ SAID = [f"m{number}" for number in range(8)]
 async def test_invariant_31_a_message_is_answered_by_one_run_in_its_order_whichever_dies(store: str) -> None:
     async with opened(store, workflows=[parrot]) as one, opened(store, workflows=[parrot]) as two:
         await one.open_conversation("c", parrot)
-        first = await one.say("c", "wait", key="wait")
+        first = await one.send_message("c", "wait", key="wait")
         for text in SAID:  # two say the same, each from his own process
-            await asyncio.gather(*(each.say("c", text, key=text) for each in (one, two)))
+            await asyncio.gather(*(each.send_message("c", text, key=text) for each in (one, two)))
         await one.signal(str(first.run), "go on", "went on")
         await one.reply("c", 3)
         await die(one)  # whatever it was at
         for text in SAID:
-            await two.say("c", text, key=text)
+            await two.send_message("c", text, key=text)
         await two.reply("c", 1 + len(SAID))
         exchanges = (await two.conversation("c")).exchanges
         assert [each.text for each in exchanges.values()] == ["wait", *SAID]

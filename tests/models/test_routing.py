@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast import RoutedModel, Router
 from holdfast.authoring.agents.router import Route
 from holdfast.core.nouns.model_estimates import NOTHING_SEEN, Experience, ModelUse, by_place, learned
-from holdfast.core.nouns.routing import Needs, Quote
+from holdfast.core.nouns.routing import ModelNeeds, Quote
 from holdfast.models.prices import Prices
 from holdfast.models.routing import quotes
 from holdfast.ports import ModelRequest, UserTurn
@@ -17,7 +17,7 @@ NOW_MS = 1_700_000_000_000
 
 def quoted(seen: Experience, model: str = HAIKU) -> Quote:
     router = Router([RoutedModel(model, tokens_per_s=200)])
-    (quote,) = quotes(REQUEST, Route(router, Needs()), Prices(), seen)
+    (quote,) = quotes(REQUEST, Route(router, ModelNeeds()), Prices(), seen)
     return quote
 
 

@@ -67,7 +67,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
             await engine.open_conversation(name, harriet, tenant="acme")
             await engine.set_schedule(name, harriet, "0 9 * * *", tenant="acme", input={})
             await engine.grant_approval(f"{HIDDEN}_{number}*", for_s=60, by="ida", workflow=harriet.name, tenant="acme")
-            await service.tell(Principal("ops"), MakeKey(name=name, tenant="acme", workflows=(harriet.name,)))
+            await service.execute(Principal("ops"), MakeKey(name=name, tenant="acme", workflows=(harriet.name,)))
         yield World(engine, service, ids)
 
 
@@ -93,7 +93,7 @@ async def own_things(world: World, number: int) -> None:
     await world.engine.open_conversation(name, quick, tenant="acme")
     await world.engine.set_schedule(name, quick, "0 9 * * *", tenant="acme", input={})
     await world.engine.grant_approval(f"own_{number}*", for_s=60, by="ida", workflow=quick.name, tenant="acme")
-    await world.service.tell(Principal("ops"), MakeKey(name=name, tenant="acme", workflows=(quick.name,)))
+    await world.service.execute(Principal("ops"), MakeKey(name=name, tenant="acme", workflows=(quick.name,)))
 
 
 LIMITED = Principal("bob", "acme", client="bob", access=Access(("admin",), workflows=("quick",)), is_person=True)
@@ -110,7 +110,7 @@ async def test_a_cursor_tells_nothing_of_rows_that_are_hidden(world: World, kind
     more: dict[str, Any] = {"ends": True} if kind is query.Tail else {}
     for turn in range(200):
         service = (world.service, again)[turn % 2]
-        page = await service.ask(who, kind(cursor=cursor, limit=1, **more))
+        page = await service.query(who, kind(cursor=cursor, limit=1, **more))
         assert kind is query.Tail or kind in WITHOUT_OWN or len(page.rows) == 1
         shown += page.rows
         seen += [row["cursor"] for row in page.rows if kind is query.Tail]
@@ -125,20 +125,20 @@ async def test_a_cursor_tells_nothing_of_rows_that_are_hidden(world: World, kind
         assert not any(each in told for each in (*world.ids, "acme", "0")) or told.startswith("~")
         assert told.startswith("~")
     assert all(HIDDEN not in str(row) for row in shown)
-    whole = (await world.service.ask(who, kind(limit=100, **more))).rows
+    whole = (await world.service.query(who, kind(limit=100, **more))).rows
     assert [_place(row) for row in shown] == [_place(row) for row in whole], "sealed cursors lead through all of the list"
     for sealed in seen[:1]:
         with pytest.raises(InvalidInput, match="no cursor of this list"):
-            await world.service.ask(who._replace(tenant="globex"), kind(cursor=sealed, **more))
+            await world.service.query(who._replace(tenant="globex"), kind(cursor=sealed, **more))
         with pytest.raises(InvalidInput, match="no cursor of this list"):
-            await world.service.ask(who, kind(cursor=sealed[:-1], **more))
+            await world.service.query(who, kind(cursor=sealed[:-1], **more))
 
 
 async def test_a_filter_tells_nothing_of_rows_that_are_hidden(world: World) -> None:
     """A page and its cursor are the same whether hidden rows fit a filter or none does."""
     for number in range(3):
         await own_things(world, number)
-    ask, run = world.service.ask, world.ids[0]
+    ask, run = world.service.query, world.ids[0]
     for hit, miss in (
         (query.Runs(workflow="harriet", limit=1), query.Runs(workflow="nobody", limit=1)),
         (query.Runs(status=("waiting",), limit=1), query.Runs(status=("paused",), limit=1)),
@@ -164,7 +164,7 @@ async def test_the_pages_of_the_tail_count_no_events_of_others(
     async def pages() -> list[int]:
         cursor, found = "start", []
         while cursor is not None:
-            rows, cursor = await world.service.ask(who, query.Tail(cursor=cursor, limit=1, ends=True))
+            rows, cursor = await world.service.query(who, query.Tail(cursor=cursor, limit=1, ends=True))
             found.append(len(rows))
         return found
 
@@ -179,7 +179,7 @@ async def test_a_cursor_of_the_tail_does_not_tell_that_others_commit(world: Worl
     """It would be the same again while nobody does."""
     for cursor in ("now", "start"):
         asked = query.Tail(cursor=cursor)
-        assert (await world.service.ask(LIMITED, asked)).cursor != (await world.service.ask(LIMITED, asked)).cursor
+        assert (await world.service.query(LIMITED, asked)).cursor != (await world.service.query(LIMITED, asked)).cursor
 
 
 async def test_a_list_without_a_cursor_is_cut_after_hidden_rows_are_left_out(world: World) -> None:
@@ -188,7 +188,7 @@ async def test_a_list_without_a_cursor_is_cut_after_hidden_rows_are_left_out(wor
     await world.engine.score(run.id, "z", 1.0, by="ann")
     for name in ("a", "b"):
         await world.engine.score(world.ids[0], name, 1.0, by="ann")
-    rows, cursor = await world.service.ask(LIMITED, query.ScoreMeans(limit=1))
+    rows, cursor = await world.service.query(LIMITED, query.ScoreMeans(limit=1))
     assert ([row["name"] for row in rows], cursor) == (["z"], None)
 
 
@@ -196,22 +196,22 @@ async def test_a_bulk_command_goes_on_after_own_runs_only(world: World) -> None:
     """Between which own ones another's stands would tell when it began."""
     run = await world.engine.start(quick, {}, tenant="globex")
     await run.result()
-    letter = (await world.service.ask(Principal("ops"), query.DeadLetters())).rows[0]["letter"]
+    letter = (await world.service.query(Principal("ops"), query.DeadLetters())).rows[0]["letter"]
     who, others = Principal("gil", "globex"), world.ids[0]
     bulk = Bulk(deed="fork", step="flow#1", dry_run=True, status=("completed",), cursor=run.id)
-    assert (await world.service.tell(who, bulk)).rows == []
+    assert (await world.service.execute(who, bulk)).rows == []
     for told in (msgspec.structs.replace(bulk, cursor=others), BulkDeadLetters(deed="resolve", cursor=letter, dry_run=True)):
         with pytest.raises(NotFound):
-            await world.service.tell(who, told)
+            await world.service.execute(who, told)
 
 
 async def test_a_page_looks_through_so_many_hidden_rows_at_most(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await own_things(world, 0)
     monkeypatch.setattr("holdfast.service.service._LOOKED", 1)
     monkeypatch.setattr("holdfast.service.service._MAX_LOOKED", 2)
-    rows, cursor = await world.service.ask(LIMITED, query.Schedules(limit=1))
+    rows, cursor = await world.service.query(LIMITED, query.Schedules(limit=1))
     assert rows == []
-    ((row,), _) = await world.service.ask(LIMITED, query.Schedules(limit=1, cursor=cursor))
+    ((row,), _) = await world.service.query(LIMITED, query.Schedules(limit=1, cursor=cursor))
     assert row["name"] == "own-0"
 
 
@@ -223,7 +223,7 @@ async def test_a_list_that_goes_on_with_nothing_is_not_read_for_ever(world: Worl
         return query.Page([], "more")
 
     monkeypatch.setattr(world.service, "_handled", goes_on)
-    page = await world.service.ask(LIMITED, query.Schedules())
+    page = await world.service.query(LIMITED, query.Schedules())
     assert page.rows == []
     assert page.cursor is not None
 
@@ -237,12 +237,12 @@ async def test_every_list_of_a_tenant_ends_with_a_sealed_cursor(world: World) ->
     for number in range(2):
         await world.engine.write_shared_value("notes", f"n{number}", number, tenant="acme")
         await world.engine.set_team_budget(f"team{number}", {"writer": 1.0}, total_usd=1, tenant="acme")
-        await world.service.tell(Principal("bob", "acme"), GrantApproval(tool=f"t{number}", for_s=60))
+        await world.service.execute(Principal("bob", "acme"), GrantApproval(tool=f"t{number}", for_s=60))
     for kind in (query.SharedValues, query.TeamBudgets, query.Approvals, query.Audit):
-        page = await world.service.ask(Principal("bob", "acme"), kind(limit=1))
+        page = await world.service.query(Principal("bob", "acme"), kind(limit=1))
         assert page.cursor is not None
         assert page.cursor.startswith("~")
-        after = (await world.service.ask(Principal("bob", "acme"), kind(limit=1, cursor=page.cursor))).rows
+        after = (await world.service.query(Principal("bob", "acme"), kind(limit=1, cursor=page.cursor))).rows
         assert after not in ([], page.rows)
 
 
@@ -252,7 +252,7 @@ async def test_no_place_that_a_caller_makes_up_is_a_cursor(world: World, kind: A
     own = str((await world.engine.start(quick, {}, tenant="acme")).id)
     for place in (own, "1", "0", '["acme","a"]', '["acme","a","b"]', '["a",1]', ""):
         with pytest.raises(InvalidInput, match="no cursor of this list"):
-            await world.service.ask(Principal("bob", "acme"), kind(cursor=place))
+            await world.service.query(Principal("bob", "acme"), kind(cursor=place))
 
 
 async def test_no_error_tells_what_a_sealed_cursor_says(world: World) -> None:
@@ -261,7 +261,7 @@ async def test_no_error_tells_what_a_sealed_cursor_says(world: World) -> None:
     for kind in LISTS:
         sealed = seal(key, f"{kind.__name__} acme", f"{HIDDEN}:nothing")
         try:
-            await world.service.ask(who, kind(cursor=sealed))
+            await world.service.query(who, kind(cursor=sealed))
         except HoldfastError as problem:
             told.append(str(problem))
     assert told

@@ -19,7 +19,7 @@ from holdfast.service.control.base import NOT_GIVEN
 from holdfast.service.control.naming import DEFAULT_TENANT
 from holdfast.service.declarations.declaration import declared
 
-METHODS: Final = {"GiveScore": "score", "Resolve": "resolve_effect", "Backfill": "backfill_schedule"}
+METHODS: Final = {"GiveScore": "score", "Resolve": "resolve_effect", "Backfill": "backfill_schedule", "Say": "send_message"}
 """Methods that are not called as their command; the others are called `pause_schedule` for PauseSchedule."""
 NAMES: Final = {"run": "run_id", "gate": "gate_id", "approval": "id_", "conversation": "name", "cursor": "after"}
 """Parameters that are not called as their field; the others are."""

@@ -171,8 +171,8 @@ async def test_a_gate_of_several_persons_says_how_many_are_needed_and_when_it_gi
     assert row["cancel_at"] > row["due_at"]
     assert (row["call"], row["most_usd"]) == (None, None)
     service = Service(engine, [risky])
-    await service.tell(IDA, Decide(row["gate_id"], shown_hash=row["shown_hash"]))
-    (row,) = (await service.ask(IDA, query.Gate(row["gate_id"]))).rows
+    await service.execute(IDA, Decide(row["gate_id"], shown_hash=row["shown_hash"]))
+    (row,) = (await service.query(IDA, query.Gate(row["gate_id"]))).rows
     assert told(dict(row))["approve"] == "step_goes_on"
     assert "has approved it already" in row["refusal"]
 

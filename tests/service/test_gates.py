@@ -119,19 +119,19 @@ async def test_a_decision_names_what_was_shown_unless_its_gate_says_otherwise(en
     service = Service(engine, [asks])
     lax, strict = [(await engine.start(asks, each)).id for each in (True, False)]
     (open_,) = await gates_of(engine, lax)
-    await service.tell(IDA, Decide(open_))
+    await service.execute(IDA, Decide(open_))
     (gate,) = await gates_of(engine, strict)
     for decision in ("approve", "reject"):
         with pytest.raises(InvalidDecision, match="Give shown_hash, the hash of what gate"):
-            await service.tell(IDA, Decide(gate, decision))
+            await service.execute(IDA, Decide(gate, decision))
     with pytest.raises(Conflict, match="shows something else"):
-        await service.tell(IDA, Decide(gate, shown_hash="0" * 64))
-    (row,) = (await service.ask(IDA, query.Gate(gate))).rows
+        await service.execute(IDA, Decide(gate, shown_hash="0" * 64))
+    (row,) = (await service.query(IDA, query.Gate(gate))).rows
     assert row["hash_optional"] is False
-    await service.tell(IDA, Decide(gate, shown_hash=row["shown_hash"]))
+    await service.execute(IDA, Decide(gate, shown_hash=row["shown_hash"]))
     assert await engine.run(strict).result() == "approve"
     with pytest.raises(AlreadyDecided):
-        await service.tell(IDA, Decide(gate))
+        await service.execute(IDA, Decide(gate))
 
 
 async def test_a_node_and_a_rule_say_it_as_a_question_does(engine: Engine) -> None:
@@ -144,9 +144,9 @@ async def test_a_node_and_a_rule_say_it_as_a_question_does(engine: Engine) -> No
             assert (opened.reason, opened.hash_optional) == (reason, is_optional)
             if not is_optional:
                 with pytest.raises(InvalidDecision):
-                    await service.tell(IDA, Decide(gate))
+                    await service.execute(IDA, Decide(gate))
             shown = None if is_optional else opened.shown_hash
-            await service.tell(IDA, Decide(gate, shown_hash=shown))
+            await service.execute(IDA, Decide(gate, shown_hash=shown))
             await engine.run(run.id).until(
                 lambda state, gate=gate: GateId(gate) not in state.gates and (state.gates or state.ended)
             )  # type: ignore[misc]
@@ -160,9 +160,9 @@ async def test_calls_that_are_asked_together_are_decided_by_the_hash_of_them_all
     decisions = dict.fromkeys(state.gates, "approve")
     first = next(iter(decisions))
     with pytest.raises(InvalidDecision, match="Give shown_hash"):
-        await service.tell(IDA, DecideTogether(first, {**decisions}))
+        await service.execute(IDA, DecideTogether(first, {**decisions}))
     shown = digest([each.opened.shown_hash for each in state.gates.values()])
-    await service.tell(IDA, DecideTogether(first, {**decisions}, shown))
+    await service.execute(IDA, DecideTogether(first, {**decisions}, shown))
     assert await engine.run(run.id).result() == ["paid ada", "paid bob"]
 
 
@@ -172,9 +172,9 @@ async def test_the_engine_s_own_questions_ask_for_the_hash_too(engine: Engine) -
     (gate,) = await gates_of(engine, run.id)
     assert gate.partition(":")[2].startswith("!max_steps")
     with pytest.raises(InvalidDecision, match="Give shown_hash"):
-        await service.tell(IDA, Decide(gate, "answer", {"steps": 9}))
+        await service.execute(IDA, Decide(gate, "answer", {"steps": 9}))
     shown = (await engine.gate(gate)).shown_hash
-    await service.tell(IDA, Decide(gate, "answer", {"steps": 9}, shown_hash=shown))
+    await service.execute(IDA, Decide(gate, "answer", {"steps": 9}, shown_hash=shown))
     assert await engine.run(run.id).result() == "second"
 
 
@@ -186,13 +186,13 @@ async def test_what_became_of_a_call_is_decided_by_the_hash_of_its_question(engi
     call = opened.subject or ""
     for decision in ("answer", "reject", "retry"):
         with pytest.raises(InvalidDecision, match=f"Give shown_hash, the hash of what gate {gate} shows"):
-            await service.tell(operator, Resolve(call, decision, "paid"))  # type: ignore[arg-type]
+            await service.execute(operator, Resolve(call, decision, "paid"))  # type: ignore[arg-type]
         with pytest.raises(Conflict, match="shows something else"):
-            await service.tell(operator, Resolve(call, decision, "paid", shown_hash="0" * 64))  # type: ignore[arg-type]
-    await service.tell(operator, Resolve(call, "answer", "paid by hand", shown_hash=opened.shown_hash))
+            await service.execute(operator, Resolve(call, decision, "paid", shown_hash="0" * 64))  # type: ignore[arg-type]
+    await service.execute(operator, Resolve(call, "answer", "paid by hand", shown_hash=opened.shown_hash))
     assert await run.result() == "paid by hand"
     with pytest.raises(Conflict, match="No question is open about the call"):
-        await service.tell(operator, Resolve(call, "retry"))
+        await service.execute(operator, Resolve(call, "retry"))
 
 
 async def test_code_in_the_engine_s_process_decides_as_before(engine: Engine) -> None:
@@ -208,17 +208,17 @@ async def test_a_list_says_what_gates_propose_and_may_be_of_some_risks(engine: E
     for level in ("low", "high", "critical"):
         run = await engine.start(risky, level)
         gates[level] = (await gates_of(engine, run.id))[0]
-    (row,) = (await service.ask(IDA, query.Gates(risk_level=("high",)))).rows
-    (whole,) = (await service.ask(IDA, query.Gate(gates["high"]))).rows
+    (row,) = (await service.query(IDA, query.Gates(risk_level=("high",)))).rows
+    (whole,) = (await service.query(IDA, query.Gate(gates["high"]))).rows
     for each in (row, whole):
         assert (each["proposed_action"], each["evidence_ids"], each["risk_level"]) == ("pay", ["e1"], "high")
         assert each["expires_at"] is not None
         assert (each["quorum"], each["approved_by"]) == (2, [])
-    rows = (await service.ask(IDA, query.Gates(risk_level=("low", "critical")))).rows
+    rows = (await service.query(IDA, query.Gates(risk_level=("low", "critical")))).rows
     assert [each["gate_id"] for each in rows] == [gates["low"], gates["critical"]]
-    await service.tell(IDA, Decide(row["gate_id"], shown_hash=whole["shown_hash"]))
-    (row,) = (await service.ask(IDA, query.Gates(risk_level=("high",)))).rows
-    (whole,) = (await service.ask(IDA, query.Gate(gates["high"]))).rows
+    await service.execute(IDA, Decide(row["gate_id"], shown_hash=whole["shown_hash"]))
+    (row,) = (await service.query(IDA, query.Gates(risk_level=("high",)))).rows
+    (whole,) = (await service.query(IDA, query.Gate(gates["high"]))).rows
     assert row["approved_by"] == whole["approved_by"] == ["ida"]
 
 

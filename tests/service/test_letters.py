@@ -92,18 +92,18 @@ async def test_who_has_no_say_about_a_tool_settles_nothing_of_what_failed_at_it(
     assert (len(deeds) > 6) == (workflow is parking)
     for deed in deeds:
         with pytest.raises(NotPermitted, match="no say about the tool 'pay'"):
-            await world.service.tell(peek, deed)
+            await world.service.execute(peek, deed)
     for bulk in (BulkDeadLetters(deed="replay"), BulkDeadLetters(deed="resolve", output="forged", run=run), Bulk(deed="retry")):
         with pytest.raises(NotPermitted, match="no say about the tool"):
-            await world.service.tell(peek, bulk)
-    assert (await world.service.ask(peek, query.DeadLetter(letter=letter))).rows[0]["state"] == "open", "they look"
-    await world.service.tell(of("pay"), EditDeadLetter(letter, arguments={"amount": 5}))
-    await world.service.tell(of("pay"), ReplayDeadLetter(letter))
+            await world.service.execute(peek, bulk)
+    assert (await world.service.query(peek, query.DeadLetter(letter=letter))).rows[0]["state"] == "open", "they look"
+    await world.service.execute(of("pay"), EditDeadLetter(letter, arguments={"amount": 5}))
+    await world.service.execute(of("pay"), ReplayDeadLetter(letter))
     assert await world.engine.run(run).result() == "paid 5"
     assert PAID == [5]
 
 
 async def test_what_failed_at_no_tool_is_for_who_has_a_say_about_none(world: World) -> None:
     letter = await world.letter(falling)
-    await world.service.tell(of("peek"), ResolveDeadLetter(letter, "done"))
+    await world.service.execute(of("peek"), ResolveDeadLetter(letter, "done"))
     assert await world.engine.run(letter.partition(":")[0]).result() == "done"

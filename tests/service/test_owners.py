@@ -60,10 +60,10 @@ class World(NamedTuple):
         return (await self.engine.find(run)).graph_hash
 
     async def start(self, who: Principal, **what: Any) -> str:
-        return await self.graph_of(await self.service.tell(who, Start(**what)))
+        return await self.graph_of(await self.service.execute(who, Start(**what)))
 
     async def names(self, who: Principal) -> list[str]:
-        return [row["workflow"] for row in (await self.service.ask(who, query.Workflows())).rows]
+        return [row["workflow"] for row in (await self.service.query(who, query.Workflows())).rows]
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def file(name: str, what: str) -> str:
 async def test_a_submitted_file_never_stands_for_code(world: World) -> None:
     for name in ("quick", "hidden"):
         with pytest.raises(Conflict, match="is the name of a workflow of this fleet"):
-            await world.service.tell(of(GLOBEX), Start(yaml=file(name, "steal")))
+            await world.service.execute(of(GLOBEX), Start(yaml=file(name, "steal")))
     assert await world.start(of(ACME), workflow="quick") == quick.hash
 
 
@@ -100,7 +100,7 @@ async def test_code_that_comes_later_has_its_name(world: World) -> None:
     for tenant in (ACME, GLOBEX):
         assert (await world.engine.workflow("later", tenant=tenant)).hash == later.hash != theirs
     with pytest.raises(Conflict, match="is the name of a workflow of this fleet"):
-        await world.service.tell(of(GLOBEX), Start(yaml=file("later", "b")))
+        await world.service.execute(of(GLOBEX), Start(yaml=file("later", "b")))
 
 
 async def test_a_submitted_name_means_what_its_own_tenant_has_submitted(world: World) -> None:
@@ -112,13 +112,13 @@ async def test_a_submitted_name_means_what_its_own_tenant_has_submitted(world: W
     for tenant, meant in ((ACME, own), (GLOBEX, theirs)):
         who = of(tenant, "operator")
         assert await world.start(who, workflow="build", input={"x": True}) == meant
-        ((row,), _) = await world.service.ask(who, query.Workflow(name="build"))
+        ((row,), _) = await world.service.query(who, query.Workflow(name="build"))
         assert (row["graph_hash"], row["tenant"]) == (meant, tenant)
         assert await world.names(who) == ["build", "quick"]
-        await world.service.tell(who, SetSchedule(name="nightly", workflow="build", cron="* * * * *", input={"x": True}))
+        await world.service.execute(who, SetSchedule(name="nightly", workflow="build", cron="* * * * *", input={"x": True}))
         now_ms = world.engine.now_ms()
         past = Backfill("nightly", now_ms - 2 * MINUTE_MS, now_ms)
-        runs = [row["run_id"] for row in (await world.service.tell(who, past)).rows]
+        runs = [row["run_id"] for row in (await world.service.execute(who, past)).rows]
         assert {await world.graph_of(run) for run in runs} == {meant}
     for asked in (
         Start(workflow="build"),
@@ -126,15 +126,15 @@ async def test_a_submitted_name_means_what_its_own_tenant_has_submitted(world: W
         OpenConversation(name="n", workflow="build"),
     ):
         with pytest.raises(NotFound, match="There is no workflow 'build'"):
-            await world.service.tell(of("initech"), asked)
+            await world.service.execute(of("initech"), asked)
     with pytest.raises(NotFound, match="There is no workflow 'build'"):
-        await world.service.ask(of("initech"), query.Workflow(name="build"))
+        await world.service.query(of("initech"), query.Workflow(name="build"))
     assert await world.names(of("initech")) == ["quick"]
 
 
 async def test_a_tenant_submits_files_only_where_they_run_at_its_own_workers(world: World, tmp_path: Path) -> None:
     with pytest.raises(NotPermitted, match="takes no workflow files of the tenant 'initech'"):
-        await world.service.tell(of("initech"), Start(yaml=file("build", "a")))
+        await world.service.execute(of("initech"), Start(yaml=file("build", "a")))
     own = f"[workers.acme]\ntoken = '{'w' * 32}'\ntenants = ['acme']\ntasks = "
     every = f"[workers.all]\ntoken = '{'e' * 32}'\ntenants = ['*']\ntasks = ['*']\n"
     for said, has in (
@@ -154,13 +154,13 @@ async def test_a_key_reaches_no_workflow_that_its_maker_does_not(world: World) -
     await world.start(of(GLOBEX), yaml=file("globex-private", "a"), input={"x": True})
     for maker, seen in ((of(ACME), ["quick"]), (Principal("ops"), ["hidden", "quick"])):
         name = f"wide-{maker.tenant or 'ops'}"
-        made = await world.service.tell(maker, MakeKey(name=name, may=("admin",), workflows=("hid*", "?*"), tenant=ACME))
+        made = await world.service.execute(maker, MakeKey(name=name, may=("admin",), workflows=("hid*", "?*"), tenant=ACME))
         holder = await world.service.keys.holder(made["key"])
         assert holder is not None
         assert await world.names(holder.principal()) == seen
         for workflow in {"globex-private", "hidden"} - {*seen}:
             with pytest.raises(NotFound):
-                await world.service.tell(holder.principal(), Start(workflow=workflow))
+                await world.service.execute(holder.principal(), Start(workflow=workflow))
     named = of(ACME, workflows=("hidden",), unoffered=True)
     assert await world.start(named, workflow="hidden") == hidden.hash
 
@@ -174,13 +174,13 @@ async def test_a_key_is_in_the_hand_of_a_person_however_many_keys_are_between(wo
         assert holder is not None
         return holder.principal()
 
-    first = await come_with(await world.service.tell(boss, MakeKey(name="first", may=("admin",))))
-    second = await come_with(await world.service.tell(first, MakeKey(name="second", may=("admin",))))
+    first = await come_with(await world.service.execute(boss, MakeKey(name="first", may=("admin",))))
+    second = await come_with(await world.service.execute(first, MakeKey(name="second", may=("admin",))))
     as_zoe = second._replace(name="zoe")
-    third = await come_with(await world.service.tell(as_zoe, MakeKey(name="third", may=("reviewer",))))
+    third = await come_with(await world.service.execute(as_zoe, MakeKey(name="third", may=("reviewer",))))
     assert [each.maker for each in (first, second, third)] == ["boss"] * 3
-    await world.service.tell(other, MakeKey(name="theirs", may=("reviewer",)))
-    rotated = await come_with(await world.service.tell(second, RotateKey("theirs")))
+    await world.service.execute(other, MakeKey(name="theirs", may=("reviewer",)))
+    rotated = await come_with(await world.service.execute(second, RotateKey("theirs")))
     assert (rotated.name, rotated.maker) == ("keys.theirs", "boss")
     link = await world.service.keys.link(second, ACME, ToDecide("run:gate", "hash", "ida"), 60)
     opened = await world.service.keys.opened(link["link"])
@@ -190,7 +190,7 @@ async def test_a_key_is_in_the_hand_of_a_person_however_many_keys_are_between(wo
 
 async def test_a_program_that_acts_for_no_person_is_no_person_who_has_a_key_in_hand(world: World) -> None:
     """What it makes is in the hand of the key itself; what it makes for somebody in theirs."""
-    ci, tell = Principal("clients.ci", ACME, client="clients.ci"), world.service.tell
+    ci, tell = Principal("clients.ci", ACME, client="clients.ci"), world.service.execute
 
     async def maker(made: dict[str, Any]) -> str | None:
         holder = await world.service.keys.holder(made["key"])
@@ -212,7 +212,7 @@ async def test_a_program_that_acts_for_no_person_is_no_person_who_has_a_key_in_h
 
 async def test_who_made_a_link_takes_it_back_and_no_other(world: World) -> None:
     """An admin takes back any; others no key, and no link of others."""
-    tell, keys = world.service.tell, world.service.keys
+    tell, keys = world.service.execute, world.service.keys
     run = await world.engine.start(quick, 1, tenant=ACME)
     await tell(of(ACME), MakeKey(name="bot"))
     ida = of(ACME, "operator", workflows=("quick",), tools=())._replace(client="ida", name="ida", is_person=True)
@@ -239,7 +239,7 @@ async def test_who_made_a_link_takes_it_back_and_no_other(world: World) -> None:
 
 
 async def test_a_key_hands_on_no_more_than_its_maker_holds(world: World) -> None:
-    tell = world.service.tell
+    tell = world.service.execute
     await tell(of(ACME), MakeKey(name="all", may=("admin",)))
     await tell(of(ACME), MakeKey(name="part", may=("operator",), workflows=("quick",), tools=("mail_*",)))
     part = of(ACME, workflows=("quick",), tools=("mail_*",))
@@ -263,7 +263,7 @@ async def test_a_key_hands_on_no_more_than_its_maker_holds(world: World) -> None
 
 async def test_a_key_acts_in_no_role_that_its_maker_has_not(world: World) -> None:
     """At creation, rotation and links; and neither does it say that somebody for whom it speaks acts in one."""
-    tell, ops = world.service.tell, Principal("ops")
+    tell, ops = world.service.execute, Principal("ops")
     ann = Principal("ann", ACME, ("legal",), client="ann", teams=("ops",), is_person=True, vouches=False)
     app = Principal("clients.app", ACME, ("legal",), client="clients.app")
     for who in (ann, app):
@@ -301,17 +301,17 @@ async def test_a_principal_of_all_workflows_deletes_a_schedule_without_its_tenan
         service = Service(engine, [quick])
         for who in (of(GLOBEX), of(ACME, workflows=("quick",))):
             with pytest.raises(NotFound, match="There is no schedule 'nightly'"):
-                await service.tell(who, RemoveSchedule("nightly"))
+                await service.execute(who, RemoveSchedule("nightly"))
         with pytest.raises(KeyMissing):
-            await service.tell(of(ACME), PauseSchedule("nightly"))
-        await service.tell(of(ACME, "operator"), RemoveSchedule("nightly"))
-        await service.tell(Principal("ops"), RemoveSchedule("weekly", ACME))
+            await service.execute(of(ACME), PauseSchedule("nightly"))
+        await service.execute(of(ACME, "operator"), RemoveSchedule("nightly"))
+        await service.execute(Principal("ops"), RemoveSchedule("weekly", ACME))
         with pytest.raises(NotFound, match="There is no schedule 'nightly'"):
-            await service.tell(of(ACME), RemoveSchedule("nightly"))
+            await service.execute(of(ACME), RemoveSchedule("nightly"))
 
 
 async def test_the_name_of_a_key_tells_nothing_of_other_tenants_and_means_its_own_tenant_s(world: World) -> None:
-    tell, ops, acme, globex = world.service.tell, Principal("ops"), of(ACME), of("globex")
+    tell, ops, acme, globex = world.service.execute, Principal("ops"), of(ACME), of("globex")
     theirs = await tell(acme, MakeKey(name="shop"))
     mine = await tell(globex, MakeKey(name="shop"))
     with pytest.raises(Conflict, match="There is a key 'shop'"):
@@ -331,8 +331,8 @@ async def test_the_name_of_a_key_tells_nothing_of_other_tenants_and_means_its_ow
             await tell(acme, asked)
     with pytest.raises(Conflict):
         await tell(acme, MakeKey(name="fleet"))
-    pages = [await world.service.ask(ops, query.Keys(limit=2))]
-    pages.append(await world.service.ask(ops, query.Keys(limit=2, cursor=pages[0].cursor)))
+    pages = [await world.service.query(ops, query.Keys(limit=2))]
+    pages.append(await world.service.query(ops, query.Keys(limit=2, cursor=pages[0].cursor)))
     assert [(row["name"], row["tenant"]) for page in pages for row in page.rows] == [
         ("fleet", None),
         ("shop", ACME),
@@ -342,7 +342,7 @@ async def test_the_name_of_a_key_tells_nothing_of_other_tenants_and_means_its_ow
 
 async def test_a_key_is_rotated_only_by_who_could_make_it(world: World) -> None:
     """Patterns are compared by all that fits them, and code that no server offers is there for whom the fleet has named it."""
-    tell, admin = world.service.tell, of(ACME)
+    tell, admin = world.service.execute, of(ACME)
     await tell(Principal("ops"), MakeKey(name="opskey", may=("operator",), workflows=("hidden",), tenant=ACME))
     for who, reaches in ((of(ACME, unoffered=True), True), (admin, False), (of(ACME, unoffered=True), False)):
         holder = await world.service.keys.holder((await tell(who, RotateKey("opskey")))["key"])
@@ -359,7 +359,7 @@ async def test_a_key_is_rotated_only_by_who_could_make_it(world: World) -> None:
                 await tell(part, deed)
     await tell(part, MakeKey(name="own", may=("operator",), workflows=("quick", "mail_out_*"), tools=("mail_out",)))
     assert (await tell(part, RotateKey("own")))["key"].startswith("hfk_")
-    assert [row["name"] for row in (await world.service.ask(part, query.Keys())).rows] == ["own"]
+    assert [row["name"] for row in (await world.service.query(part, query.Keys())).rows] == ["own"]
     with pytest.raises(NotPermitted, match="has no say about the tool"):
         await tell(of(ACME, workflows=part.access.workflows, tools=("mail_?",)), RotateKey("own"))
 
@@ -369,31 +369,31 @@ async def test_a_private_thread_is_no_program_s_that_speaks_for_its_owner(world:
     may = Access(("operator",))
     ann = Principal("ann", ACME, client="ann", access=may, is_person=True)
     app, key = (ann._replace(client=client, is_person=False) for client in ("clients.app", "keys.k"))
-    await world.service.tell(ann, OpenConversation(name="hers", workflow="quick"), private=True)
-    await world.service.tell(app, OpenConversation(name="of-app", workflow="quick"), private=True)
+    await world.service.execute(ann, OpenConversation(name="hers", workflow="quick"), private=True)
+    await world.service.execute(app, OpenConversation(name="of-app", workflow="quick"), private=True)
     for own, others, thread in ((ann, (app, key, ann._replace(name="bob", client="bob")), "hers"), (app, (ann, key), "of-app")):
         for other in others:
             for asked in (query.Conversation(name=thread), query.Conversations()):
                 with suppress(NotFound):
-                    assert thread not in [row["name"] for row in (await world.service.ask(other, asked)).rows]
+                    assert thread not in [row["name"] for row in (await world.service.query(other, asked)).rows]
             for deed in (DeleteConversation(thread), Say(conversation=thread, text="x")):
                 with pytest.raises(NotFound, match="There is no conversation"):
-                    await world.service.tell(other, deed)
-        assert (await world.service.ask(own, query.Conversation(name=thread))).rows[0]["private"]
-        assert [row["name"] for row in (await world.service.ask(own, query.Conversations())).rows] == [thread]
-        assert (await world.service.ask(Principal("ops"), query.Conversation(name=thread, tenant=ACME))).rows
-    await world.service.tell(ann, DeleteConversation("hers"))
+                    await world.service.execute(other, deed)
+        assert (await world.service.query(own, query.Conversation(name=thread))).rows[0]["private"]
+        assert [row["name"] for row in (await world.service.query(own, query.Conversations())).rows] == [thread]
+        assert (await world.service.query(Principal("ops"), query.Conversation(name=thread, tenant=ACME))).rows
+    await world.service.execute(ann, DeleteConversation("hers"))
 
 
 async def test_a_start_key_tells_nothing_of_a_run_that_its_caller_does_not_reach(world: World) -> None:
-    run = await world.service.tell(of(ACME), Start(workflow="quick", input=1, key="k"))
+    run = await world.service.execute(of(ACME), Start(workflow="quick", input=1, key="k"))
     await world.engine.run(str(run)).result()
     others = of(ACME, "operator", workflows=("hidden",), unoffered=True)
-    theirs = await world.service.tell(others, Start(workflow="hidden", input=2))
+    theirs = await world.service.execute(others, Start(workflow="hidden", input=2))
     await world.engine.run(str(theirs)).result()
     for deed in (Start(workflow="hidden", input=1, key="k"), Fork(run=str(theirs), step="flow#1", key="k")):
         with pytest.raises(KeyReused) as refused:
-            await world.service.tell(others, deed)
+            await world.service.execute(others, deed)
         assert str(run) not in refused.value.message
 
 
@@ -401,9 +401,9 @@ async def test_a_start_key_tells_nothing_of_a_run_that_its_caller_does_not_reach
 async def test_a_pattern_that_begins_with_any_letter_names_no_code(world: World, pattern: str) -> None:
     """Code that no server offers is there for whom it was named, however a pattern for anything is spelled."""
     theirs = of(ACME, "operator", workflows=(pattern, "hid*"), unoffered=True)
-    assert await world.service.tell(theirs, Start(workflow="hidden", input=1))
+    assert await world.service.execute(theirs, Start(workflow="hidden", input=1))
     anything = of(ACME, "operator", workflows=(pattern,), unoffered=True)
     with pytest.raises(NotFound, match="There is no workflow 'hidden'"):
-        await world.service.tell(anything, Start(workflow="hidden", input=1))
+        await world.service.execute(anything, Start(workflow="hidden", input=1))
     assert "hidden" in await world.names(theirs)
     assert "hidden" not in await world.names(anything)

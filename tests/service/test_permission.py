@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from holdfast import Context, Engine, WorkerAgent, Workflow, flow, tool
-from holdfast.core.nouns.evaluations import Judged
+from holdfast.core.nouns.evaluations import ScenarioResult
 from holdfast.core.values.access import GRANTS, Access
 from holdfast.errors import NotFound, NotPermitted
 from holdfast.http import agui, route
@@ -210,9 +210,9 @@ async def _filled(engine: Engine, service: Service, tenant: str, workflow: Workf
     await engine.set_schedule(name, workflow, "0 9 * * *", tenant=tenant, input={})
     await engine.open_conversation(name, workflow, tenant=tenant)
     await engine.set_supervisor(name, [WorkerAgent(name, workflow, ["x"])], tenant=tenant)
-    kept = await engine.keep_evaluation(name, workflow, [Judged("x", run)], min_passed=1, tenant=tenant)
+    kept = await engine.keep_evaluation(name, workflow, [ScenarioResult("x", run)], min_passed=1, tenant=tenant)
     approval = await engine.grant_approval("pay", for_s=60, by="ida", workflow=workflow.name, tenant=tenant)
-    await service.tell(admin, MakeKey(name=name, tenant=tenant, workflows=(workflow.name,)))
+    await service.execute(admin, MakeKey(name=name, tenant=tenant, workflows=(workflow.name,)))
     call = f"{run}:flow#1:0"
     return {
         Subject.RUN: run,

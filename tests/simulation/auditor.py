@@ -36,7 +36,7 @@ from holdfast.core.values.ids import (
 from holdfast.core.values.payload import Payload
 from holdfast.core.views.projection import project
 from holdfast.core.views.status import status, waiting_for, waits_for_nothing
-from holdfast.ports import Append, Committed, EmbeddingRequest, ModelRequest, Observation, SnapshotRecord, StreamName
+from holdfast.ports import Append, EmbeddingRequest, EventsCommitted, ModelRequest, Observation, SnapshotRecord, StreamName
 from tests.simulation import answer, approval
 from tests.simulation.answer import Answers
 from tests.simulation.approval import Approvals
@@ -317,7 +317,7 @@ class Auditor:
 
     def observe(self, observation: Observation) -> None:
         """A process tells what it holds of a run after a commit."""
-        if not isinstance(observation, Committed):
+        if not isinstance(observation, EventsCommitted):
             return
         state = observation.state
         if observation.own:

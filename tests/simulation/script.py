@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.actions.shell import Ending, Limits, LogCounts, Script
+from holdfast.actions.shell import Limits, LogCounts, Script, ScriptEnd
 from holdfast.errors import OutcomeUnknown, ToolFailed
 from holdfast.ports import Clock
 from tests.simulation.chance import spread_s
@@ -27,7 +27,7 @@ _MAX_TO_END_S: Final = 4.0
 
 async def run(
     script: Script, limits: Limits, *, clock: Clock, on_line: Callable[[str], Awaitable[None]], redact: Callable[[str], str]
-) -> Ending:
+) -> ScriptEnd:
     """What `shell.run` is to a machine. Keeps actions.jobs.runner.Shell."""
     world = here()
     execution = world.begin(script)
@@ -61,7 +61,7 @@ def _send(world: World, script: Script, execution: Execution, answer: dict[str, 
     return sending
 
 
-async def _ending(world: World, likely: float, limits: Limits, sending: Sending | None) -> Ending:
+async def _ending(world: World, likely: float, limits: Limits, sending: Sending | None) -> ScriptEnd:
     stream, faults = world.chance.stream("script"), world.faults
     takes_s, acts, fails = spread_s(stream, 0.01, 60.0), stream.random(), stream.random() >= likely
     half = stream.random() < 0.5
@@ -103,8 +103,8 @@ def _left(drawn: float, token: str) -> tuple[dict[str, str], dict[str, str]]:
 
 def _ended(
     exit_code: int | None, signal: str | None, duration_s: float, problems: tuple[str, ...] = (), *, timed_out: bool = False
-) -> Ending:
-    return Ending(
+) -> ScriptEnd:
+    return ScriptEnd(
         exit_code=exit_code,
         signal=signal,
         timed_out=timed_out,

@@ -19,11 +19,11 @@ import msgspec
 
 from holdfast.core.capacity.estimates import Estimate, Use, learned
 from holdfast.core.capacity.lending import DeclaredPool, Grant, Life, PoolRow, Share, Visit, Visitor, declared, lend
-from holdfast.core.facts.costs import BEFORE_ALL, Cost, Uncounted
+from holdfast.core.facts.costs import BEFORE_ALL, Cost, UncountedRun
 from holdfast.core.facts.events import Recorded, decode, encode
 from holdfast.core.nouns import model_estimates
-from holdfast.core.nouns.conversations import Change, Conversation, Exchange
-from holdfast.core.nouns.evaluations import Evaluation, Judged
+from holdfast.core.nouns.conversations import Change, Conversation, ConversationTurn
+from holdfast.core.nouns.evaluations import Evaluation, ScenarioResult
 from holdfast.core.nouns.labels import BEFORE_ALL_COUNTS, CountKey, LabelCount, Pair
 from holdfast.core.nouns.model_estimates import ModelEstimate, ModelUse
 from holdfast.core.nouns.schedules import Schedule
@@ -36,7 +36,7 @@ from holdfast.core.rules.questions import WORKFLOW_MISSING
 from holdfast.core.values.audit import FIRST, Entry, Head, Link, head_of, link
 from holdfast.core.values.ids import AppendId, CallId, EffectKey, GateId, RunId, Seq, SessionId, StepId
 from holdfast.core.values.payload import Payload
-from holdfast.core.values.scopes import PLACEMENT, AgentRow, ScopeRow, Waiting, budget_of, family_of
+from holdfast.core.values.scopes import PLACEMENT, AgentRow, ScopeRow, ScopeWaiter, budget_of, family_of
 from holdfast.core.views.projection import (
     Changes,
     ChildChange,
@@ -86,7 +86,7 @@ from holdfast.ports import (
     LetterFilter,
     LogPiece,
     LogPlace,
-    Pending,
+    PendingRequest,
     Piece,
     Reply,
     RunFilter,
@@ -99,7 +99,7 @@ from holdfast.ports import (
     StreamName,
     StreamUpdate,
     TailEvent,
-    Unplaced,
+    UnplacedRun,
     WorkflowRecord,
 )
 from holdfast.stores import books
@@ -242,8 +242,8 @@ class Disk:
         self.scores: dict[RunId, list[Score]] = {}
         self.api_keys: dict[tuple[str, str], ApiKey] = {}
         self.audit: list[Link] = []
-        self.evaluations: dict[str, tuple[Evaluation, tuple[Judged, ...]]] = {}
-        self.replies: dict[str, Pending] = {}
+        self.evaluations: dict[str, tuple[Evaluation, tuple[ScenarioResult, ...]]] = {}
+        self.replies: dict[str, PendingRequest] = {}
         self.streams: dict[StreamName, list[tuple[str, Chunk]]] = {}
         """The pieces of each, with their marks."""
         self.conversations: dict[tuple[str, str], Conversation] = {}
@@ -255,7 +255,7 @@ class Disk:
         self.shared_waits: dict[RunId, tuple[SharedWaitRow, ...]] = {}
         self.shared_locks: dict[tuple[str, str, str], tuple[int, int]] = {}
         """The fence that was given last, and until when it counts."""
-        self.exchanges: dict[tuple[str, str, int], Exchange] = {}
+        self.exchanges: dict[tuple[str, str, int], ConversationTurn] = {}
         self.supervisors: dict[tuple[str, str], Supervisor] = {}
         self.tasks: dict[tuple[str, str, str], Task] = {}
         self.schedules: dict[tuple[str, str], KeptSchedule] = {}
@@ -417,18 +417,18 @@ class Disk:
         known = self.scopes.get(scope, ScopeRow(scope, None))
         return msgspec.structs.replace(known, limit=self.limits.get(family_of(scope)))
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[ScopeWaiter]:
         """Who waits in scopes, longest first."""
-        return [Waiting(run, scope, wanted, self.books(scope).left) for (scope, run), wanted in self.waiters.items()]
+        return [ScopeWaiter(run, scope, wanted, self.books(scope).left) for (scope, run), wanted in self.waiters.items()]
 
-    def _with_loans(self, waiting: Waiting) -> Waiting:
+    def _with_loans(self, waiting: ScopeWaiter) -> ScopeWaiter:
         """The same with what others of its team may lend."""
         if waiting.left is None:
             return waiting
         lendable = sum(max(each.left or 0, 0) // 2 for each in self._others(waiting.scope))
         return msgspec.structs.replace(waiting, left=waiting.left + lendable)
 
-    def with_headroom(self) -> list[Waiting]:
+    def with_headroom(self) -> list[ScopeWaiter]:
         """Those of them whose scope has room for them alone, and those who are to be told that it can have none any more."""
         return [
             each
@@ -438,7 +438,7 @@ class Disk:
             and not self._in_flight_elsewhere(each)
         ]
 
-    def _is_in_vain(self, waiting: Waiting) -> bool:
+    def _is_in_vain(self, waiting: ScopeWaiter) -> bool:
         """Whether calls in flight can leave no room for it any more, and its run's status does not say so yet."""
         if waiting.left is None or waiting.scope == "fleet/runs" or re.fullmatch(r"tenant/[^/]*/runs", waiting.scope):
             return False
@@ -447,7 +447,7 @@ class Disk:
             and self.runs[waiting.run].row.status == "waiting"
         )
 
-    def _in_flight_elsewhere(self, waiting: Waiting) -> bool:
+    def _in_flight_elsewhere(self, waiting: ScopeWaiter) -> bool:
         """Whether it waits for a tenant-wide effect that another run still has in flight."""
         owner, response = self.effect_keys.get(EffectKey(waiting.scope.removeprefix("effect/")), (None, None))
         return owner is not None and owner.run != waiting.run and response is None
@@ -829,11 +829,11 @@ class Scopes(Port):
         await self._mount.read()
         return [self._disk.books(scope) for scope in names]
 
-    async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[Waiting]:
+    async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[ScopeWaiter]:
         await self._mount.read()
         return [each for each in self._disk.waiting() if each.scope in scopes][:limit]
 
-    async def headroom(self, limit: int) -> Sequence[Waiting]:
+    async def headroom(self, limit: int) -> Sequence[ScopeWaiter]:
         await self._mount.read()
         return self._disk.with_headroom()[:limit]
 
@@ -935,13 +935,13 @@ class Audit(Port):
 class Replies(Port):
     """Keeps ports.Replies."""
 
-    async def begin(self, name: str, digest: str, kept_ms: int, tenant: str = OF_NONE) -> Pending:
+    async def begin(self, name: str, digest: str, kept_ms: int, tenant: str = OF_NONE) -> PendingRequest:
         await self._mount.write("begin_reply")
         now_ms, there = self._mount.now_ms(), self._disk.replies.get(name)
         if there is not None and there.begun_at_ms >= now_ms - kept_ms:
             return there
-        self._disk.replies[name] = Pending(digest, now_ms)
-        return Pending(digest, now_ms, is_new=True)
+        self._disk.replies[name] = PendingRequest(digest, now_ms)
+        return PendingRequest(digest, now_ms, is_new=True)
 
     async def finish(self, name: str, reply: Reply | None, tenant: str = OF_NONE) -> bool:
         await self._mount.write("finish_reply")
@@ -991,11 +991,11 @@ class Scores(Port):
 class Evaluations(Port):
     """Keeps ports.Evaluations."""
 
-    async def add(self, evaluation: Evaluation, judged: Sequence[Judged]) -> None:
+    async def add(self, evaluation: Evaluation, judged: Sequence[ScenarioResult]) -> None:
         await self._mount.write("add_evaluation")
         self._disk.evaluations.setdefault(evaluation.id, (evaluation, tuple(judged)))
 
-    async def found(self, id_: str) -> tuple[Evaluation, Sequence[Judged]] | None:
+    async def found(self, id_: str) -> tuple[Evaluation, Sequence[ScenarioResult]] | None:
         await self._mount.read()
         return self._disk.evaluations.get(id_)
 
@@ -1169,7 +1169,7 @@ class Conversations(Port):
         await self._mount.read()
         return self._disk.conversations.get((tenant, name))
 
-    async def exchanges(self, tenant: str, name: str) -> Sequence[Exchange]:
+    async def exchanges(self, tenant: str, name: str) -> Sequence[ConversationTurn]:
         await self._mount.read()
         return [each for key, each in sorted(self._disk.exchanges.items()) if key[:2] == (tenant, name)]
 
@@ -1312,16 +1312,16 @@ class SharedValues(Port):
 class Costs(Port):
     """Keeps ports.Costs."""
 
-    async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[Uncounted]:
+    async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[UncountedRun]:
         await self._mount.read()
         found = [
-            Uncounted(run, kept.row.seq, self._disk.counted.get(run, Seq(0)))
+            UncountedRun(run, kept.row.seq, self._disk.counted.get(run, Seq(0)))
             for run, kept in sorted(self._disk.runs.items())
             if run > (after or "") and kept.row.started_at_ms < started_before_ms
         ]
         return [each for each in found if each.seq > each.counted][:limit]
 
-    async def count(self, uncounted: Uncounted, costs: Sequence[Cost]) -> bool:
+    async def count(self, uncounted: UncountedRun, costs: Sequence[Cost]) -> bool:
         await self._mount.write("count")
         if self._disk.counted.get(uncounted.run, Seq(0)) != uncounted.counted:
             return False
@@ -1638,11 +1638,11 @@ class Views(Port):
                 found.append((min(times), kept.number, _due(row, lost)))
         return [each for _, _, each in sorted(found, key=lambda each: each[:2])[:limit]]
 
-    async def unplaced(self, after: int, limit: int) -> Sequence[Unplaced]:
+    async def unplaced(self, after: int, limit: int) -> Sequence[UnplacedRun]:
         await self._mount.read()
         rows = {run: self._disk.runs[run].row for scope, run in self._disk.waiters if scope == PLACEMENT}
         found = [
-            Unplaced(place, run, row.tenant, row.workflow, row.graph_hash, row.waiting_for, row.started_by)
+            UnplacedRun(place, run, row.tenant, row.workflow, row.graph_hash, row.waiting_for, row.started_by)
             for place, (run, row) in enumerate(rows.items(), 1)
         ]
         return [each for each in found if each.place > after][:limit]

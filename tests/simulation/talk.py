@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from holdfast.authoring.workflow import Workflow
 from holdfast.compose import Engine
-from holdfast.core.nouns.conversations import ON_BUSY, Exchange
+from holdfast.core.nouns.conversations import ON_BUSY, ConversationTurn
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from tests.simulation.chance import spread_s
 from tests.simulation.program import DAY_S, TENANT
@@ -73,8 +73,8 @@ class Thread:
         text = f"message {number}" if after is None else f"message {number} after {after}"
         how, key = stream.choice((None, *ON_BUSY)), f"key-{number}"
         try:
-            exchange: Exchange = await self._ask(
-                partial(Engine.say, name=NAME, text=text, tenant=TENANT, after=after, on_busy=how, key=key, by="ada")
+            exchange: ConversationTurn = await self._ask(
+                partial(Engine.send_message, name=NAME, text=text, tenant=TENANT, after=after, on_busy=how, key=key, by="ada")
             )
         except (Conflict, NotFound, InvalidInput) as problem:
             self._refused(problem)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.facts import events as ev
-from holdfast.core.nouns.conversations import ON_BUSY, Change, Exchange
+from holdfast.core.nouns.conversations import ON_BUSY, Change, ConversationTurn
 from tests.simulation.books import Books
 
 SEEN: Final = (
@@ -39,7 +39,7 @@ class TalkAuditor:
     def __init__(self, runs: Mapping[str, Books], fault: Callable[[str, str, str], None]) -> None:
         self._books = runs
         self._fault = fault
-        self._exchanges: dict[int, Exchange] = {}
+        self._exchanges: dict[int, ConversationTurn] = {}
         self._runs: dict[int, str] = {}
         self._tip: int | None = None
         self._line: list[int] = []
@@ -117,7 +117,7 @@ class TalkAuditor:
         except (LookupError, ValueError) as problem:
             self._fault("a conversation makes sense", "?", f"{problem!r} in {change}")
 
-    def _exchange(self, known: Mapping[int, Exchange], new: Exchange) -> None:
+    def _exchange(self, known: Mapping[int, ConversationTurn], new: ConversationTurn) -> None:
         old = known.get(new.number)
         if old is None:
             if new.number != len(self._exchanges) + 1 or new.key in {each.key for each in known.values()}:
@@ -141,7 +141,7 @@ class TalkAuditor:
         if new.status not in ("waiting", "active"):
             self._over(new)
 
-    def _part(self, old: Exchange, new: Exchange) -> None:
+    def _part(self, old: ConversationTurn, new: ConversationTurn) -> None:
         """What became of a message that was to steer the run of another."""
         if new.steers is None:
             self.seen["came too late to steer"] += 1
@@ -150,7 +150,7 @@ class TalkAuditor:
         elif new.steers != old.steers or (new.status != "active" and new.status != self._exchanges[new.steers].status):
             self._fault("what steers a run is over when that is", new.run or "?", f"{old} became {new}")
 
-    def _over(self, new: Exchange) -> None:
+    def _over(self, new: ConversationTurn) -> None:
         self.seen["answered" if new.reply is not None else "not answered"] += 1
         self.seen["left"] += new.left
         if new.run is None:
@@ -167,7 +167,7 @@ class TalkAuditor:
         if new.left and self._lasting.get(new.run):
             self._fault("what cannot be undone is not hidden", new.run, f"{self._lasting[new.run]}")
 
-    def _begun(self, known: Mapping[int, Exchange], new: Exchange) -> None:
+    def _begun(self, known: Mapping[int, ConversationTurn], new: ConversationTurn) -> None:
         """Whose turn it is, and what it follows."""
         before = known.get(new.number)
         done = [each for each in self._exchanges.values() if each.number == self._tip and each.left]
@@ -199,15 +199,15 @@ class TalkAuditor:
                 self._fault("what was said is answered", run, f"{each}")
 
 
-def _is_at_work(each: Exchange) -> bool:
+def _is_at_work(each: ConversationTurn) -> bool:
     return each.status == "active" and each.steers is None
 
 
-def _steered(known: Mapping[int, Exchange], each: Exchange) -> bool:
+def _steered(known: Mapping[int, ConversationTurn], each: ConversationTurn) -> bool:
     return each.number in known and known[each.number].steers is not None
 
 
-def _words(each: Exchange) -> tuple[Any, ...]:
+def _words(each: ConversationTurn) -> tuple[Any, ...]:
     return each.number, each.text, each.at_ms, each.on_busy, each.by, each.key
 
 

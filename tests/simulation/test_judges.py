@@ -23,7 +23,7 @@ from holdfast.core import decide
 from holdfast.core.facts import commands
 from holdfast.core.facts import events as ev
 from holdfast.core.nouns import conversations, schedules, scores, supervision
-from holdfast.core.nouns.conversations import Conversation, Exchange, Exchanges
+from holdfast.core.nouns.conversations import Conversation, ConversationTurn, Exchanges
 from holdfast.core.nouns.routing import Complexity
 from holdfast.core.nouns.schedules import Schedule
 from holdfast.core.nouns.tool_policy import StandingApproval, When
@@ -325,14 +325,16 @@ class Branching(Thread):
         for number, after in enumerate((None, None, 1, None)):
             text = f"message {number}" if after is None else f"message {number} after {after}"
             key = f"key-{number}"
-            said = await self._ask(partial(Engine.say, name=NAME, text=text, tenant=TENANT, after=after, key=key, by="ada"))
+            said = await self._ask(
+                partial(Engine.send_message, name=NAME, text=text, tenant=TENANT, after=after, key=key, by="ada")
+            )
             self.said[key] = said.text
             while (await self._look()).active is not None:
                 await asyncio.sleep(1.0)
 
 
 def test_a_branch_that_gets_the_remainder_is_found(found: Found, monkeypatch: pytest.MonkeyPatch) -> None:
-    def all_of_it(exchanges: Exchanges, number: int | None) -> list[Exchange]:
+    def all_of_it(exchanges: Exchanges, number: int | None) -> list[ConversationTurn]:
         return [each for each in exchanges.values() if number is not None and each.number <= number]
 
     monkeypatch.setattr(people, "Thread", Branching)

@@ -23,7 +23,7 @@ from holdfast.scheduling.lane_workers import able_to
 from tests.simulation.chance import spread_s
 
 if TYPE_CHECKING:
-    from holdfast.engine.capacity.placing import Placing
+    from holdfast.engine.capacity.placing import StepPlacer
 
 TASK: Final = "remote"
 """The one task that they offer."""
@@ -46,7 +46,7 @@ class SimulatedWorkers:
         self._pieces: dict[str, tuple[int, asyncio.Task[ScriptOutcome]]] = {}
         """What is at work by its job, and in the answer to which question it was told."""
 
-    def open(self, placing: Placing) -> None:
+    def open(self, placing: StepPlacer) -> None:
         """Have steps placed with them."""
         able = frozenset({able_to(TASK), *([able_to(SHELL)] if self._shell is not None else [])})
         for name in _NAMES:

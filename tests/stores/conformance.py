@@ -15,13 +15,13 @@ import pytest
 from holdfast.core.capacity.estimates import Use
 from holdfast.core.capacity.lending import DeclaredPool, Grant, Visit, Visitor
 from holdfast.core.facts import commands as cmd
-from holdfast.core.facts.costs import Cost, Uncounted
+from holdfast.core.facts.costs import Cost, UncountedRun
 from holdfast.core.facts.events import Recorded, ValueRecorded
 from holdfast.core.facts.graph import Definition, Graph, Node
 from holdfast.core.facts.state import FOLD_VERSION
 from holdfast.core.nouns import supervision
-from holdfast.core.nouns.conversations import Change, Conversation, Exchange
-from holdfast.core.nouns.evaluations import Evaluation, Judged
+from holdfast.core.nouns.conversations import Change, Conversation, ConversationTurn
+from holdfast.core.nouns.evaluations import Evaluation, ScenarioResult
 from holdfast.core.nouns.model_estimates import MAX_ESTIMATES, ModelEstimate, ModelUse
 from holdfast.core.nouns.schedules import Schedule
 from holdfast.core.nouns.scores import Score, ScoreMean
@@ -34,7 +34,7 @@ from holdfast.core.values.ids import AppendId, CallId, GateId, NodeName, RunId, 
 from holdfast.core.values.payload import inline
 from holdfast.core.values.policies import ErrorRecord
 from holdfast.core.values.proposal import Proposal
-from holdfast.core.values.scopes import FLEET_RUNS, AgentRow, ScopeRow, Waiting, family_of, in_tokens, of_agent, team_budget
+from holdfast.core.values.scopes import FLEET_RUNS, AgentRow, ScopeRow, ScopeWaiter, family_of, in_tokens, of_agent, team_budget
 from holdfast.core.views.projection import EffectChange, project
 from holdfast.core.views.status import Wait
 from holdfast.engine.runs.mailbox import Delivery
@@ -371,7 +371,7 @@ class StoreConformance:
         assert await store.log.events(story.run) == there
         assert await store.views.run(story.run) == row
         assert await store.scopes.balances([DAY, MONTH]) == [ScopeRow(DAY, None, 0, 60), ScopeRow(MONTH, 100, 0, 60)]
-        assert await store.scopes.waiting([DAY, MONTH], 10) == [Waiting(story.run, MONTH, 41, 40)]
+        assert await store.scopes.waiting([DAY, MONTH], 10) == [ScopeWaiter(story.run, MONTH, 41, 40)]
         story.forget(refused)
         await put(store, story.hold(40, "1"))
         assert (await store.scopes.balances([MONTH]))[0].left == 0
@@ -404,7 +404,7 @@ class StoreConformance:
         await put(store, short, story.suspend())
         assert await store.scopes.headroom(10) == []
         await put(store, giver.doubt())
-        assert await store.scopes.headroom(10) == [Waiting(story.run, scope, 60, 20)]
+        assert await store.scopes.headroom(10) == [ScopeWaiter(story.run, scope, 60, 20)]
 
     async def test_what_gives_back_or_cannot_be_helped_is_taken_above_the_limit(self, connect: Connect) -> None:
         store, story = await connect(), Story()
@@ -584,7 +584,7 @@ class StoreConformance:
         assert writer.state.short
         assert await store.scopes.headroom(10) == []
         await put(store, planner.settle(10))
-        assert await store.scopes.headroom(10) == [Waiting(writer.run, WRITER, 240, 295)]
+        assert await store.scopes.headroom(10) == [ScopeWaiter(writer.run, WRITER, 240, 295)]
         await put(store, writer.does(cmd.Tick(headroom=frozenset([WRITER]))))
         assert (await _lent(store, writer, 240)).events[-1].event.loans == {PLANNER: 40}  # type: ignore[attr-defined]
 
@@ -608,11 +608,11 @@ class StoreConformance:
         assert await store.scopes.waiting([DAY], 10) == []
         await put(store, story.hold(60, shortages={DAY: cmd.Shortage(10, 10, 0)}))
         await put(store, story.does(cmd.SendSignal("ping")))
-        assert await store.scopes.waiting([DAY], 10) == [Waiting(story.run, DAY, 60, 10)]
+        assert await store.scopes.waiting([DAY], 10) == [ScopeWaiter(story.run, DAY, 60, 10)]
         await put(store, story.does(cmd.PauseRun()))
         assert await store.scopes.waiting([DAY], 10) == []
         await put(store, story.does(cmd.ResumeRun()))
-        assert await store.scopes.waiting([DAY], 10) == [Waiting(story.run, DAY, 60, 10)]
+        assert await store.scopes.waiting([DAY], 10) == [ScopeWaiter(story.run, DAY, 60, 10)]
 
     async def test_what_a_session_says_of_itself_can_be_asked_for_while_it_lives(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
@@ -746,8 +746,8 @@ class StoreConformance:
         story, other = Story(), Story(tenant="umbrella")
         await put(mine, story.start(), story.hold(60), story.hold(50, "1"), story.settle(45), other.start())
         assert await theirs.costs.uncounted(BORN_MS, None, 10) == [], "they began later than that"
-        first = Uncounted(story.run, Seq(5), Seq(0))
-        assert await theirs.costs.uncounted(FOR_EVER_MS, None, 10) == [first, Uncounted(other.run, Seq(2), Seq(0))]
+        first = UncountedRun(story.run, Seq(5), Seq(0))
+        assert await theirs.costs.uncounted(FOR_EVER_MS, None, 10) == [first, UncountedRun(other.run, Seq(2), Seq(0))]
         assert await theirs.costs.uncounted(FOR_EVER_MS, None, 1) == [first]
         assert [each.run for each in await theirs.costs.uncounted(FOR_EVER_MS, story.run, 10)] == [other.run]
         cost = Cost("2023-11-14", "acme", "tiny", "draft", "m", 1, 1, 1, 45)
@@ -755,10 +755,10 @@ class StoreConformance:
         assert not await theirs.costs.count(first, [cost]), "somebody else was first"
         await put(mine, story.settle(30, "1"))
         (second,) = await theirs.costs.uncounted(FOR_EVER_MS, None, 1)
-        assert second == Uncounted(story.run, Seq(6), Seq(5))
+        assert second == UncountedRun(story.run, Seq(6), Seq(5))
         assert await theirs.costs.count(second, [Cost("2023-11-14", "acme", "tiny", "draft", "m", 1, 1, 1, 30)])
         assert await theirs.costs.count(
-            Uncounted(other.run, Seq(2), Seq(0)), [Cost("2023-11-13", "umbrella", *"wnm", 1, 2, 3, 4)]
+            UncountedRun(other.run, Seq(2), Seq(0)), [Cost("2023-11-13", "umbrella", *"wnm", 1, 2, 3, 4)]
         )
         assert await mine.costs.uncounted(FOR_EVER_MS, None, 10) == []
         sums = [
@@ -788,7 +788,7 @@ class StoreConformance:
         await put(theirs, second.does(cmd.SuspendStep(SEND, 1)))
         assert await theirs.scopes.headroom(10) == []
         await put(mine, first.send())
-        assert await theirs.scopes.headroom(10) == [Waiting(second.run, "effect/k", 1, None)]
+        assert await theirs.scopes.headroom(10) == [ScopeWaiter(second.run, "effect/k", 1, None)]
         await put(theirs, second.does(cmd.Tick(headroom=frozenset(["effect/k"]))))
         refused = second.mean("k", attempt=2)
         fate = await told(theirs, refused)
@@ -1427,7 +1427,7 @@ class StoreConformance:
         assert await theirs.views.stranded(sooner.at_ms, 10) == [DueRun(sooner.run, ASKS.hash, None, "acme", None)]
         await put(theirs, later.does(cmd.PauseRun()))
         assert [each.run for each in await mine.views.stranded(FOR_EVER_MS, 10)] == [sooner.run]
-        await put(theirs, sooner.does(cmd.Tick(loaded=(cmd.Loaded("asks", 2, "newer"),)), executes=False))
+        await put(theirs, sooner.does(cmd.Tick(loaded=(cmd.LoadedWorkflow("asks", 2, "newer"),)), executes=False))
         assert await mine.views.stranded(FOR_EVER_MS, 10) == [], "a person is asked about it"
         assert [each.run for each in await mine.views.due(FOR_EVER_MS, [ASKS.hash], 10)] == [sooner.run]
         await put(theirs, sooner.does(cmd.Tick()), later.does(cmd.ResumeRun()))
@@ -1460,7 +1460,7 @@ class StoreConformance:
         store, stories = await connect(), [Story() for _ in range(3)]
         for story in stories:
             await put(store, story.start(executes=False))
-        find = cmd.Tick(loaded=(cmd.Loaded("tiny", 2, "of the new code"),))
+        find = cmd.Tick(loaded=(cmd.LoadedWorkflow("tiny", 2, "of the new code"),))
         await put(store, stories[0].does(find, executes=False))
         assert stories[0].state.gates
         assert [run.run for run in await store.views.stranded(FOR_EVER_MS, 10)] == [stories[1].run, stories[2].run]
@@ -1840,7 +1840,7 @@ class StoreConformance:
         assert await other.find("acme", "nobody") is None
         seen = await other.find("acme", "c é")
         assert seen == msgspec.structs.replace(new, revision=1)
-        hello = Exchange(number=1, text="né\n", at_ms=6, status="active")
+        hello = ConversationTurn(number=1, text="né\n", at_ms=6, status="active")
         said = msgspec.structs.replace(seen, said=1, active=1)
         assert sorted(await asyncio.gather(*(each.put(Change(said, (hello,))) for each in (store, other)))) == [False, True]
         assert list(await store.exchanges("acme", "c é")) == [hello]
@@ -1853,7 +1853,7 @@ class StoreConformance:
         assert list(await store.exchanges("acme", "c é")) == [begun]
         assert await store.put(Change(msgspec.structs.replace(running, revision=3, cancelling=True), ()))
         assert [each.id for each in await other.due(10)] == ["c é"]
-        later = [Exchange(number=number, text="and", at_ms=7) for number in (10, 2)]
+        later = [ConversationTurn(number=number, text="and", at_ms=7) for number in (10, 2)]
         assert await other.put(Change(msgspec.structs.replace(running, revision=4, said=10, waiting=(2, 10)), (*later,)))
         assert [each.number for each in await store.exchanges("acme", "c é")] == [1, 2, 10]
         assert await store.put(Change(Conversation(id="a", tenant="other", workflow="agent", made_at_ms=5), ()))
@@ -1883,7 +1883,7 @@ class StoreConformance:
     async def test_records_of_different_kinds_may_have_one_name(self, connect: Connect) -> None:
         store = await connect()
         talk = Conversation(id="one", tenant="acme", workflow="agent", made_at_ms=5)
-        hello = Exchange(number=1, text="hello", at_ms=6)
+        hello = ConversationTurn(number=1, text="hello", at_ms=6)
         assert await store.conversations.put(Change(talk, (hello,)))
         assert await store.supervisors.put(supervision.Change(supervision.Supervisor(tenant="acme", name="one", workers=())))
         assert await store.schedules.add(Schedule(tenant="acme", name="one", workflow="w", cron="0 0 * * *", due_at_ms=None))
@@ -2091,7 +2091,7 @@ class StoreConformance:
             msgspec.structs.replace(first, id=f"{number:036d}", tenant=tenant, workflow=workflow)
             for number, tenant, workflow in ((2, "acme", "other"), (3, "globex", "order"), (4, "acme", "order"))
         ]
-        judged = (Judged("a", "r1", ("It went\nastray\0.",), 7), Judged("b", "r2", replayed=True))
+        judged = (ScenarioResult("a", "r1", ("It went\nastray\0.",), 7), ScenarioResult("b", "r2", replayed=True))
         await asyncio.gather(*(each.evaluations.add(first, judged) for each in (store, there)))
         for each in others:
             await there.evaluations.add(each, ())

@@ -28,7 +28,7 @@ from holdfast.core.evolve import evolve
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.events import OutcomeOrphaned
 from holdfast.core.facts.state import FOLD_VERSION
-from holdfast.core.nouns.conversations import Change, Conversation, Exchange
+from holdfast.core.nouns.conversations import Change, Conversation, ConversationTurn
 from holdfast.core.nouns.scores import Score
 from holdfast.core.values.content import ContentPart
 from holdfast.core.values.ids import RunId
@@ -578,8 +578,8 @@ async def test_what_is_attached_to_a_message_outlives_the_month_in_which_it_was_
     picture, other = [await place.store.blobs.put("acme", MONTH, content) for content in (b"picture", b"other")]
     talk = Conversation(id="c", tenant="acme", workflow="helper", made_at_ms=BORN_MS, said=2)
     messages = (
-        Exchange(number=1, text="See:", at_ms=BORN_MS, parts=(ContentPart("image", "image/png", picture, 7, MONTH),)),
-        Exchange(number=2, text='It says "parts":', at_ms=BORN_MS),
+        ConversationTurn(number=1, text="See:", at_ms=BORN_MS, parts=(ContentPart("image", "image/png", picture, 7, MONTH),)),
+        ConversationTurn(number=2, text='It says "parts":', at_ms=BORN_MS),
     )
     assert await place.store.conversations.put(Change(talk, messages))
     await place.administration.archive(MONTH)

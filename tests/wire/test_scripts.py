@@ -141,7 +141,7 @@ async def test_a_script_at_a_worker_learns_its_pools_and_its_use_is_learned(
     server.process.says(r"line 2: 'X' is no pool that the job takes of")
     async with asyncio.timeout(MAX_S), Engine.open(str(server.folder / "runs.db"), execute=False) as engine:
         service = Service(engine, [])
-        while not (learned := (await service.ask(Principal(), query.Pool(name="LICENCES"))).rows[0]["estimates"]):
+        while not (learned := (await service.query(Principal(), query.Pool(name="LICENCES"))).rows[0]["estimates"]):
             await asyncio.sleep(0.05)
     assert [(each["node"], each["amount"]) for each in learned] == [("work", 3)]
 

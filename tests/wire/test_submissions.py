@@ -28,14 +28,14 @@ async def test_a_server_takes_any_number_of_files_and_keeps_few(tmp_path: Path) 
         engine._adoption = WorkflowLoader(engine.runtime, engine.executor.services.threads, restored, most=5)
         service = Service(engine, [], Submissions("store", {}).take)
         for number in range(MANY):
-            run = await service.tell(Principal(), Start(yaml=file(number), input={"x": True}))
+            run = await service.execute(Principal(), Start(yaml=file(number), input={"x": True}))
             assert (await engine.run(run).settled()).ended == "completed"
             await eventually(lambda: not engine.runtime.runs.resident)
         assert len(engine.runtime.catalog.workflows) <= 5
         size = max(len(each.graph.encoded) for each in engine.runtime.catalog.workflows.values())
         engine._adoption = WorkflowLoader(engine.runtime, engine.executor.services.threads, restored, most_bytes=3 * size)
         for number in range(MANY, MANY + 10):
-            run = await service.tell(Principal(), Start(yaml=file(number), input={"x": True}))
+            run = await service.execute(Principal(), Start(yaml=file(number), input={"x": True}))
             await engine.run(run).settled()
             await eventually(lambda: not engine.runtime.runs.resident)
         assert len(engine.runtime.catalog.workflows) <= 5 + 3

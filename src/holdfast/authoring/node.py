@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from holdfast.authoring.agents import compaction
 from holdfast.authoring.agents.cache import SemanticCache, expect_cache
 from holdfast.authoring.agents.memory import MemoryTool
-from holdfast.authoring.agents.offer import Named, ToolOffer
+from holdfast.authoring.agents.offer import NamedWorkflow, ToolOffer
 from holdfast.authoring.agents.offer import check as check_offers
 from holdfast.authoring.agents.router import Router, expect_complexity, expect_latency
 from holdfast.authoring.agents.skill import Given, Skill, skills_of, tools_of
@@ -440,7 +440,7 @@ def remote_task(
 
 def child(
     *,
-    workflow: Named | str,
+    workflow: NamedWorkflow | str,
     version: int | None = None,
     key: str | None = None,
     cost_limit_usd: float | str | Decimal | None = None,

@@ -42,8 +42,8 @@ class QueryBackend(ABC):
     """Asked by one person."""
 
     @abstractmethod
-    async def ask(self, query: Query) -> Page:
-        """See `Service.ask`."""
+    async def query(self, query: Query) -> Page:
+        """See `Service.query`."""
 
     @abstractmethod
     async def changed(self, at_most_s: float) -> None:
@@ -55,7 +55,7 @@ class QueryBackend(ABC):
 
     async def row(self, query: Query) -> View:
         """Return the answer to a query as one row."""
-        return (await self.ask(query)).rows[0]
+        return (await self.query(query)).rows[0]
 
     async def rows(self, query: Any, most: int | None = None) -> list[View]:
         """The rows of a list page after page, so many at most."""
@@ -67,7 +67,7 @@ class QueryBackend(ABC):
         while True:
             if hasattr(query, "limit"):
                 query = msgspec.structs.replace(query, limit=MOST if most is None else min(MOST, most - len(found)))
-            page = await self.ask(query)
+            page = await self.query(query)
             found += page.rows
             if page.cursor is None or len(found) == most:
                 return Page(found, page.cursor)
@@ -78,11 +78,11 @@ class Backend(QueryBackend):
     """Commands and queries of one person."""
 
     @abstractmethod
-    async def tell(self, command: Command) -> View | None:
+    async def execute(self, command: Command) -> View | None:
         """Do it, durably; the run, the message, the key or the approval as it stands afterwards, if it is about one."""
 
     @abstractmethod
-    async def tell_many(self, bulk: Command) -> Page:
+    async def execute_many(self, bulk: Command) -> Page:
         """Do the same to a page of runs or dead letters, or for the times of a schedule; a row for each says what became of it,
         or why it refused."""
 
@@ -109,7 +109,7 @@ class ListBackend(QueryBackend):
     def __init__(self, inquiries: RunReader) -> None:
         self._inquiries = inquiries
 
-    async def ask(self, query: Query) -> Page:
+    async def query(self, query: Query) -> Page:
         return await LISTS[type(query)](self._inquiries, query, getattr(query, "tenant", None))
 
     async def changed(self, at_most_s: float) -> None:
@@ -135,14 +135,14 @@ class LocalBackend(Backend):
         self.service = service
         self._who = who
 
-    async def ask(self, query: Query) -> Page:
-        return await self.service.ask(self._who, query)
+    async def query(self, query: Query) -> Page:
+        return await self.service.query(self._who, query)
 
-    async def tell(self, command: Command) -> View | None:
+    async def execute(self, command: Command) -> View | None:
         return await self.service.stands(self._who, command)
 
-    async def tell_many(self, bulk: Command) -> Page:
-        page: Page = await self.service.tell(self._who, bulk)
+    async def execute_many(self, bulk: Command) -> Page:
+        page: Page = await self.service.execute(self._who, bulk)
         return page
 
     async def settled(self, run: str) -> View:
@@ -184,13 +184,13 @@ class RemoteBackend(Backend):
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
-    async def ask(self, query: Query) -> Page:
+    async def query(self, query: Query) -> Page:
         return await self._client.query(query)
 
-    async def tell(self, command: Command) -> View | None:
+    async def execute(self, command: Command) -> View | None:
         return await self._client.execute(command)
 
-    async def tell_many(self, bulk: Command) -> Page:
+    async def execute_many(self, bulk: Command) -> Page:
         return await self._client.execute_many(bulk)
 
     async def settled(self, run: str) -> View:
@@ -235,7 +235,7 @@ class RemoteBackend(Backend):
                     yield row
             return
         while True:
-            page = await self.ask(query)
+            page = await self.query(query)
             for row in page.rows:
                 yield row
             if page.cursor is None or not page.rows:

@@ -42,7 +42,7 @@ Deed = Callable[[str], "Command"]
 """The command to a run, by the run's id."""
 
 
-class Many(NamedTuple, Generic[Criteria]):
+class BulkSelection(NamedTuple, Generic[Criteria]):
     """A selection that a command is about as a whole, and how sure the caller is."""
 
     every: bool
@@ -55,18 +55,18 @@ class Many(NamedTuple, Generic[Criteria]):
 def bulk_of(selection: Group, every: Any = All) -> Group:
     """Return the options of a command that is about one or, with the option `every`, about all that are selected."""
 
-    def many(every: bool, limit: int, yes: bool = True, dry_run: bool = False, **asked: Any) -> Many[Any]:
-        return Many(every, selection.make(**asked), limit, yes, dry_run)
+    def many(every: bool, limit: int, yes: bool = True, dry_run: bool = False, **asked: Any) -> BulkSelection[Any]:
+        return BulkSelection(every, selection.make(**asked), limit, yes, dry_run)
 
     sure = {"limit": (Limit, MOST), "yes": (Yes, False), "dry_run": (DryRun, False)}
     return Group(many, every=(every, False), **selection.options, **sure)
 
 
 BULK: Final = bulk_of(SELECTION)
-OneOrMany: TypeAlias = Annotated[Many[ListOptions], BULK]
+OneOrMany: TypeAlias = Annotated[BulkSelection[ListOptions], BULK]
 
 
-def expect_one_or_all(run: str | None, many: Many[ListOptions]) -> None:
+def expect_one_or_all(run: str | None, many: BulkSelection[ListOptions]) -> None:
     """Raises UsageError where it is not clear whether one run is meant or all that are found."""
     if (run is None) != many.every:
         raise UsageError("Name a run, or pass --all with filters (--status, --workflow, --since, ...).")
@@ -75,7 +75,7 @@ def expect_one_or_all(run: str | None, many: Many[ListOptions]) -> None:
 
 
 async def do(
-    name: str, deed: Deed, usual: Sequence[str], many: Many[ListOptions], caller: Caller, *, own: str | None = None
+    name: str, deed: Deed, usual: Sequence[str], many: BulkSelection[ListOptions], caller: Caller, *, own: str | None = None
 ) -> int:
     """Do it to each; the exit code, which says whether all took it. `usual` are the statuses of runs that may, `own` is how the
     start keys of runs begin that are not meant."""
@@ -96,13 +96,13 @@ async def do(
 
 
 async def found(
-    asking: QueryBackend, many: Many[ListOptions], usual: Sequence[str], own: str | None = None
+    asking: QueryBackend, many: BulkSelection[ListOptions], usual: Sequence[str], own: str | None = None
 ) -> tuple[list[View], bool]:
     """The runs as they are now, newest first, and whether there are more than the limit."""
     sought = many.asked.query(asking.now_ms(), usual)
     rows: list[View] = []
     while len(rows) <= many.limit:
-        page = await asking.ask(msgspec.structs.replace(sought, limit=_PAGE))
+        page = await asking.query(msgspec.structs.replace(sought, limit=_PAGE))
         rows += [row for row in page.rows if own is None or not (row["key"] or "").startswith(own)]
         if page.cursor is None:
             break
@@ -110,7 +110,7 @@ async def found(
     return rows[: many.limit], len(rows) > many.limit
 
 
-def _expect_sure(name: str, rows: Sequence[View], many: Many[ListOptions]) -> None:
+def _expect_sure(name: str, rows: Sequence[View], many: BulkSelection[ListOptions]) -> None:
     """Ask for a confirmation, at a terminal. Raises UsageError without a terminal, and Abort for a no."""
     counts: dict[str, int] = {}
     for row in rows:
@@ -154,7 +154,7 @@ async def _each(
         run, _, step = id_.partition(":")
         named = {"run_id": run, **({"letter": id_} if step else {})}
         try:
-            told = None if step and await _is_settled(service, id_) else await service.tell(deed(id_))
+            told = None if step and await _is_settled(service, id_) else await service.execute(deed(id_))
         except (StoreError, Unauthorized, Unreachable):
             terminal.say(f"{len(done)} done, {len(refused)} refused; the store failed at {id_}.")
             raise

@@ -403,8 +403,8 @@ async def _do(
     async with backend(caller.store, caller.by, make=make) as service:
         wish = await made(kind, values, service)
         if answers is Answer.PAGE:
-            return (await service.tell_many(wish)).rows
-        told = await service.tell(wish)
+            return (await service.execute_many(wish)).rows
+        told = await service.execute(wish)
         if answers is not Answer.NOTHING:
             return told
         if row is None:

@@ -59,7 +59,7 @@ async def evaluation(asking: QueryBackend, given: str) -> str:
     """The evaluation whose id begins with `given`. Raises NotFound, UsageError."""
     start = given.rstrip("…").lower()
     # Ids are hexadecimal and listed from the highest on: those that begin so are the first before this one.
-    rows = (await asking.ask(query.Evaluations(cursor=f"{start}g", limit=_MAX_NAMED + 1))).rows if start else []
+    rows = (await asking.query(query.Evaluations(cursor=f"{start}g", limit=_MAX_NAMED + 1))).rows if start else []
     return _only(given, "evaluation", start, [row["evaluation_id"] for row in rows])
 
 

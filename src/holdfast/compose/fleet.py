@@ -142,7 +142,7 @@ class Port(NamedTuple):
     resources: Resources
 
 
-class Taking(NamedTuple):
+class WorkerEndpoint(NamedTuple):
     """The engine behind a gRPC port, and the workers that are connected to it."""
 
     engine: Engine
@@ -171,7 +171,7 @@ async def taking(
     lane: str,
     say: Callable[[str], None],
     recorder: Recorder | None = None,
-) -> AsyncIterator[Taking]:
+) -> AsyncIterator[WorkerEndpoint]:
     """An engine that executes `workflows` and takes clients and workers. At the end, jobs that run get their grace."""
     wire = _wire()
     identity = http.identity
@@ -210,7 +210,7 @@ async def taking(
         names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows) or "no workflow by name"
         say(f"gRPC on {host}:{port}, store {without_passwords(address)}: {names}.")
         try:
-            yield Taking(engine, server.service, registry, server, f"{host}:{port}")
+            yield WorkerEndpoint(engine, server.service, registry, server, f"{host}:{port}")
         finally:
             server.service = None
             registry.drain()
@@ -227,12 +227,12 @@ def _wire() -> Any:
 # --- Both -------------------------------------------------------------------------------------------------------------
 
 
-class Serving(NamedTuple):
+class ServedProcess(NamedTuple):
     """A process that leads or stands by, or answers on ports, or both."""
 
     leader: Leader | None
     engine: Engine | None
-    taking: Taking | None
+    taking: WorkerEndpoint | None
     http: str | None
     """Where it answers over HTTP: `http://127.0.0.1:8000`."""
     readiness: Readiness
@@ -298,7 +298,7 @@ async def serving(
     say: Callable[[str], None],
     recorder: Recorder | None = None,
     slots: int = DEFAULT_SLOTS,
-) -> AsyncIterator[Serving]:
+) -> AsyncIterator[ServedProcess]:
     """Open a process that leads `lane` while no other does, if a fleet shares the store. With `listener` it serves clients and
     workers, with `http` it answers over HTTP, and with either it executes `workflows`, `slots` steps at once. `say` prints
     where it listens, and who comes and goes; `recorder` makes records of runs on request. Raises UsageError, StoreError."""
@@ -321,4 +321,4 @@ async def serving(
         readiness = _readiness(leader, engine)
         if taken is not None:
             taken.server.readiness = readiness
-        yield Serving(leader, engine, taken, address, readiness)
+        yield ServedProcess(leader, engine, taken, address, readiness)

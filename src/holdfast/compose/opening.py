@@ -19,7 +19,7 @@ T = TypeVar("T")
 _ENTER: Final = "Write `async with Engine.open(...) as engine:`, and use the engine inside"
 
 
-class Opening(AbstractAsyncContextManager[T]):
+class EngineOpener(AbstractAsyncContextManager[T]):
     """An engine that is opened when it is entered."""
 
     def __init__(self, context: AbstractAsyncContextManager[T]) -> None:
@@ -48,7 +48,7 @@ class Opening(AbstractAsyncContextManager[T]):
     def __exit__(self, *_: object) -> None: ...
 
 
-_entered: Final[set[Opening[Any]]] = set()
+_entered: Final[set[EngineOpener[Any]]] = set()
 """Those whose engines are open: in a notebook nothing else may refer to one, and to collect it would close its engine."""
 
 
@@ -58,6 +58,6 @@ def opening(function: Callable[P, AsyncIterator[T]]) -> Callable[P, AbstractAsyn
 
     @functools.wraps(function)
     def opened(*args: P.args, **options: P.kwargs) -> AbstractAsyncContextManager[T]:
-        return Opening(made(*args, **options))
+        return EngineOpener(made(*args, **options))
 
     return opened

@@ -13,7 +13,7 @@ from holdfast.core.facts import events as ev
 from holdfast.core.facts.contribution import CONTRIBUTIONS, note
 from holdfast.core.facts.folding import call, child, items, operation, step
 from holdfast.core.facts.folding.moves import Folds, unjudge, wake, wake_deferred
-from holdfast.core.facts.state import Inherited, Origin, State
+from holdfast.core.facts.state import InheritedJournal, Origin, State
 from holdfast.core.nouns.labels import merged
 from holdfast.core.values.ids import Seq, node_of
 from holdfast.core.values.policies import GUARD
@@ -111,7 +111,7 @@ def _run_reopened(s: State, e: ev.RunReopened, at_ms: int) -> None:
         if step.attempt == 0:  # its visit has not begun yet, and will have what it has inherited
             s.visits[node_of(id_)] -= 1
             if step.journal or step.inherited:
-                s.inherited[id_] = Inherited(step.journal, step.inherited)
+                s.inherited[id_] = InheritedJournal(step.journal, step.inherited)
         unjudge(s, id_)
     s.__dict__.clear()  # so much has changed that what is kept beside it is worked out again
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from holdfast.core.facts import commands
 from holdfast.core.facts import events as ev
-from holdfast.core.facts.state import Derived
+from holdfast.core.facts.state import DerivedValue
 from holdfast.core.people import changed_code, gates
 from holdfast.core.rules import admission, calls, endings, limits, mapping, shortages, steps, waits
 from holdfast.core.rules.decision import Decision
@@ -59,7 +59,7 @@ def _find_startable(d: Decision) -> None:
         d.ready[node_of(step.id)] = None
 
 
-class _Moved(Derived):
+class _Moved(DerivedValue):
     """The changes since the last tick. Each rule follows its own changes; a tick makes sure, and goes through the whole of a
     state that has just been loaded."""
 

@@ -6,6 +6,7 @@ a model.
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
     from holdfast.evaluation.record import RunRecord
     from holdfast.evaluation.recording import load_records, recorded
     from holdfast.evaluation.redaction import Redaction
-    from holdfast.evaluation.replaying import Live, Quote, Replayed, quote, replay
+    from holdfast.evaluation.replaying import Live, Quote, ReplayResult, quote, replay
 
 _WHERE: Final = {
     "Live": "replaying",
     "Quote": "replaying",
     "Redaction": "redaction",
-    "Replayed": "replaying",
+    "ReplayResult": "replaying",
     "RunRecord": "record",
     "TrajectoryCheck": "evaluators",
     "TrajectoryEvaluator": "evaluators",
@@ -49,6 +50,10 @@ _WHERE: Final = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Replayed":
+        words = "holdfast.evaluation.Replayed has become ReplayResult, and will be removed in 0.3."
+        warnings.warn(words, DeprecationWarning, stacklevel=2)
+        name = "ReplayResult"
     if name not in _WHERE:
         raise AttributeError(f"module 'holdfast.evaluation' has no attribute {name!r}")
     return getattr(import_module(f"holdfast.evaluation.{_WHERE[name]}"), name)
@@ -61,7 +66,7 @@ __all__ = [
     "Live",
     "Quote",
     "Redaction",
-    "Replayed",
+    "ReplayResult",
     "RunRecord",
     "Scenario",
     "Suite",

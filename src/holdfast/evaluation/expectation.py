@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from holdfast.core.nouns.evaluations import Judged
+from holdfast.core.nouns.evaluations import ScenarioResult
 from holdfast.core.values.money import nanousd, usd
 from holdfast.core.views.trajectory import APPROVED, Trajectory
 from holdfast.errors import InvalidInput
@@ -100,9 +100,9 @@ class WorkflowTrajectoryEval(msgspec.Struct, frozen=True, kw_only=True):
     replayed: bool = False
 
     @property
-    def judged(self) -> Judged:
+    def judged(self) -> ScenarioResult:
         """The part that is stored (`engine.keep_evaluation`)."""
-        return Judged(self.scenario_id, self.run_id, self.misses, self.cost_nanousd, self.replayed)
+        return ScenarioResult(self.scenario_id, self.run_id, self.misses, self.cost_nanousd, self.replayed)
 
     @property
     def passed(self) -> bool:

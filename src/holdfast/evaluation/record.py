@@ -54,7 +54,7 @@ class AttemptOutcome(NamedTuple):
     calls: tuple[CallOutcome, ...] = ()
 
 
-class Decided(NamedTuple):
+class RecordedAnswer(NamedTuple):
     """A person's answer at a gate, `after_ms` after it was opened; or the fact that the gate `expired` without one."""
 
     decision: str
@@ -109,7 +109,7 @@ class RecordedAnswers:
         self.operations: dict[tuple[StepId, Path], Operation] = {}
         self.tries: dict[StepId, deque[AttemptOutcome]] = {}
         self.jobs = jobs(record.definition)
-        self.decisions: dict[str, deque[Decided]] = {}
+        self.decisions: dict[str, deque[RecordedAnswer]] = {}
         """What people said, by the node that asked."""
         self.above: dict[tuple[StepId, NodeName | None, str], deque[tuple[ScopeLeft, ...]]] = {}
         """What guards were shown of the budgets above the run, in their order."""
@@ -158,10 +158,10 @@ class RecordedAnswers:
                 pass
 
     def _gate(self, event: ev.GateDecided | ev.GateExpired, at_ms: int) -> None:
-        gate, said = self.state.gates[event.gate], Decided(EXPIRED)
+        gate, said = self.state.gates[event.gate], RecordedAnswer(EXPIRED)
         if isinstance(event, ev.GateDecided):
             data = event.data.value()
-            said = Decided(event.decision, data, event.by, event.roles, event.reason, at_ms - gate.at_ms)
+            said = RecordedAnswer(event.decision, data, event.by, event.roles, event.reason, at_ms - gate.at_ms)
         node = node_of(gate.opened.step) if gate.opened.step is not None else ""
         self.decisions.setdefault(node, deque()).append(said)
 

@@ -31,7 +31,7 @@ from holdfast.core.views.status import status, waiting_for
 from holdfast.core.views.trajectory import Trajectory
 from holdfast.errors import HoldfastError, InvalidInput, NotRecorded, UsageError
 from holdfast.evaluation.offline import offline
-from holdfast.evaluation.record import Decided, RecordedAnswers, RunRecord, costs, jobs
+from holdfast.evaluation.record import RecordedAnswer, RecordedAnswers, RunRecord, costs, jobs
 from holdfast.platform.machine import LeapingTime, RandomIds
 from holdfast.ports import Model, Recall, RecordedAttempt, RecordedCall, ReplayRequest
 from holdfast.service.control.handle import Run
@@ -69,7 +69,7 @@ class Live(msgspec.Struct, frozen=True):
             raise UsageError(f"What may be spent live: {problem}. Nothing was replayed.") from None
 
 
-class Replayed(msgspec.Struct, frozen=True):
+class ReplayResult(msgspec.Struct, frozen=True):
     """The result of replaying a recorded run.
 
     Args:
@@ -217,7 +217,7 @@ async def replay(
     live: Live | None = None,
     model: Model | None = None,
     settings: Settings | None = None,
-) -> AsyncIterator[Replayed]:
+) -> AsyncIterator[ReplayResult]:
     """Replay recorded runs with the current code, and yield the result of each.
 
     The process calls nothing outside meanwhile, except model calls that `live` permits.
@@ -260,7 +260,7 @@ async def quote(records: Sequence[RunRecord], workflows: Sequence[Workflow], set
 
 async def _replay_all(
     records: Sequence[RunRecord], workflows: Sequence[Workflow], answers: _Answers, model: Model | None, settings: Settings
-) -> AsyncGenerator[Replayed, None]:
+) -> AsyncGenerator[ReplayResult, None]:
     known = {workflow.name: workflow for workflow in workflows}
     for record in records:
         if (name := record.began.workflow) not in known:
@@ -318,7 +318,7 @@ class _Stage:
         self._unanswered: set[GateId] = set()
         """The open gates that nobody answers before they expire."""
 
-    async def play(self, records: Sequence[RunRecord]) -> list[Replayed]:
+    async def play(self, records: Sequence[RunRecord]) -> list[ReplayResult]:
         runs = {record.run: await self._start(record) for record in records}
         with contextlib.suppress(TimeoutError):  # how far they have come is reported
             async with asyncio.timeout(TIMEOUT_S):
@@ -428,16 +428,16 @@ class _Stage:
             if wait.kind in _ELSEWHERE:
                 self._answers.not_recorded(state.run, f"{wait.step} waits for a {wait.kind}, which a replay does not have")
 
-    async def _report(self, record: RunRecord) -> Replayed:
+    async def _report(self, record: RunRecord) -> ReplayResult:
         run, recorded = record.run, record.path()
         missing = self._answers.missing[run]
         if missing and missing[0].startswith("it does not begin"):
-            return Replayed(run, recorded, compare(recorded, recorded), tuple(missing))
+            return ReplayResult(run, recorded, compare(recorded, recorded), tuple(missing))
         path = await self._engine.trajectory(run)
         spent = self._answers.settle(run, await self._engine.store.log.events(run))
         found = compare(recorded, path)
         found.totals.pop("duration_ms", None)  # time leaps
-        return Replayed(run, path, found, tuple(missing), len(self._answers.live[run]), spent)
+        return ReplayResult(run, path, found, tuple(missing), len(self._answers.live[run]), spent)
 
 
 def _as_int(number: float | None) -> int | None:
@@ -449,7 +449,7 @@ def _is_placed_soon(state: State) -> bool:
     return any(wait.demand is not None and not wait.demand.is_remote for wait in waiting_for(state))
 
 
-def _comes_too_late(decision: Decided, gate: Gate) -> bool:
+def _comes_too_late(decision: RecordedAnswer, gate: Gate) -> bool:
     """Return True if a gate has expired by the time at which its answer comes, if any comes."""
     expires_at_ms = gate.opened.expires_at_ms
     return expires_at_ms is not None and (decision.expired or gate.at_ms + decision.after_ms >= expires_at_ms)

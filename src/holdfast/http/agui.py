@@ -41,7 +41,7 @@ from holdfast.core.facts.state import TOOL_APPROVAL
 from holdfast.core.facts.streams import THINKING, StreamEvent
 from holdfast.core.nouns import client_tools
 from holdfast.core.nouns.client_tools import CLIENT_TOOL, MAX_RESULT_CHARACTERS, ClientContext, ClientTool
-from holdfast.core.nouns.conversations import Exchange
+from holdfast.core.nouns.conversations import ConversationTurn
 from holdfast.core.values.ids import GateId, RunId, run_of
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.http import problem
@@ -70,7 +70,7 @@ async def answer(service: Service, who: Principal, workflow: str, body: Mapping[
     await thread.open()
     results = _results(given)
     answers = given.resume or results
-    number, is_again = await (thread.decide(given.resume or [], results) if answers else thread.say(given))
+    number, is_again = await (thread.decide(given.resume or [], results) if answers else thread.send_message(given))
     return _lines(_Telling(thread, given.run_id, number, _known_calls(given)).events(is_again=is_again), who)
 
 
@@ -186,7 +186,7 @@ class _Thread:
         try:
             found = (await self.control.conversation(self.name, tenant=self.tenant)).conversation
         except NotFound:
-            await self.service.tell(self.who, begin, private=True)
+            await self.service.execute(self.who, begin, private=True)
             found = (await self.control.conversation(self.name, tenant=self.tenant)).conversation
         if found.by != self.who.claim.name:
             raise NotFound(f"There is no thread {self.name!r:.200} for {self.who.claim}. Nothing was done.")
@@ -196,13 +196,13 @@ class _Thread:
                 " Nothing was done: begin another."
             )
 
-    async def say(self, given: RunAgentInput) -> tuple[int, bool]:
+    async def send_message(self, given: RunAgentInput) -> tuple[int, bool]:
         """Return the number of the message, and True if it had been sent before: the same id is the same message."""
         message = _said(given)
         words, parts = _parts(message)
         known = await self.exchanges()
         say = command.Say(conversation=self.name, text=words, parts=parts, key=message.id)
-        said = await self.service.tell(self.who, say, **_brought(given))
+        said = await self.service.execute(self.who, say, **_brought(given))
         return said["number"], any(each.key == message.id for each in known.values())
 
     async def decide(self, entries: list[ResumeEntry], results: Sequence[ToolMessage]) -> tuple[int, bool]:
@@ -231,7 +231,7 @@ class _Thread:
         if unanswered:
             self.heard, self.told = heard, await heard.so_far()
         for each in unanswered:
-            await self.service.tell(self.who, each)
+            await self.service.execute(self.who, each)
         return number, not unanswered
 
     async def _client_answers(self, runs: Set[RunId], results: Sequence[ToolMessage]) -> list[command.Decide]:
@@ -251,17 +251,17 @@ class _Thread:
         """Note the gates of a run at which calls of the front end's tools wait. Raises NotFound."""
         cursor: str | None = None
         while True:
-            page = await self.service.ask(self.who, query.Gates(run=run, all=True, cursor=cursor))
+            page = await self.service.query(self.who, query.Gates(run=run, all=True, cursor=cursor))
             for row in page.rows:
                 if row["reason"] == CLIENT_TOOL:
-                    (gate,) = (await self.service.ask(self.who, query.Gate(row["gate_id"]))).rows
+                    (gate,) = (await self.service.query(self.who, query.Gate(row["gate_id"]))).rows
                     calls[_call_of(gate)] = gate["gate_id"]
             if (cursor := page.cursor) is None:
                 return
 
     async def _has_decided(self, decision: command.Decide) -> bool:
         """Return True if the caller has already made this same decision: the reply to it was lost."""
-        (row,) = (await self.service.ask(self.who, query.Gate(decision.gate))).rows
+        (row,) = (await self.service.query(self.who, query.Gate(decision.gate))).rows
         same_data = decision.data is msgspec.UNSET or decision.data == row["data"]
         same_shown = decision.shown_hash in (None, row["shown_hash"])
         name = self.who.claim.name
@@ -269,7 +269,7 @@ class _Thread:
         is_one_of_several = decision.decision == "approve" and name in row["approved_by"]
         return (same or is_one_of_several) and same_shown
 
-    async def exchanges(self) -> Mapping[int, Exchange]:
+    async def exchanges(self) -> Mapping[int, ConversationTurn]:
         return (await self.control.conversation(self.name, tenant=self.tenant)).exchanges
 
     async def speech(self, number: int) -> ReplyStream | None:
@@ -299,7 +299,7 @@ class _Thread:
             messages += messages_of(told) if each.number == number else await self._answer(each)
         return MessagesSnapshotEvent(messages=messages)
 
-    async def _answer(self, exchange: Exchange) -> list[Message]:
+    async def _answer(self, exchange: ConversationTurn) -> list[Message]:
         """Return the messages that answered an earlier message; only the reply if the streams of its run no longer exist."""
         run = exchange.run
         messages = messages_of(await ReplyStream(self.control, run).so_far()) if run is not None else []
@@ -319,7 +319,7 @@ class _Thread:
         found: list[query.View] = []
         for gate in await heard.gates():
             with suppress(NotFound):
-                found += (await self.service.ask(self.who, query.Gate(gate))).rows
+                found += (await self.service.query(self.who, query.Gate(gate))).rows
         return found
 
 
@@ -395,7 +395,7 @@ def _interrupt(row: query.View) -> Interrupt:
     )
 
 
-def _reply_id(exchange: Exchange) -> str:
+def _reply_id(exchange: ConversationTurn) -> str:
     return f"{exchange.run}:reply"
 
 
@@ -472,7 +472,7 @@ class _Telling:
             if row["reason"] == CLIENT_TOOL and row["shown"]["call"] is None and _call_of(row) not in self._known:
                 yield from self._words.call(_call_of(row), row["shown"]["tool"], row["shown"]["arguments"])
 
-    def _end(self, exchange: Exchange) -> Iterator[BaseEvent]:
+    def _end(self, exchange: ConversationTurn) -> Iterator[BaseEvent]:
         if exchange.status == "completed":
             if exchange.reply and exchange.reply != self._words.last:
                 yield from self._words.whole(_reply_id(exchange), exchange.reply)

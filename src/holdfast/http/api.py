@@ -296,7 +296,7 @@ async def _answered(
             await service.expect(who, said)
             await _settled(service, said, wait_s, checking)
         return await (_row if takes.answers is Answer.ROW else _page)(service, who, said, asked)
-    made, status = await service.tell(who, said), HTTPStatus.CREATED if takes.creates else HTTPStatus.OK
+    made, status = await service.execute(who, said), HTTPStatus.CREATED if takes.creates else HTTPStatus.OK
     if takes.answers is Answer.RUN:
         return await _standing(service, who, made, asked, status, checking)
     if takes.answers is Answer.PAGE:
@@ -305,7 +305,7 @@ async def _answered(
 
 
 async def _page(service: Service, who: Principal, said: Query, asked: Request) -> Response:
-    page = await service.ask(who, said)
+    page = await service.query(who, said)
     return _json({"rows": page.rows, "cursor": page.cursor})
 
 
@@ -320,7 +320,7 @@ async def _row(service: Service, who: Principal, said: Any, asked: Request) -> R
 
 async def _one(service: Service, who: Principal, said: Query) -> query.View:
     """The row that is asked for. Raises NotFound where it is not there for this caller."""
-    rows = (await service.ask(who, said)).rows
+    rows = (await service.query(who, said)).rows
     if not rows:
         raise NotFound("There is no such thing here, or not for this token.")
     return rows[0]
@@ -387,7 +387,7 @@ async def _through_link(service: Service, key: ApiKey, asked: Request, body: str
     async def answer(told: Decide | Signal) -> Response:
         if key.revoked_at_ms is not None:
             raise Problem(HTTPStatus.GONE, "used", "This link was used, or taken back. Nothing was done.")
-        return _json(await service.tell_by_link(key, told, origin, trace_id))
+        return _json(await service.execute_by_link(key, told, origin, trace_id))
 
     async def check() -> None:
         """A link is for one thing, and is over by having done it."""

@@ -17,7 +17,7 @@ from fastapi import Response
 
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.http.problem import Problem
-from holdfast.ports import OF_NONE, Pending, Replies, Reply
+from holdfast.ports import OF_NONE, PendingRequest, Replies, Reply
 from holdfast.service.declarations.declaration import declaration_of
 
 HEADER: Final = "idempotency-key"
@@ -101,7 +101,7 @@ def _did_nothing(refused: Problem | HoldfastError) -> bool:
     return not isinstance(refused, StoreError)
 
 
-def _expect_same(pending: Pending, digest: str) -> None:
+def _expect_same(pending: PendingRequest, digest: str) -> None:
     if pending.digest != digest:
         words = "This Idempotency-Key, or this link, was another request's. Nothing was done: take a new one for a new request."
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "idempotency_key_reused", words)
@@ -113,7 +113,7 @@ def _again(reply: Reply) -> Response:
     return Response(body, status, {**headers, "Idempotency-Replayed": "true", "Cache-Control": "no-store"})
 
 
-def _unknown(pending: Pending, now_ms: int) -> Problem:
+def _unknown(pending: PendingRequest, now_ms: int) -> Problem:
     """Make the refusal of a request that was begun and has no answer yet."""
     if not _is_lost(pending, now_ms):
         words = "The same request is being answered. Try again."
@@ -125,7 +125,7 @@ def _unknown(pending: Pending, now_ms: int) -> Problem:
     return Problem(HTTPStatus.CONFLICT, "broken_off", words)
 
 
-def _is_lost(pending: Pending, now_ms: int) -> bool:
+def _is_lost(pending: PendingRequest, now_ms: int) -> bool:
     return now_ms - pending.begun_at_ms >= _LOST_MS
 
 

@@ -113,12 +113,12 @@ async def stream(
     if last is not None and ("\n" in last or len(last) > 1000):
         raise no_cursor(last)
     if last == _NOTHING:
-        page = await service.ask(who, msgspec.structs.replace(asked, wait_s=0))
+        page = await service.query(who, msgspec.structs.replace(asked, wait_s=0))
         if page.cursor is None and not page.rows:
             return None
         last = None
     if last is not None:
-        page = await service.ask(who, msgspec.structs.replace(asked, cursor=last, wait_s=0))
+        page = await service.query(who, msgspec.structs.replace(asked, cursor=last, wait_s=0))
         if page.cursor is None and not page.rows:
             return None
     return _resumable(_stream(service, who, msgspec.structs.replace(asked, cursor=last or asked.cursor, wait_s=_WAIT_S)))
@@ -127,7 +127,7 @@ async def stream(
 async def _stream(service: Service, who: Principal, asked: query.Streams) -> AsyncGenerator[bytes, None]:
     has_place = asked.cursor is not None
     while True:
-        page = await service.ask(who, asked)
+        page = await service.query(who, asked)
         for row in page.rows:
             yield _event(row, id_=row["cursor"])
             has_place = True
@@ -142,7 +142,7 @@ async def tail(service: Service, who: Principal, asked: query.Tail, last: str | 
     """Return every event of all runs that the caller may see, after the `last` one received, for as long as they listen. Raises
     UsageError for an invalid cursor before anything is sent."""
     asked = msgspec.structs.replace(asked, cursor=last or asked.cursor)
-    return _resumable(_tail(service, who, asked, await service.ask(who, asked)))
+    return _resumable(_tail(service, who, asked, await service.query(who, asked)))
 
 
 async def _tail(service: Service, who: Principal, asked: query.Tail, page: query.Page) -> AsyncGenerator[bytes, None]:
@@ -154,7 +154,7 @@ async def _tail(service: Service, who: Principal, asked: query.Tail, page: query
         if not page.rows:
             await asyncio.sleep(_LOOK_S)  # the store's own watch tells one listener, and that is the engine
         asked = msgspec.structs.replace(asked, cursor=page.cursor)
-        page = await service.ask(who, asked)
+        page = await service.query(who, asked)
 
 
 async def _resumable(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:

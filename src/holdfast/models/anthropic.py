@@ -43,7 +43,7 @@ _FINISHED: Final[Mapping[str, str]] = {
 }
 
 
-class Unparsed(str):
+class UnparsedArguments(str):
     """The arguments of a tool call as raw text, because they are not a JSON object. Only a stream can contain it
     (anthropic_stream)."""
 
@@ -164,7 +164,7 @@ def _part(block: Any) -> Part:
             return turn.text(text)
         case {"type": "tool_use", "id": str(call), "name": str(name), "input": dict(args)}:
             return turn.tool_call(call, name, args)
-        case {"type": "tool_use", "id": str(call), "name": str(name), "input": Unparsed() as args}:
+        case {"type": "tool_use", "id": str(call), "name": str(name), "input": UnparsedArguments() as args}:
             return turn.tool_call(call, name, str(args))
         case {"type": "thinking", "thinking": str(text), "signature": str(signature)}:
             return turn.thinking("anthropic", text, signature=signature)

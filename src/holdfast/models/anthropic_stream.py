@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from holdfast.models import usage
-from holdfast.models.anthropic import Unparsed
+from holdfast.models.anthropic import UnparsedArguments
 from holdfast.models.provider_call import UnusableReply
 from holdfast.models.stream import Allowance, decoded, parsed_object
 from holdfast.ports import ModelDelta, TextDelta, ThinkingDelta, ToolDelta, UsageDelta
@@ -44,7 +44,7 @@ class Block:
         arguments = texts.pop("partial_json", "")
         block = {**self.begun, **{field: self.begun.get(field, "") + text for field, text in texts.items()}}
         if arguments:
-            block["input"] = Unparsed(arguments) if (given := parsed_object(arguments)) is None else given
+            block["input"] = UnparsedArguments(arguments) if (given := parsed_object(arguments)) is None else given
         return block
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.authoring.agents.router import Route
 from holdfast.core.nouns.model_estimates import Experience
-from holdfast.core.nouns.routing import Needs, Quote, RoutedModel, ranked, refusal
+from holdfast.core.nouns.routing import ModelNeeds, Quote, RoutedModel, ranked, refusal
 from holdfast.errors import UnboundableRequest, UnknownPrice
 from holdfast.models.bounds import input_tokens_at_most
 from holdfast.models.prices import Prices
@@ -22,7 +22,7 @@ def quotes(request: ModelRequest, route: Route, prices: Prices, experience: Expe
     return [_quote(known, request, needs, prices, experience) for known in route.router.models]
 
 
-def _quote(candidate: RoutedModel, request: ModelRequest, needs: Needs, prices: Prices, experience: Experience) -> Quote:
+def _quote(candidate: RoutedModel, request: ModelRequest, needs: ModelNeeds, prices: Prices, experience: Experience) -> Quote:
     model = candidate.model
     try:
         price = prices.of(model)

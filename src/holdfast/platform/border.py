@@ -2,8 +2,8 @@
 and what it sets in a `contextvars` variable is gone with its step, as if each step had a task of its own.
 
 Everything that users hand over (steps, tasks, tools, guards, lookups, models, observers) may raise anything. An exception
-that is no `Exception` would end the process, or be lost on its way through a future, so it becomes an `Escaped`. To look at
-an exception calls the user's code again (`__str__`, properties), so it is done here, where nothing is raised.
+that is no `Exception` would end the process, or be lost on its way through a future, so it becomes an `EscapedException`. To
+look at an exception calls the user's code again (`__str__`, properties), so it is done here, where nothing is raised.
 
 Never here: what an error means for a step or an effect, a record of one.
 """
@@ -57,12 +57,12 @@ _NO_TEXT: Final = "its text cannot be had"
 _RAISE: Final = dis.opmap["RAISE_VARARGS"]
 
 
-class Leaving(BaseException):
+class HandlerExit(BaseException):
     """The engine's own way out of a handler; user code does not raise it. Not an Exception, so that a handler's
     `except Exception` lets it through."""
 
 
-class Escaped(Exception):
+class EscapedException(Exception):
     """An exception of user code that is no Exception, as an ordinary error. `problem` is what was raised."""
 
     def __init__(self, problem: BaseException) -> None:
@@ -79,7 +79,7 @@ def is_ours(problem: BaseException) -> bool:
     A CancelledError is one only where this task was cancelled: user code meets those of tasks of its own.
     """
     kind = type(problem)
-    if issubclass(kind, Leaving):
+    if issubclass(kind, HandlerExit):
         return True
     if issubclass(kind, asyncio.CancelledError):
         return is_cut_off()
@@ -111,7 +111,7 @@ def ordinary(problem: BaseException) -> BaseException:
     kind = type(problem)
     if is_ours(problem) or (issubclass(kind, Exception) and not issubclass(kind, StopIteration | StopAsyncIteration)):
         return problem
-    return Escaped(problem)
+    return EscapedException(problem)
 
 
 async def contained(code: Awaitable[T]) -> T:
@@ -137,7 +137,7 @@ def _task() -> asyncio.Task[Any] | None:
 def bare(problem: BaseException) -> BaseException:
     """Return what was raised: without the engine's wrapper, and without groups that have one member."""
     for _ in range(MAX_LEAVES):
-        if type(problem) is Escaped:
+        if type(problem) is EscapedException:
             problem = problem.problem
         elif len(inner := members(problem)) == 1:
             problem = inner[0]

@@ -14,7 +14,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any
 
-from holdfast.platform.border import Escaped, isolated, ordinary
+from holdfast.platform.border import EscapedException, isolated, ordinary
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -88,7 +88,7 @@ def outcome(function: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple
     try:
         return None, function(**arguments)
     except KeyboardInterrupt as problem:
-        return Escaped(problem), None  # that of a terminal never comes to a thread
+        return EscapedException(problem), None  # that of a terminal never comes to a thread
     except BaseException as problem:  # noqa: BLE001 - whatever it is, it is raised where it is waited for
         return ordinary(problem), None
 

@@ -22,7 +22,7 @@ from holdfast.ports.beside_runs import (
     LogPlace,
 )
 from holdfast.ports.blob import BlobPlace, Blobs
-from holdfast.ports.caller import ApiKey, Audit, Keys, Opens, Pending, Replies, Reply, ToDecide
+from holdfast.ports.caller import ApiKey, Audit, Keys, Opens, PendingRequest, Replies, Reply, ToDecide
 from holdfast.ports.codec import OF_NONE, Codec, TenantKey, TenantKeys
 from holdfast.ports.environment import Clock, Ids, Threads
 from holdfast.ports.figures import CostFilter, Costs, ModelEstimates, ScoreFilter, Scores
@@ -52,11 +52,11 @@ from holdfast.ports.model import (
     UserTurn,
 )
 from holdfast.ports.observer import (
+    AppendsFlushed,
     CallBegan,
     CallEnded,
-    Committed,
     DeadLettered,
-    Flushed,
+    EventsCommitted,
     GateBegan,
     GateEnded,
     Observation,
@@ -77,7 +77,7 @@ from holdfast.ports.shared_value import SharedArrival, SharedEntry, SharedFound,
 from holdfast.ports.store import Store, StoreClock, Upkeep
 from holdfast.ports.stream import Chunk, Piece, StreamName, Streams, StreamUpdate
 from holdfast.ports.tail import Tail, TailEvent, Watch
-from holdfast.ports.view import MAX_LISTED, DueRun, EffectFilter, GateFilter, Unplaced, Views
+from holdfast.ports.view import MAX_LISTED, DueRun, EffectFilter, GateFilter, UnplacedRun, Views
 from holdfast.ports.worker import JOB_LOG, Calls, Work, WorkerGateway
 
 __all__ = [
@@ -90,6 +90,7 @@ __all__ = [
     "AnswerSpec",
     "ApiKey",
     "Append",
+    "AppendsFlushed",
     "Audit",
     "BlobPlace",
     "Blobs",
@@ -102,7 +103,6 @@ __all__ = [
     "Chunk",
     "Clock",
     "Codec",
-    "Committed",
     "Conversations",
     "CostFilter",
     "Costs",
@@ -115,7 +115,7 @@ __all__ = [
     "EmbeddingReply",
     "EmbeddingRequest",
     "Evaluations",
-    "Flushed",
+    "EventsCommitted",
     "GateBegan",
     "GateEnded",
     "GateFilter",
@@ -147,7 +147,7 @@ __all__ = [
     "Observation",
     "Observer",
     "Opens",
-    "Pending",
+    "PendingRequest",
     "Piece",
     "PlacedStep",
     "PoolWaited",
@@ -201,7 +201,7 @@ __all__ = [
     "ToolSpec",
     "ToolTurn",
     "Turn",
-    "Unplaced",
+    "UnplacedRun",
     "Upkeep",
     "Usage",
     "UsageDelta",
@@ -215,18 +215,22 @@ __all__ = [
 
 _RENAMED: Final = {
     "Asked": "ReplayRequest",
+    "Committed": "EventsCommitted",
     "Edited": "EditedCall",
     "Ended": "RecordedAttempt",
+    "Flushed": "AppendsFlushed",
     "Freed": "RemovedData",
     "Handed": "DeliveredJob",
     "Hindered": "BlockedRun",
     "Made": "RecordedCall",
     "MonthStanding": "MonthStatus",
     "Pace": "RateLimiter",
+    "Pending": "PendingRequest",
     "SessionStanding": "SessionStatus",
     "StandIn": "ReplayResponder",
     "StoreStanding": "StoreStatus",
     "StreamNews": "StreamUpdate",
+    "Unplaced": "UnplacedRun",
 }
 """Each name of 0.1.0 that has become another one."""
 

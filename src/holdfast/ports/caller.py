@@ -108,7 +108,7 @@ class Reply(NamedTuple):
     headers: dict[str, str]
 
 
-class Pending(NamedTuple):
+class PendingRequest(NamedTuple):
     """A request under an idempotency key. `digest` tells two requests apart; `reply` is None as long as nothing was
     answered."""
 
@@ -122,7 +122,7 @@ class Pending(NamedTuple):
 class Replies(Protocol):
     """Answers under idempotency keys. `name` tells who asked what, where, under which key."""
 
-    async def begin(self, name: str, digest: str, kept_ms: int, tenant: str = OF_NONE) -> Pending:
+    async def begin(self, name: str, digest: str, kept_ms: int, tenant: str = OF_NONE) -> PendingRequest:
         """Begin a request of that tenant; or the one of that name that was begun before, if it is no older than that."""
         ...
 

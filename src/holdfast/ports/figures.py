@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypedDict, Unpack
 
-from holdfast.core.facts.costs import Cost, CostKey, Uncounted
+from holdfast.core.facts.costs import Cost, CostKey, UncountedRun
 from holdfast.core.nouns.model_estimates import ModelEstimate, ModelUse
 from holdfast.core.nouns.scores import Score, ScoreMean
 from holdfast.core.values.ids import RunId
@@ -52,11 +52,11 @@ class Scores(Protocol):
 class Costs(Protocol):
     """The roll-up of what model calls cost (core.facts.costs), and up to which event each run is in it."""
 
-    async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[Uncounted]:
+    async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[UncountedRun]:
         """Runs with events that are not in the roll-up yet, in the order of their names, after the run `after`."""
         ...
 
-    async def count(self, uncounted: Uncounted, costs: Sequence[Cost]) -> bool:
+    async def count(self, uncounted: UncountedRun, costs: Sequence[Cost]) -> bool:
         """Add `costs`, of the run's events after `counted` up to `seq`, and remember that, in one transaction. Return False,
         with nothing added, if the run is not counted up to `counted`: another process was first."""
         ...

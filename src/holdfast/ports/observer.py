@@ -113,7 +113,7 @@ class GateEnded(RunObservation, frozen=True):
     outcome: str | None
 
 
-class Committed(msgspec.Struct, frozen=True):
+class EventsCommitted(msgspec.Struct, frozen=True):
     """`events` of a run are durable, and led to `state`, which goes on: read it at once, never keep it.
 
     `own`: this process has decided them. Events of other processes come as this, and not as what began and ended, if the run is
@@ -125,7 +125,7 @@ class Committed(msgspec.Struct, frozen=True):
     own: bool
 
 
-class Flushed(msgspec.Struct, frozen=True):
+class AppendsFlushed(msgspec.Struct, frozen=True):
     """The store has answered a group of `appends`, each of one run, of which it took `taken`."""
 
     appends: int
@@ -163,8 +163,8 @@ Observation = (
     | CallEnded
     | GateBegan
     | GateEnded
-    | Committed
-    | Flushed
+    | EventsCommitted
+    | AppendsFlushed
     | StepPlaced
     | PoolWaited
 )

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from holdfast.core.nouns import conversations, supervision
-from holdfast.core.nouns.conversations import Conversation, Exchange
-from holdfast.core.nouns.evaluations import Evaluation, Judged
+from holdfast.core.nouns.conversations import Conversation, ConversationTurn
+from holdfast.core.nouns.evaluations import Evaluation, ScenarioResult
 from holdfast.core.nouns.schedules import Schedule
 from holdfast.core.nouns.supervision import Supervisor, Task
 
@@ -76,7 +76,7 @@ class Conversations(Protocol):
 
     async def find(self, tenant: str, name: str) -> Conversation | None: ...
 
-    async def exchanges(self, tenant: str, name: str) -> Sequence[Exchange]:
+    async def exchanges(self, tenant: str, name: str) -> Sequence[ConversationTurn]:
         """All that was said, by number."""
         ...
 
@@ -121,11 +121,11 @@ class Supervisors(Protocol):
 class Evaluations(Protocol):
     """The results of suites. Nothing in it changes, and nothing leaves it."""
 
-    async def add(self, evaluation: Evaluation, judged_runs: Sequence[Judged]) -> None:
+    async def add(self, evaluation: Evaluation, judged_runs: Sequence[ScenarioResult]) -> None:
         """Keep one more, with its runs. One that is kept under that id already stays as it is."""
         ...
 
-    async def found(self, id_: str) -> tuple[Evaluation, Sequence[Judged]] | None:
+    async def found(self, id_: str) -> tuple[Evaluation, Sequence[ScenarioResult]] | None:
         """The one of that id, with its runs."""
         ...
 

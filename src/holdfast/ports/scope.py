@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from holdfast.core.nouns.team_budgets import TeamAgent
-from holdfast.core.values.scopes import AgentRow, ScopeRow, Waiting
+from holdfast.core.values.scopes import AgentRow, ScopeRow, ScopeWaiter
 
 
 class Scopes(Protocol):
@@ -50,11 +50,11 @@ class Scopes(Protocol):
         """The books of these scopes, in the order asked for; empty ones where nothing was ever charged."""
         ...
 
-    async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[Waiting]:
+    async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[ScopeWaiter]:
         """Return the runs that wait in these scopes, longest first."""
         ...
 
-    async def headroom(self, limit: int) -> Sequence[Waiting]:
+    async def headroom(self, limit: int) -> Sequence[ScopeWaiter]:
         """Return the runs that wait, longest first, in a scope that has room for that run alone. Also return a run with status
         `waiting` whose request would not fit even if all calls in flight gave their money back. It tries again, and so its
         status changes.

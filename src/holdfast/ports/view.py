@@ -30,7 +30,7 @@ class DueRun(msgspec.Struct, frozen=True):
     dead: frozenset[SessionId] = frozenset()
 
 
-class Unplaced(msgspec.Struct, frozen=True):
+class UnplacedRun(msgspec.Struct, frozen=True):
     """A run with steps that are to be placed, as its row says it: `waiting_for` has their demands. `place` is its place
     in line."""
 
@@ -80,7 +80,7 @@ class Views(Protocol):
         `workflow_missing` is open. (The caller has expired dead sessions first.)"""
         ...
 
-    async def unplaced(self, after: int, limit: int) -> Sequence[Unplaced]:
+    async def unplaced(self, after: int, limit: int) -> Sequence[UnplacedRun]:
         """Runs with steps that are to be placed, longest waiting first, after the place `after`."""
         ...
 

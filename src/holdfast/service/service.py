@@ -103,7 +103,7 @@ class Service:
 
     # --- Commands -----------------------------------------------------------------------------------------------------
 
-    async def tell(self, who: Principal, command: Command, **brought: Any) -> Any:
+    async def execute(self, who: Principal, command: Command, **brought: Any) -> Any:
         """Carry out a command, durably, and return what it declares to answer: the id of a run, a Page, a row, or None.
         `brought` is what a transport hands over beside it. Raises what the engine raises, NotPermitted, and NotFound for what
         is another tenant's."""
@@ -125,10 +125,10 @@ class Service:
 
     async def stands(self, who: Principal, command: Command) -> View | None:
         """Carry out a command about one thing, and return that as it stands afterwards."""
-        made = await self.tell(who, command)
+        made = await self.execute(who, command)
         return await self.run(who, made) if declaration_of(type(command)).answers is Answer.RUN else made
 
-    async def tell_by_link(self, key: ApiKey, told: cmd.Decide | cmd.Signal, origin: str, trace_id: str) -> View:
+    async def execute_by_link(self, key: ApiKey, told: cmd.Decide | cmd.Signal, origin: str, trace_id: str) -> View:
         """Do what a link is for, as its body said; how the run stands then. The link is over. Raises what the engine raises."""
         assert key.opens is not None
         client = f"keys.{key.name}"
@@ -174,7 +174,7 @@ class Service:
 
     # --- Queries ------------------------------------------------------------------------------------------------------
 
-    async def ask(self, who: Principal, query: Query) -> Page:
+    async def query(self, who: Principal, query: Query) -> Page:
         """Return a page of what is asked; a single row is a page of one. Raises InvalidInput for a cursor or a limit that
         cannot be, NotFound, NotPermitted."""
         records = await self.expect(who, query)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from holdfast.core.facts.events import Event, Recorded, decode
-from holdfast.core.nouns.conversations import Exchange
+from holdfast.core.nouns.conversations import ConversationTurn
 from holdfast.core.nouns.shared_values import SharedIndex, SharedValue
 from holdfast.core.values.ids import CallId, EffectKey, GateId, RunId, Seq
 from holdfast.core.values.payload import Payload
@@ -43,7 +43,7 @@ encode: Final = msgspec.json.Encoder().encode
 astuple: Final = msgspec.structs.astuple
 
 _decode_shared_value = msgspec.json.Decoder(SharedValue).decode
-decode_exchange: Final = msgspec.json.Decoder(Exchange).decode
+decode_exchange: Final = msgspec.json.Decoder(ConversationTurn).decode
 _decode_payload = msgspec.json.Decoder(Payload).decode
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 

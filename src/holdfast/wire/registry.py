@@ -28,7 +28,7 @@ from holdfast.wire.connection import MAX_INBOX, Job, WorkerConnection, WorkerMes
 from holdfast.wire.outbox import Outbox
 
 if TYPE_CHECKING:
-    from holdfast.engine.capacity.placing import Placing
+    from holdfast.engine.capacity.placing import StepPlacer
 
 log = logging.getLogger("holdfast")
 
@@ -66,14 +66,14 @@ class WorkerRegistry:
         self._connections: dict[str, WorkerConnection] = {}
         self._names = FairShare(bounds.workers, "workers are connected")
         """Of each token: those that it has registered."""
-        self._placing: Placing | None = None
+        self._placing: StepPlacer | None = None
         self._draining = False
 
     @property
     def connections(self) -> list[WorkerConnection]:
         return list(self._connections.values())
 
-    def open(self, placing: Placing) -> None:
+    def open(self, placing: StepPlacer) -> None:
         """Have steps placed with connected workers, now and from now on."""
         self._placing = placing
         for connection in self.connections:

@@ -81,19 +81,19 @@ class Workflows:
     # --- Commands -----------------------------------------------------------------------------------------------------
 
     async def submit(self, message: wire.SubmitRequest) -> wire.SubmitReply:
-        run = await self._service.tell(self._principal_of(message), await _parse(command.Start, message))
+        run = await self._service.execute(self._principal_of(message), await _parse(command.Start, message))
         return wire.SubmitReply(run=run or "")
 
     async def _act(self, kind: Any, request: Any) -> wire.RunView:
         """Do what a command says to a run."""
         who = self._principal_of(request)
-        run = await self._service.tell(who, await _parse(kind, request))
+        run = await self._service.execute(who, await _parse(kind, request))
         return await self._view(await self._service.state(who, run or ""))
 
     # --- Questions ----------------------------------------------------------------------------------------------------
 
     async def gate(self, request: wire.GateRequest) -> wire.GateView:
-        (row,) = (await self._service.ask(self._principal_of(), query.Gate(request.gate))).rows
+        (row,) = (await self._service.query(self._principal_of(), query.Gate(request.gate))).rows
         encoded = _fitting(row, f"The gate {request.gate}", f"GET /api/v1/gates/{request.gate} has it.")
         return wire.GateView(gate=row["gate_id"], run=row["run_id"], shown_hash=row["shown_hash"], gate_json=encoded)
 
@@ -110,7 +110,7 @@ class Workflows:
         )
         if message.before:
             asked = await self._service.before(self._principal_of(), asked, message.before)
-        page = await self._service.ask(self._principal_of(), asked)
+        page = await self._service.query(self._principal_of(), asked)
         return wire.ListReply(
             cursor=page.cursor or "",
             runs=[

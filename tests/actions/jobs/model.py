@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 from typing import Any, Final, NamedTuple
 
-from holdfast.actions.shell import Ending, Limits, LogCounts, Script
+from holdfast.actions.shell import Limits, LogCounts, Script, ScriptEnd
 
 ALWAYS: Final = 99
 """As often a script may fail that never succeeds."""
@@ -233,7 +233,7 @@ class Shell:
     def go_on(self) -> None:
         self._hangs_at = None
 
-    async def __call__(self, script: Script, limits: Limits, **_: Any) -> Ending:
+    async def __call__(self, script: Script, limits: Limits, **_: Any) -> ScriptEnd:
         which = (script.job, script.env.get("N", ""), script.step)
         self.ran[which] += 1
         await asyncio.sleep(0)
@@ -242,7 +242,7 @@ class Shell:
             self.hanging.set()
             await asyncio.Event().wait()
         failed = self.ran[which] <= int(script.text.removeprefix("fail "))
-        return Ending(
+        return ScriptEnd(
             exit_code=int(failed),
             signal=None,
             timed_out=False,

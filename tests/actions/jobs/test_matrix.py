@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.actions.shell import Ending, Limits, Script
+from holdfast.actions.shell import Limits, Script, ScriptEnd
 from holdfast.errors import OutcomeUnknown, ToolFailed
 from tests.actions.jobs.kit import ran, world
 
@@ -224,7 +224,7 @@ async def test_the_end_of_a_script_that_was_broken_off_is_not_sent(store: str) -
     """
     begun = asyncio.Event()
 
-    async def shell(script: Script, limits: Limits, **_: Any) -> Ending:
+    async def shell(script: Script, limits: Limits, **_: Any) -> ScriptEnd:
         if "1" in script.env.values():
             await begun.wait()
             raise ToolFailed("There is no such shell here.")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.actions.shell import Ending, Limits, Script, cgroup, run
+from holdfast.actions.shell import Limits, Script, ScriptEnd, cgroup, run
 from holdfast.platform.machine import MachineClock
 
 ONE_TREE = [Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line]
@@ -36,7 +36,7 @@ def _is_ours(group: Path) -> bool:
     return not Path("/proc", group.name.rpartition("-")[2]).exists() and group.exists()
 
 
-async def ended(text: str, memory_mb: int = 0, cpu_m: int = 0) -> tuple[Ending, list[str]]:
+async def ended(text: str, memory_mb: int = 0, cpu_m: int = 0) -> tuple[ScriptEnd, list[str]]:
     lines: list[str] = []
 
     async def on_line(line: str) -> None:

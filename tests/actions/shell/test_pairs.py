@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.actions.shell.pairs import MAX_FILE_BYTES, Malformed, pairs, read, usage
+from holdfast.actions.shell.pairs import MAX_FILE_BYTES, MalformedFile, pairs, read, usage
 
 
 @pytest.mark.parametrize(
@@ -62,14 +62,14 @@ def test_a_file_says_what_the_runner_would_read_in_it(content: bytes, said: list
 def test_a_mistake_is_reported_with_its_line_and_what_stands_before_it_counts(content: bytes, why: str) -> None:
     said = pairs(b"before=1\n" + content)
     assert next(said) == ("before", "1")
-    with pytest.raises(Malformed) as told:
+    with pytest.raises(MalformedFile) as told:
         next(said)
     assert why in told.value.describe(str)
 
 
 @pytest.mark.parametrize("before", range(66, 84, 3))
 def test_a_mistake_shows_no_part_of_a_secret(before: int) -> None:
-    with pytest.raises(Malformed) as told:
+    with pytest.raises(MalformedFile) as told:
         list(pairs(b"." * before + b"s3cr3t-value"))
     shown = told.value.describe(lambda text: text.replace("s3cr3t-value", "[secret]"))
     assert "s3c" not in shown
@@ -82,10 +82,10 @@ def test_a_file_of_the_most_bytes_is_read_and_one_that_is_larger_is_not(tmp_path
     assert len(next(pairs(read(str(file))))[1]) == MAX_FILE_BYTES - 2
     with file.open("ab") as more:
         more.write(b"x")
-    with pytest.raises(Malformed, match="larger than 1048576 bytes"):
+    with pytest.raises(MalformedFile, match="larger than 1048576 bytes"):
         read(str(file))
     os.truncate(file, 1 << 40)
-    with pytest.raises(Malformed, match="larger than 1048576 bytes"):
+    with pytest.raises(MalformedFile, match="larger than 1048576 bytes"):
         read(str(file))
 
 
@@ -97,14 +97,14 @@ def test_what_a_script_put_in_the_place_of_its_file_is_not_followed_nor_waited_f
     os.mkfifo(pipe)
     folder.mkdir()
     for each in (link, pipe, folder):
-        with pytest.raises(Malformed, match=r"cannot be read|no plain file"):
+        with pytest.raises(MalformedFile, match=r"cannot be read|no plain file"):
             read(str(each))
     assert read(str(tmp_path / "removed")) == b""
 
 
 def test_a_file_of_nothing_but_openings_is_read_in_linear_time() -> None:
     """A million bytes that each open a text which never ends: the first one is the mistake."""
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedFile):
         list(pairs(b"a<<b\n" * (MAX_FILE_BYTES // 5)))
     assert len(list(pairs(b"a<<b\nb\n" * (MAX_FILE_BYTES // 7)))) == MAX_FILE_BYTES // 7
 

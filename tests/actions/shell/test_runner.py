@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.actions.shell import Ending, Limits, LogBounds, Script, run, runner
+from holdfast.actions.shell import Limits, LogBounds, Script, ScriptEnd, run, runner
 from holdfast.actions.shell.environment import MAX_VARIABLE_BYTES
 from holdfast.errors import InvalidInput, OutcomeUnknown, ToolFailed
 from holdfast.platform.machine import MachineClock
@@ -56,7 +56,7 @@ def script(text: str, **given: Any) -> Script:
     return Script(text=text, **(facts | given))
 
 
-async def lines_of(text: str, limits: Limits = QUICK, **given: Any) -> tuple[Ending, list[str]]:
+async def lines_of(text: str, limits: Limits = QUICK, **given: Any) -> tuple[ScriptEnd, list[str]]:
     lines: list[str] = []
 
     async def on_line(line: str) -> None:
@@ -65,7 +65,7 @@ async def lines_of(text: str, limits: Limits = QUICK, **given: Any) -> tuple[End
     return await run(script(text, **given), limits, clock=MachineClock(), on_line=on_line), lines
 
 
-async def ending_of(text: str, limits: Limits = QUICK, **given: Any) -> Ending:
+async def ending_of(text: str, limits: Limits = QUICK, **given: Any) -> ScriptEnd:
     return (await lines_of(text, limits, **given))[0]
 
 

@@ -8,7 +8,7 @@ Never here: what a context holds, which contexts a place may read, what a status
 """
 
 from holdfast.actions.expressions.condition import Condition
-from holdfast.actions.expressions.expression import Called, Expression, Names, Reading, parse
+from holdfast.actions.expressions.expression import ContextRead, Expression, FunctionUse, Names, parse
 from holdfast.actions.expressions.function import nearest
 from holdfast.actions.expressions.meter import Account, NotQuick
 from holdfast.actions.expressions.template import Template, whole_text
@@ -17,13 +17,13 @@ from holdfast.errors import ExpressionError
 
 __all__ = [
     "Account",
-    "Called",
     "Condition",
+    "ContextRead",
     "Expression",
     "ExpressionError",
+    "FunctionUse",
     "Names",
     "NotQuick",
-    "Reading",
     "Template",
     "Value",
     "is_true",

@@ -18,7 +18,7 @@ from holdfast.errors import ExpressionError
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ContextRead:
     """A context that is read, and the keys that lead on from it.
 
     A key is None where it is known only at evaluation, and for `*`.
@@ -30,7 +30,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class FunctionUse:
     """A function that is called, as the catalogue spells it."""
 
     function: str
@@ -41,8 +41,8 @@ class Called:
 class Names:
     """Everything that an expression reads and calls, in the order of its text."""
 
-    readings: tuple[Reading, ...] = ()
-    calls: tuple[Called, ...] = ()
+    readings: tuple[ContextRead, ...] = ()
+    calls: tuple[FunctionUse, ...] = ()
 
     def __add__(self, other: Names) -> Names:
         return Names(self.readings + other.readings, self.calls + other.calls)
@@ -71,9 +71,9 @@ class Expression:
 
     @cached_property
     def names(self) -> Names:
-        readings: list[Reading] = []
+        readings: list[ContextRead] = []
         _read(self.tree, self.offset, readings)
-        calls = [Called(node.function, self.offset + node.offset) for node in walk(self.tree) if isinstance(node, Call)]
+        calls = [FunctionUse(node.function, self.offset + node.offset) for node in walk(self.tree) if isinstance(node, Call)]
         readings.sort(key=lambda each: each.offset)
         return Names(tuple(readings), tuple(sorted(calls, key=lambda each: each.offset)))
 
@@ -98,7 +98,7 @@ def parse(text: str, offset: int = 0) -> Expression:
         raise ExpressionError(problem.message, offset + problem.offset) from None
 
 
-def _read(node: Node, offset: int, readings: list[Reading]) -> None:
+def _read(node: Node, offset: int, readings: list[ContextRead]) -> None:
     """Collects the longest chains of steps that begin at a context."""
     keys: list[str | None] = []
     first = node
@@ -108,6 +108,6 @@ def _read(node: Node, offset: int, readings: list[Reading]) -> None:
             _read(first.key, offset, readings)
         first = first.value
     if isinstance(first, Context):
-        readings.append(Reading(first.name, tuple(reversed(keys)), offset + first.offset))
+        readings.append(ContextRead(first.name, tuple(reversed(keys)), offset + first.offset))
     for child in children(first):
         _read(child, offset, readings)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.actions.shell import Ending, Limits
+from holdfast.actions.shell import Limits, ScriptEnd
 from holdfast.authoring.tool import Tool
 from holdfast.errors import SchemaMismatch
 
@@ -31,7 +31,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     summary: str = ""
 
 
-def outcome_of(ending: Ending) -> Outcome:
+def outcome_of(ending: ScriptEnd) -> Outcome:
     return Outcome(
         succeeded=ending.succeeded,
         said=str(ending),
@@ -56,7 +56,7 @@ class _VisibleScript:
         return {}
 
 
-def tool_of(name: str, perform: Callable[[], Awaitable[Ending]], limits: Limits) -> Tool:
+def tool_of(name: str, perform: Callable[[], Awaitable[ScriptEnd]], limits: Limits) -> Tool:
     async def run() -> dict[str, Any]:
         found: dict[str, Any] = msgspec.to_builtins(outcome_of(await perform()))
         return found

@@ -20,7 +20,7 @@ from holdfast.actions.jobs.evaluation import Evaluation
 from holdfast.actions.jobs.log import Log
 from holdfast.actions.jobs.matrix_job import JobSettings, MatrixJob
 from holdfast.actions.jobs.placement import MAX_AT_ONCE, at_once
-from holdfast.actions.jobs.progress import Combination, Ended, Result, of_kept, to_data
+from holdfast.actions.jobs.progress import Combination, CombinationResult, Result, of_kept, to_data
 from holdfast.actions.syntax import matrix
 from holdfast.actions.syntax.document import Job, Strategy
 from holdfast.authoring.values import plain
@@ -82,10 +82,10 @@ class JobNode:
             raise StepError("; ".join(str(each.error) for each in failed))
         return together(self._job, ended)
 
-    async def _run(self, attempt: Attempt, plan: Plan, contexts: context.Contexts) -> list[Ended]:
+    async def _run(self, attempt: Attempt, plan: Plan, contexts: context.Contexts) -> list[CombinationResult]:
         """All combinations, in the order in which they ended. What an earlier try has done is not done again."""
-        before: list[tuple[int, Ended]] = []
-        ended: list[Ended] = []
+        before: list[tuple[int, CombinationResult]] = []
+        ended: list[CombinationResult] = []
         places = asyncio.Semaphore(min(plan.most_at_once, MAX_AT_ONCE))
         stop, sharers = asyncio.Event(), at_once(self._job.strategy) or 1
 
@@ -96,7 +96,7 @@ class JobNode:
                 return
             async with places:
                 if stop.is_set():
-                    ended.append(Ended(combination=combination, result="cancelled", outcome="cancelled"))
+                    ended.append(CombinationResult(combination=combination, result="cancelled", outcome="cancelled"))
                     return
                 seen = {**contexts, "matrix": combination.matrix, "strategy": plan.strategy(combination)}
                 ended.append(
@@ -114,17 +114,19 @@ class JobNode:
         return [each for _, each in sorted(before, key=lambda known: known[0])] + ended
 
 
-def storable(job: Job, ended: Ended) -> Ended:
+def storable(job: Job, ended: CombinationResult) -> CombinationResult:
     """Return the result of a combination in a form that can be recorded. If it cannot be, that combination fails, and no
     other."""
     why = plain.unstorable(to_data(ended, 0))
     if why is None:
         return ended
     error = f"job {job.id!r}: {why}"
-    return Ended(combination=ended.combination, result="failure", outcome="failure", error=error, may_be_tried_again=False)
+    return CombinationResult(
+        combination=ended.combination, result="failure", outcome="failure", error=error, may_be_tried_again=False
+    )
 
 
-def together(job: Job, ended: Sequence[Ended]) -> dict[str, Any]:
+def together(job: Job, ended: Sequence[CombinationResult]) -> dict[str, Any]:
     """Of outputs the last to end wins, and what is empty takes nothing's place."""
     outputs = {each.name: "" for each in job.outputs}
     for each in ended:
@@ -168,7 +170,7 @@ def output(
     return found if error is None else {**found, "error": error}
 
 
-def _course_of(ended: Ended) -> dict[str, Any]:
+def _course_of(ended: CombinationResult) -> dict[str, Any]:
     """Return the part of a job's output that describes its course."""
     named = {} if ended.name is None else {"name": ended.name}
     return {**named, "steps": ended.steps, "log": ended.log}

@@ -15,7 +15,7 @@ from holdfast.actions.jobs import context
 from holdfast.actions.jobs.attempt import Attempt
 from holdfast.actions.jobs.evaluation import Evaluation
 from holdfast.actions.jobs.log import Log
-from holdfast.actions.jobs.progress import Combination, Ended, Progress
+from holdfast.actions.jobs.progress import Combination, CombinationResult, Progress
 from holdfast.actions.jobs.remote import remote_runner
 from holdfast.actions.jobs.runner import JobRunner, Shell, local_runner
 from holdfast.actions.jobs.step import StepRun, StepScope
@@ -58,7 +58,7 @@ class MatrixJob:
         self._evaluation = Evaluation(attempt)
         self._progress = Progress(contexts, Log(attempt, f"{job.id}{combination.label}"))
 
-    async def run(self) -> Ended:
+    async def run(self) -> CombinationResult:
         """Raises nothing of its own: what goes wrong is the combination's failure."""
         progress, job, contexts, evaluated = self._progress, self._job, self._contexts, self._evaluation.of
         outputs: dict[str, str] = {}
@@ -78,7 +78,7 @@ class MatrixJob:
             outputs = await evaluated(lambda: {each.name: each.value.render(seen) for each in job.outputs})
         except ExpressionError as problem:
             progress.fail(f"job {job.id!r}: {problem.message}")
-        return Ended(
+        return CombinationResult(
             combination=self._which,
             name=name,
             result="success" if spared and progress.status == "failure" else progress.status,

@@ -30,7 +30,7 @@ class Combination(msgspec.Struct, frozen=True):
         return "" if not self.matrix else f" ({', '.join(to_text(value) for value in self.matrix.values())})"
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True):
+class CombinationResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a combination. `outcome` is `result` before continue-on-error."""
 
     combination: Combination
@@ -45,15 +45,15 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     may_be_tried_again: bool = True
 
 
-def to_data(ended: Ended, place: int) -> dict[str, Any]:
+def to_data(ended: CombinationResult, place: int) -> dict[str, Any]:
     """As JSON data: with its place among those that have ended, and without its combination, which is known."""
     found: dict[str, Any] = msgspec.to_builtins(ended)
     return {"place": place, **{name: value for name, value in found.items() if name != "combination"}}
 
 
-def of_kept(data: Mapping[str, Any], combination: Combination) -> tuple[int, Ended]:
+def of_kept(data: Mapping[str, Any], combination: Combination) -> tuple[int, CombinationResult]:
     """Return the place of this combination, and its result, from the data that `to_data` made."""
-    known = msgspec.convert({**data, "combination": {"number": combination.number}}, Ended)
+    known = msgspec.convert({**data, "combination": {"number": combination.number}}, CombinationResult)
     return data["place"], msgspec.structs.replace(known, combination=combination)
 
 

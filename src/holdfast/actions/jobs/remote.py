@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.actions.jobs.attempt import Attempt, Worker
 from holdfast.actions.jobs.runner import OnLine
-from holdfast.actions.shell import Ending, Limits, Script
+from holdfast.actions.shell import Limits, Script, ScriptEnd
 from holdfast.core.values.demand import SHELL
 from holdfast.errors import HoldfastError, InvalidInput, OutcomeUnknown, RemoteFailed, StepError, ToolFailed
 
@@ -36,12 +36,12 @@ class ScriptOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a script: its ending, or a `problem` (InvalidInput, ToolFailed or OutcomeUnknown). With neither, the script
     was broken off. `lines` is the number of lines of its log that were sent."""
 
-    ending: Ending | None = None
+    ending: ScriptEnd | None = None
     problem: str | None = None
     message: str = ""
     lines: int = 0
 
-    def outcome(self) -> Ending:
+    def outcome(self) -> ScriptEnd:
         """Return the ending. Raises its problem."""
         if self.ending is not None:
             return self.ending
@@ -117,7 +117,7 @@ class RemoteRunner:
         self._conversation = conversation
         self._errand = errand
 
-    async def run(self, script: Script, limits: Limits, on_line: OnLine) -> Ending:
+    async def run(self, script: Script, limits: Limits, on_line: OnLine) -> ScriptEnd:
         conversation = self._conversation
         conversation.on_line, conversation.heard = on_line, 0
         said = conversation.answer(msgspec.to_builtins(Order(script=script, limits=limits)))

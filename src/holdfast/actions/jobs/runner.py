@@ -33,13 +33,13 @@ class Shell(Protocol):
 
     async def __call__(
         self, script: shell.Script, limits: shell.Limits, *, clock: Clock, on_line: OnLine, redact: Callable[[str], str]
-    ) -> shell.Ending: ...
+    ) -> shell.ScriptEnd: ...
 
 
 class JobRunner(Protocol):
     """Runs scripts in one directory, on this machine or on another."""
 
-    async def run(self, script: shell.Script, limits: shell.Limits, on_line: OnLine) -> shell.Ending:
+    async def run(self, script: shell.Script, limits: shell.Limits, on_line: OnLine) -> shell.ScriptEnd:
         """Run a script, which starts in the directory that its `folder` names from here, `` for this one.
 
         Cancelled, it ends the script first. Raises InvalidInput and ToolFailed if nothing was run, OutcomeUnknown if its end is
@@ -57,7 +57,7 @@ class LocalRunner:
         self._clock = clock
         self._redact = redact
 
-    async def run(self, script: shell.Script, limits: shell.Limits, on_line: OnLine) -> shell.Ending:
+    async def run(self, script: shell.Script, limits: shell.Limits, on_line: OnLine) -> shell.ScriptEnd:
         placed = msgspec.structs.replace(script, folder=str(self._place(script.folder)))
         return await self._shell(placed, limits, clock=self._clock, on_line=on_line, redact=self._redact)
 

@@ -15,7 +15,7 @@ from holdfast.actions.jobs.decision import SKIPPED, Decision
 from holdfast.actions.jobs.evaluation import Evaluation
 from holdfast.actions.jobs.job import JobNode, Plan, output, plan_of, storable, together
 from holdfast.actions.jobs.matrix_job import JobSettings, MatrixJob
-from holdfast.actions.jobs.progress import Combination, Ended, of_kept, to_data
+from holdfast.actions.jobs.progress import Combination, CombinationResult, of_kept, to_data
 from holdfast.actions.syntax import matrix
 from holdfast.actions.syntax.document import Job
 from holdfast.authoring.values.view import StateView
@@ -81,8 +81,8 @@ class SpreadJob(JobNode):
         return to_data(ended, attempt.now_ms)
 
 
-def _result_of(data: dict[str, Any] | None, combination: Combination) -> tuple[int, Ended]:
+def _result_of(data: dict[str, Any] | None, combination: Combination) -> tuple[int, CombinationResult]:
     """Return the order in which a combination ended, and its result. One that never began counts as cancelled."""
     if data is not None:
         return of_kept(data, combination)
-    return 0, Ended(combination=combination, result="cancelled", outcome="cancelled")
+    return 0, CombinationResult(combination=combination, result="cancelled", outcome="cancelled")

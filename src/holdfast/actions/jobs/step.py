@@ -126,9 +126,9 @@ class StepRun:
         if self._around.combination.matrix is not None:
             shown["matrix"] = self._around.combination.matrix
         attempt = self._around.attempt
-        ending: shell.Ending | None = None
+        ending: shell.ScriptEnd | None = None
 
-        async def perform() -> shell.Ending:
+        async def perform() -> shell.ScriptEnd:
             nonlocal ending
             try:
                 ending = await self._execute(script, limits)
@@ -143,7 +143,7 @@ class StepRun:
             self._progress.log.say(f"step {await self._name()!r} is not run again; what became of it is known: {outcome.said}")
         return outcome
 
-    async def _execute(self, script: shell.Script, limits: shell.Limits) -> shell.Ending:
+    async def _execute(self, script: shell.Script, limits: shell.Limits) -> shell.ScriptEnd:
         ending = await self._around.runner.run(script, limits, self._progress.log.line)
         for problem in ending.usage_problems:
             self._progress.log.say(problem)
@@ -194,7 +194,7 @@ class StepRun:
             processes=said.processes or usual.processes,
         )
 
-    async def _unless_stopped(self, script: Awaitable[shell.Ending]) -> shell.Ending | None:
+    async def _unless_stopped(self, script: Awaitable[shell.ScriptEnd]) -> shell.ScriptEnd | None:
         """Return the ending of the script. None if its combination was cancelled meanwhile, and its `if` does not keep it
         running."""
         running = asyncio.ensure_future(script)

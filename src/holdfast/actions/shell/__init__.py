@@ -15,6 +15,6 @@ failed means for its job.
 
 from holdfast.actions.shell.command import command_of
 from holdfast.actions.shell.log import LogBounds, LogCounts
-from holdfast.actions.shell.runner import Ending, Limits, Script, run
+from holdfast.actions.shell.runner import Limits, Script, ScriptEnd, run
 
-__all__ = ["Ending", "Limits", "LogBounds", "LogCounts", "Script", "command_of", "run"]
+__all__ = ["Limits", "LogBounds", "LogCounts", "Script", "ScriptEnd", "command_of", "run"]

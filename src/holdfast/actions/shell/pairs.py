@@ -35,7 +35,7 @@ _AMOUNT: Final = re.compile(r"[0-9]{1,13}")
 _SHOWN_CHARACTERS: Final = 80
 
 
-class Malformed(Exception):
+class MalformedFile(Exception):
     """A file that does not keep to the form, or is none. `why` has a place for each of the file's words that it shows."""
 
     def __init__(self, reason: str, *words: str) -> None:
@@ -55,14 +55,14 @@ def read(path: str, most_bytes: int = MAX_FILE_BYTES) -> bytes:
     except FileNotFoundError:
         return b""
     except OSError as problem:
-        raise Malformed(f"it cannot be read: {problem.strerror}") from None
+        raise MalformedFile(f"it cannot be read: {problem.strerror}") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise Malformed("the script put something in its place that is no plain file")
+        raise MalformedFile("the script put something in its place that is no plain file")
     with os.fdopen(descriptor, "rb") as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
-        raise Malformed(
+        raise MalformedFile(
             f"it is larger than {most_bytes} bytes; none of it counts. Write large results to a file or a store"
             " and pass its name"
         )
@@ -74,7 +74,7 @@ def folders(content: bytes) -> tuple[str, ...]:
     lines = [line for line in content.decode("utf-8-sig", errors="replace").split("\n") if line.strip()]
     for number, line in enumerate(lines, 1):
         if "\0" in line:
-            raise Malformed(f"line {number}: it contains NUL, which no variable can hold")
+            raise MalformedFile(f"line {number}: it contains NUL, which no variable can hold")
     return tuple(lines)
 
 
@@ -85,10 +85,10 @@ def summary(content: bytes, redact: Callable[[str], str]) -> str:
     return text if cut <= 0 else f"{text[:MAX_SUMMARY_CHARACTERS]}\n({cut} characters of this summary were cut.)"
 
 
-def usage(content: bytes, pools: Collection[str]) -> tuple[list[tuple[str, int]], list[Malformed]]:
+def usage(content: bytes, pools: Collection[str]) -> tuple[list[tuple[str, int]], list[MalformedFile]]:
     """Return the amounts used of `pools`, line by line, and the lines that do not count."""
     found: list[tuple[str, int]] = []
-    problems: list[Malformed] = []
+    problems: list[MalformedFile] = []
     unsaid = 0
     for number, line in enumerate(content.decode("utf-8-sig", errors="replace").split("\n"), 1):
         if not line.strip():
@@ -96,9 +96,9 @@ def usage(content: bytes, pools: Collection[str]) -> tuple[list[tuple[str, int]]
         pool, equals, amount = (part.strip() for part in line.rpartition("="))
         if not (equals and _AMOUNT.fullmatch(amount) and int(amount) <= MAX_AMOUNT):
             why = f"line {number}: {{}} is not POOL=AMOUNT, with a whole number up to {MAX_AMOUNT}"
-            problem = Malformed(why, line)
+            problem = MalformedFile(why, line)
         elif pool not in pools:
-            problem = Malformed(f"line {number}: {{}} is no pool that the job takes of", pool)
+            problem = MalformedFile(f"line {number}: {{}} is no pool that the job takes of", pool)
         else:
             found.append((pool, int(amount)))
             continue
@@ -106,7 +106,7 @@ def usage(content: bytes, pools: Collection[str]) -> tuple[list[tuple[str, int]]
             problems.append(problem)
         else:
             unsaid += 1
-    return found, [*problems, *([Malformed(f"{unsaid} more lines are like these")] if unsaid else [])]
+    return found, [*problems, *([MalformedFile(f"{unsaid} more lines are like these")] if unsaid else [])]
 
 
 def pairs(content: bytes) -> Iterator[tuple[str, str]]:
@@ -125,7 +125,7 @@ def pairs(content: bytes) -> Iterator[tuple[str, str]]:
         try:
             end = lines.index(delimiter, number)
         except ValueError:
-            raise Malformed(
+            raise MalformedFile(
                 f"line {number}: {{}} opens a text that ends with a line {{}}, which does not come", name, delimiter
             ) from None
         yield _storable(name, "\n".join(lines[number:end]), number)
@@ -138,18 +138,18 @@ def _opening(line: str, number: int) -> tuple[str, str | None]:
     before, opens, delimiter = line.partition("<<")
     if opens and len(before) < len(name):
         if not before or not delimiter:
-            raise Malformed(f"line {number}: {{}} needs a name before << and a delimiter after it", line)
+            raise MalformedFile(f"line {number}: {{}} needs a name before << and a delimiter after it", line)
         return before, delimiter
     if not equals:
-        raise Malformed(f"line {number}: {{}} is neither NAME=value nor NAME<<DELIMITER", line)
+        raise MalformedFile(f"line {number}: {{}} is neither NAME=value nor NAME<<DELIMITER", line)
     if not name:
-        raise Malformed(f"line {number}: {{}} has no name before =", line)
+        raise MalformedFile(f"line {number}: {{}} has no name before =", line)
     return name, None
 
 
 def _storable(name: str, value: str, number: int) -> tuple[str, str]:
     if "\0" in name or "\0" in value:
-        raise Malformed(f"line {number}: there is a NUL in the name or the value, which no variable can hold")
+        raise MalformedFile(f"line {number}: there is a NUL in the name or the value, which no variable can hold")
     return name, value
 
 

@@ -35,7 +35,7 @@ from holdfast.actions.shell.command import filled, find
 from holdfast.actions.shell.devices import VISIBLE, device_variables
 from holdfast.actions.shell.environment import DEFAULT_PATH, encoded, environment_of
 from holdfast.actions.shell.log import Log, LogBounds, LogCounts
-from holdfast.actions.shell.pairs import FILES, MAX_USAGE_BYTES, Malformed, folders, pairs, read, summary, usage
+from holdfast.actions.shell.pairs import FILES, MAX_USAGE_BYTES, MalformedFile, folders, pairs, read, summary, usage
 from holdfast.actions.shell.supervisor import KILL, KILL_LIMIT_S, LENGTH_BYTES, STOP
 from holdfast.core.values.demand import variable_of
 from holdfast.errors import InvalidInput, OutcomeUnknown, ToolFailed
@@ -108,7 +108,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
                 raise InvalidInput(f"{name} is {duration_s}; it must be from 0 to {MAX_DURATION_S} seconds (30 days).")
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
+class ScriptEnd(msgspec.Struct, frozen=True, kw_only=True):
     """The ending of a script.
 
     Exactly one of `exit_code` and `signal` is set, unless the script itself could not be ended; then neither. `outputs`,
@@ -167,7 +167,7 @@ async def run(
     on_line: Callable[[str], Awaitable[None]] = nowhere,
     redact: Callable[[str], str] = str,
     worker: Mapping[str, str] | None = None,
-) -> Ending:
+) -> ScriptEnd:
     """Run `script` to its end. `on_line` gets each line of its log, masked by `redact`; while it takes its time, the
     script waits to print more. `worker` is the environment of which a few variables are passed on (os.environ).
 
@@ -184,7 +184,7 @@ async def run(
         raise
 
 
-async def _wait_for_end(task: asyncio.Future[Ending], one: _Run) -> None:
+async def _wait_for_end(task: asyncio.Future[ScriptEnd], one: _Run) -> None:
     """Wait for `task`, which is asked to stop; each further cancellation asks for more haste."""
     one.ask(STOP)
     while not task.done():
@@ -285,7 +285,7 @@ class _Run:
         if self._to_supervisor is not None:
             self._to_supervisor.write(command)
 
-    async def run(self, worker: Mapping[str, str]) -> Ending:
+    async def run(self, worker: Mapping[str, str]) -> ScriptEnd:
         began_s = self._clock.monotonic_s()
         with ExitStack() as open_:
             devices = open_.enter_context(device_variables(self._script.gpus, worker.get(VISIBLE)))
@@ -306,7 +306,7 @@ class _Run:
             finally:
                 printing.cancel()
                 await _removed(self._to_supervisor, answers, process, prepared.private)
-        return Ending(
+        return ScriptEnd(
             exit_code=None if report.status is None or os.WIFSIGNALED(report.status) else os.WEXITSTATUS(report.status),
             signal=_signal_name(report.status),
             timed_out=report.timed_out,
@@ -478,7 +478,7 @@ def _files(paths: Mapping[str, str], redact: Callable[[str], str], pools: Collec
     shown = ""
     problems: list[str] = []
     used: list[tuple[str, int]] = []
-    unused: list[Malformed] = []
+    unused: list[MalformedFile] = []
     for name, what in FILES.items():
         try:
             if name == "HOLDFAST_USAGE":
@@ -495,7 +495,7 @@ def _files(paths: Mapping[str, str], redact: Callable[[str], str], pools: Collec
                 path = folders(content)
             else:
                 shown = summary(content, redact)
-        except Malformed as problem:
+        except MalformedFile as problem:
             told = f"The {what} file ({name}) is wrong: {problem.describe(redact)}."
             if what == "summary":
                 shown = told  # it is for people, and fails nothing

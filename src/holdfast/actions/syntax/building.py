@@ -28,7 +28,7 @@ from holdfast.actions.syntax.document import (
 )
 from holdfast.actions.syntax.keys import JOB, USES
 from holdfast.actions.syntax.mistake import Position, listed, quoted, suggestion
-from holdfast.actions.syntax.reading import Named, Path, Reading, Section
+from holdfast.actions.syntax.reading import EntryReader, NamedEntry, Path, Section
 from holdfast.actions.syntax.script import script_of
 from holdfast.actions.syntax.source import Mapping as MappingNode
 from holdfast.actions.syntax.source import Scalar
@@ -42,9 +42,9 @@ _SHELLS: Final = ("bash", "sh", "python")
 _ALWAYS: Final = Condition(None)
 
 
-def build(reading: Reading, root: Section, name: str) -> Document:
+def build(reading: EntryReader, root: Section, name: str) -> Document:
     """The document. Where it is wrong, what could be made of it, and the mistakes are in `reading`."""
-    found: tuple[Named, ...] = root.get("jobs", ())
+    found: tuple[NamedEntry, ...] = root.get("jobs", ())
     jobs = tuple(_Jobs(reading).job(each) for each in found)
     written = root.node.get("jobs")
     every = {entry.key.lower() for entry in written.entries} if isinstance(written, MappingNode) else set()
@@ -57,10 +57,10 @@ def build(reading: Reading, root: Section, name: str) -> Document:
 
 
 class _Jobs:
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: EntryReader) -> None:
         self._reading = reading
 
-    def job(self, output: Named) -> Job:
+    def job(self, output: NamedEntry) -> Job:
         section: Section = output.value
         reading, path = self._reading, section.path
         said = section.get("strategy")
@@ -156,7 +156,7 @@ class _Jobs:
     # --- What belongs to the whole job ----------------------------------------------------------------------------
 
     def _pools(self, job: Section) -> tuple[PoolShare, ...]:
-        entries: tuple[Named, ...] = job.get("pools", ())
+        entries: tuple[NamedEntry, ...] = job.get("pools", ())
         told_by: dict[str, str] = {}
         for each in entries:
             variable = variable_of(each.name)
@@ -193,7 +193,7 @@ def _limits(section: Section) -> Limits:
     return Limits(section.get("memory"), section.get("cpu-seconds"), section.get("file"), section.get("processes"))
 
 
-def _output(output: Named) -> Output:
+def _output(output: NamedEntry) -> Output:
     if isinstance(output.value, Section):
         value = output.value.get("value", Template(()))
         return Output(output.at, output.name, value, output.value.get("storage", "local"))
@@ -206,7 +206,9 @@ def _is_from_outside(value: Template, strategy: Strategy | None) -> bool:
     return bool(value.expressions) and not value.names.contexts <= ({"matrix", "strategy"} if is_written else set())
 
 
-def _env(reading: Reading, entries: Iterable[Named], path: Path, strategy: Strategy | None = None) -> tuple[Variable, ...]:
+def _env(
+    reading: EntryReader, entries: Iterable[NamedEntry], path: Path, strategy: Strategy | None = None
+) -> tuple[Variable, ...]:
     found = []
     for entry in entries:
         if entry.name.upper().startswith(_OWN_PREFIX) or entry.name in _OWN_VARIABLES:
@@ -244,7 +246,7 @@ def _vague(section: Section, job: Job) -> frozenset[str]:
 
 
 def _needs(
-    reading: Reading, jobs: Sequence[Job], sections: Mapping[str, Section], unread: Collection[str]
+    reading: EntryReader, jobs: Sequence[Job], sections: Mapping[str, Section], unread: Collection[str]
 ) -> dict[str, tuple[str, ...]]:
     """Return the needs of each job by ids in lower case; a need that leads nowhere is reported and left out."""
     known = {job.id.lower(): job for job in jobs}

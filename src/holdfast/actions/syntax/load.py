@@ -10,7 +10,7 @@ from holdfast.actions.syntax.building import build
 from holdfast.actions.syntax.document import Document
 from holdfast.actions.syntax.keys import WORKFLOW
 from holdfast.actions.syntax.mistake import Mistakes, TooManyMistakes
-from holdfast.actions.syntax.reading import Reading, Section
+from holdfast.actions.syntax.reading import EntryReader, Section
 from holdfast.errors import InvalidFile
 
 
@@ -36,7 +36,7 @@ def _document(text: str, name: str, mistakes: Mistakes) -> Document | None:
     root = source.read(file, mistakes)
     if root is None:
         return None
-    reading = Reading(file, mistakes)
+    reading = EntryReader(file, mistakes)
     section = reading.read(WORKFLOW, root, ())
     assert isinstance(section, Section)
     return build(reading, section, name)

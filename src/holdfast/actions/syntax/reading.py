@@ -42,7 +42,7 @@ _UNIT: Final = re.compile(r"([0-9]{1,12})\s*([A-Za-z]{1,3})\Z")
 Path = tuple[str | int, ...]
 
 
-class Named(msgspec.Struct, frozen=True):
+class NamedEntry(msgspec.Struct, frozen=True):
     """An entry of a mapping whose keys are the user's own."""
 
     name: str
@@ -86,7 +86,7 @@ def dotted(path: Path) -> str:
     return shown.removeprefix(".")
 
 
-class Reading:
+class EntryReader:
     """One file being read."""
 
     def __init__(self, source: Source, mistakes: Mistakes) -> None:
@@ -291,7 +291,7 @@ class Reading:
         found = (self.read(schema.item, item, (*path, number)) for number, item in enumerate(node.items[: schema.most]))
         return tuple(item for item in found if item is not None)
 
-    def _map(self, schema: MapOf, node: Node, path: Path) -> tuple[Named, ...] | None:
+    def _map(self, schema: MapOf, node: Node, path: Path) -> tuple[NamedEntry, ...] | None:
         if not isinstance(node, Mapping):
             self._other(node, path, f"a mapping of names, each with {_short(schema.value)}", schema.example)
             return None
@@ -319,7 +319,7 @@ class Reading:
                 )
             value = self.read(schema.value, entry.value, inner)
             if value is not None:
-                found.append(Named(entry.key, entry.at, value))
+                found.append(NamedEntry(entry.key, entry.at, value))
         return tuple(found)
 
     def _object(self, schema: Object, node: Node, path: Path) -> Section | None:

@@ -11,11 +11,11 @@ from typing import Final
 
 import msgspec
 
-from holdfast.actions.expressions import Reading as Read
+from holdfast.actions.expressions import ContextRead as Read
 from holdfast.actions.syntax import matrix
 from holdfast.actions.syntax.document import Job
 from holdfast.actions.syntax.mistake import listed, quoted, suggestion
-from holdfast.actions.syntax.reading import Path, Reading
+from holdfast.actions.syntax.reading import EntryReader, Path
 from holdfast.core.rules.limits import LimitsLeft
 
 _OF_JOB: Final = ("outputs", "result")
@@ -39,7 +39,7 @@ class Jobs(msgspec.Struct, frozen=True):
         return key in self.vague.get(job.id.lower(), ())
 
 
-def check(reading: Reading, jobs: Jobs) -> None:
+def check(reading: EntryReader, jobs: Jobs) -> None:
     """Tell every reference that leads nowhere."""
     for use in reading.uses:
         for read in use.names.readings:

@@ -11,7 +11,7 @@ from typing import Final
 from holdfast.actions.binding import PREFIX, bind
 from holdfast.actions.expressions import Expression, Template
 from holdfast.actions.syntax.document import Binding, Script
-from holdfast.actions.syntax.reading import Path, Reading
+from holdfast.actions.syntax.reading import EntryReader, Path
 from holdfast.actions.syntax.remedy import Variables, environment_variable, is_there, safe_lines
 from holdfast.actions.syntax.source import Scalar
 
@@ -21,7 +21,7 @@ _POSIX: Final = {"bash", "sh", "dash"}
 """Others read variables alike, but compute in more places: ksh does so in `[ … -eq … ]`."""
 
 
-def script_of(reading: Reading, template: Template, node: Scalar, path: Path, shell: str | None) -> Script:
+def script_of(reading: EntryReader, template: Template, node: Scalar, path: Path, shell: str | None) -> Script:
     """Return the script with references in the place of its expressions; each that cannot stand is reported."""
     expressions = template.expressions
     if not expressions:
@@ -50,7 +50,7 @@ def script_of(reading: Reading, template: Template, node: Scalar, path: Path, sh
     return Script(bound.text, tuple(Binding(f"{PREFIX}{n}", each) for n, each in enumerate(expressions, 1)))
 
 
-def _refuse(reading: Reading, node: Scalar, path: Path, expression: Expression, place: str, safe: str | None) -> None:
+def _refuse(reading: EntryReader, node: Scalar, path: Path, expression: Expression, place: str, safe: str | None) -> None:
     text = " ".join(expression.text.split())
     shown = text if len(text) <= 80 else f"{text[:80]}…"
     own = environment_variable(expression)

@@ -12,14 +12,14 @@ from holdfast.actions.expressions import Template
 from holdfast.actions.syntax import matrix
 from holdfast.actions.syntax.document import Strategy
 from holdfast.actions.syntax.mistake import Position, quoted
-from holdfast.actions.syntax.reading import Path, Reading, Section
+from holdfast.actions.syntax.reading import EntryReader, Path, Section
 from holdfast.actions.syntax.source import Mapping, Node, Scalar, Sequence
 
 _KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _ONE: Final = "matrix: ${{ fromJSON(needs.JOB.outputs.NAME) }}"
 
 
-def strategy_of(reading: Reading, section: Section) -> Strategy | None:
+def strategy_of(reading: EntryReader, section: Section) -> Strategy | None:
     """None without a matrix: then there is one combination, and nothing to say of it."""
     tree = section.get("matrix")
     node = section.node.get("matrix")
@@ -33,7 +33,7 @@ def strategy_of(reading: Reading, section: Section) -> Strategy | None:
     return Strategy(section.node.at, tree, combinations, section.get("fail-fast", True), section.get("max-parallel"))
 
 
-def _combinations(reading: Reading, node: Node, tree: Any, path: Path) -> tuple[matrix.Combination, ...] | None:
+def _combinations(reading: EntryReader, node: Node, tree: Any, path: Path) -> tuple[matrix.Combination, ...] | None:
     """Return the combinations that the file alone determines; None if an expression is involved, or if they are wrong."""
     is_known = matrix.is_known(tree)
     try:
@@ -50,7 +50,7 @@ def _combinations(reading: Reading, node: Node, tree: Any, path: Path) -> tuple[
     return found
 
 
-def _check(reading: Reading, node: Node, tree: Any, path: Path) -> None:
+def _check(reading: EntryReader, node: Node, tree: Any, path: Path) -> None:
     """The keys, and that an expression in the place of a list gives the list itself."""
     if isinstance(tree, Template) and not tree.is_single:
         reading.wrong(node.at, path, "a matrix is a mapping, or one expression and nothing beside it.", _ONE)
@@ -74,7 +74,7 @@ def _check(reading: Reading, node: Node, tree: Any, path: Path) -> None:
             reading.wrong(entry.value.at, (*path, entry.key), f"found {quoted(entry.value.text)}; allowed is a list.")
 
 
-def _check_keys(reading: Reading, node: Node, path: Path) -> None:
+def _check_keys(reading: EntryReader, node: Node, path: Path) -> None:
     """Tell every key that is an expression, at any depth: none is evaluated, so it would be taken as it is written."""
     if isinstance(node, Sequence):
         for number, item in enumerate(node.items):

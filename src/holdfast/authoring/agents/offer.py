@@ -21,7 +21,7 @@ ANSWER: Final = "final_result"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-class Named(Protocol):
+class NamedWorkflow(Protocol):
     """A workflow, as far as a node has to know it."""
 
     name: str
@@ -48,7 +48,7 @@ class Handoff:
 
     def __init__(
         self,
-        workflow: Named | str,
+        workflow: NamedWorkflow | str,
         *,
         filter: Callable[[Chat], Chat] | None = None,  # noqa: A002 - the field's word
         description: str | None = None,
@@ -88,7 +88,7 @@ class Handoff:
         return left.model_dump(mode="json")
 
 
-ToolOffer: TypeAlias = str | Tool | Named | Handoff | MemoryTool
+ToolOffer: TypeAlias = str | Tool | NamedWorkflow | Handoff | MemoryTool
 """A tool, also by its name; a workflow, which is done by a child; another agent; a memory."""
 
 
@@ -112,7 +112,7 @@ def check(offers: Sequence[ToolOffer], *, answers: bool) -> None:
         taken.add(name)
 
 
-def _expect_takeable(offer: Named | Handoff) -> None:
+def _expect_takeable(offer: NamedWorkflow | Handoff) -> None:
     if not (isinstance(offer, Handoff) or hasattr(type(offer), "input_schema")):
         raise UsageError(
             f"{offer!r} cannot be offered to a model: a tool can, made with @tool or @step(effect=...), a workflow and a"

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from holdfast.core.nouns.routing import Complexity, Needs, RoutedModel
+from holdfast.core.nouns.routing import Complexity, ModelNeeds, RoutedModel
 from holdfast.errors import UsageError
 
 
@@ -45,7 +45,7 @@ class Route(NamedTuple):
     """The router of a request, and what the request asks of its models."""
 
     router: Router
-    needs: Needs
+    needs: ModelNeeds
 
 
 def expect_complexity(given: object) -> Complexity | None:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.values.arguments import describe
 from holdfast.core.facts.graph import FieldStrategy
-from holdfast.core.facts.state import FINISHED, Derived, State, Step
+from holdfast.core.facts.state import FINISHED, DerivedValue, State, Step
 from holdfast.core.facts.typed_state import combined
 from holdfast.core.rules.limits import LimitsLeft, left_of, use_of
 from holdfast.core.values.ids import NodeName, StepId
@@ -53,7 +53,7 @@ class NodeView:
 
     __slots__ = ("_load", "_read", "_step", "_value")
 
-    def __init__(self, step: Finished, read: Read, load: Load | None = None) -> None:
+    def __init__(self, step: StepFacts, read: Read, load: Load | None = None) -> None:
         """`load` makes the output of what was kept, where a model has answered with an object."""
         self._step = step
         self._read = read
@@ -125,7 +125,7 @@ class _Unread:
 _UNREAD = _Unread()
 
 
-class Finished(NamedTuple):
+class StepFacts(NamedTuple):
     """The facts about a step that a view shows, as they were; the fold goes on changing the step itself. `place` is its
     place in the order in which the run's steps began."""
 
@@ -140,14 +140,14 @@ class Finished(NamedTuple):
     fields: Mapping[str, Payload]
 
 
-class _FinishedSteps(Derived):
+class _FinishedSteps(DerivedValue):
     """The steps of a run that have finished: views share what does not change, so that one costs the same however many
     there are."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.by_name: dict[NodeName, Finished] = {}
-        self.before: dict[NodeName, Finished] = {}
+        self.by_name: dict[NodeName, StepFacts] = {}
+        self.before: dict[NodeName, StepFacts] = {}
         """The same of the visits before."""
         self.large: dict[NodeName, Payload] = {}
         """The outputs that are stored apart."""
@@ -184,8 +184,8 @@ class _FinishedSteps(Derived):
                 self.large_before[name] = visit.output
 
 
-def _finished(place: int, step: Step) -> Finished:
-    return Finished(
+def _finished(place: int, step: Step) -> StepFacts:
+    return StepFacts(
         place, step.id, step.status, step.output, step.decisions, step.error, step.reason, step.ended_seq, step.fields
     )
 
@@ -193,7 +193,7 @@ def _finished(place: int, step: Step) -> Finished:
 class NodeViews(Mapping[str, NodeView]):
     """The nodes that have finished, by name, in the order in which they began."""
 
-    def __init__(self, steps: dict[NodeName, Finished], read: Read, loads: Mapping[str, Load]) -> None:
+    def __init__(self, steps: dict[NodeName, StepFacts], read: Read, loads: Mapping[str, Load]) -> None:
         self._steps = steps
         self._read = read
         self._loads = loads

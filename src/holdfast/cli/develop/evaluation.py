@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.evaluation.suite import Suite
 
 
-class Keeping(NamedTuple):
+class ReportPlace(NamedTuple):
     """The place where the report is kept, as whose and by whom."""
 
     file: str
@@ -50,7 +50,7 @@ def eval(  # noqa: A001 - as it is typed
     with 1 if fewer pass than the suite requires.
     """
     suite = suite_of(file)
-    keeping = Keeping(file, tenant, by, store) if keep else None
+    keeping = ReportPlace(file, tenant, by, store) if keep else None
     found = asyncio.run(_evaluated(suite, load(suite.workflow, to_run=True), keeping))
     passed = sum(each.passed for each in found)
     is_enough = suite.is_met_by(passed, len(found))
@@ -78,7 +78,7 @@ def suite_of(file: str) -> Suite:
         raise UsageError(f"{file} is not UTF-8 text. Nothing was run.") from None
 
 
-async def _evaluated(suite: Suite, workflow: Workflow, keep: Keeping | None) -> list[WorkflowTrajectoryEval]:
+async def _evaluated(suite: Suite, workflow: Workflow, keep: ReportPlace | None) -> list[WorkflowTrajectoryEval]:
     """Evaluate one after the other, report each as it ends, and then keep them. An unavailable store is reported before
     anything runs, and is closed meanwhile: as long as runs are replayed, the process is offline."""
     from holdfast import settings

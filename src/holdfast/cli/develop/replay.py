@@ -19,7 +19,7 @@ from holdfast.core.values.money import usd
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
     from holdfast.evaluation.record import RunRecord
-    from holdfast.evaluation.replaying import Live, Quote, Replayed
+    from holdfast.evaluation.replaying import Live, Quote, ReplayResult
 
 _MAX_TOLD: Final = 20
 """Runs whose differences are printed."""
@@ -73,11 +73,11 @@ def _told(quoted: Quote) -> str:
     )
 
 
-async def _replay(records: list[RunRecord], workflows: list[Workflow], live: Live | None) -> list[Replayed]:
+async def _replay(records: list[RunRecord], workflows: list[Workflow], live: Live | None) -> list[ReplayResult]:
     from holdfast import settings
     from holdfast.evaluation.replaying import replay
 
-    found: list[Replayed] = []
+    found: list[ReplayResult] = []
     async for each in replay(records, workflows, live=live, settings=settings.load()):
         found.append(each)
         if len(found) % _TELL_EVERY == 0:
@@ -85,7 +85,7 @@ async def _replay(records: list[RunRecord], workflows: list[Workflow], live: Liv
     return found
 
 
-def _tell(found: list[Replayed], as_json: bool) -> int:
+def _tell(found: list[ReplayResult], as_json: bool) -> int:
     passed = sum(each.passed for each in found)
     spent_nanousd = sum(each.live_nanousd for each in found)
     if as_json:

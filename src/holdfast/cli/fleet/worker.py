@@ -197,9 +197,9 @@ class Tally:
         from holdfast.core.facts.graph import FLOW
         from holdfast.core.facts.state import FUNCTION
         from holdfast.core.values.ids import node_of
-        from holdfast.ports import Committed
+        from holdfast.ports import EventsCommitted
 
-        if not isinstance(observation, Committed):
+        if not isinstance(observation, EventsCommitted):
             return
         state = observation.state
         for event in observation.events:

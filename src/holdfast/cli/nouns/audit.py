@@ -135,12 +135,12 @@ async def _stored(store: str | None) -> AsyncGenerator[_Part, None]:
     asked = query.Audit(limit=query.MOST)
     async with backend(store, who(None)) as service:
         while True:
-            page = await service.ask(asked)
+            page = await service.query(asked)
             if page.cursor is not None:
                 yield page.rows, None
                 asked = query.Audit(limit=query.MOST, cursor=page.cursor)
                 continue
-            head = next(iter((await service.ask(query.AuditHead())).rows), None)
+            head = next(iter((await service.query(query.AuditHead())).rows), None)
             yield page.rows, head
             if head is None or not page.rows or head["number"] <= page.rows[-1]["number"]:
                 return

@@ -146,7 +146,7 @@ async def _set(
         raise UsageError(f"{problem}; or `none` for no limit. Nothing was changed.") from None
     async with backend(store, who(None), make=True) as service:  # limits come before runs
         for wish in wishes:
-            await service.tell(wish)
+            await service.execute(wish)
         return await service.row(query.Budget(tenant, team))
 
 
@@ -224,7 +224,7 @@ async def _raise(run: str, limit: str | None, more: str | None, caller: Caller) 
 
     async with backend(caller.store, caller.by) as service:
         row = await reference.run(service, run)
-        found = await service.tell(RaiseBudget(row["run_id"], str(limit if limit is not None else _sum(row, more or ""))))
+        found = await service.execute(RaiseBudget(row["run_id"], str(limit if limit is not None else _sum(row, more or ""))))
         assert found is not None
         return await with_next(service, found, caller.as_json, caller.store)
 
@@ -321,7 +321,7 @@ async def _reconcile(
                     f"{call!r} is the beginning of {counted(len(known), 'call')} in doubt; write more of it. Nothing was done."
                 )
             one = known[0] if len(known) == 1 else call
-            await service.tell(Reconcile(one, cost))
+            await service.execute(Reconcile(one, cost))
             return [one]
         found = await _found(service, tenant, run, older_than)
         if not yes:
@@ -329,7 +329,7 @@ async def _reconcile(
         done = []
         for each in found:
             try:
-                await service.tell(Reconcile(each["call"], cost))
+                await service.execute(Reconcile(each["call"], cost))
             except NotFound:
                 continue  # another was there first
             done.append(each["call"])

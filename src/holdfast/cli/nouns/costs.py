@@ -51,7 +51,7 @@ async def _roll_up(store: str | None) -> None:
     from holdfast.service.declarations.command import RollUpCosts
 
     async with backend(store, who(None)) as service:
-        while (found := await service.tell(RollUpCosts())) is not None and not found["up_to_date"]:
+        while (found := await service.execute(RollUpCosts())) is not None and not found["up_to_date"]:
             terminal.say("Still counting.")
 
 

@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from holdfast.cli import bulk, reference
-from holdfast.cli.bulk import Many
+from holdfast.cli.bulk import BulkSelection
 from holdfast.cli.connect import backend, typed
 from holdfast.cli.noun import MANY, ArgumentSpec, Caller, Noun, Signed, group_of, made
 from holdfast.cli.option import Reason
@@ -72,7 +72,7 @@ async def _edit(told: EditDeadLetter, caller: Caller) -> View:
         raise UsageError("Pass --input JSON or --arguments JSON. Nothing was changed.")
     async with backend(caller.store, caller.by) as service:
         letter = await reference.letter(service, told.letter)
-        found = await service.tell(msgspec.structs.replace(told, letter=letter))
+        found = await service.execute(msgspec.structs.replace(told, letter=letter))
         assert found is not None
         return {**found, "next": [f"  {typed('dead-letters', 'replay', letter, store=caller.store)}"]}
 
@@ -119,7 +119,7 @@ MaybeLetter = Annotated[
     str | None, typer.Argument(metavar="LETTER", help="Id of the dead letter, RUN:STEP, or RUN if that run has only one open.")
 ]
 All = Annotated[bool, typer.Option("--all", help="Apply to all matching open dead letters instead of one.")]
-OneOrMany: TypeAlias = Annotated[Many[dict[str, Any]], bulk.bulk_of(group_of(LetterSelection, _WORDS), All)]
+OneOrMany: TypeAlias = Annotated[BulkSelection[dict[str, Any]], bulk.bulk_of(group_of(LetterSelection, _WORDS), All)]
 
 
 @app.command()
@@ -158,14 +158,16 @@ def _tell(deed: Callable[[str], Command], letter: str, caller: Caller) -> None:
 
     async def work() -> dict[str, Any]:
         async with backend(caller.store, caller.by) as service:
-            run = await service.tell(deed(await reference.letter(service, letter)))
+            run = await service.execute(deed(await reference.letter(service, letter)))
             assert run is not None
             return await with_next(service, run, caller.as_json, caller.store)
 
     tell_run(asyncio.run(work()), caller.as_json)
 
 
-def _do(name: str, deed: Callable[[str], Command], letter: str | None, many: Many[dict[str, Any]], caller: Caller) -> int:
+def _do(
+    name: str, deed: Callable[[str], Command], letter: str | None, many: BulkSelection[dict[str, Any]], caller: Caller
+) -> int:
     """Do something to one letter, or to all that are found; or only tell which those are."""
     if (letter is None) != many.every:
         raise UsageError("Name a dead letter, or pass --all with filters (--workflow, --node, --error, ...).")
@@ -190,7 +192,7 @@ def _do(name: str, deed: Callable[[str], Command], letter: str | None, many: Man
     return asyncio.run(work())
 
 
-async def _found(service: Backend, letter: str | None, many: Many[dict[str, Any]]) -> tuple[list[str], bool]:
+async def _found(service: Backend, letter: str | None, many: BulkSelection[dict[str, Any]]) -> tuple[list[str], bool]:
     if letter is not None:
         return [(await service.row(query.DeadLetter(await reference.letter(service, letter))))["letter"]], False
     rows = await service.rows(await made(query.DeadLetters, many.asked, service), many.limit + 1)

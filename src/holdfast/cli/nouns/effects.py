@@ -102,7 +102,7 @@ async def _resolve(wish: Resolve, caller: Caller) -> dict[str, Any]:
         if gate is not None:
             shown = await show_first(service, gate, True, caller.store)
             made = _made((await service.row(query.Gate(gate)))["shown"])
-        run = await service.tell(msgspec.structs.replace(wish, call=call, shown_hash=shown))
+        run = await service.execute(msgspec.structs.replace(wish, call=call, shown_hash=shown))
         assert run is not None
         if not caller.as_json:
             terminal.say(f"Call {call}{made}: {_OUTCOMES[wish.decision]}.")

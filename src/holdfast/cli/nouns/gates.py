@@ -240,7 +240,7 @@ async def _decided(told: Decide, caller: Caller) -> View:
         shown = told.shown_hash
         if shown is None:
             shown = await show_first(service, gate, caller.as_json, caller.store)
-        await service.tell(msgspec.structs.replace(told, gate=gate, shown_hash=shown))
+        await service.execute(msgspec.structs.replace(told, gate=gate, shown_hash=shown))
         row = next(row for row in await _asked(service, run_of(GateId(gate))) if row["gate_id"] == gate)
         if _is_open(row):  # another person is needed
             whole = await service.row(query.Gate(gate))
@@ -293,7 +293,7 @@ GATES.verb(
 async def _assign(told: Delegate | Reassign, caller: Caller) -> View:
     async with backend(caller.store, caller.by) as service:
         gate = await _found(service, told.gate)
-        await service.tell(msgspec.structs.replace(told, gate=gate))
+        await service.execute(msgspec.structs.replace(told, gate=gate))
         return await service.row(query.Gate(gate))
 
 
@@ -361,7 +361,7 @@ async def _decide_together(given: str, said: Any, reason: str | None, shown: str
             shown = digest([row["shown_hash"]]) if together is None else together["shown_hash"]
             if not caller.as_json and together is not None:
                 _say_shown(f"Asked together, {counted(len(gates), 'call')}", _numbered(together["calls"]))
-        await service.tell(DecideTogether(gate, {**decisions}, shown))
+        await service.execute(DecideTogether(gate, {**decisions}, shown))
     return {gate: each.decision for gate, each in decisions.items()}
 
 

@@ -86,7 +86,7 @@ async def _set(told: SetPool, caller: Caller) -> View:
     if told.rate is not None and told.per_s is None:
         raise UsageError(f"--rate {told.rate} requires a period: add --per second, minute, hour or day.")
     async with backend(caller.store, caller.by, make=True) as service:  # pools come before runs
-        await service.tell(told)
+        await service.execute(told)
         return await service.row(query.Pool(told.name))
 
 

@@ -51,7 +51,7 @@ async def _set(told: SetSchedule, caller: Caller) -> View:
 
     if is_name(told.workflow):
         async with backend(caller.store, caller.by, make=True) as named:
-            await named.tell(told)
+            await named.execute(told)
             return await named.row(query.Schedule(told.name, told.tenant))
     meant = load(told.workflow)
     how = {each: getattr(told, each) for each in told.__struct_fields__[3:] if each != "tenant" or told.tenant is not None}

@@ -81,7 +81,7 @@ async def _scores(
 async def _score(wish: command.GiveScore, caller: Caller) -> None:
     async with backend(caller.store, caller.by) as service:
         named, name = await reference.run_id(service, wish.run), wish.name
-        await service.tell(msgspec.structs.replace(wish, run=named))
+        await service.execute(msgspec.structs.replace(wish, run=named))
         *_, given = [each for each in await service.rows(query.Scores(named, all=True)) if each["name"] == name]
     if caller.as_json:
         terminal.emit({"run_id": named, **given})

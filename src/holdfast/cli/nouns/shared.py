@@ -29,7 +29,7 @@ def _value(row: View) -> str:
 
 async def _write(told: WriteSharedValue, caller: Caller) -> View:
     async with backend(caller.store, caller.by, make=True) as service:
-        await service.tell(told)
+        await service.execute(told)
         versions = await service.rows(query.SharedVersions(told.space, told.key, told.tenant))
         return {"space": told.space, "key": told.key, **versions[-1]}
 

@@ -171,14 +171,14 @@ def _console() -> type[Console]:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 
-    class Guarded(Console):
+    class PlainConsole(Console):
         """Shows every text as `plain` does, whatever laid it out."""
 
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
             for segment in super().render(renderable, options):
                 yield segment if segment.control else segment._replace(text=plain(segment.text))
 
-    return Guarded
+    return PlainConsole
 
 
 def aside() -> AbstractContextManager[Any]:

@@ -139,7 +139,7 @@ async def _with_named(agent: str, talk: _Talk) -> AsyncIterator[Backend]:
     from holdfast.service.declarations.command import OpenConversation
 
     async with backend(talk.store, talk.who, make=True) as service:
-        await service.tell(
+        await service.execute(
             OpenConversation(
                 name=talk.name, workflow=agent, on_busy=talk.on_busy or "enqueue", tenant=talk.tenant, **talk.limits
             )
@@ -219,7 +219,7 @@ class _Terminal:
             message = Say(conversation=talk.name, text=line, parts=parts or None, on_busy=talk.on_busy, tenant=talk.tenant)
             try:
                 async with self._saying:
-                    said = await self._service.tell(message)
+                    said = await self._service.execute(message)
             except (Conflict, UsageError) as refused:
                 if not self._is_typed:
                     raise
@@ -255,7 +255,7 @@ class _Terminal:
             found = await self._replies.talk()
         if found["active"] == active and found["run"] is not None:
             with suppress(Conflict):  # it has just come
-                await self._service.tell(Cancel(found["run"], "stopped by the user"))
+                await self._service.execute(Cancel(found["run"], "stopped by the user"))
 
 
 def _attached(file: str) -> list[Image | Audio | Document]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from holdfast.cli import bulk, reference
-from holdfast.cli.bulk import BULK, Many
+from holdfast.cli.bulk import BULK, BulkSelection
 from holdfast.cli.connect import backend
 from holdfast.cli.filter import ListOptions
 from holdfast.cli.noun import Caller, Signed
@@ -81,7 +81,7 @@ def fork(
     cost_limit: CostLimit = None,
     key: Key = None,
     *,
-    many: Annotated[Many[ListOptions], BULK.without("key")],
+    many: Annotated[BulkSelection[ListOptions], BULK.without("key")],
     caller: Signed,
 ) -> int:
     """Start a new run from a step of another run, or of all matching runs. Calls that match the original run's calls reuse
@@ -102,7 +102,7 @@ def fork(
     return OK
 
 
-async def _fork_all(wish: Fork, many: Many[ListOptions], caller: Caller) -> int:
+async def _fork_all(wish: Fork, many: BulkSelection[ListOptions], caller: Caller) -> int:
     """Each under a key of its own, so that the same said again forks nothing twice."""
     import msgspec
 
@@ -165,7 +165,7 @@ def _quote_of(wish: Fork) -> ForkQuote:
     return ForkQuote(run=wish.run, step=wish.step, output=wish.output, state=wish.state, cost_limit_usd=wish.cost_limit_usd)
 
 
-async def _fork(wish: Fork, many: Many[ListOptions], caller: Caller) -> None:
+async def _fork(wish: Fork, many: BulkSelection[ListOptions], caller: Caller) -> None:
     import msgspec
 
     async with backend(caller.store, caller.by) as service:
@@ -181,7 +181,7 @@ async def _fork(wish: Fork, many: Many[ListOptions], caller: Caller) -> None:
         asks = not many.yes and terminal.is_live() and sys.stdin is not None and sys.stdin.isatty()
         if asks and not terminal.is_agreed("Start it?"):
             raise UsageError("Nothing was done.")
-        found = await service.tell(wish)
+        found = await service.execute(wish)
         assert found is not None
     if caller.as_json:
         terminal.emit({**found, "quote": quote})

@@ -55,7 +55,7 @@ async def _show_items(run: str, map_: str, after: int, limit: int, as_json: bool
 
     async with backend(store, who(None)) as service:
         named = await reference.run_id(service, run)
-        rows, cursor = await service.ask(query.Items(run=named, map=map_, cursor=str(after), limit=limit))
+        rows, cursor = await service.query(query.Items(run=named, map=map_, cursor=str(after), limit=limit))
     if as_json:
         terminal.emit({"items": rows, "after": None if cursor is None else int(cursor)})
         return
@@ -102,7 +102,7 @@ async def _events(service: Backend, run: str, after: int, follow: bool) -> Async
     """The events that there are, page by page; with `follow` those to come as well."""
     cursor: str | None = str(after)
     while cursor is not None:
-        page = await service.ask(query.Events(run=run, cursor=cursor, limit=_PAGE))
+        page = await service.query(query.Events(run=run, cursor=cursor, limit=_PAGE))
         yield page.rows
         after, cursor = page.rows[-1]["seq"] if page.rows else after, page.cursor
     if follow:

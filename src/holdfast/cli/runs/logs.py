@@ -76,13 +76,13 @@ class _Printing:
         """A line of which the end is not there yet."""
 
     async def more(self, service: QueryBackend, run: str) -> None:
-        for piece in (await service.ask(Logs(run=run, text=False))).rows:
+        for piece in (await service.query(Logs(run=run, text=False))).rows:
             job, attempt, first = piece["job"], piece["attempt"], piece["first_byte"]
             if self._job is not None and job != self._job and not job.startswith(f"{self._job} ("):
                 self._others.add(job)
             elif first + piece["bytes"] > self._told.get((job, attempt), 0):
                 asked = Logs(run=run, job=job, attempt=attempt, first_byte=first)
-                for found in (await service.ask(asked)).rows:  # none if it was cut meanwhile
+                for found in (await service.query(asked)).rows:  # none if it was cut meanwhile
                     self._piece(found)
         terminal.hand_over()
 

@@ -285,11 +285,11 @@ class Board:
             step = state.steps[name]
             kind = self._graph.nodes[name].kind if name in self._graph.nodes else ""
             mark = self._mark(step.id, "failed" if step.provisional else step.status)
-            since = Elapsed(step.status, step.began_ms, step.since_ms, self._now_ms)
+            since = ElapsedTime(step.status, step.began_ms, step.since_ms, self._now_ms)
             nodes.add_row(mark, Text(named(step.id)), kind, since, _detail(step))
             for row in below.get(step.id, ()):
                 mark = self._mark(f"{step.id}/{row.path}", row.status)
-                since = Elapsed(row.status, row.began_at_ms, row.ended_at_ms or 0, self._now_ms)
+                since = ElapsedTime(row.status, row.began_at_ms, row.ended_at_ms or 0, self._now_ms)
                 nodes.add_row(mark, Text(f"  {row.name}"), Text(row.kind, style="dim"), since, _said_of(row))
         waiting = [name for name in self._graph.order if name not in state.steps]
         for name in waiting[: max(0, _MAX_ROWS - len(names))]:
@@ -348,12 +348,12 @@ def _money(state: State, now_ms: Callable[[], int]) -> RenderableType:
         cells.append(ProgressBar(total=budget.limit_nanousd or 1, completed=budget.committed_nanousd, width=_BAR))
     aside = budget.held_nanousd + budget.in_doubt_nanousd
     cells.append(Text(spent + (f", ${usd(aside)} held" if aside else "")))
-    cells.append(Since(state, now_ms))
+    cells.append(RunTimer(state, now_ms))
     line.add_row(*cells)
     return line
 
 
-class Elapsed:
+class ElapsedTime:
     """The elapsed time of a step or an operation, as of the moment at which it is drawn."""
 
     def __init__(self, status: str, began_ms: int, since_ms: int, now_ms: Callable[[], int]) -> None:
@@ -363,7 +363,7 @@ class Elapsed:
         return f"[dim]{took(self._status, self._began_ms, self._since_ms, self._now_ms())}" if self._began_ms else ""
 
 
-class Since:
+class RunTimer:
     """The start of a run, and how long it has taken."""
 
     def __init__(self, state: State, now_ms: Callable[[], int]) -> None:

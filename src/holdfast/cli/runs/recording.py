@@ -13,7 +13,7 @@ import typer
 
 from holdfast.cli import bulk
 from holdfast.cli.backend import LocalBackend
-from holdfast.cli.bulk import BULK, Many
+from holdfast.cli.bulk import BULK, BulkSelection
 from holdfast.cli.connect import backend, server
 from holdfast.cli.filter import ListOptions
 from holdfast.cli.option import AsJson, MaybeRun, Store
@@ -43,7 +43,7 @@ def export(
     redact: Redacted = None,
     whole: Whole = False,
     *,
-    many: Annotated[Many[ListOptions], BULK.without("yes", "dry_run")],
+    many: Annotated[BulkSelection[ListOptions], BULK.without("yes", "dry_run")],
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
@@ -64,7 +64,12 @@ def export(
 
 
 async def _export(
-    run: str | None, many: Many[ListOptions], redact: Sequence[str] | None, file: Path, as_json: bool, store: str | None
+    run: str | None,
+    many: BulkSelection[ListOptions],
+    redact: Sequence[str] | None,
+    file: Path,
+    as_json: bool,
+    store: str | None,
 ) -> int:
     """`redact` is None where nothing is taken out."""
     from holdfast.cli import reference
@@ -113,7 +118,7 @@ def _recorder(service: Backend, redact: Sequence[str] | None) -> Callable[[str],
         return line(await recorded(service.service.control, run, redaction))
 
     async def of_server(run: str) -> bytes:
-        row = await service.tell(ExportRun(run, tuple(redact or ()), whole=redact is None))
+        row = await service.execute(ExportRun(run, tuple(redact or ()), whole=redact is None))
         assert row is not None
         return msgspec.json.encode(row["record"]) + b"\n"
 

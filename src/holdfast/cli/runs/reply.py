@@ -153,7 +153,7 @@ class Replies:
 
     async def _hear_child(self, run: str) -> str:
         for _ in range(_TRIES):
-            if (await self._service.ask(query.Runs(prefix=run, limit=1))).rows:
+            if (await self._service.query(query.Runs(prefix=run, limit=1))).rows:
                 return await self._hear_all(run)
             await asyncio.sleep(_PAUSE_S)  # it was asked for, and has not begun
         return ""  # the reply is shown when it is there

@@ -93,7 +93,7 @@ def run(
 
     In a fleet, the workers execute it.
     """
-    following = Following(target, store)
+    following = RunFollower(target, store)
     with Interruption(following.words) as interruption:
         try:
             heard = terminal.is_live() and not as_json
@@ -126,7 +126,7 @@ class Outcome(NamedTuple):
     """Failures that were printed while it went on."""
 
 
-class Following:
+class RunFollower:
     """The progress of this command with its run, for the person who interrupts it."""
 
     def __init__(self, target: str, store: str | None) -> None:
@@ -175,7 +175,7 @@ class Following:
 
 
 def _follow(
-    following: Following,
+    following: RunFollower,
     interruption: Interruption,
     given: str | None,
     as_json: bool,
@@ -214,7 +214,7 @@ async def _run(
     value: Any,
     start: dict[str, Any],
     how: FollowOptions,
-    following: Following,
+    following: RunFollower,
     interruption: Interruption,
 ) -> Outcome:
     from holdfast.cli import next_steps
@@ -287,7 +287,7 @@ async def _run_there(
     value: Any,
     start: dict[str, Any],
     how: FollowOptions,
-    following: Following,
+    following: RunFollower,
     interruption: Interruption,
 ) -> Outcome:
     """The same of a workflow that a server knows by its name."""
@@ -306,7 +306,7 @@ async def _run_there(
     claim = start.pop("by")
     async with backend(None, Principal(claim.name)) as service:
         following.starting, began_ms = True, service.now_ms()
-        found = await service.tell(Start(workflow=meant, input=value, **start))
+        found = await service.execute(Start(workflow=meant, input=value, **start))
         assert found is not None
         following.run = found["run_id"]
         whole = await service.row(query.Run(found["run_id"]))
@@ -360,7 +360,7 @@ async def _known(engine: Engine, name: str) -> StoredWorkflow:
         raise NotFound(f"{meant_file(name)}{problem.message}") from None
 
 
-def _tell_of_no_worker(following: Following) -> None:
+def _tell_of_no_worker(following: RunFollower) -> None:
     words = f"Started. It waits: no worker has its workflow now. Start one elsewhere:\n  {following.worker()}"
     if not following.is_named:
         words += f"\nor run it here: add {' '.join(['--here', *following.labels])}."
@@ -391,7 +391,7 @@ def _conclude(outcome: Outcome, again: Sequence[str]) -> None:
         terminal.say(line)
 
 
-def _retry(following: Following, found: View) -> list[str]:
+def _retry(following: RunFollower, found: View) -> list[str]:
     """Return the commands that take up a run which failed for lack of a key: its start key shows it as it is."""
     if found["status"] != "failed" or found["error"] is None or found["error"]["error_class"] != AUTHORIZATION:
         return []

@@ -14,7 +14,7 @@ import typer
 
 from holdfast.cli import bulk, connect, reference
 from holdfast.cli.backend import ListBackend
-from holdfast.cli.bulk import Deed, Many, OneOrMany
+from holdfast.cli.bulk import BulkSelection, Deed, OneOrMany
 from holdfast.cli.connect import acting, backend, server
 from holdfast.cli.filter import ListOptions, Selected
 from holdfast.cli.group import Group
@@ -186,7 +186,7 @@ def _telling(kind: str, *fields: Any) -> Deed:
     return made
 
 
-def _do(name: str, deed: Deed, run: str | None, many: Many[ListOptions], caller: Caller) -> int:
+def _do(name: str, deed: Deed, run: str | None, many: BulkSelection[ListOptions], caller: Caller) -> int:
     """Do something to one run, or to all that are meant; or only tell what would be done."""
     bulk.expect_one_or_all(run, many)
     if run is None:
@@ -237,7 +237,7 @@ async def _signal(told: command.Signal, caller: Caller) -> View:
 
     async with backend(caller.store, caller.by) as service:
         named = msgspec.structs.replace(told, run=await reference.run_id(service, told.run))
-        found = await service.tell(named)
+        found = await service.execute(named)
         assert found is not None
         return await with_next(service, found, caller.as_json, caller.store)
 
@@ -306,7 +306,7 @@ async def _migrate_to_known(run: str, name: str, version: int, caller: Caller) -
             raise UsageError(
                 f"Run {row['run_id']} is of the workflow {row['workflow']!r}, not of {name!r:.100}. Nothing was changed."
             )
-        found = await service.tell(Migrate(row["run_id"], version))
+        found = await service.execute(Migrate(row["run_id"], version))
         assert found is not None
         return await with_next(service, found, caller.as_json, caller.store)
 
@@ -331,7 +331,7 @@ def _act(run: str, *deeds: Deed, caller: Caller) -> None:
     async def work() -> dict[str, Any]:
         async with backend(caller.store, caller.by) as service:
             named = await reference.run_id(service, run)
-            *_, found = [await service.tell(deed(named)) for deed in deeds]
+            *_, found = [await service.execute(deed(named)) for deed in deeds]
             assert found is not None
             return await with_next(service, found, caller.as_json, caller.store)
 

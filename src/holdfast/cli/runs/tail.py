@@ -101,7 +101,7 @@ async def _tail(telling: TailPrinter, interruption: Interruption) -> None:
 
 async def _next(service: QueryBackend, telling: TailPrinter) -> bool:
     """Print what comes next; whether anything may come after it."""
-    page = await service.ask(Tail(cursor=telling.since, limit=_MAX_AT_ONCE, ends=not telling.follow))
+    page = await service.query(Tail(cursor=telling.since, limit=_MAX_AT_ONCE, ends=not telling.follow))
     more = telling.tell(page)
     if more and not page.rows:
         await service.changed(_LOOK_EVERY_S)

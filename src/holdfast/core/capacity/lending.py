@@ -270,7 +270,7 @@ class Grant(msgspec.Struct, frozen=True):
         return self.pool.burst_of(self.usable)
 
 
-class Lent(NamedTuple):
+class LendingResult(NamedTuple):
     """The changes and answers of some visits: rows to write, shares to delete, and grants."""
 
     buckets: dict[str, Bucket]
@@ -282,11 +282,13 @@ class Lent(NamedTuple):
 # --- A visit ------------------------------------------------------------------------------------------------------------
 
 
-def lend(pools: Iterable[PoolRow], shares: Sequence[Share], visitor: Visitor, visits: Iterable[Visit], now_ms: int) -> Lent:
+def lend(
+    pools: Iterable[PoolRow], shares: Sequence[Share], visitor: Visitor, visits: Iterable[Visit], now_ms: int
+) -> LendingResult:
     """Answer the visits of one holder, which lives. `shares` are all that the authority knows of these pools; a visit of a
     pool that is not there gets no answer."""
     rows = {row.pool.name: row for row in pools}
-    lent = Lent({}, [], [], [])
+    lent = LendingResult({}, [], [], [])
     heard: dict[str, _VisitResult] = {}
     for visit in visits:
         if (row := rows.get(visit.pool)) is not None:
@@ -307,7 +309,7 @@ class _VisitResult(NamedTuple):
 
 
 def _lend(
-    row: PoolRow, shares: Sequence[Share], visitor: Visitor, visit: Visit, now_ms: int, lent: Lent
+    row: PoolRow, shares: Sequence[Share], visitor: Visitor, visit: Visit, now_ms: int, lent: LendingResult
 ) -> _VisitResult | None:
     """Return the result of the visit, beside what is in `lent` now; None if it arrived too late."""
     pool = row.pool

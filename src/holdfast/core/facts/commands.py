@@ -82,7 +82,7 @@ class StartRun(Terms, Command, frozen=True):  # type: ignore[misc]  # the state 
     makers: dict[str, tuple[str, ...]] = {}
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class LoadedWorkflow(msgspec.Struct, frozen=True):
     """A workflow that a process can run."""
 
     workflow: str
@@ -98,7 +98,7 @@ class Tick(Command, frozen=True):
     """
 
     dead: frozenset[SessionId] = frozenset()
-    loaded: tuple[Loaded, ...] | None = None
+    loaded: tuple[LoadedWorkflow, ...] | None = None
     headroom: frozenset[str] = frozenset()
 
 

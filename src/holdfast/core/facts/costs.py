@@ -39,7 +39,7 @@ class Cost(msgspec.Struct, frozen=True):
         return self.day, self.tenant, self.workflow, self.node, self.model
 
 
-class Uncounted(msgspec.Struct, frozen=True):
+class UncountedRun(msgspec.Struct, frozen=True):
     """A run that is at `seq`, and whose events up to `counted` are in the roll-up."""
 
     run: RunId

@@ -474,7 +474,7 @@ class Contributor(msgspec.Struct, frozen=True):
     has_read: bool = False
 
 
-class Decided(msgspec.Struct, frozen=True, omit_defaults=True):
+class RecordedDecision(msgspec.Struct, frozen=True, omit_defaults=True):
     """The decision of a gate: by whom, how and when."""
 
     decision: str
@@ -521,7 +521,7 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.step if self.path is None else f"{self.step}/{self.path}"
 
 
-class Inherited(msgspec.Struct, omit_defaults=True):
+class InheritedJournal(msgspec.Struct, omit_defaults=True):
     """The part of the run's origin that a step has which has not begun: its journal, and what may be reused."""
 
     journal: dict[Path, Operation] = {}
@@ -556,7 +556,7 @@ class Child(msgspec.Struct, omit_defaults=True):
     agent: str | None = None
 
 
-class Derived:
+class DerivedValue:
     """Something that follows from a state and is kept beside it in memory, because to work it out anew for each step would
     cost as much as the run has nodes. It is no part of the state: never stored, never compared, made again when the state
     is loaded. `moved` are the nodes of which the step, or what guards say about it, has changed since it was brought up to
@@ -566,7 +566,7 @@ class Derived:
         self.moved: dict[NodeName, None] = {}
 
 
-class _Timed(Derived):
+class _Timed(DerivedValue):
     """The unfinished steps for which time matters: those that are to be tried again, have operations without an outcome, or are
     suspended. Steps that only wait to be started may be thousands."""
 
@@ -575,7 +575,7 @@ class _Timed(Derived):
         self.names: set[NodeName] = set()
 
 
-D = TypeVar("D", bound=Derived)
+D = TypeVar("D", bound=DerivedValue)
 
 
 class State(Terms, msgspec.Struct, omit_defaults=True, dict=True):
@@ -645,7 +645,7 @@ class State(Terms, msgspec.Struct, omit_defaults=True, dict=True):
     """The number of times it was taken up again after it had failed."""
     origin: Origin | None = None
     """Where it comes from, if it is a fork."""
-    inherited: dict[StepId, Inherited] = {}
+    inherited: dict[StepId, InheritedJournal] = {}
     """The parts of the run's origin that steps to come have."""
     given: dict[StepId, Payload] = {}
     """The results that steps to come are to have, instead of being done."""
@@ -676,7 +676,7 @@ class State(Terms, msgspec.Struct, omit_defaults=True, dict=True):
     handed_to: tuple[RunId, str] | None = None
     """The child, and its workflow, that answered in the place of the run's own agent, the latest."""
     gates: dict[GateId, Gate] = {}
-    decided: dict[GateId, Decided] = {}
+    decided: dict[GateId, RecordedDecision] = {}
     makers: dict[str, tuple[str, ...]] = {}
     """Who made the keys with which gates were decided, here and in runs that this one has heard of, by the folded names of
     those who decided; under OTHERS where there were more than are kept."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, Self
 
 from holdfast.core.facts.graph import FieldStrategy
-from holdfast.core.facts.state import Derived, State, Step
+from holdfast.core.facts.state import DerivedValue, State, Step
 from holdfast.core.nouns.shared_values import merged
 from holdfast.core.values.ids import NodeName, StepId, is_item
 from holdfast.core.values.payload import Payload
@@ -22,7 +22,7 @@ _COMBINING: Final = ("append", "sum")
 """Those under which no patch is lost, so that none is in conflict with another."""
 
 
-class Meeting(NamedTuple):
+class PatchConflict(NamedTuple):
     """A patch meets one that its step had not seen: both sides, and what comes of them. A rejected one comes to nothing."""
 
     field: str
@@ -40,7 +40,7 @@ class _Written(NamedTuple):
     seq: int
 
 
-class _Fields(Derived):
+class _Fields(DerivedValue):
     """The fields as the steps that have completed leave them."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def meetings(strategies: Mapping[str, FieldStrategy], state: State, step: Step, output: Payload) -> Iterator[Meeting]:
+def meetings(strategies: Mapping[str, FieldStrategy], state: State, step: Step, output: Payload) -> Iterator[PatchConflict]:
     """Yield the conflicts of a completed step's patch with a patch that it had not seen."""
     written = state.derived(_Fields).caught_up(state, strategies).written
     for field, value in patch_of(strategies, output, {}).items():
@@ -98,7 +98,7 @@ def meetings(strategies: Mapping[str, FieldStrategy], state: State, step: Step, 
         if known is None or known.seq <= step.saw_seq or strategy in _COMBINING or known.value == value:
             continue
         resolved = _resolved(strategy, known.value, value)
-        yield Meeting(field, strategy, known.by, known.value, value, resolved, strategy == "reject")
+        yield PatchConflict(field, strategy, known.by, known.value, value, resolved, strategy == "reject")
 
 
 def _resolved(strategy: FieldStrategy, current: Any, attempted: Any) -> Any:

@@ -63,7 +63,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     makers: dict[str, tuple[str, ...]] = {}
 
 
-class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ConversationTurn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A message and its result. `status` is `waiting`, `active`, or how its run has ended; `reply` is what that returned, as
     text. `left` means that a later message began where this one had: no agent gets it."""
 
@@ -144,10 +144,10 @@ class Change(msgspec.Struct, frozen=True):
     """A conversation as it is from now on, and the exchanges that are new or other."""
 
     conversation: Conversation
-    exchanges: tuple[Exchange, ...]
+    exchanges: tuple[ConversationTurn, ...]
 
 
-Exchanges: TypeAlias = Mapping[int, Exchange]
+Exchanges: TypeAlias = Mapping[int, ConversationTurn]
 
 
 def scope_of(tenant: str, conversation: str) -> str:
@@ -184,8 +184,13 @@ def expect_idle(conversation: Conversation) -> None:
         )
 
 
-def say(
-    conversation: Conversation, exchanges: Exchanges, message: Exchange, *, after: int | None, cannot_be_undone: Sequence[str]
+def take_message(
+    conversation: Conversation,
+    exchanges: Exchanges,
+    message: ConversationTurn,
+    *,
+    after: int | None,
+    cannot_be_undone: Sequence[str],
 ) -> Change:
     """Take a message: it is answered now, or waits. `message` has its text, sender and what is to be done while the agent is at
     work; `after` is the exchange that it follows, the latest unless said. `cannot_be_undone` names what the active run has
@@ -241,7 +246,7 @@ def _expect_answered(conversation: Conversation, exchanges: Exchanges, after: in
         )
 
 
-def _steer(conversation: Conversation, exchanges: Exchanges, message: Exchange, active: int) -> Change:
+def _steer(conversation: Conversation, exchanges: Exchanges, message: ConversationTurn, active: int) -> Change:
     """It is part of the exchange under way."""
     if len(steering(exchanges, active)) >= MAX_STEERING:
         raise Conflict(
@@ -263,7 +268,7 @@ def _expect_readable(conversation: Conversation, exchanges: Exchanges, number: i
         )
 
 
-def _begin(conversation: Conversation, exchanges: Exchanges, message: Exchange) -> Change:
+def _begin(conversation: Conversation, exchanges: Exchanges, message: ConversationTurn) -> Change:
     """Its turn has come: it follows what was said last."""
     agent = None if conversation.tip is None else exchanges[conversation.tip].agent
     begun = msgspec.structs.replace(message, parent=conversation.tip, status="active", agent=agent)
@@ -339,7 +344,7 @@ def _summary(exchanges: Exchanges, number: int, outcome: Outcome) -> Summary | N
 
 
 def _given_up(
-    conversation: Conversation, exchanges: Exchanges, done: Iterable[Exchange], lost: Iterable[int], why: str
+    conversation: Conversation, exchanges: Exchanges, done: Iterable[ConversationTurn], lost: Iterable[int], why: str
 ) -> Change:
     """A message that cannot be answered any more; those that wait behind it cannot be either."""
     ended_ = {each.number: each for each in done}
@@ -348,16 +353,16 @@ def _given_up(
     return Change(msgspec.structs.replace(conversation, waiting=()), tuple(ended_.values()))
 
 
-def path(exchanges: Exchanges, number: int | None) -> list[Exchange]:
+def path(exchanges: Exchanges, number: int | None) -> list[ConversationTurn]:
     """The exchanges from the root to that one."""
-    found: list[Exchange] = []
+    found: list[ConversationTurn] = []
     while number is not None and len(found) <= MAX_EXCHANGES:
         found.append(exchanges[number])
         number = found[-1].parent
     return found[::-1]
 
 
-def steering(exchanges: Exchanges, number: int) -> list[Exchange]:
+def steering(exchanges: Exchanges, number: int) -> list[ConversationTurn]:
     """The messages that are part of an exchange, in their order."""
     return [each for each in exchanges.values() if each.steers == number]
 
@@ -388,7 +393,7 @@ def _latest(exchanges: Exchanges, number: int) -> Summary | None:
 
 def _told(exchanges: Exchanges, number: int) -> Iterator[PromptMessage]:
     """All that was said on the way to a message, with what came of it."""
-    parts: dict[int, list[Exchange]] = {}
+    parts: dict[int, list[ConversationTurn]] = {}
     for each in exchanges.values():
         if each.steers is not None:
             parts.setdefault(each.steers, []).append(each)
@@ -425,12 +430,12 @@ def makers_of(exchanges: Exchanges, number: int) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _before(exchanges: Exchanges, number: int) -> list[Exchange]:
+def _before(exchanges: Exchanges, number: int) -> list[ConversationTurn]:
     before = {each.number for each in path(exchanges, exchanges[number].parent)}
     return [each for each in exchanges.values() if each.number in before or each.steers in before]
 
 
-def message_of(message: Exchange) -> dict[str, Any]:
+def message_of(message: ConversationTurn) -> dict[str, Any]:
     """Return a message as a run gets it that is under way."""
     return _message(PromptMessage("user", message.text, message.parts))
 

@@ -17,7 +17,7 @@ MAX_MISSES: Final = 20
 MAX_MISS_CHARACTERS: Final = 500
 
 
-class Judged(msgspec.Struct, frozen=True, omit_defaults=True):
+class ScenarioResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """The result of one run of a scenario: what it missed, in sentences. The cost of a recorded run that was `replayed` was not
     spent again."""
 
@@ -54,18 +54,18 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     client: str = ""
 
 
-def spent_nanousd(judged: Sequence[Judged]) -> int:
+def spent_nanousd(judged: Sequence[ScenarioResult]) -> int:
     """Return what was really spent."""
     return sum(each.cost_nanousd for each in judged if not each.replayed)
 
 
-def remembered(judged: Sequence[Judged]) -> tuple[Judged, ...]:
+def remembered(judged: Sequence[ScenarioResult]) -> tuple[ScenarioResult, ...]:
     """The runs that are remembered one by one, in their order: where there are too many, those that missed something go
     before those that passed."""
     first = sorted(range(len(judged)), key=lambda at: judged[at].passed)[:MAX_JUDGED]
     return tuple(_short(judged[at]) for at in sorted(first))
 
 
-def _short(judged: Judged) -> Judged:
+def _short(judged: ScenarioResult) -> ScenarioResult:
     misses = tuple(miss[:MAX_MISS_CHARACTERS] for miss in judged.misses[:MAX_MISSES])
     return msgspec.structs.replace(judged, misses=misses)

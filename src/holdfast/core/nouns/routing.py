@@ -56,7 +56,7 @@ class RoutedModel(msgspec.Struct, frozen=True, omit_defaults=True):
     """Context in tokens, input and output together, if the price list does not have it."""
 
 
-class Needs(NamedTuple):
+class ModelNeeds(NamedTuple):
     """The demands of a request on a model. An unknown complexity excludes no model."""
 
     complexity: Complexity | None = None
@@ -77,7 +77,9 @@ class Quote(NamedTuple):
     refusal: str | None = None
 
 
-def refusal(known: RoutedModel, needs: Needs, tokens: int, window_tokens: int | None, latency_s: float | None) -> str | None:
+def refusal(
+    known: RoutedModel, needs: ModelNeeds, tokens: int, window_tokens: int | None, latency_s: float | None
+) -> str | None:
     """Why a model cannot answer a request of at most `tokens`, in words; None where it can."""
     level = needs.complexity
     if level is not None and not known.min_complexity <= level <= known.max_complexity:

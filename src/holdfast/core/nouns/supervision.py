@@ -85,7 +85,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outs: int = 0
 
 
-class Queued(msgspec.Struct, frozen=True, omit_defaults=True):
+class QueuedTask(msgspec.Struct, frozen=True, omit_defaults=True):
     """A task that waits. Of the lowest `priority` the one that came first is next."""
 
     priority: int
@@ -121,7 +121,7 @@ class Supervisor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     team: str | None = None
     shared: tuple[str, ...] = ()
     taken: int = 0
-    queue: tuple[Queued, ...] = ()
+    queue: tuple[QueuedTask, ...] = ()
     """In the order in which they are to begin."""
     active: tuple[Active, ...] = ()
     revision: int = 0
@@ -301,7 +301,7 @@ def submitted(supervisor: Supervisor, task: Task, now_ms: int) -> tuple[Accepted
         why = _refusal(supervisor, able)
         if why is not None:
             return Rejected(why, retry_after_s(supervisor, task, able, now_ms)), supervisor
-    queued = Queued(task.priority, supervisor.taken + 1, task.id, task.task_type, task.timeout_s)
+    queued = QueuedTask(task.priority, supervisor.taken + 1, task.id, task.task_type, task.timeout_s)
     queue = tuple(sorted((*supervisor.queue, queued), key=_place))
     after = dispatched(msgspec.structs.replace(supervisor, taken=queued.number, queue=queue), now_ms)
     return accepted(after, task.id), after
@@ -314,7 +314,7 @@ def accepted(supervisor: Supervisor, task: str) -> Accepted:
     return Accepted(task, worker, position)
 
 
-def _place(queued: Queued) -> tuple[int, int]:
+def _place(queued: QueuedTask) -> tuple[int, int]:
     return queued.priority, queued.number
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from holdfast.core.facts import commands
 from holdfast.core.facts import events as ev
-from holdfast.core.facts.commands import Loaded
+from holdfast.core.facts.commands import LoadedWorkflow
 from holdfast.core.facts.state import KEPT_FROM_THE_BEGINNING, NOTED, State, Step, comes_after
 from holdfast.core.rules import endings, limits, questions, steps
 from holdfast.core.rules.decision import Decision
@@ -146,7 +146,7 @@ _HASH_DIGITS: Final = 12
 """How much of a graph's hash the sentence shows; the gate holds all of it."""
 
 
-def ask(d: Decision, loaded: tuple[Loaded, ...]) -> None:
+def ask(d: Decision, loaded: tuple[LoadedWorkflow, ...]) -> None:
     """Open the gate about the missing workflow, once, if something in the run can only go on with its code.
 
     A run that waits for a person, a program or a time needs no code until that has come, and one that is paused or
@@ -175,7 +175,7 @@ def withdraw_missing(d: Decision) -> None:
         questions.withdraw_of_reason(d, WORKFLOW_MISSING, "a process can run its workflow again")
 
 
-def _message(state: State, others: list[Loaded], runs_on: Sequence[str]) -> str:
+def _message(state: State, others: list[LoadedWorkflow], runs_on: Sequence[str]) -> str:
     """Return what happened, what it means, and what to do."""
     name = f"{state.workflow!r} version {state.version}"
     there = " and ".join(f"version {each.version} (graph {each.graph_hash[:_HASH_DIGITS]})" for each in others)

@@ -19,7 +19,7 @@ from holdfast.core.facts.state import (
     SHARED_WAIT,
     SLEEP,
     UNDONE,
-    Derived,
+    DerivedValue,
     Operation,
     State,
     Step,
@@ -138,7 +138,7 @@ class Tally:
             self.required_lost += required
 
 
-class _Tallies(Derived):
+class _Tallies(DerivedValue):
     """The tallies of the nodes that wait, so that a node which joins thousands is not counted through for each of them."""
 
     def __init__(self) -> None:

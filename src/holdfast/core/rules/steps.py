@@ -14,7 +14,7 @@ from holdfast.core.facts import commands, typed_state
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.graph import COMPENSATE, EXPIRED, GATE_DECISIONS, Edge, Node
 from holdfast.core.facts.state import Step, verdict_key
-from holdfast.core.facts.typed_state import Meeting
+from holdfast.core.facts.typed_state import PatchConflict
 from holdfast.core.rules import admission, calls, endings, limits, mapping, questions, waits
 from holdfast.core.rules.decision import Decision
 from holdfast.core.rules.readiness import (
@@ -128,18 +128,18 @@ def complete_step(d: Decision, c: commands.CompleteStep) -> None:
     finish_step(d, step, c.output, c.decisions, provisional=c.provisional, conversation=c.conversation, trace=c.trace)
 
 
-def _meetings(d: Decision, step: Step, output: Payload) -> list[Meeting]:
+def _meetings(d: Decision, step: Step, output: Payload) -> list[PatchConflict]:
     """Find each field of the typed state, which most workflows have not, in which the output of a step meets another's."""
     strategies = d.graph.definition.state
     return [*typed_state.meetings(strategies, d.state, step, output)] if strategies else []
 
 
-def _conflict(step: Step, met: Meeting, resolved: Payload | None) -> ev.StateConflicted:
+def _conflict(step: Step, met: PatchConflict, resolved: Payload | None) -> ev.StateConflicted:
     sides = inline(met.current), inline(met.attempted)
     return ev.StateConflicted(step.id, met.field, met.strategy, met.other, *sides, resolved)
 
 
-def _rejection(d: Decision, step: Step, met: Sequence[Meeting]) -> ErrorRecord:
+def _rejection(d: Decision, step: Step, met: Sequence[PatchConflict]) -> ErrorRecord:
     first = next(each for each in met if each.rejected)
     return d.error(
         node_of(step.id),

@@ -99,7 +99,7 @@ LONGEST_RETRY_AFTER_S: Final = 31 * 86_400.0
 """What a provider may ask for at most; the longest quotas are a month's."""
 
 
-class Raised(msgspec.Struct, frozen=True, omit_defaults=True):
+class RaisedError(msgspec.Struct, frozen=True, omit_defaults=True):
     """The exception behind an error: its class, by module and name, and the plain data among its arguments and attributes."""
 
     module: str
@@ -128,7 +128,7 @@ class ErrorRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """Seconds after which the service allows another attempt."""
     trace: str | None = None
     """Place in the user's code, as a Python traceback."""
-    raised: Raised | None = None
+    raised: RaisedError | None = None
     """Class as which code can catch it, besides OperationFailed."""
 
 

@@ -46,7 +46,7 @@ class Waiter(msgspec.Struct, frozen=True):
     wanted: int
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class ScopeWaiter(msgspec.Struct, frozen=True):
     """A waiter as the store knows it. `left` is what its scope may still take, None where there is no limit. One who wants more
     is named among those with room where calls in flight can leave no room any more, and his run does not know it."""
 
@@ -258,7 +258,7 @@ def over_at_ms(scope: str) -> int | None:
 # --- Who goes on when there is room ---------------------------------------------------------------------------------------
 
 
-def with_headroom(waiting: Iterable[Waiting]) -> dict[RunId, frozenset[str]]:
+def with_headroom(waiting: Iterable[ScopeWaiter]) -> dict[RunId, frozenset[str]]:
     """Of those who wait, in the order in which they came: the runs that fit together into what is left, and where; and those
     for whom there can be no room any more, who try again only to hear that."""
     left: dict[str, int | None] = {}

@@ -21,7 +21,7 @@ from holdfast.core.values.ids import ROW_SIGN, Path
 from holdfast.core.values.policies import SCHEMA, VALIDATION, ErrorRecord
 from holdfast.engine.attempts.operation_calls import OperationCalls
 from holdfast.errors import InvalidInput, NonDeterministicStep
-from holdfast.platform.border import Leaving, fact, is_ours, ordinary, words_of
+from holdfast.platform.border import HandlerExit, fact, is_ours, ordinary, words_of
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ MAX_OPERATIONS: Final = 100_000
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
-class Suspension(Leaving):
+class Suspension(HandlerExit):
     """Leaves a handler whose step waits."""
 
     timers: tuple[Timer, ...] = ()

@@ -20,7 +20,7 @@ from holdfast.core.facts import events as ev
 from holdfast.core.facts.contribution import authors
 from holdfast.core.facts.state import State
 from holdfast.core.nouns import conversations as rule
-from holdfast.core.nouns.conversations import Change, Conversation, Exchange, Exchanges, Outcome
+from holdfast.core.nouns.conversations import Change, Conversation, ConversationTurn, Exchanges, Outcome
 from holdfast.core.rules.children import MAX_DEPTH
 from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import CallId, RunId
@@ -167,7 +167,7 @@ class ConversationRunner:
             return rule.ended(conversation, exchanges, Outcome(status="failed", problem=refused.message))
         return rule.started(conversation, exchanges, run)
 
-    async def _new_run(self, conversation: Conversation, exchanges: Exchanges, message: Exchange) -> NewRun:
+    async def _new_run(self, conversation: Conversation, exchanges: Exchanges, message: ConversationTurn) -> NewRun:
         runtime, tenant = self._runtime, conversation.tenant
         given = rule.input_of(conversation, await self._here(tenant, exchanges), message.number)
         agent = message.agent or conversation.workflow

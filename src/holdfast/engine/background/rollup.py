@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.core.facts.costs import Tally, Uncounted
+from holdfast.core.facts.costs import Tally, UncountedRun
 from holdfast.core.values.ids import RunId
 from holdfast.ports import Clock, Costs, Log, StoreClock
 
@@ -54,7 +54,7 @@ async def count_some(costs: Costs, log: Log, started_before_ms: int, after: RunI
     return found[-1].run if len(found) == MAX_RUNS else None
 
 
-async def _count(costs: Costs, log: Log, uncounted: Uncounted) -> None:
+async def _count(costs: Costs, log: Log, uncounted: UncountedRun) -> None:
     tally, seq = Tally(uncounted.counted), 0
     while seq < uncounted.seq:
         events = await log.events(uncounted.run, seq, min(_EVENTS, uncounted.seq - seq))

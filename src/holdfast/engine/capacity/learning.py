@@ -23,7 +23,7 @@ _MOST: Final = 10_000
 """That wait to be written; of more the latest count."""
 
 
-class Learning(Generic[Seen]):
+class ObservationBuffer(Generic[Seen]):
     """The observations of one process that the store does not have yet."""
 
     def __init__(self, clock: Clock, write: Callable[[Sequence[Seen]], Awaitable[None]]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from holdfast.core.nouns.model_estimates import EVERYWHERE, Experience, ModelEstimate, ModelUse, by_place
-from holdfast.engine.capacity.learning import Learning
+from holdfast.engine.capacity.learning import ObservationBuffer
 from holdfast.errors import StoreError
 from holdfast.ports import Clock, ModelEstimates, StoreClock
 
@@ -37,7 +37,7 @@ class ModelKnowledge:
         self._estimates = estimates
         self._store_clock = store_clock
         self._clock = clock
-        self._learning = Learning(clock, estimates.learn)
+        self._learning = ObservationBuffer(clock, estimates.learn)
         self._known: dict[str, _Read] = {}
         self._reading: dict[str, asyncio.Task[None]] = {}
 

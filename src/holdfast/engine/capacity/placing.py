@@ -21,7 +21,7 @@ from holdfast.core.views.status import Wait, may_be_placed
 from holdfast.engine.capacity.connected import ConnectedWorkers
 from holdfast.engine.capacity.pool_client import PoolClient
 from holdfast.engine.runs.observing import NOBODY, Observers
-from holdfast.ports import Clock, PlacedStep, StepPlaced, Unplaced
+from holdfast.ports import Clock, PlacedStep, StepPlaced, UnplacedRun
 from holdfast.scheduling.job import Capacity
 from holdfast.scheduling.lane_workers import job_of
 from holdfast.scheduling.placement import Scheduler
@@ -60,7 +60,7 @@ def unplaced_of(state: State) -> tuple[PlacedStep, ...]:
     )
 
 
-def in_line(found: Iterable[Unplaced]) -> list[PlacedStep]:
+def in_line(found: Iterable[UnplacedRun]) -> list[PlacedStep]:
     """The same of runs as they stand in line in the store."""
     return [
         PlacedStep(each.run, StepId(wait.step), each.tenant, each.workflow, each.graph_hash, wait.demand)
@@ -70,7 +70,7 @@ def in_line(found: Iterable[Unplaced]) -> list[PlacedStep]:
     ]
 
 
-class Placing:
+class StepPlacer:
     """The steps of one process's runs that are placed before they start."""
 
     def __init__(

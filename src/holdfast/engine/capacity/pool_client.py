@@ -18,7 +18,7 @@ import msgspec
 from holdfast.core.capacity.estimates import Kind, Use, first_guess
 from holdfast.core.capacity.lending import DeclaredPool, Grant, own_pools
 from holdfast.core.values.ids import SessionId, node_of, root_of
-from holdfast.engine.capacity.learning import Learning
+from holdfast.engine.capacity.learning import ObservationBuffer
 from holdfast.engine.capacity.shares import Need, PoolShares
 from holdfast.errors import StoreError
 from holdfast.ports import Clock, Lending, PlacedStep, Sessions
@@ -70,7 +70,7 @@ class PoolClient:
         self._reading = asyncio.Lock()
         self._asking: dict[str, dict[tuple[str, str], tuple[PlacedStep, Callable[[PlacedStep], None]]]] = {}
         """The steps of each workflow that wait while the store is asked: however many they are, it is asked once."""
-        self._learning = Learning(clock, lending.learn)
+        self._learning = ObservationBuffer(clock, lending.learn)
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 

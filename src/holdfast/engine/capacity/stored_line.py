@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from holdfast.core.values.ids import RunId
-from holdfast.ports import Clock, Unplaced, Views
+from holdfast.ports import Clock, UnplacedRun, Views
 
 MAX_AT_ONCE: Final = 500
 _PAUSE_S: Final = 0.2
@@ -21,7 +21,7 @@ _LONGEST_PAUSE_S: Final = 10.0
 class LineReading(NamedTuple):
     """The result of a look. `all_since_s`: since then all who stood in line were seen; `everybody` are their names."""
 
-    runs: Sequence[Unplaced]
+    runs: Sequence[UnplacedRun]
     all_since_s: float | None
     everybody: frozenset[RunId]
 
@@ -32,7 +32,7 @@ _NOTHING: Final = LineReading((), None, frozenset())
 class StoredLine:
     """The steps in line of which `counts` is true."""
 
-    def __init__(self, views: Views, clock: Clock, counts: Callable[[Unplaced], bool]) -> None:
+    def __init__(self, views: Views, clock: Clock, counts: Callable[[UnplacedRun], bool]) -> None:
         self._views = views
         self._clock = clock
         self._counts = counts

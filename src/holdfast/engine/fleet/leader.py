@@ -28,7 +28,7 @@ from holdfast.engine.capacity.pool_client import PoolClient
 from holdfast.engine.capacity.stored_line import StoredLine
 from holdfast.engine.fleet.dispatch import REPORT_EVERY_S
 from holdfast.engine.runs.background_loop import BackgroundLoop, Outage
-from holdfast.engine.runs.runtime import Runtime, Watching
+from holdfast.engine.runs.runtime import Runtime, WatchOnlyWork
 from holdfast.errors import StoreError
 from holdfast.ports import DeliveredJob, Job, Leadership, PlacedStep, Queue, Report
 from holdfast.scheduling.job import Strategy
@@ -57,7 +57,7 @@ _OUTLIVES_S: Final = 600.0
 """What was placed goes on when the leader dies. Its part of a pool is the next leader's, or stays taken for so long."""
 
 
-class _Leading(Watching):
+class _Leading(WatchOnlyWork):
     """The work of a process that leads: it executes nothing, and knows when pools refill for the steps that it places."""
 
     def __init__(self, runtime: Runtime, refilled: Callable[[], dict[str, int]]) -> None:

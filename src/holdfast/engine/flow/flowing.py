@@ -58,7 +58,7 @@ GOES_ON_WITHOUT: Final = (
 )
 
 
-class Flowing(FlowOperations):
+class FlowAttempt(FlowOperations):
     """A flow that is under way in this attempt."""
 
     def __init__(self, journal: StepJournal, code: Coroutine[Any, Any, Any]) -> None:

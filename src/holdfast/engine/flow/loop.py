@@ -206,7 +206,7 @@ class OperationCall(Coroutine[Any, Any, Any]):
             self._awaited.close()
 
 
-class Gathered:
+class GatherBranches:
     """The branches of a gather."""
 
     def __init__(self, loop: FlowLoop, tasks: Sequence[asyncio.Future[Any]]) -> None:
@@ -282,7 +282,7 @@ class FlowLoop(LendingLoop):
         """Those that wait, by their places."""
         self.timers_begun: list[Timer] = []
         self.timers_off: list[str] = []
-        self.gathers: dict[str, Gathered] = {}
+        self.gathers: dict[str, GatherBranches] = {}
         """Those under way, by their places."""
         self.gathers_begun: list[str] = []
 
@@ -467,7 +467,7 @@ class FlowLoop(LendingLoop):
     async def gather(self, path: str, tasks: Sequence[asyncio.Future[Any]]) -> list[Any]:
         """The results of the branches at that place. Every branch gets as far as it can; then the first without a result
         decides: its error is raised, or it is waited for."""
-        gathered = self.gathers[path] = Gathered(self, tasks)
+        gathered = self.gathers[path] = GatherBranches(self, tasks)
         self.gathers_begun.append(path)
         try:
             await gathered.ended

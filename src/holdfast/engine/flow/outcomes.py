@@ -30,7 +30,7 @@ CLOSING: Final = Path("~")
 """Where it stands when the flow's waiting tasks were closed, if what they wait for could have come meanwhile."""
 
 
-class Finished(NamedTuple):
+class NumberedOutcome(NamedTuple):
     """An outcome that is to be handed over, by its number in the history."""
 
     settled: int
@@ -53,7 +53,7 @@ class FlowOutcomes:
         self._loop = loop
         self._timers: dict[str, int] = {}
         """When those fire that the flow waits for, in Unix milliseconds, by their places."""
-        self._finished: list[Finished] = []
+        self._finished: list[NumberedOutcome] = []
         self._numbered = 0
         self._is_cancelled = False
         self._came_before = 0
@@ -68,7 +68,7 @@ class FlowOutcomes:
         self._numbered += 1
         if at_ms and settled <= self._came_before:
             at_ms = max(at_ms, self._step().heard_ms(settled))
-        heappush(self._finished, Finished(settled, self._numbered, at_ms / 1000, operation, place))
+        heappush(self._finished, NumberedOutcome(settled, self._numbered, at_ms / 1000, operation, place))
 
     def _note_cancelling(self, step: Step) -> None:
         """Take note of the run's being cancelled: an outcome among others."""

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context, ContextVar
 from typing import Any, Final, Self, TypeVar
 
-from holdfast.platform.border import Escaped, is_signal
+from holdfast.platform.border import EscapedException, is_signal
 
 T = TypeVar("T")
 
@@ -91,4 +91,4 @@ class _Contained(Coroutine[Any, Any, T]):
 
 
 def _ordinary(problem: BaseException) -> BaseException:
-    return problem if is_signal(problem) else Escaped(problem)
+    return problem if is_signal(problem) else EscapedException(problem)

@@ -46,7 +46,7 @@ from holdfast.engine.attempts.cursor import cursor, note_calls, note_step_calls
 from holdfast.engine.attempts.journal import StepJournal
 from holdfast.engine.operations import asking, branches, budget, child, embedding, exchange, function, mapping, signalling
 from holdfast.engine.operations.child import OnFailure, Request
-from holdfast.engine.operations.exchange import Exchange
+from holdfast.engine.operations.exchange import RequestOptions
 from holdfast.engine.operations.memory import AgentMemory
 from holdfast.engine.operations.semantic_cache import CachedAnswers
 from holdfast.engine.operations.shared_lock import SharedLocks
@@ -67,7 +67,7 @@ _RESULT: Final = "result"
 """The kind of what `record` keeps."""
 
 
-Thread: TypeAlias = Callable[["StepContext", Exchange], Awaitable[Any]]
+Thread: TypeAlias = Callable[["StepContext", RequestOptions], Awaitable[Any]]
 """One exchange with a model inside a step, or an agent loop, as `conversation.talk` has it."""
 
 

@@ -27,7 +27,7 @@ from holdfast.engine.operations import prompt as prompts
 from holdfast.engine.operations import tool_requests as requests
 from holdfast.engine.operations.client_tool import ResultSender
 from holdfast.engine.operations.compaction import TurnSpan
-from holdfast.engine.operations.exchange import Exchange
+from holdfast.engine.operations.exchange import RequestOptions
 from holdfast.errors import SchemaMismatch, StepError
 from holdfast.ports import AnswerSpec, ModelReply, ModelRequest, ModelTurn, ToolReply, ToolRequest, ToolTurn, Turn, UserTurn
 
@@ -40,7 +40,7 @@ _WHOLE: Final = ("stop", "tool_call")
 """How a reply ends that has all that the model had to say."""
 
 
-async def talk(context: StepContext, given: Exchange, turns: list[Turn] | None = None) -> Any:
+async def talk(context: StepContext, given: RequestOptions, turns: list[Turn] | None = None) -> Any:
     """The model's answer to a prompt: text, or with `output` (or `answer`, a bare schema) a validated object.
 
     A workflow among what is `offered` is done by a child, and where the conversation is handed over the answer is that of the

@@ -25,7 +25,7 @@ from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.nouns import client_tools
 from holdfast.core.nouns.client_tools import ClientContext, ClientTool
-from holdfast.core.nouns.routing import Complexity, Needs
+from holdfast.core.nouns.routing import Complexity, ModelNeeds
 from holdfast.engine.attempts.attempt import Attempt
 from holdfast.errors import InvalidInput, UsageError
 from holdfast.ports import AnswerSpec
@@ -35,7 +35,7 @@ OfferedTool: TypeAlias = Tool | Workflow | Handoff | MemoryTool | ClientTool
 _NOTHING: Final[Mapping[str, OfferedTool]] = {}
 
 
-class Exchange(NamedTuple):
+class RequestOptions(NamedTuple):
     """One exchange with a model about a prompt, or with what is `offered` a loop of `max_turns`. `answer` is a bare schema in
     the place of `output`."""
 
@@ -73,10 +73,10 @@ class Exchange(NamedTuple):
     @property
     def route(self) -> Route | None:
         """Return what a router gets of the request to choose a model; None without a router."""
-        return None if isinstance(self.model, str) else Route(self.model, Needs(self.complexity, self.max_latency_s))
+        return None if isinstance(self.model, str) else Route(self.model, ModelNeeds(self.complexity, self.max_latency_s))
 
 
-def of_call(model: str | Router, user: Any, output: type[BaseModel] | None, options: ModelOptions) -> Exchange:
+def of_call(model: str | Router, user: Any, output: type[BaseModel] | None, options: ModelOptions) -> RequestOptions:
     """Return the request of `ctx.model`. Raises InvalidInput, and TypeError for an unknown option."""
     _expect_known("model", options, ModelOptions)
     return _exchange(model, user, output, options)
@@ -84,7 +84,7 @@ def of_call(model: str | Router, user: Any, output: type[BaseModel] | None, opti
 
 def of_loop(
     attempt: Attempt, model: str | Router, user: Any, output: type[BaseModel] | None, options: AgentOptions
-) -> Exchange:
+) -> RequestOptions:
     """Return the request of `ctx.agent`. Raises InvalidInput, also for an offer that the step may not make, and TypeError for
     an unknown option."""
     _expect_known("agent", options, AgentOptions)
@@ -111,13 +111,13 @@ def of_loop(
 
 def _exchange(
     model: str | Router, user: Any, output: type[BaseModel] | None, options: Mapping[str, Any], words: str = ""
-) -> Exchange:
+) -> RequestOptions:
     """Return the part that both have in common; `words` are added to the system's."""
     said: dict[str, Any] = {"user": user}
     if isinstance(user, Chat):
         said = {"messages": user.messages, **({"context": _context(user)} if user.context else {})}
     prompt = {"system": "\n\n".join(filter(None, (options.get("system", ""), words))), **said}
-    return Exchange(
+    return RequestOptions(
         prompt,
         model,
         options.get("max_tokens"),

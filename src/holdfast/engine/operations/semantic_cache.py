@@ -29,7 +29,7 @@ _MAX_LOOKED_AT: Final = 20
 """Of the likest answers, of which some may be too old."""
 
 
-class Hit(msgspec.Struct, frozen=True):
+class CacheHit(msgspec.Struct, frozen=True):
     """An answer that was found: its entry's `key`, the `question` to which it was given in `run`, how like that one is
     (`likeness`, 1 for the same), and what the model had cost (`saved_nanousd`)."""
 
@@ -66,7 +66,7 @@ class CachedAnswers:
             self._at = Path(f"{path}.embedding")
             known = self._journal.found(path, SHARED_USE, self._space.name, args_hash)
             if known is not None and known.outcome is not None:
-                hits = msgspec.json.decode(known.outcome.json, type=list[Hit])
+                hits = msgspec.json.decode(known.outcome.json, type=list[CacheHit])
             else:
                 found = await self._found()
                 hits = [] if found is None else [self._hit(*found)]
@@ -92,9 +92,9 @@ class CachedAnswers:
         near = (each for each in found if each.likeness >= self._cache.threshold and self._is_young(each.latest))
         return next(((each.key, each.latest, each.likeness) for each in near), None)
 
-    def _hit(self, key: str, kept: SharedValue, likeness: float) -> Hit:
+    def _hit(self, key: str, kept: SharedValue, likeness: float) -> CacheHit:
         value = kept.value
-        return Hit(key, value["question"], round(likeness, 4), value["cost_nanousd"], kept.run, value["reply"])
+        return CacheHit(key, value["question"], round(likeness, 4), value["cost_nanousd"], kept.run, value["reply"])
 
     def _is_young(self, kept: SharedValue) -> bool:
         age_ms = self._journal.attempt.services.runtime.store.clock.now_ms() - kept.at_ms

@@ -19,11 +19,11 @@ from holdfast.authoring.mapping import known as known_near
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.capacity.lanes import DEFAULT, Lanes
-from holdfast.core.facts.commands import Loaded
+from holdfast.core.facts.commands import LoadedWorkflow
 from holdfast.core.facts.graph import Definition, Graph
 from holdfast.core.views.projection import RunRow
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.ports import ANY_YAML, DueRun, Graphs, Unplaced, WorkflowRecord
+from holdfast.ports import ANY_YAML, DueRun, Graphs, UnplacedRun, WorkflowRecord
 from holdfast.scheduling.lane_workers import scripts_of
 
 _EVERYTHING: Final = Lanes()
@@ -243,12 +243,12 @@ class Catalog:
         return [*self.workflows, *[ANY_YAML] * self.adopts]
 
     @property
-    def loaded(self) -> tuple[Loaded, ...]:
+    def loaded(self) -> tuple[LoadedWorkflow, ...]:
         """Return the workflows that this process can run, for a decision about runs that no process can."""
         definitions = [(hash_, workflow.graph.definition) for hash_, workflow in self.workflows.items()]
-        return tuple(Loaded(definition.name, definition.version, hash_) for hash_, definition in definitions)
+        return tuple(LoadedWorkflow(definition.name, definition.version, hash_) for hash_, definition in definitions)
 
-    def is_here(self, found: DueRun | Unplaced | RunRow) -> bool:
+    def is_here(self, found: DueRun | UnplacedRun | RunRow) -> bool:
         """True if a run is of a workflow that this process has, and of its lane."""
         workflow = self.workflows.get(found.graph_hash)
         return workflow is not None and self.lanes.of(workflow.name, found.tenant, found.started_by) == self.lane

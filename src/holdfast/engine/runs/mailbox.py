@@ -63,7 +63,7 @@ from holdfast.errors import (
     UnknownCommit,
     Unstorable,
 )
-from holdfast.ports import Append, Clock, Flushed, Log, SnapshotRecord
+from holdfast.ports import Append, AppendsFlushed, Clock, Log, SnapshotRecord
 
 MAX_CONFLICTS: Final = 3
 """Then it is decided under the store's lock: a hot run cannot starve a person's decision."""
@@ -292,7 +292,7 @@ class Flush:
             _fail(batch, problem)
             return
         if self._observers:
-            self._observers.notify(Flushed(len(batch), fates.count(None), self._clock.monotonic_s() - since_s))
+            self._observers.notify(AppendsFlushed(len(batch), fates.count(None), self._clock.monotonic_s() - since_s))
         for each, fate in zip(batch, fates, strict=True):
             if fate is not None:
                 _fail([each], fate)

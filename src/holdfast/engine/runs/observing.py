@@ -20,8 +20,8 @@ from holdfast.ports.observer import (
     CallEnded,
     CallKind,
     CallOutcome,
-    Committed,
     DeadLettered,
+    EventsCommitted,
     GateBegan,
     GateEnded,
     Observation,
@@ -89,7 +89,7 @@ class Observers:
 
     def committed(self, events: Sequence[Event], state: State, *, own: bool) -> None:
         """Events of a run are durable; `own` ones were decided here."""
-        self.notify(Committed(state, events, own))
+        self.notify(EventsCommitted(state, events, own))
         for event in events if own else ():
             if (observation := _began(event, state) or _ended(event, state)) is not None:
                 self.notify(observation)

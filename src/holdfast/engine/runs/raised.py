@@ -22,7 +22,7 @@ import msgspec
 from holdfast.authoring.trace import recorded_module
 from holdfast.core.values.ids import Path
 from holdfast.core.values.payload import Payload
-from holdfast.core.values.policies import ErrorRecord, Raised
+from holdfast.core.values.policies import ErrorRecord, RaisedError
 from holdfast.errors import HoldfastError, ModelError, NonDeterministicStep, OperationFailed, StepError
 from holdfast.platform.border import bare, fact
 
@@ -40,7 +40,7 @@ _OURS: Final = frozenset({"error", "path", "spent", "message", "args", "parts"})
 # --- Recorded -------------------------------------------------------------------------------------------------------------
 
 
-def of(problem: BaseException, clean: Callable[[Any], bytes]) -> Raised | None:
+def of(problem: BaseException, clean: Callable[[Any], bytes]) -> RaisedError | None:
     """Return what is recorded of the exception; None for one that its class could not catch. Raises nothing.
 
     `clean` encodes plain data without a secret in it. Data that is not plain, or too much, is left out.
@@ -51,7 +51,7 @@ def of(problem: BaseException, clean: Callable[[Any], bytes]) -> Raised | None:
         if not _may_be_raised(kind):
             return None
         module, name = recorded_name(kind.__module__), kind.__qualname__
-        return Raised(module, name, _kept(problem, clean), _bases(kind))
+        return RaisedError(module, name, _kept(problem, clean), _bases(kind))
     except BaseException:  # noqa: BLE001 - the class is the user's
         return None
 
@@ -138,7 +138,7 @@ def again(error: ErrorRecord, path: Path | None, home: str, *, spent: bool = Fal
     return problem
 
 
-def _class_of(raised: Raised, home: str) -> type | None:
+def _class_of(raised: RaisedError, home: str) -> type | None:
     """Return a class that is an OperationFailed and the recorded class, or else the nearest of its bases; None where none is
     loaded, or can be one."""
     for module, name in ((raised.module, raised.name), *raised.bases):

@@ -33,12 +33,12 @@ class Runtime(NamedTuple):
         """`label` says to people which process of which machine this is; one that `works`, be it by
         leading, has a session."""
         runs = Runs(store.log, store.clock, clock, ids, catalog, observers)
-        watching = Watching(runs, catalog)
+        watching = WatchOnlyWork(runs, catalog)
         membership = Membership(store.sessions, ids, label, catalog, watching, store.clock.now_ms, works=works)
         return cls(store, clock, catalog, runs, membership, OwnLoop())
 
 
-class Watching:
+class WatchOnlyWork:
     """Keeps `membership.Work` of a process that executes nothing."""
 
     def __init__(self, runs: Runs, catalog: Catalog) -> None:

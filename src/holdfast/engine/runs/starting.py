@@ -22,7 +22,7 @@ from holdfast.errors import InvalidInput, KeyReused
 from holdfast.ports import Store
 
 
-class Started(NamedTuple):
+class StartedRun(NamedTuple):
     """A run, and the digest of the input that it was started with."""
 
     run: RunId
@@ -36,13 +36,13 @@ class NewRun(NamedTuple):
     start: StartRun
 
 
-async def started_as(runtime: Runtime, tenant: str, key: str | None) -> Started | None:
+async def started_as(runtime: Runtime, tenant: str, key: str | None) -> StartedRun | None:
     """Return the run that was started under a key; None where none was."""
     known = None if key is None else await runtime.store.log.run_of_key(tenant, key)
-    return None if known is None else Started(*known)
+    return None if known is None else StartedRun(*known)
 
 
-async def start_once(runtime: Runtime, tenant: str, key: str | None, make: Callable[[], Awaitable[NewRun]]) -> Started:
+async def start_once(runtime: Runtime, tenant: str, key: str | None, make: Callable[[], Awaitable[NewRun]]) -> StartedRun:
     """Return the run that was started under a key, whatever its input. Where there is none, start the one that `make` makes."""
     if (known := await started_as(runtime, tenant, key)) is not None:
         return known
@@ -55,7 +55,7 @@ async def start_once(runtime: Runtime, tenant: str, key: str | None, make: Calla
         if known is None:
             raise
         return known
-    return Started(mailbox.run, start.input_digest)
+    return StartedRun(mailbox.run, start.input_digest)
 
 
 async def workflow_of(runtime: Runtime, tenant: str, name: str) -> Workflow | StoredWorkflow:

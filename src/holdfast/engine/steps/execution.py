@@ -45,13 +45,13 @@ from holdfast.engine.attempts.cursor import Abandonment, Displacement, Divergenc
 from holdfast.engine.attempts.journal import StepJournal, error_of, let_wait
 from holdfast.engine.attempts.residents import Flow
 from holdfast.engine.attempts.time_limit import within
-from holdfast.engine.flow.flowing import Flowing
+from holdfast.engine.flow.flowing import FlowAttempt
 from holdfast.engine.flow.task_factory import is_step
 from holdfast.engine.operations import conversation
 from holdfast.engine.operations import prompt as prompts
 from holdfast.engine.operations.child import Request
 from holdfast.engine.operations.context import StepContext
-from holdfast.engine.operations.exchange import Exchange
+from holdfast.engine.operations.exchange import RequestOptions
 from holdfast.engine.operations.stream import tell_rest
 from holdfast.engine.steps import item, remote_task
 from holdfast.errors import (
@@ -144,7 +144,7 @@ async def _handled(attempt: Attempt, context: StepContext) -> Any:
     if attempt.item is not None:
         given["item"] = definition.item.load(await item.value(attempt))
     if attempt.has_tasks and is_async(handler):
-        context.flow = flow = Flowing(context.journal, handler(**given))
+        context.flow = flow = FlowAttempt(context.journal, handler(**given))
         return await _flow(attempt, context, flow)
     if not attempt.sees_large and is_immediate(handler):
         return handler(**given)
@@ -230,7 +230,7 @@ async def _llm_node(attempt: Attempt, context: StepContext, settings: dict[str, 
     turns = await _said_before(attempt, context) if settings.get("continue_conversation") else None
     attempt.posts_outcomes = True
     offered = {**attempt.tools, **{each.name: each for each in settings.get(OFFERED, ())}}
-    asked = Exchange(
+    asked = RequestOptions(
         prompt,
         settings["model"],
         settings["max_tokens"],
@@ -360,7 +360,9 @@ async def _branch(attempt: Attempt, context: StepContext, settings: dict[str, An
                 "required": ["next"],
             },
         )
-        asked = Exchange(chosen, settings["model"], settings["max_tokens"], answer=answer, temperature=settings["temperature"])
+        asked = RequestOptions(
+            chosen, settings["model"], settings["max_tokens"], answer=answer, temperature=settings["temperature"]
+        )
         said = await conversation.talk(context, asked)
         return Result(said, (said["next"],))
     names = (chosen,) if isinstance(chosen, str) else chosen

@@ -27,7 +27,7 @@ from holdfast.core.views.status import may_be_placed, may_start
 from holdfast.engine.attempts.attempt import Attempt, Key, cancelled
 from holdfast.engine.attempts.step_services import StepServices
 from holdfast.engine.background.follow_ups import GuardJudge, Reminders
-from holdfast.engine.capacity.placing import HERE, Placing, refilled_ms
+from holdfast.engine.capacity.placing import HERE, StepPlacer, refilled_ms
 from holdfast.engine.operations import budget
 from holdfast.engine.runs.fair_queue import FairQueue
 from holdfast.engine.runs.mailbox import Mailbox, unheard
@@ -42,7 +42,7 @@ from holdfast.scheduling.placement import Scheduler
 log = logging.getLogger("holdfast")
 
 
-class Running(NamedTuple):
+class RunningAttempt(NamedTuple):
     """An attempt at work."""
 
     attempt: Attempt
@@ -77,7 +77,7 @@ class Executor:
         self._catalog = catalog = services.runtime.catalog
         self._membership = membership = services.runtime.membership
         self._resources = resources
-        self._attempts: dict[RunId, dict[Key, Running]] = {}
+        self._attempts: dict[RunId, dict[Key, RunningAttempt]] = {}
         self._guards = GuardJudge(services.payloads, catalog.workflows, runs.now_ms, budget.of_guards(services))
         self._reminders = Reminders(services.runtime)
         self._slot_queue = FairQueue(weights)
@@ -94,7 +94,7 @@ class Executor:
             memory_mb=resources.memory_mb,
             gpus=resources.gpus,
         )
-        self.placing = Placing(
+        self.placing = StepPlacer(
             services.runtime.clock,
             scheduler,
             here,
@@ -292,7 +292,7 @@ class Executor:
             task = asyncio.create_task(
                 carry(attempt, partial(self._finished, mailbox)), name=f"holdfast-{key.step}-{key.number}"
             )
-        running[key] = Running(attempt, task, here)
+        running[key] = RunningAttempt(attempt, task, here)
         self.slots.working += here
 
     def _finished(self, mailbox: Mailbox, attempt: Attempt, problem: BaseException | None) -> None:

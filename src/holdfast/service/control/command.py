@@ -35,7 +35,7 @@ from holdfast.core.values.payload import digest
 from holdfast.core.values.policies import OnLimit
 from holdfast.engine.background.kin import contributors_of_kin
 from holdfast.engine.operations import signalling
-from holdfast.engine.runs.starting import NewRun, Started, scopes_of_run, start_once
+from holdfast.engine.runs.starting import NewRun, StartedRun, scopes_of_run, start_once
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.errors import Conflict, InvalidDecision, InvalidInput, KeyReused, NotFound, UsageError
 from holdfast.service.control.base import NOT_GIVEN, ControlBase, named_budget, start_key, word
@@ -311,7 +311,7 @@ class Commands(ControlBase):
             return await self.executor.services.threads.run(workflow.validated_input, {"raw": given})
         return workflow.validated_input(given)
 
-    def _same(self, key: str | None, known: Started, input_digest: str) -> Run[Any]:
+    def _same(self, key: str | None, known: StartedRun, input_digest: str) -> Run[Any]:
         """Return the run of a start key. Raises KeyReused, whose words do not name the run: it may be of a workflow that the
         caller does not reach."""
         if known.input_digest != input_digest:

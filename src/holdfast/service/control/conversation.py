@@ -16,7 +16,7 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.core.nouns import client_tools
 from holdfast.core.nouns import conversations as rule
 from holdfast.core.nouns.client_tools import ClientContext, ClientTool
-from holdfast.core.nouns.conversations import ON_BUSY, Change, Conversation, Exchange, Exchanges, OnBusy
+from holdfast.core.nouns.conversations import ON_BUSY, Change, Conversation, ConversationTurn, Exchanges, OnBusy
 from holdfast.core.values.actor import Actor
 from holdfast.core.values.content import ContentPart, are_same
 from holdfast.core.values.ids import RunId
@@ -163,7 +163,7 @@ class Conversations(Commands):
         await self.conversation(name, tenant=tenant)
         await self._set_limits(limits_of(rule.scope_of(tenant, name), limit_usd, max_tokens))
 
-    async def say(
+    async def send_message(
         self,
         name: str,
         text: MessageText,
@@ -175,7 +175,7 @@ class Conversations(Commands):
         by: str | Actor | None = None,
         tools: Sequence[ClientTool] = (),
         context: Sequence[ClientContext] = (),
-    ) -> Exchange:
+    ) -> ConversationTurn:
         """Send a message to an agent. It is durable when the call returns, and will be answered.
 
         Args:
@@ -208,7 +208,7 @@ class Conversations(Commands):
         lasting: tuple[str, ...] = ()
         if how == "rollback" and conversation.run is not None:
             lasting = await dialogues.lasting(conversation.run)
-        new = Exchange(
+        new = ConversationTurn(
             number=0,
             text=clean,
             at_ms=self.now_ms(),
@@ -229,7 +229,7 @@ class Conversations(Commands):
                     raise Conflict(f"The key {key!r} is another message's of this conversation. Nothing was sent.")
                 said.append(same.number)
                 return None
-            change = rule.say(conversation, exchanges, new, after=after, cannot_be_undone=lasting)
+            change = rule.take_message(conversation, exchanges, new, after=after, cannot_be_undone=lasting)
             said.append(change.conversation.said)
             return change
 
@@ -272,7 +272,7 @@ class Conversations(Commands):
 
         await changed(f"Conversation {name!r}", attempt)
 
-    async def reply(self, name: str, number: int, *, tenant: str = DEFAULT_TENANT) -> Exchange:
+    async def reply(self, name: str, number: int, *, tenant: str = DEFAULT_TENANT) -> ConversationTurn:
         """Wait until a message has been answered, or will not be. `status` says which, and `reply` has the text. A message that
         steered a run has that run's reply.
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.nouns import evaluations as rule
-from holdfast.core.nouns.evaluations import Evaluation, Judged
+from holdfast.core.nouns.evaluations import Evaluation, ScenarioResult
 from holdfast.core.values.actor import Actor
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.ports import MAX_LISTED
@@ -26,7 +26,7 @@ class Evaluations(ControlBase):
         self,
         suite: str,
         workflow: Workflow,
-        judged: Sequence[Judged],
+        judged: Sequence[ScenarioResult],
         *,
         min_passed: float,
         by: str | Actor | None = None,
@@ -66,13 +66,15 @@ class Evaluations(ControlBase):
             client=claim.client,
         )
         clean = [
-            Judged(each.scenario, each.run, tuple(map(self.payloads.redact, each.misses)), each.cost_nanousd, each.replayed)
+            ScenarioResult(
+                each.scenario, each.run, tuple(map(self.payloads.redact, each.misses)), each.cost_nanousd, each.replayed
+            )
             for each in rule.remembered(judged)
         ]
         await self.store.evaluations.add(evaluation, clean)
         return evaluation
 
-    async def evaluation(self, id_: str) -> tuple[Evaluation, Sequence[Judged]]:
+    async def evaluation(self, id_: str) -> tuple[Evaluation, Sequence[ScenarioResult]]:
         """Return a saved evaluation with its kept runs.
 
         Args:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from holdfast.authoring.agents.router import Route, Router, expect_complexity, expect_latency
-from holdfast.core.nouns.routing import Complexity, Needs, Quote
+from holdfast.core.nouns.routing import Complexity, ModelNeeds, Quote
 from holdfast.core.values.money import usd
 from holdfast.ports import ModelRequest, UserTurn
 from holdfast.service.control.allowance import Allowances
@@ -76,7 +76,7 @@ class Routing(Allowances):
             UsageError: An option cannot be used.
         """
         request = ModelRequest(router.name, system, (UserTurn(user),), max_tokens)
-        needs = Needs(expect_complexity(complexity), expect_latency(max_latency_s))
+        needs = ModelNeeds(expect_complexity(complexity), expect_latency(max_latency_s))
         services = self.executor.services
         return services.gateway.quotes(request, Route(router, needs), await services.models.of(workflow, node))
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from holdfast.core.facts.graph import Graph
     from holdfast.core.nouns.labels import Pair
     from holdfast.core.nouns.scores import Score, ScoreMean
-    from holdfast.core.values.scopes import Waiting
+    from holdfast.core.values.scopes import ScopeWaiter
     from holdfast.core.views.attempts import AttemptRow
     from holdfast.core.views.model_calls import ModelCallRow
     from holdfast.core.views.operations import OperationRow
@@ -370,7 +370,7 @@ class RunReader(OfLoop, called="engine"):
         store, one = self.store, None if step is None else StepId(step)
         return await diagnosis.waits_of(store.views, store.lending, store.sessions, store.clock.now_ms(), row.run, one)
 
-    async def waiting(self, scopes: Sequence[str]) -> Sequence[Waiting]:
+    async def waiting(self, scopes: Sequence[str]) -> Sequence[ScopeWaiter]:
         """Return the runs that wait for room in scopes, longest first.
 
         Args:

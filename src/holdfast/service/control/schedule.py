@@ -34,7 +34,7 @@ MAX_MADE_UP_FOR: Final = 1_000
 """Times of one backfill."""
 
 
-class Backfilled(NamedTuple):
+class BackfilledRun(NamedTuple):
     """A nominal time, in Unix milliseconds, and its run."""
 
     nominal_ms: int
@@ -183,7 +183,7 @@ class Schedules(Commands):
 
     async def backfill_schedule(
         self, name: str, since_ms: int, until_ms: int, *, tenant: str = DEFAULT_TENANT, by: str | Actor | None = None
-    ) -> Sequence[Backfilled]:
+    ) -> Sequence[BackfilledRun]:
         """Start the runs of a schedule's past times, all at once. A time that has had its run gets no second one. `by`
         contributes to them, and so decides none of their questions with four eyes.
 
@@ -209,7 +209,7 @@ class Schedules(Commands):
                 " make up for a shorter while."
             )
         claim = self._claim(by)
-        return [Backfilled(at_ms, await schedule_runner.start(self.runtime, schedule, at_ms, claim)) for at_ms in times]
+        return [BackfilledRun(at_ms, await schedule_runner.start(self.runtime, schedule, at_ms, claim)) for at_ms in times]
 
     async def _changed(self, tenant: str, name: str, change: Callable[[Schedule], Schedule]) -> Schedule:
         tenant, name = word("tenant", tenant), word("name of the schedule", name)

@@ -1,4 +1,4 @@
-"""The commands, as data. A transport makes one of its own fields; `Service.tell` does it.
+"""The commands, as data. A transport makes one of its own fields; `Service.execute` does it.
 
 Amounts of money are dollars (`"0.25"`), data is what JSON can say. Never here: what follows.
 """

@@ -14,7 +14,7 @@ from holdfast.service.view import field
 from holdfast.service.view.plain import Dollars, Time, iso, maybe_usd
 
 if TYPE_CHECKING:
-    from holdfast.core.nouns.conversations import Conversation, Exchange
+    from holdfast.core.nouns.conversations import Conversation, ConversationTurn
     from holdfast.service.control.conversation import Thread
 
 
@@ -125,7 +125,7 @@ def of_talk(talk: Thread) -> ConversationWhole:
     }
 
 
-def of_exchange(exchange: Exchange) -> ExchangeRow:
+def of_exchange(exchange: ConversationTurn) -> ExchangeRow:
     """A message and what came of it."""
     return {
         "number": exchange.number,

@@ -11,7 +11,7 @@ from holdfast.service.view import field
 from holdfast.service.view.plain import Dollars, Time, iso
 
 if TYPE_CHECKING:
-    from holdfast.core.nouns.evaluations import Evaluation, Judged
+    from holdfast.core.nouns.evaluations import Evaluation, ScenarioResult
 
 
 class EvaluationRow(TypedDict):
@@ -56,8 +56,8 @@ class EvaluationWhole(EvaluationRow):
 @overload
 def of_evaluation(evaluation: Evaluation) -> EvaluationRow: ...
 @overload
-def of_evaluation(evaluation: Evaluation, judged: Sequence[Judged]) -> EvaluationWhole: ...
-def of_evaluation(evaluation: Evaluation, judged: Sequence[Judged] | None = None) -> EvaluationRow | EvaluationWhole:
+def of_evaluation(evaluation: Evaluation, judged: Sequence[ScenarioResult]) -> EvaluationWhole: ...
+def of_evaluation(evaluation: Evaluation, judged: Sequence[ScenarioResult] | None = None) -> EvaluationRow | EvaluationWhole:
     """Return the row of a suite's evaluation; with its runs, `judged`, if these were requested."""
     found: EvaluationRow = {
         "evaluation_id": evaluation.id,
@@ -81,7 +81,7 @@ def of_evaluation(evaluation: Evaluation, judged: Sequence[Judged] | None = None
     return found if judged is None else {**found, "judged": [_of_judged(each) for each in judged]}
 
 
-def _of_judged(judged: Judged) -> JudgedRow:
+def _of_judged(judged: ScenarioResult) -> JudgedRow:
     return {
         "scenario": judged.scenario,
         "run_id": judged.run,

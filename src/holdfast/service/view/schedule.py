@@ -16,7 +16,7 @@ from holdfast.service.view.plain import Dollars, Time, iso, maybe_usd
 if TYPE_CHECKING:
     from holdfast.core.nouns.schedules import Schedule
     from holdfast.service.control.control import Control
-    from holdfast.service.control.schedule import Backfilled
+    from holdfast.service.control.schedule import BackfilledRun
 
 
 _NEXT_TIMES: Final = 5
@@ -63,7 +63,7 @@ class ScheduleRow(TypedDict):
     problem: Annotated[str | None, doc("Reason why it could not start its last run; null if it could.")]
 
 
-def of_backfilled(made_up: Backfilled) -> BackfilledRow:
+def of_backfilled(made_up: BackfilledRun) -> BackfilledRow:
     """A time of a schedule, and its run."""
     return {"time": iso(made_up.nominal_ms), "run_id": made_up.run}
 

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.core.values.audit import FIRST, Entry, Head, Link, before_next, head_of, link
 from holdfast.core.values.audit import Keys as SigningKeys
-from holdfast.ports import OF_NONE, ApiKey, Pending, Reply
+from holdfast.ports import OF_NONE, ApiKey, PendingRequest, Reply
 from holdfast.stores.nouns.tables import Noun, Steps, StoreParts, do, lock
 from holdfast.stores.row import encode
 
@@ -112,7 +112,7 @@ class Audit(Noun):
 class Replies(Noun):
     """Keeps ports.Replies."""
 
-    async def begin(self, name: str, digest: str, kept_ms: int, tenant: str = OF_NONE) -> Pending:
+    async def begin(self, name: str, digest: str, kept_ms: int, tenant: str = OF_NONE) -> PendingRequest:
         now_ms, kept = self._clock.now_ms(), self._sealing.seal_hash(tenant, digest)
 
         def steps() -> Steps[Sequence[Any] | None]:
@@ -124,10 +124,10 @@ class Replies(Noun):
 
         before = await self._tables.transact(steps)
         if before is None:
-            return Pending(digest, now_ms, is_new=True)
+            return PendingRequest(digest, now_ms, is_new=True)
         digest, begun_at_ms, reply = before
         answer = None if reply is None else _decode_reply(self._sealing.open(reply))
-        return Pending(self._sealing.open_hash(digest), begun_at_ms, answer)
+        return PendingRequest(self._sealing.open_hash(digest), begun_at_ms, answer)
 
     async def finish(self, name: str, reply: Reply | None, tenant: str = OF_NONE) -> bool:
         if reply is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Unpack
 
-from holdfast.core.facts.costs import BEFORE_ALL, Cost, Uncounted
+from holdfast.core.facts.costs import BEFORE_ALL, Cost, UncountedRun
 from holdfast.core.nouns.model_estimates import MAX_ESTIMATES, ModelEstimate, ModelUse, learned
 from holdfast.core.nouns.scores import Score, ScoreMean
 from holdfast.core.values.ids import RunId
@@ -39,10 +39,10 @@ class Scores(Noun):
 class Costs(Noun):
     """Keeps ports.Costs."""
 
-    async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[Uncounted]:
-        return [Uncounted(*row) for row in await self._tables.ask("uncounted", after, started_before_ms, limit)]
+    async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[UncountedRun]:
+        return [UncountedRun(*row) for row in await self._tables.ask("uncounted", after, started_before_ms, limit)]
 
-    async def count(self, uncounted: Uncounted, costs: Sequence[Cost]) -> bool:
+    async def count(self, uncounted: UncountedRun, costs: Sequence[Cost]) -> bool:
         def steps() -> Steps[bool]:
             moved = yield do("put_counted", uncounted.run, uncounted.counted, uncounted.seq)
             for cost in sorted(map(astuple, costs)) if moved else ():  # rows are locked in one order

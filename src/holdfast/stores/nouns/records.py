@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 import msgspec
 
 from holdfast.core.nouns import conversations, supervision
-from holdfast.core.nouns.conversations import Conversation, Exchange
-from holdfast.core.nouns.evaluations import Evaluation, Judged
+from holdfast.core.nouns.conversations import Conversation, ConversationTurn
+from holdfast.core.nouns.evaluations import Evaluation, ScenarioResult
 from holdfast.core.nouns.schedules import Schedule
 from holdfast.core.nouns.supervision import KEPT_MS, Supervisor, Task, due_at_ms
 from holdfast.core.values.ids import RunId
@@ -25,7 +25,7 @@ K = TypeVar("K")
 
 _decode_task: Final = msgspec.json.Decoder(Task).decode
 _decode_evaluation: Final = msgspec.json.Decoder(Evaluation).decode
-_decode_judged: Final = msgspec.json.Decoder(tuple[Judged, ...]).decode
+_decode_judged: Final = msgspec.json.Decoder(tuple[ScenarioResult, ...]).decode
 
 
 class _Record(NamedTuple):
@@ -151,7 +151,7 @@ class Conversations(_Records[Conversation]):
     async def idle(self, before_ms: int, limit: int) -> Sequence[Conversation]:
         return await self._all("records_idle", before_ms, limit)
 
-    async def exchanges(self, tenant: str, name: str) -> Sequence[Exchange]:
+    async def exchanges(self, tenant: str, name: str) -> Sequence[ConversationTurn]:
         found = await self._tables.ask("parts", self._kind, tenant, name)
         return [decode_exchange(self._sealing.open(body)) for (body,) in found]
 
@@ -187,11 +187,11 @@ class Supervisors(_Records[Supervisor]):
 class Evaluations(Noun):
     """Keeps ports.Evaluations."""
 
-    async def add(self, evaluation: Evaluation, judged: Sequence[Judged]) -> None:
+    async def add(self, evaluation: Evaluation, judged: Sequence[ScenarioResult]) -> None:
         bodies = (self._sealing.seal(evaluation.tenant, encode(each)).decode() for each in (evaluation, tuple(judged)))
         await self._tables.change("add_evaluation", evaluation.id, evaluation.tenant, evaluation.workflow, *bodies)
 
-    async def found(self, id_: str) -> tuple[Evaluation, Sequence[Judged]] | None:
+    async def found(self, id_: str) -> tuple[Evaluation, Sequence[ScenarioResult]] | None:
         for body, judged in await self._tables.ask("evaluation", id_):
             return _decode_evaluation(self._sealing.open(body.encode())), _decode_judged(self._sealing.open(judged.encode()))
         return None

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from holdfast.core.nouns.team_budgets import TeamAgent, allotted
-from holdfast.core.values.scopes import AgentRow, ScopeRow, Waiting
+from holdfast.core.values.scopes import AgentRow, ScopeRow, ScopeWaiter
 from holdfast.stores.nouns.tables import Noun, Steps, do, lock, many
 
 
@@ -45,11 +45,11 @@ class BooksRead(Noun, ABC):
     async def limits(self, family: str) -> Mapping[str, int]:
         return dict(map(tuple, await self._tables.ask("limits", family)))
 
-    async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[Waiting]:
-        return [Waiting(*row) for row in await self._tables.ask("waiting", list(scopes), limit)]
+    async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[ScopeWaiter]:
+        return [ScopeWaiter(*row) for row in await self._tables.ask("waiting", list(scopes), limit)]
 
-    async def headroom(self, limit: int) -> Sequence[Waiting]:
-        return [Waiting(*row) for row in await self._tables.ask("room", limit)]
+    async def headroom(self, limit: int) -> Sequence[ScopeWaiter]:
+        return [ScopeWaiter(*row) for row in await self._tables.ask("room", limit)]
 
 
 def _agent(row: Sequence[object]) -> AgentRow:

@@ -9,7 +9,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.core.capacity.estimates import Estimate, Use, learned
-from holdfast.core.capacity.lending import Bucket, DeclaredPool, Grant, Lent, PoolRow, Share, Visit, Visitor, declared, lend
+from holdfast.core.capacity.lending import (
+    Bucket,
+    DeclaredPool,
+    Grant,
+    LendingResult,
+    PoolRow,
+    Share,
+    Visit,
+    Visitor,
+    declared,
+    lend,
+)
 from holdfast.errors import Conflict
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.context import StorePort
@@ -69,7 +80,7 @@ class Lending(StorePort):
             new = learned({each.kind: each for each in found}, uses)
             await db.execute(self._sql["put_estimates"], *_columns([astuple(each) for each in new.values()]))
 
-    async def _keep(self, db: Connection, loan: Lent) -> None:
+    async def _keep(self, db: Connection, loan: LendingResult) -> None:
         if loan.gone:
             await db.execute(self._sql["delete_shares"], *_columns([share.key for share in loan.gone]))
         if loan.shares:

@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.core.rules.questions import WORKFLOW_MISSING
 from holdfast.core.values.ids import RunId, SessionId
 from holdfast.core.values.scopes import PLACEMENT
-from holdfast.ports import DueRun, Unplaced
+from holdfast.ports import DueRun, UnplacedRun
 from holdfast.stores.archive_store import ArchiveStore
 from holdfast.stores.nouns.lists import Lists
 from holdfast.stores.postgres.context import StoreContext, StorePort
@@ -31,8 +31,8 @@ class Views(Lists, StorePort):
         rows = await self._db.fetch(self._sql["stranded_runs"], before_ms, limit, WORKFLOW_MISSING, PLACEMENT)
         return [_due(row) for row in rows]
 
-    async def unplaced(self, after: int, limit: int) -> Sequence[Unplaced]:
-        return [Unplaced(*row) for row in await self._db.fetch(self._sql["unplaced"], PLACEMENT, after, limit)]
+    async def unplaced(self, after: int, limit: int) -> Sequence[UnplacedRun]:
+        return [UnplacedRun(*row) for row in await self._db.fetch(self._sql["unplaced"], PLACEMENT, after, limit)]
 
     async def wanted_hashes(self, before_ms: int) -> Sequence[str]:
         return [row[0] for row in await self._db.fetch(self._sql["wanted_hashes"], before_ms, PLACEMENT)]

@@ -16,7 +16,18 @@ import apsw
 import msgspec
 
 from holdfast.core.capacity.estimates import Estimate, Use, learned
-from holdfast.core.capacity.lending import Bucket, DeclaredPool, Grant, Lent, PoolRow, Share, Visit, Visitor, declared, lend
+from holdfast.core.capacity.lending import (
+    Bucket,
+    DeclaredPool,
+    Grant,
+    LendingResult,
+    PoolRow,
+    Share,
+    Visit,
+    Visitor,
+    declared,
+    lend,
+)
 from holdfast.errors import Conflict
 from holdfast.stores.row import astuple
 from holdfast.stores.sqlite.context import SQL, StoreContext, StorePort, boot_ms, rows, value
@@ -62,7 +73,7 @@ class Lending(StorePort):
         asked = sorted(visits, key=lambda visit: visit.pool)
         now_ms = self._clock.now_ms()
 
-        def write(db: apsw.Connection) -> Lent | None:
+        def write(db: apsw.Connection) -> LendingResult | None:
             if value(db, "lives", (visitor.session,)) is None:
                 return None
             names = [visit.pool for visit in asked]
@@ -103,7 +114,7 @@ def _shares(db: apsw.Connection, pools: Sequence[str], now_ms: int) -> list[Shar
     return [Share(*(*row[:7], bool(row[7]), *row[8:])) for row in found]
 
 
-def _keep(db: apsw.Connection, lent: Lent) -> None:
+def _keep(db: apsw.Connection, lent: LendingResult) -> None:
     db.executemany(SQL["delete_share"], [share.key for share in lent.gone])
     db.executemany(SQL["put_share"], [astuple(share)[:-1] for share in lent.shares])
     db.executemany(SQL["keep_level"], [(*astuple(bucket), pool) for pool, bucket in lent.buckets.items()])

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core.rules.questions import WORKFLOW_MISSING
 from holdfast.core.values.ids import RunId, SessionId
 from holdfast.core.values.scopes import PLACEMENT
-from holdfast.ports import DueRun, Unplaced
+from holdfast.ports import DueRun, UnplacedRun
 from holdfast.stores.archive_store import ArchiveStore
 from holdfast.stores.nouns.lists import Lists
 from holdfast.stores.row import encode
@@ -37,9 +37,9 @@ class Views(Lists, StorePort):
     async def stranded(self, before_ms: int, limit: int) -> Sequence[DueRun]:
         return await self._reader.ask(lambda db: _stranded(db, before_ms, limit))
 
-    async def unplaced(self, after: int, limit: int) -> Sequence[Unplaced]:
+    async def unplaced(self, after: int, limit: int) -> Sequence[UnplacedRun]:
         asked = {"scope": PLACEMENT, "after": after, "most": limit}
-        return [Unplaced(*row) for row in await self._reader.ask(lambda db: rows(db, "unplaced", asked))]
+        return [UnplacedRun(*row) for row in await self._reader.ask(lambda db: rows(db, "unplaced", asked))]
 
     async def wanted_hashes(self, before_ms: int) -> Sequence[str]:
         def read(db: apsw.Connection) -> list[str]:

@@ -24,10 +24,10 @@ from holdfast.core.facts.state import (
     SUMMARY,
     TOOL_APPROVAL,
     Approval,
-    Decided,
     Gate,
     Message,
     PoolWait,
+    RecordedDecision,
     SharedWait,
     Signal,
     State,
@@ -211,7 +211,7 @@ def _note_maker(s: State, e: ev.GateApproved | ev.GateDecided) -> None:
         note_makers(s, {folded(e.by): (e.maker,)})
 
 
-def _gate_closed(s: State, gate: GateId, decided: Decided) -> Gate:
+def _gate_closed(s: State, gate: GateId, decided: RecordedDecision) -> Gate:
     """Remember what became of a gate that was open, and return it."""
     s.decided[gate] = decided
     if len(s.decided) > MAX_DECIDED_KEPT:
@@ -220,7 +220,7 @@ def _gate_closed(s: State, gate: GateId, decided: Decided) -> Gate:
 
 
 def _gate_decided(s: State, e: ev.GateDecided, at_ms: int) -> None:
-    gate = _gate_closed(s, e.gate, Decided(e.decision, at_ms, e.by))
+    gate = _gate_closed(s, e.gate, RecordedDecision(e.decision, at_ms, e.by))
     _note_maker(s, e)
     has_several = (gate.opened.four_eyes or gate.opened.quorum > 1) and gate.opened.reason != TOOL_APPROVAL
     if has_several and e.decision not in ("reject", "retry"):
@@ -236,7 +236,7 @@ def _gate_decided(s: State, e: ev.GateDecided, at_ms: int) -> None:
 
 
 def _gate_expired(s: State, e: ev.GateExpired, at_ms: int) -> None:
-    opened = _gate_closed(s, e.gate, Decided(EXPIRED, at_ms)).opened
+    opened = _gate_closed(s, e.gate, RecordedDecision(EXPIRED, at_ms)).opened
     if opened.step is not None and opened.path is not None and not opened.completes_step:
         close(s, opened.step, opened.path, error=e.error)
 

@@ -25,7 +25,7 @@ from holdfast.core.facts.state import (
     KEPT_FROM_A_PLACE,
     KEPT_FROM_THE_BEGINNING,
     Edit,
-    Inherited,
+    InheritedJournal,
     Operation,
     Question,
     State,
@@ -315,7 +315,7 @@ def _step_inherited(s: State, e: ev.StepInherited, at_ms: int) -> None:
 def _operation_inherited(s: State, e: ev.OperationInherited, at_ms: int) -> None:
     known = s.inherited.get(e.step)
     if known is None:
-        known = s.inherited[e.step] = Inherited({}, {})
+        known = s.inherited[e.step] = InheritedJournal({}, {})
     op = Operation(e.kind, e.name, e.args_hash, "done" if e.error is None else "failed", call=e.call, key=e.key)
     op.outcome, op.error = e.outcome, e.error
     if e.stands:
