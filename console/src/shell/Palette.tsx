@@ -1,5 +1,5 @@
 import { Command } from "cmdk";
-import { useDeferredValue, useState } from "react";
+import { useDeferredValue, useEffect, useRef, useState } from "react";
 import { useNavigate } from "react-router";
 import { useList } from "@/api/queries";
 import { PAGES } from "@/pages";
@@ -11,6 +11,13 @@ import "./Palette.css";
 
 const MOST_RUNS = 5;
 const SHORTEST = 2;
+const SETTINGS: ReadonlyMap<string, () => void> = new Map([
+  ["Light theme", () => setTheme("light")],
+  ["Dark theme", () => setTheme("dark")],
+  ["Theme of the system", () => setTheme("system")],
+  ["Times in local time", () => setZone("local")],
+  ["Times in UTC", () => setZone("utc")],
+]);
 
 /** Go anywhere by name: pages, runs by their text, and the thing of a pasted id. */
 export default function Palette({ onClose }: { onClose: () => void }) {
@@ -20,6 +27,16 @@ export default function Palette({ onClose }: { onClose: () => void }) {
   const target = targetOf(typed);
   const isSearch = target === null && text.length >= SHORTEST;
   const runs = useList("/api/v1/runs", { query: { text, limit: MOST_RUNS } }, { enabled: isSearch });
+  const [chosen, setChosen] = useState("");
+  const list = useRef<HTMLDivElement>(null);
+  const first = runs.rows[0];
+  const firstValue = isSearch && first ? `${text} ${first.run_id}` : null;
+  // Runs come after what is known at once: they go before this browser's settings.
+  useEffect(() => {
+    if (firstValue === null) return;
+    const isSelected = list.current?.querySelector("[aria-selected=true]") != null;
+    setChosen((before) => (isSelected && !SETTINGS.has(before) ? before : firstValue));
+  }, [firstValue]);
   const go = (to: string) => {
     onClose();
     void navigate(to);
@@ -30,7 +47,14 @@ export default function Palette({ onClose }: { onClose: () => void }) {
   };
   return (
     <Dialog isOpen onClose={onClose} title="Go anywhere" isWide>
-      <Command className="palette" label="Go anywhere" shouldFilter={target === null} loop>
+      <Command
+        className="palette"
+        label="Go anywhere"
+        shouldFilter={target === null}
+        value={chosen}
+        onValueChange={setChosen}
+        loop
+      >
         <Command.Input
           className="field"
           value={typed}
@@ -38,7 +62,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
           placeholder="A page, a run's text, or an id"
           autoFocus
         />
-        <Command.List className="palette-list" label="Results">
+        <Command.List ref={list} className="palette-list" label="Results">
           <Command.Empty className="faint">Nothing matches.</Command.Empty>
           {target ? (
             <Command.Item value={typed} onSelect={() => go(target.to)}>
@@ -75,11 +99,11 @@ export default function Palette({ onClose }: { onClose: () => void }) {
           ) : null}
           {target === null ? (
             <Command.Group heading="This browser">
-              <Command.Item onSelect={() => act(() => setTheme("light"))}>Light theme</Command.Item>
-              <Command.Item onSelect={() => act(() => setTheme("dark"))}>Dark theme</Command.Item>
-              <Command.Item onSelect={() => act(() => setTheme("system"))}>Theme of the system</Command.Item>
-              <Command.Item onSelect={() => act(() => setZone("local"))}>Times in local time</Command.Item>
-              <Command.Item onSelect={() => act(() => setZone("utc"))}>Times in UTC</Command.Item>
+              {[...SETTINGS].map(([words, run]) => (
+                <Command.Item key={words} value={words} onSelect={() => act(run)}>
+                  {words}
+                </Command.Item>
+              ))}
             </Command.Group>
           ) : null}
         </Command.List>

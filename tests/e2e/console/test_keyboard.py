@@ -35,7 +35,7 @@ def test_interaction_14_everything_is_reached_by_keys(dev: DevServer, page: Any)
     palette = page.get_by_role("dialog", name="Go anywhere")
     palette.wait_for()
     page.keyboard.type("keyed-1")
-    palette.get_by_role("option").filter(has_text="keyed-1").wait_for()
+    palette.get_by_role("option", selected=True).filter(has_text="keyed-1").wait_for()
     assert findings(page) == []
     page.keyboard.press("Escape")
     palette.wait_for(state="detached")
