@@ -27,7 +27,7 @@ async function reach(request: Request): Promise<Response> {
 }
 
 const client = createClient<paths>({
-  baseUrl: location.origin,
+  baseUrl: globalThis.location?.origin ?? "",
   fetch: reach,
   credentials: "same-origin",
   bodySerializer: (body) => write(body),

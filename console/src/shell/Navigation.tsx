@@ -3,6 +3,7 @@ import { useCaller } from "@/api/caller";
 import { GROUPS, PAGES } from "@/pages";
 import { Keyboard } from "@/shell/Keyboard";
 import { Preferences } from "@/shell/Preferences";
+import { SignOut } from "@/shell/SignOut";
 
 export function Navigation() {
   const caller = useCaller();
@@ -35,6 +36,7 @@ export function Navigation() {
             {[caller.tenant ?? "all tenants", caller.name].filter(Boolean).join(" · ")}
             <br />
             {caller.may.join(", ")}
+            <SignOut />
           </div>
         ) : null}
         <Keyboard />

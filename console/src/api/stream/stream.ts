@@ -24,7 +24,7 @@ export const SILENCE_MS = 4_500;
 const FIRST_WAIT_MS = 250;
 const LONGEST_WAIT_MS = 5_000;
 const BATCH_MS = 50;
-const HTTP = { unauthorized: 401, forbidden: 403, gone: 410, badRequest: 400, unprocessable: 422 };
+const HTTP = { unauthorized: 401, gone: 410, badRequest: 400, unprocessable: 422 };
 
 const BROWSER: Surroundings = {
   fetch: (url, init) => fetch(url, init),
@@ -128,7 +128,7 @@ export class Stream {
 
   private refused(response: Response): "failed" | "unauthorized" {
     const { status } = response;
-    if (status === HTTP.unauthorized || status === HTTP.forbidden) return "unauthorized";
+    if (status === HTTP.unauthorized) return "unauthorized";
     // The place is of another store, or no longer kept: go on from now, and read everything again.
     if (status === HTTP.gone || status === HTTP.badRequest || status === HTTP.unprocessable) this.last = null;
     return "failed";

@@ -1,14 +1,54 @@
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { useNavigate, useSearchParams } from "react-router";
+import { Navigate, useNavigate, useSearchParams } from "react-router";
 import { send } from "@/api/client";
 import { asProblem, type Problem } from "@/api/problem";
 import { queries } from "@/api/queries";
+import { nextPage, providerAddress, type Way, waysOf } from "@/pages/sign-in/ways";
 import { State } from "@/parts/State";
 import "./SignIn.css";
 
-/** Exchanges an API token for a session of this browser, and goes on to the page that was asked for. */
+/** Signs in this browser, in one of the server's ways, and goes on to the page that was asked for. */
 export default function SignIn() {
   const [asked] = useSearchParams();
+  const next = nextPage(asked.get("next"));
+  const found = useQuery({ queryKey: ["sign-in"], queryFn: waysOf, staleTime: 0 });
+  const code = asked.get("error");
+  const error = found.data?.errors.find((each) => each.code === code);
+  if (found.data?.signed_in && code === null) return <Navigate to={next} replace />;
+  return (
+    <main className="sign-in">
+      <title>Sign in · Holdfast</title>
+      <h1>Sign in to Holdfast</h1>
+      {code === null ? null : (
+        <p role="alert" className="sign-in-error">
+          {error?.words ?? "The sign-in at the provider failed. Try again."}
+        </p>
+      )}
+      <State
+        isLoading={found.isPending}
+        problem={found.error ? asProblem(found.error) : null}
+        again={() => void found.refetch()}
+        noun="the ways to sign in"
+      >
+        {found.data?.ways.map((way) =>
+          way.way === "token" ? (
+            <ByToken key={way.way} way={way} next={next} />
+          ) : (
+            <a key={way.way} className="btn primary" href={providerAddress(way, next)}>
+              Sign in with {way.title}
+            </a>
+          ),
+        )}
+      </State>
+      <p className="muted">
+        With <code>holdfast dev</code>, open the address that it printed.
+      </p>
+    </main>
+  );
+}
+
+function ByToken({ way, next }: { way: Way; next: string }) {
   const [token, setToken] = useState("");
   const [isBusy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem | null>(null);
@@ -18,9 +58,9 @@ export default function SignIn() {
     setBusy(true);
     setProblem(null);
     try {
-      await send("POST", "/api/v1/session", { body: { token: token.trim() } });
+      await send("POST", way.address, { body: { token: token.trim() } });
       queries.clear();
-      await navigate(nextPage(asked.get("next")), { replace: true });
+      await navigate(next, { replace: true });
     } catch (error) {
       setProblem(asProblem(error));
     } finally {
@@ -29,40 +69,28 @@ export default function SignIn() {
   };
 
   return (
-    <main className="sign-in">
-      <title>Sign in · Holdfast</title>
-      <h1>Sign in to Holdfast</h1>
-      <form
-        className="grid"
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (!isBusy && token.trim()) void signIn();
-        }}
-      >
-        <label className="grid" htmlFor="token">
-          <span className="muted">API token or key</span>
-          <input
-            id="token"
-            className="field"
-            type="password"
-            autoComplete="off"
-            value={token}
-            onChange={(event) => setToken(event.target.value)}
-          />
-        </label>
-        <State problem={problem} />
-        <button type="submit" className="btn primary" disabled={isBusy || !token.trim()}>
-          {isBusy ? "Signing in…" : "Sign in"}
-        </button>
-      </form>
-      <p className="muted">
-        With <code>holdfast dev</code>, open the address that it printed.
-      </p>
-    </main>
+    <form
+      className="grid"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (!isBusy && token.trim()) void signIn();
+      }}
+    >
+      <label className="grid" htmlFor="token">
+        <span className="muted">API token or key</span>
+        <input
+          id="token"
+          className="field"
+          type="password"
+          autoComplete="off"
+          value={token}
+          onChange={(event) => setToken(event.target.value)}
+        />
+      </label>
+      <State problem={problem} />
+      <button type="submit" className="btn primary" disabled={isBusy || !token.trim()}>
+        {isBusy ? "Signing in…" : "Sign in"}
+      </button>
+    </form>
   );
-}
-
-/** A path of this console only: never another origin. */
-function nextPage(asked: string | null): string {
-  return asked?.startsWith("/") && !asked.startsWith("//") && !asked.startsWith("/\\") ? asked : "/runs";
 }
