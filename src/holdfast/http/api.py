@@ -310,8 +310,8 @@ async def _page(service: Service, who: Principal, said: Query, asked: Request) -
 
 
 async def _row(service: Service, who: Principal, said: Any, asked: Request) -> Response:
-    body = msgspec.json.encode(await _one(service, who, said))
-    tag = _tag(body)
+    row = await _one(service, who, said)
+    body, tag = msgspec.json.encode(row), _tag(row)
     kept = {"ETag": tag, "Cache-Control": "private, no-cache"}  # a browser keeps it, and asks whether it still stands
     if request.has_tag(asked.headers.get("if-none-match", ""), tag):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=kept)
@@ -404,15 +404,27 @@ async def _expect_tag(service: Service, who: Principal, path: str, said: Any, ta
     command is about, is not as they saw it."""
     kind: Any = next(each.what for each in ROUTES if each.method == "GET" and each.path == path)
     row = await _one(service, who, kind(**{name: getattr(said, name, None) for name in kind.__struct_fields__}))
-    now = _tag(msgspec.json.encode(row))
-    tags = {*map(str.strip, tag.split(","))}
-    if tags.isdisjoint({"*", now}):
+    now = _tag(row)
+    tags = {_subject(each.strip()) for each in tag.split(",")}
+    if tags.isdisjoint({"*", _subject(now)}):
         words = "It is not as it was when you looked: GET it again. Nothing was done."
         raise Problem(HTTPStatus.PRECONDITION_FAILED, "changed", words, headers={"ETag": now})
-    if now in tags and isinstance(said, Decide) and said.shown_hash is None:
+    if _subject(now) in tags and isinstance(said, Decide) and said.shown_hash is None:
         return msgspec.structs.replace(said, shown_hash=row["shown_hash"])
     return said
 
 
-def _tag(body: bytes) -> str:
-    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+_OF_CALLER: Final = frozenset({"refusal", "most_usd", "remind_at", "cancel_at"})
+"""Fields of a gate's row that differ by caller or change by themselves: no precondition holds a row to them."""
+
+
+def _tag(row: query.View) -> str:
+    """Return the entity tag of a row. Of one with fields that no precondition is about it has two parts."""
+    lasting = {name: value for name, value in row.items() if name not in _OF_CALLER}
+    parts = [lasting] if len(lasting) == len(row) else [lasting, row]
+    return f'"{"-".join(hashlib.sha256(msgspec.json.encode(part)).hexdigest()[:32] for part in parts)}"'
+
+
+def _subject(tag: str) -> str:
+    """Return the part of an entity tag that a precondition is about."""
+    return tag.partition("-")[0].removesuffix('"')
