@@ -109,3 +109,14 @@ async def test_a_higher_limit_says_what_could_be_spent_then(engine: Engine) -> N
     assert "2.00" in (await quoted(engine, run, "raise_budget", limit_usd="1.00"))["refused"]
     assert (await quoted(engine, run, "extend", limit_name="tool_calls", value=20))["refused"] is None
     assert (await quoted(engine, run, "extend", limit_name="tool_calls", value=3))["refused"] is not None
+
+
+async def test_a_dry_run_of_many_says_of_each_what_it_would_do(engine: Engine) -> None:
+    run, failed = await waiting(engine), await engine.start(breaks, {})
+    await engine.run(failed.id).until(lambda state: bool(state.ended))
+    told = cmd.Bulk(deed="cancel", status=("waiting", "failed"), dry_run=True)
+    rows = {each["run_id"]: each for each in (await Service(engine).tell(IDA, told)).rows}
+    assert rows[run]["change"]["called_off"] == ["flow#1"]
+    assert [each["tool"] for each in rows[run]["change"]["compensated"]] == ["reserve"]
+    assert "has ended" in rows[failed.id]["refused"]
+    assert not (await engine.run(run).state()).phase

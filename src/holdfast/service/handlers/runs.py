@@ -16,6 +16,7 @@ from holdfast.core.values.ids import RunId, node_of
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.service import listing, view
 from holdfast.service.declarations import command as cmd
+from holdfast.service.declarations import field
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
 from holdfast.service.handler import Request, handles
@@ -301,7 +302,17 @@ async def bulk(request: Request, command: cmd.Bulk) -> Rows[OutcomeRow]:
         **listing.sought(command, request.whose, command.limit),
     )
     rows = [view.of_outcome(each) for each in found]
+    if command.dry_run:
+        rows = [await _previewed(request, row, command.deed) for row in rows]
     return Rows(rows, found[-1].run if len(found) == command.limit else None)
+
+
+async def _previewed(request: Request, row: OutcomeRow, deed: str) -> OutcomeRow:
+    """Return the row of a dry run with what the command would do; of a fork, whose quote it has, as it is."""
+    if deed == "fork":
+        return row
+    change = await preview(request.control, ask.RunQuote(run=row["run_id"], deed=cast("field.Deed", deed)), request.by)
+    return {**row, "refused": change["refused"], "change": change}
 
 
 # --- What runs were worth ---------------------------------------------------------------------------------------------

@@ -178,6 +178,7 @@ class OutcomeRow(TypedDict):
     fork: Annotated[str | None, doc("The id of the run that was forked from it.")]
     letter: Annotated[str | None, doc("The id of the dead letter.")]
     quote: Annotated[ForkQuoteRow | None, doc("Quote of the fork, in a dry run.")]
+    change: Annotated[RunQuoteRow | None, doc("Quote of another command to a run, in a dry run; null otherwise.")]
 
 
 def of_outcome(outcome: BulkOutcome) -> OutcomeRow:
@@ -189,6 +190,7 @@ def of_outcome(outcome: BulkOutcome) -> OutcomeRow:
         "fork": outcome.fork,
         "letter": outcome.letter,
         "quote": None if outcome.plan is None else of_fork(outcome.plan),
+        "change": None,
     }
 
 
