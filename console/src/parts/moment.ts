@@ -10,9 +10,10 @@ export function millis(at: string | number): number {
   return typeof at === "number" ? at : Date.parse(at);
 }
 
-/** `2 m 14 s`, `4 h 02 m`, `3 d 4 h`: two units at most. */
+/** `37 ms`, `2 m 14 s`, `4 h 02 m`, `3 d 4 h`: two units at most. */
 export function duration(ms: number): string {
   const size = Math.max(0, ms);
+  if (size < SECOND) return `${Math.floor(size)} ms`;
   if (size < 10 * SECOND) return `${(Math.floor(size / 100) / 10).toFixed(1)} s`;
   if (size < MINUTE) return `${Math.floor(size / SECOND)} s`;
   if (size < HOUR) return `${Math.floor(size / MINUTE)} m ${two((size % MINUTE) / SECOND)} s`;
