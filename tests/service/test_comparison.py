@@ -36,7 +36,7 @@ async def looks(ctx: Context, far: bool) -> str:
 
 
 async def compared(engine: Engine, first: str, second: str, who: Principal = IDA) -> dict[str, Any]:
-    (row,) = (await Service(engine, [looks]).ask(who, query.Comparison(first, second))).rows
+    (row,) = (await Service(engine, [looks]).query(who, query.Comparison(first, second))).rows
     return dict(row)
 
 
@@ -60,7 +60,7 @@ async def test_the_graph_of_a_flow_shows_as_far_as_it_ran(tmp_path: Path) -> Non
     async with Engine.open(str(tmp_path / "runs.db"), workflows=[looks]) as engine:
         run = await engine.start(looks, True)
         await run.result()
-        (row,) = (await Service(engine, [looks]).ask(IDA, query.Drawing(run.id))).rows
+        (row,) = (await Service(engine, [looks]).query(IDA, query.Drawing(run.id))).rows
         look, send = row["operations"]
         assert [(each["name"], each["status"]) for each in (look, send)] == [("look", "completed"), ("send", "completed")]
         assert (look["after"], send["after"], row["left_out"]) == ([], [look["id"]], 0)

@@ -118,7 +118,7 @@ async def gate_row(engine: Engine, workflow: Any, who: Principal = IDA, by: str 
     run = await engine.start(workflow, {}, by=by)
     state = await engine.run(run.id).until(lambda state: bool(state.gates) or bool(state.ended))
     (gate,) = state.gates
-    (row,) = (await Service(engine, [workflow]).ask(who, query.Gate(gate))).rows
+    (row,) = (await Service(engine, [workflow]).query(who, query.Gate(gate))).rows
     return dict(row)
 
 
@@ -129,7 +129,7 @@ def told(row: dict[str, Any]) -> dict[str, str]:
 async def test_a_gate_that_is_decided_while_it_is_read_is_shown_all_the_same(engine: Engine) -> None:
     row = await gate_row(engine, pays)
     story, run = await story_of(engine, row["gate_id"]), await engine.find(row["run_id"])
-    await Service(engine, [pays]).tell(IDA, Decide(row["gate_id"], shown_hash=row["shown_hash"]))
+    await Service(engine, [pays]).execute(IDA, Decide(row["gate_id"], shown_hash=row["shown_hash"]))
     await engine.run(row["run_id"]).result()
     assert (await whole(engine, story, run, Actor("ida"), None))["asked_together"] is None
 
@@ -146,9 +146,9 @@ async def test_a_gate_about_a_call_says_what_is_called_and_what_undoes_it(engine
     }
     assert told(row) == {"approve": "call_made", "edit": "call_made", "reject": "call_not_made", "answer": "answered"}
     assert (row["most_usd"], row["closed_at"], row["refusal"]) == ("2.00", None, None)
-    await Service(engine, [pays]).tell(IDA, Decide(row["gate_id"], shown_hash=row["shown_hash"]))
+    await Service(engine, [pays]).execute(IDA, Decide(row["gate_id"], shown_hash=row["shown_hash"]))
     await engine.run(row["run_id"]).result()
-    (row,) = (await Service(engine, [pays]).ask(IDA, query.Gate(row["gate_id"]))).rows
+    (row,) = (await Service(engine, [pays]).query(IDA, query.Gate(row["gate_id"]))).rows
     assert (row["consequences"], row["call"]["tool"], row["by"]) == ([], "pay", "ida")
     assert row["closed_at"] is not None
 
@@ -158,7 +158,7 @@ async def test_a_gate_of_a_graph_says_where_the_run_goes_on(engine: Engine, deci
     row = await gate_row(engine, LETTER)
     said = {each["decision"]: (each["follows"], each["nodes"]) for each in row["consequences"]}
     assert said == {"approve": ("step_goes_on", ["send"]), "later": ("step_goes_on", ["file"]), "reject": ("run_fails", [])}
-    await Service(engine, [LETTER]).tell(IDA, Decide(row["gate_id"], decision, shown_hash=row["shown_hash"]))
+    await Service(engine, [LETTER]).execute(IDA, Decide(row["gate_id"], decision, shown_hash=row["shown_hash"]))
     state = await engine.run(row["run_id"]).until(lambda state: bool(state.ended))
     done = [name for name in ("send", "file") if name in state.steps and state.steps[name].status == "completed"]
     assert (done, state.ended) == (said[decision][1], "failed" if said[decision][0] == "run_fails" else "completed")
@@ -181,7 +181,7 @@ async def test_a_gate_says_why_a_caller_may_not_decide_it(engine: Engine) -> Non
     assert "second pair of eyes" in (await gate_row(engine, guarded, by="ida"))["refusal"]
     row = await gate_row(engine, guarded, by="ann")
     assert row["refusal"] is None
-    (row,) = (await Service(engine, [guarded]).ask(EVE, query.Gate(row["gate_id"]))).rows
+    (row,) = (await Service(engine, [guarded]).query(EVE, query.Gate(row["gate_id"]))).rows
     assert "reviewer" in row["refusal"]
 
 

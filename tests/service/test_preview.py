@@ -53,7 +53,7 @@ async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
 async def quoted(engine: Engine, run: str, deed: Any, **fields: Any) -> dict[str, Any]:
     """The quote, which leaves the history as it was."""
     before = len(await engine.run(run).events())
-    (row,) = (await Service(engine).ask(IDA, query.RunQuote(run=run, deed=deed, **fields))).rows
+    (row,) = (await Service(engine).query(IDA, query.RunQuote(run=run, deed=deed, **fields))).rows
     assert len(await engine.run(run).events()) == before
     return dict(row)
 
@@ -81,7 +81,7 @@ async def test_the_status_afterwards_and_a_refusal_are_those_of_the_command(engi
         if run == failed.id:
             await engine.run(run).until(lambda state: bool(state.ended))
         row = await quoted(engine, run, deed)
-        told = await asyncio.gather(Service(engine).tell(IDA, getattr(cmd, deed.capitalize())(run)), return_exceptions=True)
+        told = await asyncio.gather(Service(engine).execute(IDA, getattr(cmd, deed.capitalize())(run)), return_exceptions=True)
         refusals = [each.message for each in told if isinstance(each, HoldfastError)]
         assert ([row["refused"]] if row["refused"] else []) == refusals
         assert (row["status_after"] is None) == bool(refusals)
@@ -115,7 +115,7 @@ async def test_a_dry_run_of_many_says_of_each_what_it_would_do(engine: Engine) -
     run, failed = await waiting(engine), await engine.start(breaks, {})
     await engine.run(failed.id).until(lambda state: bool(state.ended))
     told = cmd.Bulk(deed="cancel", status=("waiting", "failed"), dry_run=True)
-    rows = {each["run_id"]: each for each in (await Service(engine).tell(IDA, told)).rows}
+    rows = {each["run_id"]: each for each in (await Service(engine).execute(IDA, told)).rows}
     assert rows[run]["change"]["called_off"] == ["flow#1"]
     assert [each["tool"] for each in rows[run]["change"]["compensated"]] == ["reserve"]
     assert "has ended" in rows[failed.id]["refused"]

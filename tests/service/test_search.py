@@ -42,7 +42,7 @@ async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
 
 
 async def found(engine: Engine, text: str, who: Principal = IDA) -> list[tuple[str, str]]:
-    page = await Service(engine, [order, breaks]).ask(who, query.Search(q=text))
+    page = await Service(engine, [order, breaks]).query(who, query.Search(q=text))
     return [(row["kind"], row["id"]) for row in page.rows]
 
 

@@ -40,7 +40,7 @@ async def shops(ctx: Context, count: int) -> int:
 
 
 async def rows(engine: Engine, asked: Query[Any], who: Principal = IDA) -> list[dict[str, Any]]:
-    return list((await Service(engine, [shops]).ask(who, asked)).rows)
+    return list((await Service(engine, [shops]).query(who, asked)).rows)
 
 
 async def test_every_view_of_money_has_the_same_sums(tmp_path: Path) -> None:
@@ -52,8 +52,8 @@ async def test_every_view_of_money_has_the_same_sums(tmp_path: Path) -> None:
         points = await rows(engine, query.Spending(run=two.id))
         assert (points[-1]["settled_usd"], points[-1]["held_usd"], points[-1]["limit_usd"]) == ("0.250000021", "0.00", "1.00")
         assert {each["name"] for each in points} == {None, "buy", "order"}
-        first = await Service(engine, [shops]).ask(IDA, query.Spending(run=two.id, limit=2))
-        after = await Service(engine, [shops]).ask(IDA, query.Spending(run=two.id, cursor=first.cursor))
+        first = await Service(engine, [shops]).query(IDA, query.Spending(run=two.id, limit=2))
+        after = await Service(engine, [shops]).query(IDA, query.Spending(run=two.id, cursor=first.cursor))
         assert [*first.rows, *after.rows] == points
         (run,) = await rows(engine, query.RunBudget(two.id))
         assert run["settled_usd"] == points[-1]["settled_usd"]
