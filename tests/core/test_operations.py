@@ -96,3 +96,14 @@ def _seen(name: str) -> set[tuple[str, str]]:
         gathered.add(recorded)
         found |= {(row.kind, row.status) for row in gathered.rows()}
     return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_try_that_failed_is_listed_with_its_time(name: str) -> None:
+    golden = read(name)
+    failed = (ev.FunctionFailed, ev.ModelCallFailed, ev.EffectFailed)
+    times = [each.at_ms for each in golden.events if isinstance(each.event, failed)]
+    rows = operations(golden.events)
+    assert sorted(each.at_ms for row in rows for each in row.failed_tries) == sorted(times)
+    for row in rows:
+        assert all(each.retry_at_ms is None or each.retry_at_ms >= each.at_ms for each in row.failed_tries)

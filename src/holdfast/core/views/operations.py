@@ -63,7 +63,17 @@ _HIDDEN: Final = LOOKED_AT | NOTED | {SUMMARY}
 """What a step only looked at, and parts of a model call."""
 _WAITING: Final = frozenset({"gate", SLEEP, "signal", AWAITED, SHARED_WAIT})
 _CALLED: Final = (ev.ModelCallHeld, ev.EffectIntended)
+_FAILED: Final = (ev.FunctionFailed, ev.ModelCallFailed, ev.EffectFailed)
+MAX_FAILED_TRIES: Final = 20
 _OVER: Final = frozenset({"completed", "failed", "cancelled"})
+
+
+class FailedTry(msgspec.Struct, frozen=True):
+    """A try of an operation that failed and, if another follows, when that is due."""
+
+    at_ms: int
+    retry_at_ms: int | None
+    error_class: str
 
 
 class OperationRow(msgspec.Struct, omit_defaults=True):
@@ -99,6 +109,8 @@ class OperationRow(msgspec.Struct, omit_defaults=True):
     decision: str | None = None
     by: str | None = None
     error: ErrorRecord | None = None
+    failed_tries: tuple[FailedTry, ...] = ()
+    """The latest of its tries that failed."""
 
     @property
     def is_over(self) -> bool:
@@ -220,6 +232,12 @@ class Operations:
         row.reused = row.reused or isinstance(event, ev.EffectReused | ev.OperationReused | ev.OperationInherited)
         was_over = row.is_over
         self._describe(place, row)
+        if isinstance(event, _FAILED):
+            failed = FailedTry(recorded.at_ms, None, event.error.error_class)
+            row.failed_tries = (*row.failed_tries[1 - MAX_FAILED_TRIES :], failed)
+        elif isinstance(event, ev.RetryScheduled) and row.failed_tries:
+            last = msgspec.structs.replace(row.failed_tries[-1], retry_at_ms=event.retry_at_ms)
+            row.failed_tries = (*row.failed_tries[:-1], last)
         if not was_over and row.is_over:
             row.ended_seq = recorded.seq
         return row

@@ -14,6 +14,14 @@ from holdfast.service.view.plain import Dollars, ErrorRow, Time, error_of, iso
 from holdfast.service.view.run import WaitRow
 
 
+class FailedTryRow(TypedDict):
+    """A try of an operation that failed."""
+
+    at: Annotated[Time, doc("Time at which it failed.")]
+    retry_at: Annotated[Time | None, doc("Time at which the next try is due; null if none follows, or its step decides.")]
+    error_class: Annotated[str, doc("The kind of error.")]
+
+
 class OperationRow(TypedDict):
     """An operation of a step: a call, a question, a wait, or a function whose result is recorded."""
 
@@ -40,6 +48,7 @@ class OperationRow(TypedDict):
     decision: Annotated[str | None, doc("Decision of a question; null before there is one.")]
     by: Annotated[str | None, doc("The person who decided.")]
     error: Annotated[ErrorRow | None, doc("Its last error.")]
+    failed_tries: Annotated[list[FailedTryRow], doc("Its tries that failed, the latest twenty.")]
 
 
 class AttemptRow(TypedDict):
@@ -166,6 +175,10 @@ def of_operation(row: operations.OperationRow) -> OperationRow:
         "decision": row.decision,
         "by": row.by,
         "error": error_of(row.error),
+        "failed_tries": [
+            {"at": iso(each.at_ms), "retry_at": iso(each.retry_at_ms), "error_class": each.error_class}
+            for each in row.failed_tries
+        ],
     }
 
 
