@@ -2,7 +2,7 @@ import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { nanos, parts } from "@/parts/amount";
-import { exact } from "@/parts/moment";
+import { clock, exact } from "@/parts/moment";
 import { usePreferences } from "@/parts/preferences";
 
 export interface Spending {
@@ -20,6 +20,7 @@ interface Props {
 
 const HEIGHT = 190;
 const SECOND_MS = 1_000;
+const DAY_MS = 86_400_000;
 const NANOS = 1e9;
 
 /** What was left of the limit at each time; without a limit, what was spent. Amounts are rounded for drawing only. */
@@ -37,6 +38,8 @@ export function BurnDown({ points, limit, start, end }: Props) {
     const values = [value("0.00"), ...points.map((point) => value(point.usd)), value(last?.usd ?? "0.00")];
     const style = getComputedStyle(document.documentElement);
     const colour = (name: string) => resolved(element, style.getPropertyValue(name));
+    const isLong = end - start > DAY_MS;
+    const label = (time: number) => (isLong ? exact(time, zone).slice(5, 16) : clock(time, zone));
     const axis = {
       stroke: colour("--faint"),
       grid: { stroke: colour("--line"), width: 1 },
@@ -50,11 +53,8 @@ export function BurnDown({ points, limit, start, end }: Props) {
         legend: { show: false },
         cursor: { y: false },
         scales: { x: { time: true }, y: { range: (_, __, most) => [0, most > 0 ? most * 1.05 : 1] } },
-        ...(zone === "utc"
-          ? { tzDate: (seconds: number) => uPlot.tzDate(new Date(seconds * SECOND_MS), "Etc/UTC") }
-          : {}),
         axes: [
-          { ...axis, space: 90 },
+          { ...axis, space: 90, values: (_, all) => all.map((each) => label(each * SECOND_MS)) },
           { ...axis, size: 82, values: (_, all) => all.map((each) => `$${trimmed(each)}`) },
         ],
         series: [

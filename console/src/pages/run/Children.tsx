@@ -6,13 +6,9 @@ import { State } from "@/parts/State";
 import { Table } from "@/parts/Table";
 
 /** The runs that this one has started, and what the whole tree has spent. */
-export default function Children({ run, every }: TabProps) {
-  const list = useList(
-    "/api/v1/runs/{parent}/children",
-    { path: { parent: run.run_id }, query: { limit: 100 } },
-    { every },
-  );
-  const tree = useRow("/api/v1/runs/{run}/tree", { path: { run: run.run_id } }, { every }).row;
+export default function Children({ run }: TabProps) {
+  const list = useList("/api/v1/runs/{parent}/children", { path: { parent: run.run_id }, query: { limit: 100 } });
+  const tree = useRow("/api/v1/runs/{run}/tree", { path: { run: run.run_id } }).row;
   const columns = useColumns(list.rows);
   return (
     <State

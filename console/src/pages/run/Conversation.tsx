@@ -20,9 +20,9 @@ const PAGE = 50;
 const LONG = 4_000;
 
 /** What models were asked and what they answered, as a conversation. */
-export default function Conversation({ run, every }: TabProps) {
+export default function Conversation({ run }: TabProps) {
   const list = useEverything(
-    useList("/api/v1/runs/{run}/calls", { path: { run: run.run_id }, query: { limit: PAGE } }, { every }),
+    useList("/api/v1/runs/{run}/calls", { path: { run: run.run_id }, query: { limit: PAGE } }),
   );
   const [chosen] = useAddress("call");
   const box = useRef<HTMLDivElement>(null);

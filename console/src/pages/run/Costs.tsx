@@ -23,13 +23,11 @@ interface Part {
 }
 
 /** What the run has spent: over time, by node, by model, and what is in doubt. */
-export default function Costs({ run, every }: TabProps) {
+export default function Costs({ run }: TabProps) {
   const path = { run: run.run_id };
-  const nodes = useList("/api/v1/runs/{run}/costs", { path }, { every });
-  const budget = useRow("/api/v1/runs/{run}/budget", { path }, { every });
-  const operations = useEverything(
-    useList("/api/v1/runs/{run}/operations", { path, query: { limit: 1_000 } }, { every }),
-  );
+  const nodes = useList("/api/v1/runs/{run}/costs", { path });
+  const budget = useRow("/api/v1/runs/{run}/budget", { path });
+  const operations = useEverything(useList("/api/v1/runs/{run}/operations", { path, query: { limit: 1_000 } }));
   const counts = `${operations.rows.length} ${operations.asOf}`;
   // biome-ignore lint/correctness/useExhaustiveDependencies: the rows are a new array each time; the counts say when they changed
   const paid = useMemo(() => operations.rows.filter((row) => nanos(row.cost_usd) !== 0n), [counts]);

@@ -63,9 +63,9 @@ const COLUMNS: Column<Effect>[] = [
 ];
 
 /** The run's tool calls: what each was to do, and what is known of its outcome. */
-export default function Effects({ run, every }: TabProps) {
+export default function Effects({ run }: TabProps) {
   const [chosen] = useAddress("effect");
-  const list = useList("/api/v1/effects", { query: { run: run.run_id, limit: 100 } }, { every });
+  const list = useList("/api/v1/effects", { query: { run: run.run_id, limit: 100 } });
   const row = list.rows.find((each) => each.call === chosen);
   return (
     <State

@@ -12,7 +12,7 @@ import { useKeys } from "@/parts/keys";
 import { Payload } from "@/parts/payload/Payload";
 import { State } from "@/parts/State";
 import { Time } from "@/parts/Time";
-import { factsOf, wordsOf } from "./event-words";
+import { factsOf, placeOf, wordsOf } from "./event-words";
 
 type Event = Schemas["EventRow"];
 const PAGE = 200;
@@ -20,7 +20,7 @@ const ROW_PX = 32;
 const NEAR_END_PX = 60;
 
 /** The history of a run. Events are numbered, so any place of it is read at once, and the tail is followed at its end. */
-export default function Events({ run, every }: TabProps) {
+export default function Events({ run }: TabProps) {
   const count = run.events;
   const [open, setOpen] = useAddress("event");
   const [current, setCurrent] = useState<number | null>(null);
@@ -41,7 +41,7 @@ export default function Events({ run, every }: TabProps) {
   const first = Math.floor((items.at(0)?.index ?? 0) / PAGE);
   const last = Math.floor((items.at(-1)?.index ?? 0) / PAGE);
   const pages = useMemo(() => Array.from({ length: last - first + 1 }, (_, index) => first + index), [first, last]);
-  const { rows, problem, again } = usePages(run.run_id, pages, count, every);
+  const { rows, problem, again } = usePages(run.run_id, pages, count);
 
   // Follow only while the reader is at the end; who scrolls up stays there.
   useEffect(() => {
@@ -163,7 +163,7 @@ function Row({ row }: { row: Event }) {
         <Time at={row.at} kind="clock" />
       </span>
       <span className="events-type">{wordsOf(row.type)}</span>
-      {typeof row.step === "string" ? <code className="events-step">{row.step}</code> : null}
+      <code className="events-step">{placeOf(row)}</code>
       <span className="events-facts faint">
         <ForeignText text={facts} />
       </span>
@@ -172,12 +172,13 @@ function Row({ row }: { row: Event }) {
 }
 
 /** Pages of a fixed number of events. One that is full never changes; the last is read again when there are more. */
-function usePages(run: string, pages: readonly number[], count: number, every: number | false) {
+function usePages(run: string, pages: readonly number[], count: number) {
   const found = useQueries({
     queries: pages.map((page) => {
       const isFull = (page + 1) * PAGE <= count;
       return {
-        queryKey: ["/api/v1/runs/{run}/events", { run }, { page, upto: isFull ? "full" : count }],
+        // Not under the path of the API: what is written never changes, and the number of events says when there is more.
+        queryKey: ["events of a run", run, page, isFull ? "full" : count],
         queryFn: async ({ signal }: { signal: AbortSignal }) => {
           const query = { limit: PAGE, ...(page > 0 ? { cursor: String(page * PAGE) } : {}) };
           const { data } = await send("GET", "/api/v1/runs/{run}/events", {
@@ -186,7 +187,6 @@ function usePages(run: string, pages: readonly number[], count: number, every: n
           });
           return (data as { rows: Event[] }).rows;
         },
-        staleTime: every === false || isFull ? Number.POSITIVE_INFINITY : 0,
       };
     }),
   });

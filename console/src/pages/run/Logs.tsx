@@ -8,8 +8,8 @@ import { State } from "@/parts/State";
 type Piece = Schemas["LogRow"];
 
 /** What the run's jobs have printed, by job and attempt. */
-export default function Logs({ run, every }: TabProps) {
-  const list = useList("/api/v1/runs/{run}/logs", { path: { run: run.run_id } }, { every });
+export default function Logs({ run }: TabProps) {
+  const list = useList("/api/v1/runs/{run}/logs", { path: { run: run.run_id } });
   const jobs = new Map<string, Piece[]>();
   for (const piece of list.rows) {
     const key = piece.attempt > 1 ? `${piece.job}, attempt ${piece.attempt}` : piece.job;

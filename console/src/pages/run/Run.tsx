@@ -1,6 +1,7 @@
 import { Suspense } from "react";
 import { Link, useParams, useSearchParams } from "react-router";
 import { useRow } from "@/api/queries";
+import { useDone } from "@/pages/run/done";
 import { RunActions } from "@/pages/run/RunActions";
 import { RunMoney } from "@/pages/run/RunMoney";
 import { RunNotes } from "@/pages/run/RunNotes";
@@ -15,19 +16,19 @@ import { Duration, Time } from "@/parts/Time";
 import { wordsOf } from "@/parts/waits";
 import "./Run.css";
 
-const EVERY_MS = 2_000;
 /** Of another tab nothing of these holds. */
 const OF_A_TAB = ["step", "zoom", "event", "call", "effect"];
 
 /** A run: what it is, what it has spent, and what it did, by tabs. */
 export default function Run() {
   const { run: id = "" } = useParams();
-  const found = useRow("/api/v1/runs/{run}", { path: { run: id } }, { every: EVERY_MS });
+  const found = useRow("/api/v1/runs/{run}", { path: { run: id } });
   const run = found.row;
   if (!run) {
     return (
       <Page title="Run" above={<Above />}>
         <State isLoading={found.isLoading} problem={found.problem} again={found.again} noun="the run" />
+        {found.problem ? null : <Ahead run={id} />}
       </Page>
     );
   }
@@ -35,11 +36,22 @@ export default function Run() {
     <Page title={run.workflow} above={<Above />} facts={<Facts run={run} />} actions={<RunActions run={run} />}>
       <State problem={found.problem} again={found.again}>
         <RunNotes run={run} />
-        <RunMoney run={run} every={run.ended_at ? false : EVERY_MS} />
+        <RunMoney run={run} />
         <Tabs run={run} />
       </State>
     </Page>
   );
+}
+
+/** Has the timeline read while the run itself still is. */
+function Ahead({ run }: { run: string }) {
+  const [params] = useSearchParams();
+  return params.has("tab") ? null : <AheadOfTimeline run={run} />;
+}
+
+function AheadOfTimeline({ run }: { run: string }) {
+  useDone(run);
+  return null;
 }
 
 function Above() {
@@ -95,7 +107,7 @@ function Tabs({ run }: { run: RunWhole }) {
     <>
       <nav className="tabs" aria-label="Views of the run">
         {TABS.map((tab) => {
-          const count = tab.count?.(run) ?? 0;
+          const count = tab.count?.(run) ?? "";
           return (
             <Link
               key={tab.name}
@@ -104,13 +116,13 @@ function Tabs({ run }: { run: RunWhole }) {
               aria-current={tab === open ? "page" : undefined}
             >
               {tab.title}
-              {count > 0 ? <span className="faint num"> {count.toLocaleString("en")}</span> : null}
+              {count ? <span className="faint num"> {count}</span> : null}
             </Link>
           );
         })}
       </nav>
       <Suspense fallback={<State isLoading noun={open.title.toLowerCase()} />}>
-        <open.Content key={run.run_id} run={run} every={run.ended_at ? false : EVERY_MS} />
+        <open.Content key={run.run_id} run={run} />
       </Suspense>
     </>
   );

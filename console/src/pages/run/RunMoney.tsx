@@ -6,8 +6,8 @@ import { nanos, share } from "@/parts/amount";
 import { Money } from "@/parts/Money";
 
 /** Spent, held, in doubt and limit, side by side, with the other limits of the run. */
-export function RunMoney({ run, every }: TabProps) {
-  const budget = useRow("/api/v1/runs/{run}/budget", { path: { run: run.run_id } }, { every }).row;
+export function RunMoney({ run }: TabProps) {
+  const budget = useRow("/api/v1/runs/{run}/budget", { path: { run: run.run_id } }).row;
   const spent = budget?.settled_usd ?? run.settled_usd;
   const doubt = budget?.in_doubt_usd ?? run.in_doubt_usd;
   const held = budget?.held_usd;
@@ -36,19 +36,19 @@ export function RunMoney({ run, every }: TabProps) {
           "no call of unknown cost"
         )}
       </Cell>
-      <Cell name="Left" usd={limit === null ? undefined : budget?.available_usd}>
-        {limit === null ? null : (
+      {limit === null ? null : (
+        <Cell name="Left" usd={budget?.available_usd}>
           <span className="bar run-money-bar" role="img" aria-label="Spent, held and in doubt, of the limit">
             <i className="run-money-spent" style={{ width: `${share(spent, limit) * 100}%` }} />
             <i className="run-money-held" style={{ width: `${share(held ?? "0.00", limit) * 100}%` }} />
             <i className="run-money-doubt" style={{ width: `${share(doubt, limit) * 100}%` }} />
           </span>
-        )}
-      </Cell>
+        </Cell>
+      )}
       <div>
         <div className="muted">Tokens</div>
         <div className="run-money-value">{run.tokens.toLocaleString("en")}</div>
-        <div className="faint">{tokens ? `of ${tokens.most.toLocaleString("en")}` : "no limit"}</div>
+        <div className="faint">{tokens ? `of ${tokens.most.toLocaleString("en")}` : "in and out"}</div>
       </div>
     </section>
   );
@@ -60,7 +60,7 @@ function Cell(props: { name: string; usd: string | null | undefined; tone?: "wai
     <div data-amount={props.name}>
       <div className="muted">{props.name}</div>
       <div className="run-money-value" data-tone={isSome ? props.tone : undefined}>
-        <Money usd={props.usd} none={props.name === "Left" ? "no limit" : "…"} />
+        <Money usd={props.usd} none="…" />
       </div>
       <div className="faint">{props.children}</div>
     </div>

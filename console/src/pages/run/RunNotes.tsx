@@ -4,6 +4,7 @@ import type { RunWhole } from "@/pages/run/tabs";
 import { ForeignText } from "@/parts/ForeignText";
 import { Duration, Time } from "@/parts/Time";
 import { wordsOf } from "@/parts/waits";
+import { addressOfWhy } from "@/parts/why";
 
 type Wait = Schemas["WaitRow"];
 const SHOWN = 5;
@@ -112,7 +113,7 @@ export function WaitLink({ wait, run }: { wait: Wait; run: Pick<RunWhole, "run_i
   }
   if (QUEUED.has(wait.kind) && wait.step) {
     return (
-      <Link className="btn" to={`/queue?${new URLSearchParams({ run: run.run_id, step: wait.step })}`}>
+      <Link className="btn" to={addressOfWhy(run.run_id, wait.step)}>
         Why does it wait?
       </Link>
     );

@@ -2,6 +2,7 @@
 
 import type { Schemas } from "@/api/client";
 import { write } from "@/api/exact";
+import { dollars } from "@/parts/amount";
 
 type Event = Schemas["EventRow"];
 
@@ -24,8 +25,8 @@ const TELLING = [
   "error",
   "by",
   "limit",
-  "attempt",
   "path",
+  "attempt",
   "cost_nanousd",
   "key",
   "shown",
@@ -37,12 +38,19 @@ const TELLING = [
 const MOST = 160;
 const MOST_FACTS = 3;
 
+/** The step of an event or, of one about a call, the call without its run. */
+export function placeOf(event: Event): string {
+  if (typeof event.step === "string") return event.step;
+  return typeof event.call === "string" ? event.call.slice(event.call.indexOf(":") + 1) : "";
+}
+
 export function factsOf(event: Event): string {
   const facts: string[] = [];
   for (const name of TELLING) {
     const value = event[name];
     if (value === null || value === undefined || value === "") continue;
-    facts.push(factOf(name, value));
+    const fact = factOf(name, value);
+    if (fact) facts.push(fact);
     if (facts.length === MOST_FACTS) break;
   }
   return facts.join(" · ").slice(0, MOST);
@@ -52,7 +60,8 @@ function factOf(name: string, value: unknown): string {
   if (name === "error" && typeof value === "object" && value !== null && "message" in value)
     return String(value.message);
   if (name === "path") return `at ${value}`;
-  if (name === "attempt") return `attempt ${value}`;
+  if (name === "attempt") return Number(value) > 1 ? `attempt ${value}` : "";
+  if (name.endsWith("_nanousd")) return `$${dollars(BigInt(String(value)))}`;
   if (name === "by") return `by ${value}`;
   if (typeof value === "string") return value;
   if (isLarge(value)) return `${name}, ${Math.round(Number(value.size_bytes) / 1_000).toLocaleString("en")} kB`;

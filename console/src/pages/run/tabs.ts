@@ -9,27 +9,38 @@ export type RunWhole = Schemas["RunWhole"];
 
 export interface TabProps {
   run: RunWhole;
-  /** How often what the tab reads is read again: false once the run has ended. */
-  every: number | false;
 }
 
 export interface Tab {
   /** As in the address: `?tab=costs`. */
   name: string;
   title: string;
-  count?: (run: RunWhole) => number;
+  /** Shown beside the title; nothing if it is empty. */
+  count?: (run: RunWhole) => string;
   Content: LazyExoticComponent<ComponentType<TabProps>>;
 }
 
+const MOST_EFFECTS = 1_000;
+
+/** The one that most see first is fetched with the page. */
+const timeline = import("@/pages/run/timeline/Timeline");
+
 export const TABS: readonly Tab[] = [
-  { name: "timeline", title: "Timeline", Content: lazy(() => import("@/pages/run/timeline/Timeline")) },
+  { name: "timeline", title: "Timeline", Content: lazy(() => timeline) },
   { name: "conversation", title: "Conversation", Content: lazy(() => import("@/pages/run/Conversation")) },
-  { name: "events", title: "Events", count: (run) => run.events, Content: lazy(() => import("@/pages/run/Events")) },
+  {
+    name: "events",
+    title: "Events",
+    count: (run) => run.events.toLocaleString("en"),
+    Content: lazy(() => import("@/pages/run/Events")),
+  },
   { name: "costs", title: "Costs", Content: lazy(() => import("@/pages/run/Costs")) },
   {
     name: "effects",
     title: "Effects",
-    count: (run) => run.effects.length,
+    // The row of a run lists no more than a thousand.
+    count: ({ effects }) =>
+      effects.length === 0 ? "" : effects.length < MOST_EFFECTS ? `${effects.length}` : `${effects.length}+`,
     Content: lazy(() => import("@/pages/run/Effects")),
   },
   { name: "children", title: "Children", Content: lazy(() => import("@/pages/run/Children")) },

@@ -14,7 +14,6 @@ import { Table } from "@/parts/Table";
 import "./Runs.css";
 
 type Run = Schemas["RunRow"];
-const EVERY_MS = 2_000;
 const MINUTE_MS = 60_000;
 const idOf = (run: Run) => run.run_id;
 
@@ -23,7 +22,7 @@ export default function Runs() {
   const [text, setText] = useAddress("q");
   const minute = Math.floor(useNow() / MINUTE_MS) * MINUTE_MS;
   const { query, wrong } = useMemo(() => parse(text, minute), [text, minute]);
-  const list = useRuns(query, EVERY_MS);
+  const list = useRuns(query);
   const { rows, fresh } = list;
   const navigate = useNavigate();
   const open = useCallback(

@@ -1,22 +1,36 @@
-/** How pages that were read at different times come together. Ids of runs rise with the time of their start. */
+/** How readings of a list at different times come together. Only the order of the rows is known, not why it is so. */
 import type { Schemas } from "@/api/client";
 
 type Run = Schemas["RunRow"];
 
-/** The first page as it is shown: its own rows, and those that have come down from it since. */
+/** The first page as it is shown: the latest reading, and rows of earlier ones that have come down from it since. */
 export function joined(shown: readonly Run[], now: readonly Run[], isWhole: boolean): Run[] {
-  const oldest = now.at(-1)?.run_id;
+  if (isWhole) return [...now];
   const known = new Set(now.map((run) => run.run_id));
-  // One that is missing among its neighbours no longer matches the filter.
-  const below = shown.filter(
-    (run) => !known.has(run.run_id) && !isWhole && oldest !== undefined && run.run_id < oldest,
-  );
-  return [...now, ...below];
+  // Among its neighbours a row that is missing no longer matches the filter; after the last of them it is only further down.
+  const last = shown.findLastIndex((run) => known.has(run.run_id));
+  return [...now, ...shown.slice(last + 1)];
 }
 
-/** Rows in front of the first that was shown. */
-export function freshOf(rows: readonly Run[], first: string | null): number {
-  if (first === null) return 0;
-  const at = rows.findIndex((run) => run.run_id <= first);
-  return at === -1 ? rows.length : at;
+/** Rows in front of the first that was shown before, of which `before` are the ids. */
+export function freshOf(rows: readonly Run[], before: readonly string[]): number {
+  const known = new Set(before);
+  return Math.max(
+    0,
+    rows.findIndex((run) => known.has(run.run_id)),
+  );
+}
+
+/** All rows, each once. */
+export function together(pages: Iterable<readonly Run[]>): Run[] {
+  const known = new Set<string>();
+  const all: Run[] = [];
+  for (const rows of pages) {
+    for (const run of rows) {
+      if (known.has(run.run_id)) continue;
+      known.add(run.run_id);
+      all.push(run);
+    }
+  }
+  return all;
 }

@@ -7,10 +7,12 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { send } from "@/api/client";
 import { asProblem } from "@/api/problem";
 import type { Query, Row } from "@/api/queries";
-import { freshOf, joined } from "@/pages/runs/merge";
+import { freshOf, joined, together } from "@/pages/runs/merge";
 
 const PATH = "/api/v1/runs";
 export const PAGE = 200;
+/** Rows at the top by which new ones are told from those that were shown. */
+const REMEMBERED = 50;
 
 type Run = Row<typeof PATH>;
 interface Page {
@@ -18,21 +20,21 @@ interface Page {
   cursor: string | null;
 }
 
-export function useRuns(query: Query<typeof PATH>, every: number) {
+export function useRuns(query: Query<typeof PATH>) {
   const about = JSON.stringify(query);
   const [state, setState] = useState<{
     about: string;
     cursors: (string | null)[];
-    first: string | null;
+    before: readonly string[];
     round: number;
   }>({
     about,
     cursors: [null],
-    first: null,
+    before: [],
     round: 0,
   });
   const isOther = state.about !== about;
-  const now = isOther ? { about, cursors: [null], first: null, round: state.round } : state;
+  const now = isOther ? { about, cursors: [null], before: [], round: state.round } : state;
   const kept = useRef<{ key: string; pages: Map<number, Page>; top: Run[] }>({ key: "", pages: new Map(), top: [] });
   const key = `${about} ${now.round}`;
   if (kept.current.key !== key) kept.current = { key, pages: new Map(), top: [] };
@@ -44,14 +46,13 @@ export function useRuns(query: Query<typeof PATH>, every: number) {
   }, [now.cursors.length, inView]);
   const found = useQueries({
     queries: wanted.map((page) => ({
-      queryKey: [PATH, {}, { ...query, page: now.cursors[page] ?? null, round: now.round }],
+      // The number of the page, not its cursor, which names a run: events of any run concern it.
+      queryKey: [PATH, {}, { ...query, page, round: now.round }],
       queryFn: async ({ signal }: { signal: AbortSignal }) => {
         const cursor = now.cursors[page];
         const asked = { ...query, limit: PAGE, ...(cursor ? { cursor } : {}) };
         return (await send("GET", PATH, { params: { query: asked }, signal })).data as Page;
       },
-      refetchInterval: every,
-      staleTime: every,
     })),
   });
   const client = useQueryClient();
@@ -64,21 +65,18 @@ export function useRuns(query: Query<typeof PATH>, every: number) {
   const version = found.map((each) => each.dataUpdatedAt).join(" ");
   // biome-ignore lint/correctness/useExhaustiveDependencies: the version says when the kept pages changed
   const rows = useMemo(() => {
-    const all = [...kept.current.top];
-    const last = all.at(-1)?.run_id;
-    for (let page = 1; page < now.cursors.length; page += 1) {
-      for (const run of kept.current.pages.get(page)?.rows ?? [])
-        if (last === undefined || run.run_id < last) all.push(run);
-    }
-    return all;
+    const pages = now.cursors.slice(1).map((_, index) => kept.current.pages.get(index + 1)?.rows ?? []);
+    return together([kept.current.top, ...pages]);
   }, [version, now.cursors.length, key]);
 
-  const top = rows[0]?.run_id ?? null;
+  const hasRows = rows.length > 0;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the rows at the top are noted once for a filter, not with each reading
   useEffect(() => {
-    if (isOther) setState({ about, cursors: [null], first: top, round: state.round });
-    else if (state.first === null && top !== null) setState({ ...state, first: top });
-  }, [isOther, about, top, state]);
-  const fresh = isOther ? 0 : freshOf(rows, now.first);
+    const before = rows.slice(0, REMEMBERED).map((run) => run.run_id);
+    if (isOther) setState({ about, cursors: [null], before, round: state.round });
+    else if (state.before.length === 0 && hasRows) setState({ ...state, before });
+  }, [isOther, about, hasRows, state]);
+  const fresh = freshOf(rows, now.before);
   const end = kept.current.pages.get(now.cursors.length - 1);
   const failed = found.find((each) => each.error);
   const more = useCallback(() => {
@@ -101,7 +99,10 @@ export function useRuns(query: Query<typeof PATH>, every: number) {
     isMoreFresh: fresh >= PAGE,
     /** Let the new ones in, and read from the newest on. */
     show: () => {
-      setState({ about, cursors: [null], first: null, round: now.round + 1 });
+      const before = rows.slice(0, REMEMBERED).map((run) => run.run_id);
+      // After very many new ones the pages no longer touch: they are read from the newest on.
+      if (fresh < PAGE) setState({ ...now, before });
+      else setState({ about, cursors: [null], before: [], round: now.round + 1 });
       window.scrollTo({ top: 0 });
     },
     more,

@@ -97,14 +97,24 @@ function Shown({ source, found, label, height }: { source: Source; found: Opened
   }, [words, source]);
 
   const line = matches?.lines[match];
+  const sought = useRef<number | undefined>(undefined);
   // biome-ignore lint/correctness/useExhaustiveDependencies: a match is gone to once, not whenever something is folded
   useEffect(() => {
+    sought.current = line;
     if (line === undefined) return;
     const open = new Set(folded);
     for (const each of folded) if (each < line && (lines.closes[each] ?? 0) >= line) open.delete(each);
     if (open.size !== folded.size) setFolded(open);
-    virtual.scrollToIndex(placeIn(visible(lines.closes, open), line), { align: "center" });
+    else go();
   }, [line]);
+  // What was folded around it is open by then.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: as above
+  useEffect(() => go(), [shown]);
+  const go = () => {
+    if (sought.current === undefined) return;
+    virtual.scrollToIndex(placeIn(shown, sought.current), { align: "center" });
+    sought.current = undefined;
+  };
   const step = (by: number) => {
     const all = matches?.lines.length ?? 0;
     if (all > 0) setMatch((match + by + all) % all);

@@ -1,7 +1,6 @@
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { useList } from "@/api/queries";
-import { useEverything } from "@/pages/run/everything";
+import { useDone } from "@/pages/run/done";
 import type { TabProps } from "@/pages/run/tabs";
 import { useAddress } from "@/parts/address";
 import { useKeys } from "@/parts/keys";
@@ -17,18 +16,12 @@ import "./Timeline.css";
 
 const ROW_PX = 28;
 const NARROW_ROW_PX = 50;
-const LIMIT = 1_000;
 const STEP = 0.2;
 const CLOSER = 0.6;
 
 /** Steps as bars, with waits, attempts and what each step did. */
-export default function Timeline({ run, every }: TabProps) {
-  const path = { run: run.run_id };
-  const steps = useList("/api/v1/runs/{run}/steps", { path }, { every });
-  const attempts = useEverything(useList("/api/v1/runs/{run}/attempts", { path, query: { limit: LIMIT } }, { every }));
-  const operations = useEverything(
-    useList("/api/v1/runs/{run}/operations", { path, query: { limit: LIMIT } }, { every }),
-  );
+export default function Timeline({ run }: TabProps) {
+  const { steps, attempts, operations } = useDone(run.run_id);
   const problem = steps.problem ?? attempts.problem ?? operations.problem;
   const again = () => {
     for (const each of [steps, attempts, operations]) each.again();
@@ -200,6 +193,7 @@ function Drawn({ run, lines, isPartial }: { run: TabProps["run"]; lines: Line[];
                 className="timeline-row"
                 style={{ transform: `translateY(${item.start - top}px)`, height: rowPx }}
                 onClick={() => choose(line)}
+                onFocus={() => setCurrent(line.id)}
                 onKeyDown={(event) => {
                   if (event.key !== "Enter") return;
                   event.stopPropagation();

@@ -234,9 +234,17 @@ function operationLine(row: Operation, items: ReadonlyMap<string, Line[]>, lists
   if (WAITS.has(row.kind)) {
     bars.push({ from, to, tone: row.status === "failed" ? "bad" : "wait", words: to === null ? "waits" : "waited" });
   } else {
-    const left = row.waited_ms > 0 ? from + row.waited_ms : from;
+    let left = row.waited_ms > 0 ? from + row.waited_ms : from;
     if (row.waited_ms > 0) bars.push({ from, to: left, tone: "queue", words: "waited before the call left" });
-    bars.push({ from: left, to, tone, words });
+    for (const each of row.failed_tries) {
+      const at = millis(each.at);
+      bars.push({ from: left, to: at, tone: "bad", words: `a try failed: ${each.error_class.replaceAll("_", " ")}` });
+      left = each.retry_at ? Math.min(millis(each.retry_at), to ?? Number.POSITIVE_INFINITY) : at;
+      const isOpen = to === null && each === row.failed_tries.at(-1) && row.status === "retrying";
+      if (left > at) bars.push({ from: at, to: isOpen ? null : left, tone: "retry", words: "waited for the next try" });
+    }
+    const isSaid = row.failed_tries.length > 0 && (row.status === "failed" || row.status === "retrying");
+    if (!isSaid) bars.push({ from: left, to, tone, words });
   }
   const line: Line = {
     id: `${row.step}:${row.path ?? row.seq}`,

@@ -54,6 +54,7 @@ const operation = (path: string, name: string, from: number, more: Partial<Opera
   decision: null,
   by: null,
   error: null,
+  failed_tries: [],
   ...more,
 });
 
@@ -67,6 +68,25 @@ test("a lost attempt, a wait and a retry are bars of the step", () => {
   expect(line?.bars.map((bar) => bar.tone)).toEqual(["lost", "bad", "retry", "ok", "wait"]);
   expect(line?.bars.at(-1)).toMatchObject({ from: 7_000, to: null });
   expect(line?.note).toBe("1 lost with its process");
+});
+
+test("each try of an operation is a bar, with the waits between", () => {
+  const failed = (from: number, next: number | null) => ({
+    at: at(from),
+    retry_at: next === null ? null : at(next),
+    error_class: "timeout",
+  });
+  const row = operation("0", "call", 0, { ended_at: at(9), tries: 3, failed_tries: [failed(1, 3), failed(4, 8)] });
+  const lineOf = (each: Operation) => linesOf({ steps: [], attempts: [], operations: [each], maps: [] })[0]?.lines[0];
+  expect(lineOf(row)?.bars.map((bar) => [bar.tone, bar.from, bar.to])).toEqual([
+    ["bad", 0, 1_000],
+    ["retry", 1_000, 3_000],
+    ["bad", 3_000, 4_000],
+    ["retry", 4_000, 8_000],
+    ["ok", 8_000, 9_000],
+  ]);
+  const gone = operation("0", "call", 0, { ended_at: at(1), status: "failed", failed_tries: [failed(1, null)] });
+  expect(lineOf(gone)?.bars.map((bar) => bar.tone)).toEqual(["bad"]);
 });
 
 test("five or more of one name are folded, and opened", () => {
