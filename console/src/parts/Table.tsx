@@ -1,6 +1,6 @@
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
-import { Link, useNavigate } from "react-router";
+import { Link, useLocation, useNavigate } from "react-router";
 import { useKeys } from "@/parts/keys";
 import "./Table.css";
 
@@ -40,6 +40,8 @@ interface Props<R> {
 
 const NEAR_END = 20;
 const ROW_PX = 36;
+/** By the entry of the browser's history: the row that was opened from there. Back goes to it. */
+const opened = new Map<string, string>();
 
 /** Rows of a list. Only those on the screen are in the document; the page scrolls, not a box in it. */
 export function Table<R>(props: Props<R>) {
@@ -47,7 +49,8 @@ export function Table<R>(props: Props<R>) {
     props;
   const box = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
-  const [at, setAt] = useState<string | undefined>(undefined);
+  const { key: entry } = useLocation();
+  const [at, setAt] = useState(() => opened.get(entry));
   const navigate = useNavigate();
   const here = selected ?? at;
 
@@ -72,6 +75,17 @@ export function Table<R>(props: Props<R>) {
     if (hasMore && last >= rows.length - NEAR_END) more?.();
   }, [hasMore, last, rows.length, more]);
 
+  const wasHere = useRef(at);
+  useEffect(() => {
+    const back = wasHere.current;
+    if (back === undefined || items.length === 0) return;
+    wasHere.current = undefined;
+    box.current
+      ?.querySelector<HTMLElement>(`[data-row="${CSS.escape(back)}"] .table-link`)
+      ?.focus({ preventScroll: true });
+  }, [items.length]);
+  const open = (row: R) => opened.set(entry, idOf(row));
+
   const move = (by: number) => {
     const index = rows.findIndex((row) => idOf(row) === here);
     const next = rows[index === -1 ? (by > 0 ? 0 : -1) : Math.min(rows.length - 1, Math.max(0, index + by))];
@@ -85,7 +99,17 @@ export function Table<R>(props: Props<R>) {
     { key: "j", words: "Next row", run: () => move(1) },
     { key: "k", words: "Previous row", run: () => move(-1) },
     ...(linkOf
-      ? [{ key: "Enter", words: "Open the row", run: () => current !== undefined && void navigate(linkOf(current)) }]
+      ? [
+          {
+            key: "Enter",
+            words: "Open the row",
+            run: () => {
+              if (current === undefined) return;
+              open(current);
+              void navigate(linkOf(current));
+            },
+          },
+        ]
       : []),
     ...(onMark ? [{ key: "x", words: "Mark the row", run: () => current !== undefined && onMark(current) }] : []),
   ]);
@@ -135,7 +159,12 @@ export function Table<R>(props: Props<R>) {
                   data-narrow={column.narrow ?? "side"}
                 >
                   {index === 0 && linkOf ? (
-                    <Link className="table-link" to={linkOf(row)} aria-label={nameOf?.(row) ?? id} />
+                    <Link
+                      className="table-link"
+                      to={linkOf(row)}
+                      aria-label={nameOf?.(row) ?? id}
+                      onClick={() => open(row)}
+                    />
                   ) : null}
                   {column.cell(row)}
                 </div>

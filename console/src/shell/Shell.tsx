@@ -1,5 +1,5 @@
 import { useEffect, useState } from "react";
-import { Outlet, useLocation } from "react-router";
+import { Outlet, ScrollRestoration, useLocation } from "react-router";
 import { useCaller } from "@/api/caller";
 import { goLive } from "@/api/stream/live";
 import { ConnectionNote } from "@/shell/ConnectionNote";
@@ -37,6 +37,7 @@ export function Shell() {
       <main id="content" tabIndex={-1}>
         <ConnectionNote />
         <Outlet />
+        <ScrollRestoration />
       </main>
     </div>
   );

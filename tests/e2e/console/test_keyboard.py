@@ -57,12 +57,22 @@ def test_a_pasted_id_opens_the_run(dev: DevServer, page: Any) -> None:
     page.wait_for_url(f"**/runs/{run}")
 
 
-def test_back_restores_the_filter(dev: DevServer, page: Any) -> None:
-    run = dev.start("broken", "no", key="returning")
+def test_back_restores_the_filter_the_place_and_the_focus(dev: DevServer, page: Any) -> None:
+    for number in range(40):
+        dev.start("broken", "no", key=f"returning-{number:02}-")
     page.goto(f"{dev.address}/runs?q=returning")
-    page.get_by_role("link").filter(has=page.locator(f"xpath=ancestor::*[@data-row='{run}']")).first.click()
+    page.get_by_text("returning-39-").wait_for()
+    page.mouse.wheel(0, 500)
+    row = page.get_by_role("row").filter(has_text="returning-20-")
+    row.wait_for()
+    page.wait_for_function("window.scrollY > 300")
+    place = page.evaluate("window.scrollY")
+    run = row.get_attribute("data-row")
+    row.get_by_role("link").click()
     page.wait_for_url(f"**/runs/{run}")
     page.go_back()
     page.wait_for_url("**/runs?q=returning")
     assert page.get_by_label("Filter runs").input_value() == "returning"
-    page.get_by_role("button", name="Clear the filter").wait_for(state="detached")
+    row.wait_for()
+    page.wait_for_function(f"Math.abs(window.scrollY - {place}) < 5")
+    page.wait_for_function(f"document.activeElement?.closest('[data-row]')?.dataset.row === '{run}'")
