@@ -318,6 +318,9 @@ class Settings(BaseModel):
     """Hosts from which content parts are read: `[fetch]` in holdfast.toml."""
     identity: SignedTokenRules | None = None
     """Issuer of signed tokens for gRPC and HTTP ports: `[identity]` in holdfast.toml. Without it none are accepted."""
+    public_url: str | None = None
+    """Address under which browsers reach the HTTP port, as in `https://holdfast.example.com`, if a proxy changes the header
+    `Host`, or if people sign in at a provider."""
     bounds: PortBounds = PortBounds()
     """Load that gRPC and HTTP ports take at a time: `[bounds]` in holdfast.toml."""
     limits: ScriptLimits = ScriptLimits()
@@ -357,6 +360,17 @@ class Settings(BaseModel):
                 raise ValueError(f'{variable} is no JSON; it holds a table, like {{"NAME": …}}') from None
         return found
 
+    @field_validator("public_url")
+    @classmethod
+    def _is_an_origin(cls, value: str | None) -> str | None:
+        """Return the address as browsers name it in `Origin`."""
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.path not in ("", "/") or parts.query or parts.fragment or parts.username is not None or not _is_private(value):
+            raise ValueError("public_url is the address of the port: https://HOST or https://HOST:PORT, without a path")
+        return f"{parts.scheme}://{parts.netloc.lower()}"
+
     @model_validator(mode="after")
     def _has_keys(self) -> Self:
         if self.encrypt == "payloads" and self.key_file is None:
@@ -386,6 +400,7 @@ IN_FILE: Final = frozenset(
         "models",
         "placement",
         "pools",
+        "public_url",
         "queue",
         "resident_flows_mb",
         "retention",
@@ -412,9 +427,9 @@ def load(directory: Path | None = None) -> Settings:
         if unknown:
             raise UsageError(
                 f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, encrypt, keep_requests,"
-                " key_file, lease_s, placement, queue, resident_flows_mb, retention_days, secrets_file, workflow_grace_s,"
-                " [bounds], [budget], [fetch], [identity], [keep_requests_of], [lanes.NAME], [limits], [models.NAME],"
-                " [pools.NAME], [retention], [vars] and [weights]."
+                " key_file, lease_s, placement, public_url, queue, resident_flows_mb, retention_days, secrets_file,"
+                " workflow_grace_s, [bounds], [budget], [fetch], [identity], [keep_requests_of], [lanes.NAME], [limits],"
+                " [models.NAME], [pools.NAME], [retention], [vars] and [weights]."
             )
     try:
         return Settings(**given)

@@ -145,6 +145,7 @@ async def served(
     execute: bool = True,
     bounds: PortBounds | None = None,
     proxies: int = 0,
+    public_url: str | None = None,
     workflows: Sequence[Workflow] = WORKFLOWS,
 ) -> AsyncIterator[Port]:
     """An engine on a store, or one in that folder, and its port."""
@@ -155,7 +156,7 @@ async def served(
         Engine.open(where, workflows=workflows if execute else (), execute=execute) as engine,
         answering(
             Service(engine, workflows if execute else (), turns=(turns := ConcurrencyLimit(bounds))),
-            HttpPort(address, identity or Identity(), proxies=proxies),
+            HttpPort(address, identity or Identity(), proxies=proxies, public_url=public_url),
             lambda _: None,
         ) as at,
     ):

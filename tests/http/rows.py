@@ -16,6 +16,8 @@ from holdfast.service.handler import rows_of
 ROWS: Final = {
     **{f"{each.method} {each.path}": kinds for each in ROUTES if (kinds := rows_of(each.what))},
     "GET /me": (view.CallerRow,),
+    "POST /session": (view.CallerRow,),
+    "GET /sign-in": (view.SignInRow,),
     "POST /links/{token}": (view.LinkUsedRow,),
 }
 """By the method and the path of the route; of a list, what each of its rows is."""

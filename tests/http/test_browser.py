@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ import httpx2
 import pytest
 
 from holdfast import Engine
-from holdfast.compose.api import CODE, SESSION, HttpPort, answering
+from holdfast.compose.api import CODE, HttpPort, answering
 from holdfast.errors import UsageError
 from holdfast.http import console
 from holdfast.service.access.identity import Identity
@@ -21,15 +22,14 @@ from tests.http.kit import NO_TLS
 from tests.http.test_commands import asked, holdfast
 from tests.wire.kit import ended
 
-TOKEN, SECRET, ONCE = "a-token-of-some-length", "the-session-of-a-browser", "a-code-for-once"
+TOKEN, ONCE = "a-token-of-some-length", "a-code-for-once"
 START = {"workflow": "quick", "input": 1}
 
 
 @asynccontextmanager
 async def served(folder: Path, **more: Any) -> AsyncIterator[str]:
-    for name, text in ((SESSION, SECRET), (CODE, ONCE)):
-        (folder / name).touch(0o600)
-        (folder / name).write_text(text)
+    (folder / CODE).touch(0o600)
+    (folder / CODE).write_text(ONCE)
     port = HttpPort("127.0.0.1:0", Identity(TOKEN), browser=folder)._replace(**more)
     async with (
         Engine.open(str(folder / "runs.db"), workflows=[flows.quick]) as engine,
@@ -44,6 +44,14 @@ async def address(tmp_path: Path) -> AsyncIterator[str]:
         yield at
 
 
+@asynccontextmanager
+async def signed_in(address: str) -> AsyncIterator[httpx2.AsyncClient]:
+    """A browser that has come with the code."""
+    async with httpx2.AsyncClient(verify=NO_TLS, base_url=address) as browser:
+        assert (await browser.get("/", params={"code": ONCE})).status_code == 303
+        yield browser
+
+
 def code_of(said: httpx2.Response) -> tuple[int, str]:
     return said.status_code, said.json()["code"]
 
@@ -51,14 +59,15 @@ def code_of(said: httpx2.Response) -> tuple[int, str]:
 async def test_the_code_gives_a_cookie_once_and_is_in_no_address_afterwards(address: str) -> None:
     async with httpx2.AsyncClient(verify=NO_TLS, base_url=address) as browser:
         assert code_of(await browser.get("/", params={"code": "another"})) == (403, "wrong_code")
-        assert code_of(await browser.get("/")) == (403, "wrong_code")
+        assert code_of(await browser.get("/", params={"code": ""})) == (403, "wrong_code")
         given = await browser.get("/", params={"code": ONCE})
         assert (given.status_code, given.headers["location"]) == (
             303,
             console.START if console.find().is_built else "/api/v1/me",
         )
         port = address.rpartition(":")[2]
-        assert given.headers["set-cookie"] == f"holdfast-{port}={SECRET}; HttpOnly; SameSite=Strict; Path=/"
+        shape = rf"holdfast-{port}=[\w-]{{43}}; Max-Age=43200; Path=/; HttpOnly; SameSite=Strict"
+        assert re.fullmatch(shape, given.headers["set-cookie"])
         assert (given.headers["referrer-policy"], given.headers["cache-control"]) == ("no-referrer", "no-store")
         assert (await browser.get("/api/v1/me")).status_code == 200
     async with httpx2.AsyncClient(verify=NO_TLS, base_url=address) as another:
@@ -85,7 +94,7 @@ async def test_the_code_gives_a_cookie_once_and_is_in_no_address_afterwards(addr
 async def test_what_changes_something_comes_from_our_own_page(address: str, origin: str | None, status: int) -> None:
     port = address.rpartition(":")[2]
     headers = {} if origin is None else {"origin": origin.format(ours=address, port=port)}
-    async with httpx2.AsyncClient(verify=NO_TLS, base_url=address, cookies={f"holdfast-{port}": SECRET}) as browser:
+    async with signed_in(address) as browser:
         said = await browser.post("/api/v1/runs", json=START, headers=headers)
         assert said.status_code == status, said.text
         if status == 403:
@@ -95,38 +104,37 @@ async def test_what_changes_something_comes_from_our_own_page(address: str, orig
 
 @pytest.mark.parametrize(("site", "status"), [("same-origin", 200), ("none", 200), ("same-site", 403), ("cross-site", 403)])
 async def test_what_a_page_of_another_site_has_sent_is_not_answered(address: str, site: str, status: int) -> None:
-    port = address.rpartition(":")[2]
-    async with httpx2.AsyncClient(verify=NO_TLS, base_url=address, cookies={f"holdfast-{port}": SECRET}) as browser:
+    async with signed_in(address) as browser:
         assert (await browser.get("/api/v1/runs", headers={"sec-fetch-site": site})).status_code == status
 
 
 async def test_a_token_needs_no_origin_and_no_answer_is_for_other_origins(address: str) -> None:
     port = address.rpartition(":")[2]
     evil = {"origin": "https://evil.example", "access-control-request-method": "POST"}
-    async with httpx2.AsyncClient(verify=NO_TLS, base_url=address) as program:
+    async with signed_in(address) as browser, httpx2.AsyncClient(verify=NO_TLS, base_url=address) as program:
+        secret = browser.cookies[f"holdfast-{port}"]
         bearer = {"authorization": f"Bearer {TOKEN}"}
         answers = [
             await program.post("/api/v1/runs", json=START, headers=bearer),
             await program.get("/api/v1/runs", headers={**bearer, **evil}),
-            await program.get("/api/v1/runs", headers={"cookie": f"holdfast-{port}={SECRET}", **evil}),
+            await program.get("/api/v1/runs", headers={"cookie": f"holdfast-{port}={secret}", **evil}),
             await program.request("OPTIONS", "/api/v1/runs", headers=evil),
         ]
         assert [each.status_code for each in answers] == [201, 200, 200, 405]
         assert not [name for each in answers for name in each.headers if name.startswith("access-control")]
-        for wrong in ("", "x", f"{SECRET}x"):
+        for wrong in ("", "x", f"{secret}x", secret[:-1]):
             said = await program.get("/api/v1/runs", headers={"cookie": f"holdfast-{port}={wrong}"})
             assert said.status_code == 401
         rebound = await program.get("/", params={"code": ONCE}, headers={"host": f"evil.example:{port}"})
         assert code_of(rebound) == (421, "wrong_host")
-        beside = {"authorization": "Bearer wrong", "cookie": f"holdfast-{port}={SECRET}"}
+        beside = {"authorization": "Bearer wrong", "cookie": f"holdfast-{port}={secret}"}
         assert (await program.get("/api/v1/runs", headers=beside)).status_code == 401, "the token that is said counts"
 
 
-async def test_a_port_without_a_browser_takes_no_cookie(tmp_path: Path) -> None:
+async def test_a_port_without_a_code_takes_none(tmp_path: Path) -> None:
     async with served(tmp_path, browser=None) as address, httpx2.AsyncClient(verify=NO_TLS, base_url=address) as browser:
-        assert code_of(await browser.get("/", params={"code": ONCE})) == (404, "no_route")
-        cookie = {"cookie": f"holdfast-{address.rpartition(':')[2]}={SECRET}"}
-        assert (await browser.get("/api/v1/runs", headers=cookie)).status_code == 401
+        given = await browser.get("/", params={"code": ONCE})
+        assert "set-cookie" not in given.headers
     for wrong in ({"identity": Identity()}, {"address": "0.0.0.0:0"}):
         with pytest.raises(UsageError, match="Nothing was started"):
             async with served(tmp_path, **wrong):

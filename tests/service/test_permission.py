@@ -17,11 +17,12 @@ from holdfast.core.values.access import GRANTS, Access
 from holdfast.errors import NotFound, NotPermitted
 from holdfast.http import agui, route
 from holdfast.http.api import Api
-from holdfast.http.browser import Browser
 from holdfast.http.route import BASE
+from holdfast.http.session import Sessions
 from holdfast.service.access.identity import Identity
 from holdfast.service.access.key import told_by
 from holdfast.service.access.permission import Permission
+from holdfast.service.access.sign_in import SignIns
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.command import MakeKey
@@ -326,15 +327,19 @@ async def test_each_command_and_query_does_for_each_caller_what_the_table_says(w
         assert await found(world, kind) == LINES[kind.__name__]
 
 
-def test_each_transport_carries_what_is_in_the_table_and_nothing_else() -> None:
+async def test_each_transport_carries_what_is_in_the_table_and_nothing_else(world: World) -> None:
     assert set().union(*CARRIED.values()) == {*LINES}
-    app = Api(Identity(), lambda: "0" * 32, browser=Browser("session", Path("code"))).application()
+    sessions = Sessions(SignIns(world.permission._control.store, Identity()), code=Path("code"))
+    app = Api(Identity(), lambda: "0" * 32, sessions=sessions).application()
     known = {(each.method, BASE + each.path) for each in route.ROUTES}
     beside = {(method, each.path) for each in app.routes for method in each.methods - {"HEAD"}} - known
     assert beside == {
         ("GET", f"{BASE}/me"),
         ("GET", f"{BASE}/openapi.json"),
         ("GET", "/"),
+        ("POST", f"{BASE}/session"),
+        ("DELETE", f"{BASE}/session"),
+        ("GET", f"{BASE}/sign-in"),
         ("POST", f"{BASE}/links/{{token}}"),
         ("POST", f"{BASE}/agui/{{workflow}}"),
     }

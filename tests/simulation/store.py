@@ -94,6 +94,7 @@ from holdfast.ports import (
     SharedArrival,
     SharedEntry,
     SharedFound,
+    SignIn,
     SnapshotRecord,
     Store,
     StreamName,
@@ -244,6 +245,7 @@ class Disk:
         self.audit: list[Link] = []
         self.evaluations: dict[str, tuple[Evaluation, tuple[ScenarioResult, ...]]] = {}
         self.replies: dict[str, PendingRequest] = {}
+        self.sign_ins: dict[str, SignIn] = {}
         self.streams: dict[StreamName, list[tuple[str, Chunk]]] = {}
         """The pieces of each, with their marks."""
         self.conversations: dict[tuple[str, str], Conversation] = {}
@@ -953,6 +955,27 @@ class Replies(Port):
         else:
             self._disk.replies[name] = known._replace(reply=reply)
         return True
+
+
+class SignIns(Port):
+    """Keeps ports.SignIns."""
+
+    async def add(self, sign_in: SignIn, most: int) -> None:
+        await self._mount.write("add_sign_in")
+        kept = self._disk.sign_ins
+        kept[sign_in.hash] = sign_in
+        of_one = sorted((each for each in kept.values() if each.owner == sign_in.owner), key=lambda each: -each.expires_at_ms)
+        for each in of_one[most:]:
+            del kept[each.hash]
+
+    async def find(self, hash: str) -> SignIn | None:  # noqa: A002 - the port's word
+        await self._mount.read()
+        found = self._disk.sign_ins.get(hash)
+        return found if found is not None and found.expires_at_ms > self._mount.now_ms() else None
+
+    async def end(self, hash: str) -> bool:  # noqa: A002 - the port's word
+        await self._mount.write("end_sign_in")
+        return self._disk.sign_ins.pop(hash, None) is not None
 
 
 class Scores(Port):
@@ -1878,6 +1901,7 @@ class SimulatedStore(Store, frozen=True, kw_only=True, eq=False):
             keys=Keys(mount),
             audit=Audit(mount),
             replies=Replies(mount),
+            sign_ins=SignIns(mount),
             blobs=Blobs(mount),
             sessions=sessions,
             views=Views(mount),

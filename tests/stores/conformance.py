@@ -62,6 +62,7 @@ from holdfast.ports import (
     LogPlace,
     Piece,
     Reply,
+    SignIn,
     SnapshotRecord,
     Store,
     StreamName,
@@ -2210,3 +2211,30 @@ class StoreConformance:
         assert (await there.replies.begin("other", "digest", 60_000)).is_new
         await asyncio.sleep(0.01)
         assert (await there.replies.begin("key", "another", 0)).is_new, "it is over"
+
+    async def test_a_sign_in_is_known_to_each_process_until_it_ends(self, connect: Connect) -> None:
+        store, there = await connect(), await connect()
+        now_ms = store.clock.now_ms()
+
+        def made(hash_: str, life_ms: int, owner: str = "ann") -> SignIn:
+            return SignIn(
+                hash=hash_,
+                way="oidc",
+                owner=owner,
+                issuer="https://id.example.com",
+                claims={"sub": "ann", "roles": ["legal"]},
+                began_at_ms=now_ms,
+                expires_at_ms=now_ms + life_ms,
+            )
+
+        await store.sign_ins.add(made("over", 0), 3)
+        assert await there.sign_ins.find("over") is None
+        for number in range(5):
+            await store.sign_ins.add(made(f"of-ann-{number}", 60_000 + number), 3)
+        await there.sign_ins.add(made("of-bob", 60_000, "bob"), 3)
+        known = [await store.sign_ins.find(f"of-ann-{number}") for number in range(5)]
+        assert known == [None, None, *(made(f"of-ann-{number}", 60_000 + number) for number in (2, 3, 4))]
+        assert await store.sign_ins.find("of-bob") is not None
+        assert await there.sign_ins.end("of-ann-3")
+        assert not await store.sign_ins.end("of-ann-3")
+        assert await store.sign_ins.find("of-ann-3") is None

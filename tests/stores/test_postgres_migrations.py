@@ -289,7 +289,7 @@ async def test_runs_of_an_earlier_version_are_found_and_tell_who_started_them(da
         f" {schema}.records, {schema}.record_parts, {schema}.shared_values, {schema}.shared_waits, {schema}.shared_locks,"
         f" {schema}.scores, {schema}.run_labels, {schema}.evaluations,"
         f" {schema}.model_estimates, {schema}.submitted_workflows,"
-        f" {schema}.api_keys, {schema}.audit, {schema}.audit_head, {schema}.canaries, {schema}.cursor_keys, {schema}.replies,"
+        f" {schema}.api_keys, {schema}.audit, {schema}.audit_head, {schema}.canaries, {schema}.cursor_keys, {schema}.replies, {schema}.sign_ins,"
         f" {schema}.shared_entries,"
         f" {schema}.dead_letters, {schema}.children"
     )

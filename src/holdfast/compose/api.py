@@ -9,22 +9,24 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 from holdfast.errors import UsageError
 from holdfast.platform.extra import needs
 from holdfast.platform.machine import new_trace
-from holdfast.service.access.identity import Identity, is_loopback, read_token, split
+from holdfast.service.access.identity import Identity, is_loopback, split
+from holdfast.service.access.sign_in import SignIns
 from holdfast.service.service import Service
 
-SESSION: Final = "session"
 CODE: Final = "code"
-"""The files of a browser's secrets; that of the code is removed when it is used."""
+"""The file of the code for a browser; it is removed when it is used."""
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class HttpPort(NamedTuple):
     """A port's address and the callers that it admits. With `proxies`, TLS ends at a proxy, the first of that many in a row.
-    `browser` is a folder with the secrets of a browser's session, on loopback and with one token."""
+    `browser` is a folder with the code for a browser, on loopback and with one token. `public_url` is the address under which
+    browsers reach the port, if that is declared."""
 
     address: str
     identity: Identity
@@ -32,6 +34,7 @@ class HttpPort(NamedTuple):
     key: Path | None = None
     proxies: int = 0
     browser: Path | None = None
+    public_url: str | None = None
 
 
 @asynccontextmanager
@@ -41,14 +44,17 @@ async def answering(service: Service, http: HttpPort, say: Callable[[str], None]
     with needs("fleet", "An HTTP port"):
         from holdfast.http import console
         from holdfast.http.api import Api
-        from holdfast.http.browser import Browser
+        from holdfast.http.session import Place, Sessions
         from holdfast.observe.listening import listening
     host, port = split(http.address)
     _expect_safe(host, http)
-    browser = None if http.browser is None else Browser(read_token(http.browser / SESSION) or "", http.browser / CODE)
-    hosts = LOOPBACK | {host} if is_loopback(host) else None
+    sign_ins = SignIns(service.control.store, http.identity)
+    place = Place(http.certificate is not None or http.proxies > 0, http.public_url)
+    code = None if http.browser is None else http.browser / CODE
     pages = console.find()
-    api = Api(http.identity, new_trace, hosts=hosts, browser=browser, console=pages)
+    sessions = Sessions(sign_ins, place, code, http.identity.token, *([console.START] if pages.is_built else []))
+    hosts = LOOPBACK | {host} | _host_of(http.public_url) if is_loopback(host) else None
+    api = Api(http.identity, new_trace, hosts=hosts, sessions=sessions, console=pages)
     api.service = service
     http.identity.keys, http.identity.failures = service.keys, service.failed_log_ins
     scheme, shown = "http" if http.certificate is None else "https", f"[{host}]" if ":" in host else host
@@ -66,6 +72,11 @@ async def answering(service: Service, http: HttpPort, say: Callable[[str], None]
         if pages.is_built and http.browser is None:
             say(f"Console on {scheme}://{shown}:{taken}{console.START}.")
         yield f"{scheme}://{shown}:{taken}"
+
+
+def _host_of(url: str | None) -> frozenset[str]:
+    host = None if url is None else urlsplit(url).hostname
+    return frozenset() if host is None else frozenset({host})
 
 
 def _expect_safe(host: str, http: HttpPort) -> None:

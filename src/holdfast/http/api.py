@@ -19,24 +19,25 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.core.values.ids import RunId
-from holdfast.errors import HoldfastError, NotFound
+from holdfast.errors import Conflict, HoldfastError, NotFound
 from holdfast.http import idempotency, openapi, problem, request, sse
-from holdfast.http.browser import Browser
-from holdfast.http.console import START, Console
+from holdfast.http.console import Console
 from holdfast.http.problem import END, Problem
 from holdfast.http.request import Caller
 from holdfast.http.route import BASE, ROUTES, Route, methods_for, methods_of
+from holdfast.http.session import Sessions
 from holdfast.http.single_flight import SingleFlight
 from holdfast.ports import ApiKey
-from holdfast.service.access.identity import SCHEME, Identity
+from holdfast.service.access.identity import Holder, Identity
 from holdfast.service.access.key import told_by
+from holdfast.service.access.sign_in import SignedIn
 from holdfast.service.declarations import query
 from holdfast.service.declarations.command import Decide, Signal
 from holdfast.service.declarations.declaration import Answer, Declaration, Query
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.service.subscription import AGAIN_S
-from holdfast.service.view import of_caller
+from holdfast.service.view import of_caller, of_ways
 
 _JSON: Final = "application/json"
 _Checking: TypeAlias = Callable[[Any], Callable[[], Awaitable[None]]]
@@ -52,18 +53,18 @@ class Api:
         new_trace: Callable[[], str],
         *,
         hosts: Collection[str] | None = None,
-        browser: Browser | None = None,
+        sessions: Sessions | None = None,
         console: Console | None = None,
     ) -> None:
         """`hosts` are the names under which it may be asked, None for any: a page that a browser was told lives here could
-        speak to a port on loopback (DNS rebinding). `new_trace` names the trace of one who names none. `browser` may come with
-        a cookie in the place of the token. `console` answers where no route does."""
+        speak to a port on loopback (DNS rebinding). `new_trace` names the trace of one who names none. `sessions` are those
+        of browsers, which come with a cookie in the place of the token. `console` answers where no route does."""
         self.service: Service | None = None
         self._identity = identity
         self._new_trace = new_trace
         self._hosts = hosts
         self._reads = SingleFlight()
-        self._browser = browser
+        self._sessions = sessions
         self._console = console
 
     def application(self) -> FastAPI:
@@ -75,8 +76,13 @@ class Api:
         app.add_api_route(f"{BASE}/me", self._guarded(self._me), methods=[*methods_for("GET")], response_model=None)
         app.add_api_route(f"{BASE}/links/{{token}}", self._linked, methods=["POST"], response_model=None)
         app.add_api_route(f"{BASE}/agui/{{workflow}}", self._guarded(self._agui), methods=["POST"], response_model=None)
-        if self._browser is not None:
-            app.add_api_route("/", self._handed_over, methods=["GET"], response_model=None)
+        if self._sessions is not None:
+            if self._sessions.takes_code:
+                app.add_api_route("/", self._stranger(self._hand_over), methods=["GET"], response_model=None)
+            app.add_api_route(f"{BASE}/session", self._sign_in, methods=["POST"], response_model=None)
+            app.add_api_route(f"{BASE}/session", self._stranger(self._sign_out), methods=["DELETE"], response_model=None)
+            ways = self._stranger(self._ways)
+            app.add_api_route(f"{BASE}/sign-in", ways, methods=[*methods_for("GET")], response_model=None)
         described = self._described
         app.add_api_route(f"{BASE}/openapi.json", described, methods=[*methods_for("GET")], response_model=None)
         app.add_exception_handler(HTTPException, self._refused)
@@ -96,7 +102,7 @@ class Api:
                 service = self._expect_service()
                 turns = service.turns
                 async with turns.of_stranger(request.origin_of(asked)):
-                    caller = await request.caller(self._identity, asked, self._authorization(asked), trace_id)
+                    caller = await self._caller(asked, trace_id)
                 reading = partial(request.text_of, asked, turns.bounds.body_s)
                 async with turns.asking(caller.holder.share, reading) as body:
                     return await answer(service, caller, asked, body)
@@ -105,31 +111,93 @@ class Api:
 
         return endpoint
 
-    def _authorization(self, asked: Request) -> str:
-        several = asked.headers.getlist("authorization")
+    async def _caller(self, incoming: Request, trace_id: str) -> Caller:
+        """Return who sends a request: by its token, or else by its cookie. Raises Problem."""
+        several = incoming.headers.getlist("authorization")
         if len(several) > 1:
             words = "The request has two Authorization headers, and one token is enough. Nothing was done."
             raise Problem(HTTPStatus.BAD_REQUEST, "two_tokens", words)
-        said = several[0] if several else ""
-        if not said and self._browser is not None and self._browser.knows(asked):
-            return f"{SCHEME}{self._identity.token}"
-        return said
+        sessions = self._sessions
+        if several or sessions is None:
+            return request.caller(await self._holder(incoming, *several[:1]), incoming, trace_id)
+        has_cookie = sessions.has_cookie(incoming)
+        found = await sessions.find(incoming) if has_cookie else None
+        if found is not None:
+            return request.caller(found.holder, incoming, trace_id, found.sign_in)
+        if has_cookie and not self._identity.is_open:
+            words = "This session is over: sign in again. Nothing was done."
+            raise Problem(HTTPStatus.UNAUTHORIZED, "unauthorized", words, headers={"WWW-Authenticate": "Bearer"})
+        if self._identity.is_open:
+            sessions.expect_own_page(incoming, is_browser=False)
+        return request.caller(await self._holder(incoming), incoming, trace_id)
 
-    async def _handed_over(self, asked: Request) -> Response:
-        """A browser comes with the code that was printed, or later without it."""
-        if "code" not in asked.query_params and self._console is not None and self._console.answers(asked):
-            return await self._refused(asked, HTTPException(HTTPStatus.NOT_FOUND))
-        trace_id = request.trace_id_of(asked) or self._new_trace()
+    async def _holder(self, incoming: Request, authorization: str = "") -> Holder | None:
+        return await self._identity.holder(authorization, request.origin_of(incoming))
+
+    # --- Before anyone is known: how a browser signs in ---------------------------------------------------------------
+
+    def _stranger(self, answer: Callable[[Service, Sessions, Request, str], Awaitable[Response]]) -> Callable[..., Any]:
+        """The endpoint that answers a browser that need not be known, in the turn of its address."""
+
+        async def endpoint(incoming: Request) -> Response:
+            trace_id = request.trace_id_of(incoming) or self._new_trace()
+            try:
+                self._expect_host(incoming)
+                assert self._sessions is not None
+                service = self._expect_service()
+                async with service.turns.of_stranger(request.origin_of(incoming)):
+                    return await answer(service, self._sessions, incoming, trace_id)
+            except Exception as wrong:  # noqa: BLE001 - whatever it is, the sender gets it
+                return problem.response(wrong, trace_id)
+
+        return endpoint
+
+    async def _sign_in(self, incoming: Request) -> Response:
+        """A browser brings a token. What it says is read in the turn of its address too: until then it is a stranger."""
+        trace_id, origin = request.trace_id_of(incoming) or self._new_trace(), request.origin_of(incoming)
         try:
-            self._expect_host(asked)
-            assert self._browser is not None
-            async with self._expect_service().turns.of_stranger(request.origin_of(asked)):
-                answer = self._browser.handed_over(asked)
-            if self._console is not None and self._console.is_built:
-                answer.headers["Location"] = START
-            return answer
+            self._expect_host(incoming)
+            assert self._sessions is not None
+            self._sessions.expect_own_page(incoming)
+            service = self._expect_service()
+            if self._identity.is_open:
+                raise Conflict("This port asks for no token, so there is nothing to sign in to. Nothing was done.")
+            turns = service.turns
+            async with (
+                turns.asking(("sign-in", origin), partial(request.text_of, incoming, turns.bounds.body_s)) as body,
+                turns.of_stranger(origin),
+            ):
+                found, cookie = await self._sessions.sign_in(incoming, body, origin)
+            return await self._signed_in(service, found, incoming, trace_id, {"Set-Cookie": cookie})
         except Exception as wrong:  # noqa: BLE001 - whatever it is, the sender gets it
             return problem.response(wrong, trace_id)
+
+    async def _signed_in(
+        self, service: Service, signed_in: SignedIn, incoming: Request, trace_id: str, headers: Mapping[str, str]
+    ) -> Response:
+        caller = request.caller(signed_in.holder, incoming, trace_id, signed_in.sign_in)
+        await service.note_sign_in(caller.who, signed_in.sign_in)
+        return _json(of_caller(caller.who, signed_in.sign_in), HTTPStatus.CREATED, headers)
+
+    async def _sign_out(self, service: Service, sessions: Sessions, incoming: Request, trace_id: str) -> Response:
+        sessions.expect_own_page(incoming)
+        found = await sessions.find(incoming)
+        cookie = await sessions.sign_out(incoming)
+        if found is not None:
+            await service.note_sign_out(request.caller(found.holder, incoming, trace_id, found.sign_in).who, found.sign_in)
+        return Response(status_code=HTTPStatus.NO_CONTENT, headers={"Set-Cookie": cookie, "Cache-Control": "no-store"})
+
+    async def _hand_over(self, service: Service, sessions: Sessions, incoming: Request, trace_id: str) -> Response:
+        """A browser comes with the code that was printed, or later without it."""
+        if "code" not in incoming.query_params:
+            return await self._refused(incoming, HTTPException(HTTPStatus.NOT_FOUND))
+        found, answer = await sessions.handed_over(incoming)
+        await service.note_sign_in(request.caller(found.holder, incoming, trace_id, found.sign_in).who, found.sign_in)
+        return answer
+
+    async def _ways(self, service: Service, sessions: Sessions, incoming: Request, trace_id: str) -> Response:
+        is_open = self._identity.is_open
+        return _json(of_ways(is_open=is_open, signed_in=is_open or await sessions.find(incoming) is not None))
 
     def _expect_service(self) -> Service:
         if self.service is None:
@@ -211,13 +279,13 @@ class Api:
 
         async def check() -> None:
             trace_id = request.trace_id_of(asked) or self._new_trace()
-            caller = await request.caller(self._identity, asked, self._authorization(asked), trace_id)
+            caller = await self._caller(asked, trace_id)
             await service.expect(caller.who, said)
 
         return check
 
     async def _me(self, service: Service, caller: Caller, asked: Request, _: str) -> Response:
-        return _json(of_caller(caller.who))
+        return _json(of_caller(caller.who, caller.sign_in))
 
     async def _agui(self, service: Service, caller: Caller, asked: Request, body: str) -> Response:
         from holdfast.http import agui  # noqa: PLC0415 - 100 ms for those who speak it

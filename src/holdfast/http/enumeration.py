@@ -39,6 +39,7 @@ _SETS: Final[Mapping[str, Any]] = {
     "RiskLevel": proposal.RiskLevel,
     "RunStatus": status.Status,
     "ScoreSource": scores.Source,
+    "SignInWay": access.SignInWay,
     "StepStatus": StepStatus,
     "WaitKind": status.WaitKind,
 }

@@ -20,7 +20,7 @@ from holdfast.http.route import BASE, ROUTES, Route
 from holdfast.service.declarations import query
 from holdfast.service.declarations.declaration import Answer, declaration_of
 from holdfast.service.handler import rows_of
-from holdfast.service.view import CallerRow, EventRow, LinkUsedRow, RunStatusRow, TailRow
+from holdfast.service.view import CallerRow, EventRow, LinkUsedRow, RunStatusRow, SignInRow, TailRow
 
 _REF: Final = "#/components/schemas/{name}"
 _PROBLEMS: Final = {
@@ -55,6 +55,8 @@ def document() -> Mapping[str, Any]:
     for route in ROUTES:
         paths.setdefault(f"{BASE}{route.path}", {})[route.method.lower()] = _operation(route, schemas)
     paths[f"{BASE}/me"] = {"get": _about_me()}
+    paths[f"{BASE}/session"] = {"post": _about_signing_in(), "delete": _about_signing_out()}
+    paths[f"{BASE}/sign-in"] = {"get": _about_ways()}
     paths[f"{BASE}/links/{{token}}"] = {"post": _about_links()}
     paths[f"{BASE}/agui/{{workflow}}"] = {"post": _about_agui()}
     return {
@@ -86,7 +88,7 @@ def _schemas() -> tuple[dict[str, Any], dict[str, Any]]:
     and of all answers, by name."""
     kinds = sorted({route.what for route in ROUTES}, key=lambda kind: kind.__name__)
     answered = [row for kind in kinds for row in rows_of(kind)]
-    _, components = msgspec.json.schema_components([*kinds, *answered, CallerRow, LinkUsedRow], ref_template=_REF)
+    _, components = msgspec.json.schema_components([*kinds, *answered, CallerRow, LinkUsedRow, SignInRow], ref_template=_REF)
     for row in (EventRow, TailRow):
         components[row.__name__]["additionalProperties"] = True
     shown = {name: _shown(schema) for name, schema in components.items()}
@@ -254,6 +256,48 @@ def _about_me() -> dict[str, Any]:
         "summary": "Whose token this is, and what it allows",
         "responses": {
             "200": {"description": Answer.ROW.value, "content": {"application/json": {"schema": _named("CallerRow")}}},
+            **_problems(),
+        },
+    }
+
+
+def _about_signing_in() -> dict[str, Any]:
+    said = {"token": _text("Token or key.", minLength=1)}
+    schema = {"type": "object", "properties": said, "required": ["token"], "additionalProperties": False}
+    return {
+        "operationId": "sign_in",
+        "tags": ["session"],
+        "summary": "Sign in with a browser: the answer sets a cookie that stands for the token",
+        "description": "A page of this server sends it. The cookie counts for 12 hours at most, and ends with the token.",
+        "security": [],
+        "parameters": [_header("Origin", "Origin of the page, which is this server's.")],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+        "responses": {
+            "201": {"description": Answer.ROW.value, "content": {"application/json": {"schema": _named("CallerRow")}}},
+            **_problems(),
+        },
+    }
+
+
+def _about_signing_out() -> dict[str, Any]:
+    return {
+        "operationId": "sign_out",
+        "tags": ["session"],
+        "summary": "Sign out: the session of the browser ends",
+        "security": [],
+        "parameters": [_header("Origin", "Origin of the page, which is this server's.")],
+        "responses": {"204": {"description": Answer.NOTHING.value}, **_problems()},
+    }
+
+
+def _about_ways() -> dict[str, Any]:
+    return {
+        "operationId": "get_sign_in",
+        "tags": ["session"],
+        "summary": "Ways to sign in with a browser, and whether it is signed in",
+        "security": [],
+        "responses": {
+            "200": {"description": Answer.ROW.value, "content": {"application/json": {"schema": _named("SignInRow")}}},
             **_problems(),
         },
     }

@@ -20,7 +20,8 @@ from holdfast.core.values import trace
 from holdfast.errors import InvalidInput
 from holdfast.http.problem import Problem, pointer
 from holdfast.http.route import Route, several_of
-from holdfast.service.access.identity import Holder, Identity
+from holdfast.ports import SignIn
+from holdfast.service.access.identity import Holder
 from holdfast.service.principal import Principal
 from holdfast.service.text import decoded
 
@@ -37,18 +38,17 @@ _WAIT: Final = re.compile(r"(?:^|[,;\s])wait=(\d{1,9})(?:$|[,;\s])")
 
 
 class Caller(NamedTuple):
-    """The holder of a request's token, and the principal that acts."""
+    """The holder of a request's token, the principal that acts, and the sign-in of a browser that came with a cookie."""
 
     holder: Holder
     who: Principal
+    sign_in: SignIn | None = None
 
 
-async def caller(identity: Identity, request: Request, authorization: str, trace_id: str) -> Caller:
-    """Return the caller of the request with that `authorization`. `Holdfast-As` and `Holdfast-Roles` are claims, which are not
-    verified. Raises Problem."""
+def caller(holder: Holder | None, request: Request, trace_id: str, sign_in: SignIn | None = None) -> Caller:
+    """Return the caller of the request of that holder. `Holdfast-As` and `Holdfast-Roles` are claims, which are not verified.
+    Raises Problem."""
     headers = request.headers
-    origin = origin_of(request)
-    holder = await identity.holder(authorization, origin)
     if holder is None:
         raise Problem(
             HTTPStatus.UNAUTHORIZED,
@@ -60,8 +60,8 @@ async def caller(identity: Identity, request: Request, authorization: str, trace
         words = f"The token {holder.name!r} is a worker's: it asks and decides nothing. Nothing was done."
         raise Problem(HTTPStatus.FORBIDDEN, "not_permitted", words)
     roles = tuple(each.strip() for each in headers.get(ROLES, "").split(",") if each.strip())
-    principal = holder.principal(headers.get(AS, ""), roles, origin=origin, trace_id=trace_id)
-    return Caller(holder, principal)
+    principal = holder.principal(headers.get(AS, ""), roles, origin=origin_of(request), trace_id=trace_id)
+    return Caller(holder, principal, sign_in)
 
 
 def origin_of(request: Request) -> str:

@@ -1,16 +1,16 @@
-"""The records about callers from outside: their keys, their actions, and the replies that they got.
+"""The records about callers from outside: their keys, their sign-ins, their actions, and the replies that they got.
 
 Never here: an implementation, what a key allows (core.values.access).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from holdfast.core.values.access import ANY, Grant
+from holdfast.core.values.access import ANY, Grant, SignInWay
 from holdfast.core.values.audit import Entry, Head, Link
 from holdfast.ports.codec import OF_NONE
 
@@ -79,6 +79,38 @@ class Keys(Protocol):
 
     async def cursor_key(self) -> bytes:
         """The secret with which all processes of the store seal cursors."""
+        ...
+
+
+class SignIn(msgspec.Struct, frozen=True, kw_only=True):
+    """The sign-in of a browser. The secret in its cookie is stored nowhere: `hash` is its SHA-256, in hexadecimal digits."""
+
+    hash: str
+    way: SignInWay
+    owner: str
+    """Caller, by the hash of a token or key, or by issuer and subject."""
+    token_hash: str | None = None
+    """Hash of the token or key that it stands for: the sign-in ends with that."""
+    issuer: str | None = None
+    """Issuer that has verified the person, and their claims, if no token or key is behind it."""
+    claims: Mapping[str, Any] = {}
+    began_at_ms: int
+    expires_at_ms: int
+
+
+class SignIns(Protocol):
+    """The sign-ins of browsers. Those that have expired are removed in time."""
+
+    async def add(self, sign_in: SignIn, most: int) -> None:
+        """Keep one more, and end the oldest of the same caller beyond `most`."""
+        ...
+
+    async def find(self, hash: str) -> SignIn | None:  # noqa: A002 - what it is
+        """Return the sign-in of that hash, unless it has expired."""
+        ...
+
+    async def end(self, hash: str) -> bool:  # noqa: A002 - what it is
+        """Remove it. Returns False if it is not known."""
         ...
 
 

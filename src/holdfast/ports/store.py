@@ -12,7 +12,7 @@ import msgspec
 from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.ports.beside_runs import Children, DeadLetters, JobLogs
 from holdfast.ports.blob import Blobs
-from holdfast.ports.caller import Audit, Keys, Replies
+from holdfast.ports.caller import Audit, Keys, Replies, SignIns
 from holdfast.ports.figures import Costs, ModelEstimates, Scores
 from holdfast.ports.graph import Graphs
 from holdfast.ports.lending import Lending
@@ -73,6 +73,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     keys: Keys
     audit: Audit
     replies: Replies
+    sign_ins: SignIns
     blobs: Blobs
     sessions: Sessions
     views: Views

@@ -19,7 +19,7 @@ from holdfast.core.values.actor import is_among
 from holdfast.core.values.audit import DONE, Entry
 from holdfast.errors import CursorLost, HoldfastError, InvalidInput, NotFound, StoreError, UsageError, code_of
 from holdfast.platform.machine import salt
-from holdfast.ports import ApiKey, ToDecide
+from holdfast.ports import ApiKey, SignIn, ToDecide
 from holdfast.service import view
 from holdfast.service.access.key import ApiKeys
 from holdfast.service.access.log_in import LOG_IN, FailedLogIns
@@ -168,6 +168,14 @@ class Service:
             await self.control.store.audit.append(entry)
         except StoreError as problem:
             log.error("holdfast could not write down in the audit log: %s: %s", entry, problem.message)
+
+    async def note_sign_in(self, principal: Principal, sign_in: SignIn) -> None:
+        """Note in the audit log that a browser has signed in."""
+        await self._record(principal, "SignIn", sign_in.way, DONE)
+
+    async def note_sign_out(self, principal: Principal, sign_in: SignIn) -> None:
+        """Note in the audit log that a browser has signed out."""
+        await self._record(principal, "SignOut", sign_in.way, DONE)
 
     async def _record_log_in(self, origin: str, about: str) -> None:
         await self._record(Principal(origin=origin), LOG_IN, about, "unauthorized")

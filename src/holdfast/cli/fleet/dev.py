@@ -66,7 +66,7 @@ def dev(
     code stops and asks.
     """
     from holdfast.cli.connect import is_fleet, located, own_token
-    from holdfast.compose.api import CODE, SESSION
+    from holdfast.compose.api import CODE
     from holdfast.platform.machine import new_trace
     from holdfast.testing.server_process import free_port
 
@@ -83,7 +83,7 @@ def dev(
             )
     os.environ.setdefault("HOLDFAST_KEEP_REQUESTS", "full")  # one who writes a workflow reads what its models were asked
     with terminal.aside(), tempfile.TemporaryDirectory(prefix="holdfast-dev-") as folder:
-        secrets = {"token": own_token(token_file) or new_trace(), SESSION: new_trace(), CODE: new_trace()}
+        secrets = {"token": own_token(token_file) or new_trace(), CODE: new_trace()}
         for name, secret in secrets.items():
             _write(Path(folder) / name, secret)
         words = ["serve", *targets, "--http", f"127.0.0.1:{port or free_port()}", "--token-file", f"{folder}/token"]

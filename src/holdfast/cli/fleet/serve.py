@@ -139,7 +139,8 @@ def serve(
         reports = Modules(browser, roots_of(targets or ()))
         reports.write()
     how = web = None
-    identity = identity_of(settings.load(), token_file, tokens, keys=keys)
+    set_ = settings.load()
+    identity = identity_of(set_, token_file, tokens, keys=keys)
     if grpc is not None:
         from holdfast.compose.fleet import Port
 
@@ -151,7 +152,7 @@ def serve(
         from holdfast.compose.api import HttpPort
 
         collect_rarely()
-        web = HttpPort(http, identity, tls_cert, tls_key, proxies if behind_proxy else 0, browser)
+        web = HttpPort(http, identity, tls_cert, tls_key, proxies if behind_proxy else 0, browser, set_.public_url)
     with terminal.aside():
         run_quickly(_serve(workflows, host, port, how, web, store, lane, wait_s, slots, reports, as_json))
 

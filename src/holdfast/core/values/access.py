@@ -18,6 +18,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 Grant: TypeAlias = Literal["viewer", "operator", "reviewer", "author", "admin"]
 GRANTS: Final[tuple[Grant, ...]] = get_args(Grant)
 ANY: Final = ("*",)
+SignInWay: TypeAlias = Literal["token", "oidc"]
+"""The way in which a browser signs in: with a token or key, or at an identity provider (OpenID Connect)."""
 _WILDCARDS: Final = "*?["
 
 _IMPLIED: Final[dict[Grant, frozenset[Grant]]] = {

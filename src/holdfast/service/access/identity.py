@@ -115,6 +115,27 @@ class Issuer(Protocol):
     async def holder(self, token: str) -> Holder | None: ...
 
 
+class KnownKeys(Issuer, Protocol):
+    """The keys of a store, which are also found by their hash."""
+
+    async def holder_of_hash(self, hashed: bytes) -> Holder | None: ...
+
+
+class Signer(Issuer, Protocol):
+    """An issuer whose tokens are verified once: their claims name the holder, for as long as its rules say so."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def claims(self, token: str) -> Mapping[str, Any] | None:
+        """Return the claims of a token that it signed and that counts now."""
+        ...
+
+    def holder_of(self, claims: Mapping[str, Any]) -> Holder:
+        """Return the holder that verified claims name. Raises ValueError for claims that name none."""
+        ...
+
+
 class Failures(Protocol):
     """Notes callers that are refused."""
 
@@ -129,7 +150,7 @@ class Identity:
         self,
         token: str | None = None,
         tokens: Mapping[bytes, Holder] | None = None,
-        issuer: Issuer | None = None,
+        issuer: Signer | None = None,
         *,
         takes_keys: bool = False,
     ) -> None:
@@ -137,7 +158,7 @@ class Identity:
         self.tokens = tokens
         self.issuer = issuer
         self._takes_keys = takes_keys
-        self.keys: Issuer | None = None
+        self.keys: KnownKeys | None = None
         """Who knows the keys of the store, as soon as that is open."""
         self.failures: Failures | None = None
         """Notes callers that are refused, as soon as there is a store."""
@@ -166,18 +187,39 @@ class Identity:
             await self.failures.note(origin, "a token that is not known" if authorization else "no token")
         return found
 
+    @property
+    def is_open(self) -> bool:
+        """True if everyone is accepted, without any token."""
+        return self.token is None and not self.tells_apart
+
+    async def holder_of_hash(self, token: bytes) -> Holder | None:
+        """Find the holder of a token or key by its hash; None if it is not known, or not any more."""
+        found = self._tokens_by_hash.get(token)
+        return found if found is not None or self.keys is None else await self.keys.holder_of_hash(token)
+
+    async def claims(self, token: str) -> Mapping[str, Any] | None:
+        """Return the claims of a token that the issuer signed; None for any other."""
+        return await self.issuer.claims(token) if self.issuer is not None and _is_signed(token) else None
+
     async def _holder(self, authorization: str) -> Holder | None:
-        if self.token is None and not self.tells_apart:
+        if self.is_open:
             return ANYBODY
         if authorization[: len(SCHEME)].lower() != SCHEME.lower():
             return None
         token = authorization[len(SCHEME) :]
         if token.startswith(KEY):
             return None if self.keys is None else await self.keys.holder(token)
-        if self.issuer is not None and token.count(".") == 2:
+        if self.issuer is not None and _is_signed(token):
             return await self.issuer.holder(token)
-        known = {hashed(self.token): ANYBODY} if self.token is not None else self.tokens or {}
-        return known.get(hashed(token))
+        return self._tokens_by_hash.get(hashed(token))
+
+    @property
+    def _tokens_by_hash(self) -> Mapping[bytes, Holder]:
+        return {hashed(self.token): ANYBODY} if self.token is not None else self.tokens or {}
+
+
+def _is_signed(token: str) -> bool:
+    return token.count(".") == 2 and not token.startswith(KEY)
 
 
 def read_token(file: Path | None) -> str | None:

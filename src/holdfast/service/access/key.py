@@ -54,7 +54,11 @@ class ApiKeys:
 
     async def holder(self, token: str) -> Holder | None:
         """Return the holder of this key; None if it is unknown, expired, revoked or of a link. The store is asked each time."""
-        key = await self._keys.found(hashed(token).hex())
+        return await self.holder_of_hash(hashed(token))
+
+    async def holder_of_hash(self, hashed: bytes) -> Holder | None:
+        """Return the same by the key's hash."""
+        key = await self._keys.found(hashed.hex())
         if key is None or key.revoked_at_ms is not None or key.opens is not None:
             return None
         if key.expires_at_ms is not None and key.expires_at_ms <= self._clock.now_ms():

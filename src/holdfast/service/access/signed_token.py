@@ -46,9 +46,22 @@ class SignedTokens:
         if rules.key_file is not None:
             self._keys = {None: _key_of(rules)}
 
+    @property
+    def name(self) -> str:
+        """Return the issuer's name."""
+        return self._rules.issuer
+
     async def holder(self, token: str) -> Holder | None:
         """Return the holder of this token. None if the token is not the issuer's, has expired, is not valid yet, or has another
         audience."""
+        claims = await self.claims(token)
+        try:
+            return None if claims is None else self.holder_of(claims)
+        except (ValueError, TypeError):
+            return None
+
+    async def claims(self, token: str) -> Mapping[str, Any] | None:
+        """Return the claims of a token that counts now."""
         rules = self._rules
         if len(token) > MAX_BYTES:
             return None
@@ -56,7 +69,7 @@ class SignedTokens:
             key = await self._key(jwt.get_unverified_header(token).get("kid"))
             if key is None:
                 return None
-            claims = jwt.decode(
+            claims: Mapping[str, Any] = jwt.decode(
                 token,
                 key,
                 algorithms=list(rules.algorithms),
@@ -65,11 +78,11 @@ class SignedTokens:
                 leeway=rules.leeway_s,
                 options={"require": ["exp", "iss", "aud", "sub"]},
             )
-            return self._holder(claims)
+            return claims
         except (jwt.PyJWTError, ValueError, TypeError):
             return None
 
-    def _holder(self, claims: Mapping[str, Any]) -> Holder:
+    def holder_of(self, claims: Mapping[str, Any]) -> Holder:
         """Return the holder that the claims name. Raises ValueError for claims that name none, or more than is allowed."""
         rules, name = self._rules, claims["sub"]
         if not isinstance(name, str) or not name.strip() or len(name) > 200 or folded(name).startswith(_OURS):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
 
-from holdfast.core.values.access import Grant
+from holdfast.core.values.access import Grant, SignInWay
 from holdfast.core.values.audit import Entry, Head, Link
 from holdfast.core.values.ids import GateId, run_of
 from holdfast.core.views.status import Status
@@ -14,7 +14,7 @@ from holdfast.service.view import field
 from holdfast.service.view.plain import Time, iso
 
 if TYPE_CHECKING:
-    from holdfast.ports import ApiKey, Opens
+    from holdfast.ports import ApiKey, Opens, SignIn
     from holdfast.service.principal import Principal
 
 
@@ -69,9 +69,38 @@ class CallerRow(TypedDict):
     may: Annotated[list[Grant], doc("The grants it holds.")]
     workflows: Annotated[list[str], doc("Patterns of the workflows it reaches; `*` is any text.")]
     tools: Annotated[list[str], doc("Patterns of the tools about whose calls it decides; `*` is any text.")]
+    signed_in_with: Annotated[
+        SignInWay | None, doc("Way in which the browser signed in; null if the request itself carries a token, or needs none.")
+    ]
+    session_expires_at: Annotated[Time | None, doc("When the browser has to sign in again.")]
 
 
-def of_caller(who: Principal) -> CallerRow:
+class SignInWayRow(TypedDict):
+    """A way to sign in with a browser."""
+
+    way: Annotated[SignInWay, doc("`token`: with a token or key. `oidc`: at an identity provider.")]
+    title: Annotated[str, doc("Name of the way for people.")]
+    address: Annotated[str, doc("Address that takes the token by POST, or that the browser opens.")]
+
+
+class SignInRow(TypedDict):
+    """The ways to sign in with a browser."""
+
+    signed_in: Annotated[bool, doc("True if the browser has a session, or needs none.")]
+    ways: Annotated[list[SignInWayRow], doc("Ways to sign in; empty if the port asks for no token.")]
+
+
+def of_ways(*, is_open: bool, signed_in: bool, provider: str | None = None) -> SignInRow:
+    """Return the ways; `provider` is the title of the identity provider."""
+    ways: list[SignInWayRow] = []
+    if provider is not None:
+        ways.append({"way": "oidc", "title": provider, "address": "/api/v1/sign-in/oidc"})
+    if not is_open:
+        ways.append({"way": "token", "title": "API token", "address": "/api/v1/session"})
+    return {"signed_in": signed_in, "ways": ways}
+
+
+def of_caller(who: Principal, sign_in: SignIn | None = None) -> CallerRow:
     access = who.access
     return {
         "name": who.name,
@@ -83,6 +112,8 @@ def of_caller(who: Principal) -> CallerRow:
         "may": list(access.may),
         "workflows": list(access.workflows),
         "tools": list(access.tools),
+        "signed_in_with": None if sign_in is None else sign_in.way,
+        "session_expires_at": None if sign_in is None else iso(sign_in.expires_at_ms),
     }
 
 

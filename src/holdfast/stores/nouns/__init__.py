@@ -3,7 +3,7 @@
     tables       what they stand on: a statement, or several that hold together
     records      schedules, conversations, supervisors, evaluations
     figures      scores, costs, estimates of models
-    callers      keys, the audit log, replies
+    callers      keys, sign-ins, the audit log, replies
     beside_runs  children, dead letters, job logs
     lists        runs, gates, tool calls, and the labels of runs: what both databases list alike
     workflows, blobs
@@ -17,7 +17,7 @@ from typing import TypedDict
 
 from holdfast.stores.nouns.beside_runs import Children, DeadLetters, JobLogs
 from holdfast.stores.nouns.blobs import Blobs
-from holdfast.stores.nouns.callers import Audit, Keys, Replies
+from holdfast.stores.nouns.callers import Audit, Keys, Replies, SignIns
 from holdfast.stores.nouns.figures import Costs, ModelEstimates, Scores
 from holdfast.stores.nouns.records import Conversations, Evaluations, Schedules, Supervisors
 from holdfast.stores.nouns.tables import StoreParts
@@ -45,6 +45,7 @@ class Nouns(OfTenant):
     """All of them."""
 
     replies: Replies
+    sign_ins: SignIns
     model_estimates: ModelEstimates
     graphs: Graphs
 
@@ -72,6 +73,7 @@ def nouns(ground: StoreParts) -> Nouns:
     return {
         **of_tenant(ground),
         "replies": Replies(ground),
+        "sign_ins": SignIns(ground),
         "model_estimates": ModelEstimates(ground),
         "graphs": Graphs(ground),
     }

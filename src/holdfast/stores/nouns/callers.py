@@ -1,4 +1,4 @@
-"""Keys, the audit log, and answers under idempotency keys.
+"""Keys, sign-ins, the audit log, and answers under idempotency keys.
 
 A process knows the end of the log that it has seen last, and with which keys it signs. Never here: what a key allows, how links
 are chained (core.values.audit).
@@ -13,11 +13,12 @@ import msgspec
 
 from holdfast.core.values.audit import FIRST, Entry, Head, Link, before_next, head_of, link
 from holdfast.core.values.audit import Keys as SigningKeys
-from holdfast.ports import OF_NONE, ApiKey, PendingRequest, Reply
+from holdfast.ports import OF_NONE, ApiKey, PendingRequest, Reply, SignIn
 from holdfast.stores.nouns.tables import Noun, Steps, StoreParts, do, lock
 from holdfast.stores.row import encode
 
 _decode_key: Final = msgspec.json.Decoder(ApiKey).decode
+_decode_sign_in: Final = msgspec.json.Decoder(SignIn).decode
 _decode_entry: Final = msgspec.json.Decoder(Entry).decode
 _decode_reply: Final = msgspec.json.Decoder(Reply).decode
 
@@ -75,6 +76,29 @@ class Keys(Noun):
 
     async def _all(self, statement: str, *bound: Any) -> Sequence[ApiKey]:
         return [_decode_key(key) for (key,) in await self._tables.ask(statement, *bound)]
+
+
+class SignIns(Noun):
+    """Keeps ports.SignIns."""
+
+    async def add(self, sign_in: SignIn, most: int) -> None:
+        text, now_ms = encode(sign_in).decode(), self._clock.now_ms()
+
+        def steps() -> Steps[None]:
+            yield do("forget_sign_ins", now_ms)
+            yield do("add_sign_in", sign_in.hash, sign_in.owner, sign_in.expires_at_ms, text)
+            yield do("trim_sign_ins", sign_in.owner, most)
+
+        await self._tables.transact(steps)
+
+    async def find(self, hash: str) -> SignIn | None:  # noqa: A002 - the port's word
+        for (text,) in await self._tables.ask("sign_in", hash):
+            found = _decode_sign_in(text)
+            return found if found.expires_at_ms > self._clock.now_ms() else None
+        return None
+
+    async def end(self, hash: str) -> bool:  # noqa: A002 - the port's word
+        return bool(await self._tables.change("end_sign_in", hash))
 
 
 class Audit(Noun):

@@ -640,6 +640,18 @@ update holdfast.replies set reply = $2 where name = $1 returning name
 -- Nothing was done, so the key is free.
 delete from holdfast.replies where name = $1 and reply is null returning name
 
+-- name: add_sign_in
+-- A browser has signed in.
+insert into holdfast.sign_ins (hash, owner, expires_at_ms, sign_in) values ($1, $2, $3, $4)
+
+-- name: sign_in
+-- The sign-in of a cookie.
+select sign_in from holdfast.sign_ins where hash = $1
+
+-- name: end_sign_in
+-- A browser has signed out.
+delete from holdfast.sign_ins where hash = $1 returning hash
+
 -- name: canaries
 -- With which keys what users store is sealed.
 select sealed, encrypts from holdfast.canaries

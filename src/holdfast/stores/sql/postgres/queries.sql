@@ -1213,6 +1213,19 @@ select pg_advisory_xact_lock(hashtextextended('holdfast.api_keys', 4))
 -- Each link follows from the one before: who adds one waits for those who do.
 select pg_advisory_xact_lock(hashtextextended('holdfast.audit', 3))
 
+-- name: forget_sign_ins
+-- Those that are over, so many at a time.
+delete from holdfast.sign_ins where hash in (
+    select hash from holdfast.sign_ins where expires_at_ms <= $1 order by expires_at_ms limit 100 for update skip locked
+)
+
+-- name: trim_sign_ins
+-- Those of one caller beyond so many newest.
+delete from holdfast.sign_ins where hash in (
+    select hash from holdfast.sign_ins where owner = $1 order by expires_at_ms desc, hash limit 100 offset $2
+    for update skip locked
+)
+
 -- name: forget_replies
 -- What nobody may ask for again goes, so much at a time.
 delete from holdfast.replies where name in (

@@ -742,6 +742,16 @@ delete from shared_values where tenant = ? and space = ? and key = ?
 
 -- --- Who calls -------------------------------------------------------------------------------------------------------
 
+-- name: forget_sign_ins
+-- Those that are over, so many at a time.
+delete from sign_ins where hash in (select hash from sign_ins where expires_at_ms <= ? order by expires_at_ms limit 100)
+
+-- name: trim_sign_ins
+-- Those of one caller beyond so many newest.
+delete from sign_ins where hash in (
+    select hash from sign_ins where owner = ? order by expires_at_ms desc, hash limit 100 offset ?
+)
+
 -- name: forget_replies
 -- What nobody may ask for again goes, so much at a time.
 delete from replies where name in (select name from replies where begun_at_ms < ? order by begun_at_ms limit 100)

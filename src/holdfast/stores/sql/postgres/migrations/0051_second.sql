@@ -269,6 +269,16 @@ create table holdfast.replies (
 );
 create index replies_by_age on holdfast.replies (begun_at_ms);
 
+-- Browsers that have signed in, by the hash of their cookie.
+create table holdfast.sign_ins (
+    hash text primary key,
+    owner text not null,
+    expires_at_ms bigint not null,
+    sign_in text not null
+);
+create index sign_ins_by_age on holdfast.sign_ins (expires_at_ms);
+create index sign_ins_of_one on holdfast.sign_ins (owner, expires_at_ms);
+
 -- Words by which people find runs: labels by their keys, and tags, of which the key is empty.
 create table holdfast.run_labels (
     run uuid not null,

@@ -279,6 +279,16 @@ create table replies (
 ) strict, without rowid;
 create index replies_by_age on replies (begun_at_ms);
 
+-- Browsers that have signed in, by the hash of their cookie.
+create table sign_ins (
+    hash text primary key,
+    owner text not null,
+    expires_at_ms integer not null,
+    sign_in text not null
+) strict, without rowid;
+create index sign_ins_by_age on sign_ins (expires_at_ms);
+create index sign_ins_of_one on sign_ins (owner, expires_at_ms);
+
 -- Words by which people find runs: labels by their keys, and tags, of which the key is empty.
 create table run_labels (
     run text not null,
