@@ -22,6 +22,7 @@ SITE_LOCKED := $(VENV)/.docs-locked
 INSTALLED := $(VENV)/.installed
 NODE := examples/node_worker/node_modules/.package-lock.json
 CLIENTS := $(VENV)/clients/.locked
+PROVIDER := tests/http/provider/node_modules/.package-lock.json
 TYPESCRIPT := examples/generated_clients/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
@@ -32,7 +33,7 @@ TYPESCRIPT := examples/generated_clients/node_modules/.package-lock.json
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-setup: $(INSTALLED) $(NODE) ## Create .venv with the locked packages, this project and its console; does nothing when it is up to date
+setup: $(INSTALLED) $(NODE) $(PROVIDER) ## Create .venv with the locked packages, this project and its console; does nothing when it is up to date
 	@$(PY) console/build.py --optional
 
 console: $(INSTALLED) ## Build the console, which the servers send to browsers
@@ -61,7 +62,7 @@ $(INSTALLED): $(LOCKED) pyproject.toml
 	@echo "setup: ready"
 
 # Without npm, or a registry that it reaches, the tests in JavaScript and TypeScript are skipped and say so.
-$(NODE) $(TYPESCRIPT): %/node_modules/.package-lock.json: %/package-lock.json
+$(NODE) $(PROVIDER) $(TYPESCRIPT): %/node_modules/.package-lock.json: %/package-lock.json
 	@if command -v npm >/dev/null 2>&1; then \
 		echo "setup: installing what $* stands on"; \
 		cd $* && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error --fetch-retries=1 --fetch-timeout=60000 && touch $(notdir $(@D))/$(@F) \

@@ -209,7 +209,7 @@ class SignedTokenRules(BaseModel):
     def _has_one_kind_of_key(self) -> SignedTokenRules:
         if (self.jwks_url is None) == (self.key_file is None):
             raise ValueError("say either jwks_url or key_file")
-        if self.jwks_url is not None and not _is_private(self.jwks_url):
+        if self.jwks_url is not None and not is_private(self.jwks_url):
             raise ValueError("jwks_url must be https: anyone who could change its response could sign tokens")
         known = _ASYMMETRIC if self.jwks_url is not None else (*_ASYMMETRIC, *_SYMMETRIC)
         if not self.algorithms or (wrong := next((each for each in self.algorithms if each not in known), None)):
@@ -221,7 +221,54 @@ class SignedTokenRules(BaseModel):
         return self
 
 
-def _is_private(url: str) -> bool:
+class SignInRules(BaseModel):
+    """`[sign_in]` in holdfast.toml: identity provider (OpenID Connect) at which people sign in with a browser, and what its
+    claims allow them. It needs `public_url`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    issuer: str
+    """Address of the provider: the claim `iss`."""
+    client_id: str = Field(min_length=1)
+    """Id of this server as a client of the provider. Register the redirect address
+    `PUBLIC_URL/api/v1/sign-in/oidc/callback`."""
+    secret: str = "HOLDFAST_SIGN_IN_SECRET"
+    """Name of the secret with the client's secret. Without such a secret it is a public client."""
+    title: str = Field(default="Single sign-on", min_length=1, max_length=60)
+    """Name of the provider on the page for signing in."""
+    scopes: tuple[str, ...] = ("openid", "profile")
+    """Scopes to ask for."""
+    algorithms: tuple[str, ...] = ("RS256",)
+    """Accepted algorithms, whatever a token names."""
+    leeway_s: float = Field(default=30.0, ge=0, le=300)
+    """Maximum difference of the provider's clock, in seconds."""
+    name_claim: str = "sub"
+    """Claim that names the person. An `email` must be verified."""
+    tenant: str | None = Field(default=None, min_length=1)
+    """Tenant of all people. By default the tenant claim names it."""
+    tenant_claim: str = "tenant"
+    """Claim that names the tenant."""
+    tenantless: bool = False
+    """True to let a person without that claim act for all tenants; otherwise they have no access."""
+    roles_claim: str = "roles"
+    """Claim that lists the person's roles."""
+    teams_claim: str = "teams"
+    """Claim that lists the person's teams."""
+    grants: dict[str, tuple[str, ...]] = {}
+    """Grants of each role; of the role `*`, everyone's. A person without a grant has no access."""
+
+    @model_validator(mode="after")
+    def _can_be(self) -> Self:
+        if not is_private(self.issuer):
+            raise ValueError("issuer must be https: anyone who could change its response could sign in")
+        if not self.algorithms or not {*self.algorithms} <= {*_ASYMMETRIC}:
+            raise ValueError(f"algorithms are of {', '.join(_ASYMMETRIC)}")
+        if "openid" not in self.scopes:
+            raise ValueError("scopes need openid")
+        return self
+
+
+def is_private(url: str) -> bool:
     """Return True for an address whose answer cannot be changed on the way: of https, or of this machine."""
     try:
         parts = urlsplit(url)
@@ -321,6 +368,8 @@ class Settings(BaseModel):
     public_url: str | None = None
     """Address under which browsers reach the HTTP port, as in `https://holdfast.example.com`, if a proxy changes the header
     `Host`, or if people sign in at a provider."""
+    sign_in: SignInRules | None = None
+    """Identity provider for the console: `[sign_in]` in holdfast.toml. Without it people sign in with a token."""
     bounds: PortBounds = PortBounds()
     """Load that gRPC and HTTP ports take at a time: `[bounds]` in holdfast.toml."""
     limits: ScriptLimits = ScriptLimits()
@@ -367,7 +416,7 @@ class Settings(BaseModel):
         if value is None:
             return None
         parts = urlsplit(value)
-        if parts.path not in ("", "/") or parts.query or parts.fragment or parts.username is not None or not _is_private(value):
+        if parts.path not in ("", "/") or parts.query or parts.fragment or parts.username is not None or not is_private(value):
             raise ValueError("public_url is the address of the port: https://HOST or https://HOST:PORT, without a path")
         return f"{parts.scheme}://{parts.netloc.lower()}"
 
@@ -375,6 +424,8 @@ class Settings(BaseModel):
     def _has_keys(self) -> Self:
         if self.encrypt == "payloads" and self.key_file is None:
             raise ValueError("encrypt takes a key_file (HOLDFAST_KEY_FILE), in which each tenant has its key")
+        if self.sign_in is not None and self.public_url is None:
+            raise ValueError("[sign_in] needs public_url: the provider sends browsers back to that address")
         return self
 
     def strategy(self, lane: str) -> Literal["least_loaded", "best_fit"]:
@@ -406,6 +457,7 @@ IN_FILE: Final = frozenset(
         "retention",
         "retention_days",
         "secrets_file",
+        "sign_in",
         "vars",
         "weights",
         "workflow_grace_s",
@@ -429,7 +481,7 @@ def load(directory: Path | None = None) -> Settings:
                 f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, encrypt, keep_requests,"
                 " key_file, lease_s, placement, public_url, queue, resident_flows_mb, retention_days, secrets_file,"
                 " workflow_grace_s, [bounds], [budget], [fetch], [identity], [keep_requests_of], [lanes.NAME], [limits],"
-                " [models.NAME], [pools.NAME], [retention], [vars] and [weights]."
+                " [models.NAME], [pools.NAME], [retention], [sign_in], [vars] and [weights]."
             )
     try:
         return Settings(**given)

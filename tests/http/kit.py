@@ -15,6 +15,7 @@ import httpx2
 from holdfast import Engine, Workflow
 from holdfast.compose.api import HttpPort, answering
 from holdfast.service.access.identity import Holder, Identity, hashed
+from holdfast.service.access.provider import Provider
 from holdfast.service.concurrency_limit import ConcurrencyLimit
 from holdfast.service.service import Service
 from holdfast.settings import PortBounds
@@ -146,6 +147,7 @@ async def served(
     bounds: PortBounds | None = None,
     proxies: int = 0,
     public_url: str | None = None,
+    provider: Provider | None = None,
     workflows: Sequence[Workflow] = WORKFLOWS,
 ) -> AsyncIterator[Port]:
     """An engine on a store, or one in that folder, and its port."""
@@ -156,7 +158,7 @@ async def served(
         Engine.open(where, workflows=workflows if execute else (), execute=execute) as engine,
         answering(
             Service(engine, workflows if execute else (), turns=(turns := ConcurrencyLimit(bounds))),
-            HttpPort(address, identity or Identity(), proxies=proxies, public_url=public_url),
+            HttpPort(address, identity or Identity(), proxies=proxies, public_url=public_url, provider=provider),
             lambda _: None,
         ) as at,
     ):

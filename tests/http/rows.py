@@ -18,6 +18,7 @@ ROWS: Final = {
     "GET /me": (view.CallerRow,),
     "POST /session": (view.CallerRow,),
     "GET /sign-in": (view.SignInRow,),
+    "DELETE /session": (view.SignedOutRow,),
     "POST /links/{token}": (view.LinkUsedRow,),
 }
 """By the method and the path of the route; of a list, what each of its rows is."""

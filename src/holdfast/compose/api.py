@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from holdfast.errors import UsageError
@@ -17,6 +17,9 @@ from holdfast.platform.machine import new_trace
 from holdfast.service.access.identity import Identity, is_loopback, split
 from holdfast.service.access.sign_in import SignIns
 from holdfast.service.service import Service
+
+if TYPE_CHECKING:
+    from holdfast.service.access.provider import Provider
 
 CODE: Final = "code"
 """The file of the code for a browser; it is removed when it is used."""
@@ -35,6 +38,7 @@ class HttpPort(NamedTuple):
     proxies: int = 0
     browser: Path | None = None
     public_url: str | None = None
+    provider: Provider | None = None
 
 
 @asynccontextmanager
@@ -48,13 +52,18 @@ async def answering(service: Service, http: HttpPort, say: Callable[[str], None]
         from holdfast.observe.listening import listening
     host, port = split(http.address)
     _expect_safe(host, http)
-    sign_ins = SignIns(service.control.store, http.identity)
+    sign_ins = SignIns(service.control.store, http.identity, http.provider)
     place = Place(http.certificate is not None or http.proxies > 0, http.public_url)
     code = None if http.browser is None else http.browser / CODE
     pages = console.find()
     sessions = Sessions(sign_ins, place, code, http.identity.token, *([console.START] if pages.is_built else []))
+    provider = None
+    if http.provider is not None:
+        from holdfast.http.provider_sign_in import ProviderSignIn
+
+        provider = ProviderSignIn(sessions, http.provider)
     hosts = LOOPBACK | {host} | _host_of(http.public_url) if is_loopback(host) else None
-    api = Api(http.identity, new_trace, hosts=hosts, sessions=sessions, console=pages)
+    api = Api(http.identity, new_trace, hosts=hosts, sessions=sessions, provider=provider, console=pages)
     api.service = service
     http.identity.keys, http.identity.failures = service.keys, service.failed_log_ins
     scheme, shown = "http" if http.certificate is None else "https", f"[{host}]" if ":" in host else host

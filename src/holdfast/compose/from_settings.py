@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from holdfast import settings as settings_
 from holdfast.core.capacity.lanes import DEFAULT, Lanes, Rule
@@ -25,6 +25,9 @@ from holdfast.queues.none import NoQueue
 from holdfast.service.access.identity import Identity, read_token, read_tokens
 from holdfast.settings import PoolRules, Secrets, Settings
 from holdfast.stores.blobs.moved import FallbackBlobs
+
+if TYPE_CHECKING:
+    from holdfast.service.access.provider import Provider
 
 log = logging.getLogger("holdfast")
 
@@ -58,7 +61,19 @@ def identity_of(settings: Settings, token_file: Path | None, tokens: Path | None
         with needs("fleet", "A port that takes signed tokens"):
             from holdfast.service.access.signed_token import SignedTokens
         issuer = SignedTokens(settings.identity)
-    return Identity(read_token(token_file), read_tokens(tokens), issuer, takes_keys=keys)
+    has_provider = settings.sign_in is not None and token_file is None
+    return Identity(read_token(token_file), read_tokens(tokens), issuer, takes_keys=keys, has_provider=has_provider)
+
+
+def provider_of(settings: Settings) -> Provider | None:
+    """Return the identity provider at which people sign in. Raises UsageError."""
+    rules = settings.sign_in
+    if rules is None or settings.public_url is None:
+        return None
+    with needs("fleet", "Signing in at an identity provider"):
+        from holdfast.service.access.provider import Provider
+    secrets = Secrets(settings.secrets_file)
+    return Provider(rules, settings.public_url, secrets.get(rules.secret) if secrets.has(rules.secret) else None)
 
 
 def pools_of(settings: Settings) -> list[DeclaredPool]:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from contextlib import ExitStack, suppress
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 from fastapi import FastAPI, Request, Response
@@ -39,6 +39,9 @@ from holdfast.service.service import Service
 from holdfast.service.subscription import AGAIN_S
 from holdfast.service.view import of_caller, of_ways
 
+if TYPE_CHECKING:
+    from holdfast.http.provider_sign_in import ProviderSignIn
+
 _JSON: Final = "application/json"
 _Checking: TypeAlias = Callable[[Any], Callable[[], Awaitable[None]]]
 """Makes what looks again whether the sender of a request may still hear something."""
@@ -54,6 +57,7 @@ class Api:
         *,
         hosts: Collection[str] | None = None,
         sessions: Sessions | None = None,
+        provider: ProviderSignIn | None = None,
         console: Console | None = None,
     ) -> None:
         """`hosts` are the names under which it may be asked, None for any: a page that a browser was told lives here could
@@ -65,6 +69,7 @@ class Api:
         self._hosts = hosts
         self._reads = SingleFlight()
         self._sessions = sessions
+        self._provider = provider
         self._console = console
 
     def application(self) -> FastAPI:
@@ -83,6 +88,10 @@ class Api:
             app.add_api_route(f"{BASE}/session", self._stranger(self._sign_out), methods=["DELETE"], response_model=None)
             ways = self._stranger(self._ways)
             app.add_api_route(f"{BASE}/sign-in", ways, methods=[*methods_for("GET")], response_model=None)
+        if self._provider is not None:
+            begin, end = self._at_provider(self._begin), self._at_provider(self._end)
+            app.add_api_route(f"{BASE}/sign-in/oidc", begin, methods=["GET"], response_model=None)
+            app.add_api_route(f"{BASE}/sign-in/oidc/callback", end, methods=["GET"], response_model=None)
         described = self._described
         app.add_api_route(f"{BASE}/openapi.json", described, methods=[*methods_for("GET")], response_model=None)
         app.add_exception_handler(HTTPException, self._refused)
@@ -183,9 +192,12 @@ class Api:
         sessions.expect_own_page(incoming)
         found = await sessions.find(incoming)
         cookie = await sessions.sign_out(incoming)
+        address = None
         if found is not None:
             await service.note_sign_out(request.caller(found.holder, incoming, trace_id, found.sign_in).who, found.sign_in)
-        return Response(status_code=HTTPStatus.NO_CONTENT, headers={"Set-Cookie": cookie, "Cache-Control": "no-store"})
+            if self._provider is not None and found.sign_in.way == "oidc":
+                address = await self._provider.provider.sign_out_address()
+        return _json({"continue_at": address}, headers={"Set-Cookie": cookie})
 
     async def _hand_over(self, service: Service, sessions: Sessions, incoming: Request, trace_id: str) -> Response:
         """A browser comes with the code that was printed, or later without it."""
@@ -197,7 +209,39 @@ class Api:
 
     async def _ways(self, service: Service, sessions: Sessions, incoming: Request, trace_id: str) -> Response:
         is_open = self._identity.is_open
-        return _json(of_ways(is_open=is_open, signed_in=is_open or await sessions.find(incoming) is not None))
+        signed_in = is_open or await sessions.find(incoming) is not None
+        if self._provider is None:
+            return _json(of_ways(is_open=is_open, signed_in=signed_in))
+        return _json(self._provider.ways(signed_in=signed_in))
+
+    def _at_provider(
+        self, answer: Callable[[Service, ProviderSignIn, Request, str], Awaitable[Response]]
+    ) -> Callable[..., Any]:
+        """The endpoint that sends a browser to the provider, or takes it back. Each address has a pace, and a share."""
+
+        async def endpoint(incoming: Request) -> Response:
+            trace_id, origin = request.trace_id_of(incoming) or self._new_trace(), request.origin_of(incoming)
+            try:
+                self._expect_host(incoming)
+                assert self._provider is not None
+                service = self._expect_service()
+                async with service.turns.asking(("sign-in", origin), partial(request.text_of, incoming, 0)):
+                    return await answer(service, self._provider, incoming, trace_id)
+            except Exception as wrong:  # noqa: BLE001 - whatever it is, the sender gets it
+                return problem.response(wrong, trace_id)
+
+        return endpoint
+
+    async def _begin(self, service: Service, provider: ProviderSignIn, incoming: Request, trace_id: str) -> Response:
+        return await provider.begin(incoming)
+
+    async def _end(self, service: Service, provider: ProviderSignIn, incoming: Request, trace_id: str) -> Response:
+        found, answer = await provider.end(incoming)
+        if found is None:
+            await service.failed_log_ins.note(request.origin_of(incoming), "a sign-in at the provider that failed")
+        else:
+            await service.note_sign_in(request.caller(found.holder, incoming, trace_id, found.sign_in).who, found.sign_in)
+        return answer
 
     def _expect_service(self) -> Service:
         if self.service is None:

@@ -20,7 +20,7 @@ from holdfast.http.route import BASE, ROUTES, Route
 from holdfast.service.declarations import query
 from holdfast.service.declarations.declaration import Answer, declaration_of
 from holdfast.service.handler import rows_of
-from holdfast.service.view import CallerRow, EventRow, LinkUsedRow, RunStatusRow, SignInRow, TailRow
+from holdfast.service.view import CallerRow, EventRow, LinkUsedRow, RunStatusRow, SignedOutRow, SignInRow, TailRow
 
 _REF: Final = "#/components/schemas/{name}"
 _PROBLEMS: Final = {
@@ -88,7 +88,9 @@ def _schemas() -> tuple[dict[str, Any], dict[str, Any]]:
     and of all answers, by name."""
     kinds = sorted({route.what for route in ROUTES}, key=lambda kind: kind.__name__)
     answered = [row for kind in kinds for row in rows_of(kind)]
-    _, components = msgspec.json.schema_components([*kinds, *answered, CallerRow, LinkUsedRow, SignInRow], ref_template=_REF)
+    _, components = msgspec.json.schema_components(
+        [*kinds, *answered, CallerRow, LinkUsedRow, SignInRow, SignedOutRow], ref_template=_REF
+    )
     for row in (EventRow, TailRow):
         components[row.__name__]["additionalProperties"] = True
     shown = {name: _shown(schema) for name, schema in components.items()}
@@ -286,7 +288,10 @@ def _about_signing_out() -> dict[str, Any]:
         "summary": "Sign out: the session of the browser ends",
         "security": [],
         "parameters": [_header("Origin", "Origin of the page, which is this server's.")],
-        "responses": {"204": {"description": Answer.NOTHING.value}, **_problems()},
+        "responses": {
+            "200": {"description": Answer.ROW.value, "content": {"application/json": {"schema": _named("SignedOutRow")}}},
+            **_problems(),
+        },
     }
 
 

@@ -59,6 +59,11 @@ class Place(NamedTuple):
         port = found[1] if found else "443" if self.is_secure else "80"
         return f"__Host-holdfast-{port}" if self.is_secure else f"holdfast-{port}"
 
+    def set_cookie(self, name: str, value: str, life_s: int, same_site: str = "Strict") -> str:
+        """Return the header that sets a cookie; none that a script could read."""
+        secure = "; Secure" if self.is_secure else ""
+        return f"{name}={value}; Max-Age={life_s}; Path=/; HttpOnly; SameSite={same_site}{secure}"
+
 
 class Sessions:
     """The sessions of a port. `code` is a file, which exists until the code in it is used, even if the process restarts."""
@@ -124,13 +129,18 @@ class Sessions:
         if made is None:
             words = "This token is not known here, or is over. Nothing was done."
             raise Problem(HTTPStatus.UNAUTHORIZED, "unauthorized", words)
-        await self.sign_ins.end(self._secret(request))
+        await self.forget(request)
         return made[1], self.cookie(request, *made)
 
     async def sign_out(self, request: Request) -> str:
         """End the session of a request, and return the header that removes the cookie."""
-        await self.sign_ins.end(self._secret(request))
+        await self.forget(request)
         return self._set_cookie(request, "", 0)
+
+    async def forget(self, request: Request) -> None:
+        """End the session of a request, if it has one."""
+        if secret := self._secret(request):
+            await self.sign_ins.end(secret)
 
     async def handed_over(self, request: Request) -> tuple[SignedIn, Response]:
         """Exchange the printed code for a session. Raises Problem for a wrong or used code."""
@@ -164,5 +174,4 @@ class Sessions:
         return request.cookies.get(self.place.cookie(request), "")
 
     def _set_cookie(self, request: Request, secret: str, life_s: int) -> str:
-        secure = "; Secure" if self.place.is_secure else ""
-        return f"{self.place.cookie(request)}={secret}; Max-Age={life_s}; Path=/; HttpOnly; SameSite=Strict{secure}"
+        return self.place.set_cookie(self.place.cookie(request), secret, life_s)

@@ -125,7 +125,7 @@ def serve(
     """
     from holdfast import settings
     from holdfast.cli.target import load
-    from holdfast.compose.from_settings import identity_of
+    from holdfast.compose.from_settings import identity_of, provider_of
     from holdfast.platform.machine import collect_rarely, run_quickly
 
     if grpc is None and http is None and targets:
@@ -152,7 +152,16 @@ def serve(
         from holdfast.compose.api import HttpPort
 
         collect_rarely()
-        web = HttpPort(http, identity, tls_cert, tls_key, proxies if behind_proxy else 0, browser, set_.public_url)
+        web = HttpPort(
+            http,
+            identity,
+            tls_cert,
+            tls_key,
+            proxies if behind_proxy else 0,
+            browser,
+            set_.public_url,
+            provider_of(set_) if token_file is None else None,
+        )
     with terminal.aside():
         run_quickly(_serve(workflows, host, port, how, web, store, lane, wait_s, slots, reports, as_json))
 

@@ -121,18 +121,22 @@ class KnownKeys(Issuer, Protocol):
     async def holder_of_hash(self, hashed: bytes) -> Holder | None: ...
 
 
-class Signer(Issuer, Protocol):
-    """An issuer whose tokens are verified once: their claims name the holder, for as long as its rules say so."""
+class Verifier(Protocol):
+    """An issuer that verifies people once: its claims name the holder, for as long as its rules say so."""
 
     @property
     def name(self) -> str: ...
 
-    async def claims(self, token: str) -> Mapping[str, Any] | None:
-        """Return the claims of a token that it signed and that counts now."""
-        ...
-
     def holder_of(self, claims: Mapping[str, Any]) -> Holder:
         """Return the holder that verified claims name. Raises ValueError for claims that name none."""
+        ...
+
+
+class Signer(Issuer, Verifier, Protocol):
+    """The same of tokens."""
+
+    async def claims(self, token: str) -> Mapping[str, Any] | None:
+        """Return the claims of a token that it signed and that counts now."""
         ...
 
 
@@ -153,11 +157,14 @@ class Identity:
         issuer: Signer | None = None,
         *,
         takes_keys: bool = False,
+        has_provider: bool = False,
     ) -> None:
+        """`has_provider` says that people sign in at an identity provider."""
         self.token = token
         self.tokens = tokens
         self.issuer = issuer
         self._takes_keys = takes_keys
+        self._has_provider = has_provider
         self.keys: KnownKeys | None = None
         """Who knows the keys of the store, as soon as that is open."""
         self.failures: Failures | None = None
@@ -166,7 +173,7 @@ class Identity:
     @property
     def tells_apart(self) -> bool:
         """True if the port identifies its callers."""
-        return self.tokens is not None or self.issuer is not None or self._takes_keys
+        return self.tokens is not None or self.issuer is not None or self._takes_keys or self._has_provider
 
     @property
     def tells_tenants_apart(self) -> bool:

@@ -14,7 +14,7 @@ from holdfast.core.values.access import SignInWay
 from holdfast.errors import NotPermitted
 from holdfast.platform.machine import new_secret
 from holdfast.ports import SignIn, Store
-from holdfast.service.access.identity import SCHEME, Holder, Identity, Signer, hashed
+from holdfast.service.access.identity import SCHEME, Holder, Identity, Verifier, hashed
 
 LIFE_S: Final = 12 * 3_600
 """A sign-in lives so long, however much it is used."""
@@ -32,11 +32,11 @@ class SignedIn(NamedTuple):
 class SignIns:
     """The sign-ins at a port."""
 
-    def __init__(self, store: Store, identity: Identity, provider: Signer | None = None) -> None:
+    def __init__(self, store: Store, identity: Identity, provider: Verifier | None = None) -> None:
         """`provider` names the people who sign in there."""
         self._store = store
         self._identity = identity
-        self._signers: dict[SignInWay, Signer | None] = {"token": identity.issuer, "oidc": provider}
+        self._signers: dict[SignInWay, Verifier | None] = {"token": identity.issuer, "oidc": provider}
 
     async def with_token(self, token: str, origin: str = "") -> tuple[str, SignedIn] | None:
         """Sign in with a token or key, from the address `origin`: the secret of the cookie, and the sign-in. None for a token
@@ -53,7 +53,7 @@ class SignIns:
         owner = hashed(token).hex()
         return await self._add("token", owner, holder, LIFE_S, token_hash=owner)
 
-    async def at_provider(self, provider: Signer, claims: Mapping[str, Any]) -> tuple[str, SignedIn]:
+    async def at_provider(self, provider: Verifier, claims: Mapping[str, Any]) -> tuple[str, SignedIn]:
         """Sign in a person by verified claims. Raises ValueError for claims that allow nothing here."""
         return await self._with_claims("oidc", provider, claims, provider.holder_of(claims), is_lasting=True)
 
@@ -83,7 +83,7 @@ class SignIns:
             return None
 
     async def _with_claims(
-        self, way: SignInWay, signer: Signer, claims: Mapping[str, Any], holder: Holder, *, is_lasting: bool = False
+        self, way: SignInWay, signer: Verifier, claims: Mapping[str, Any], holder: Holder, *, is_lasting: bool = False
     ) -> tuple[str, SignedIn]:
         """Sign in by claims; unless `is_lasting`, no longer than the token that had them."""
         left_s = LIFE_S if is_lasting else int(claims["exp"]) - self._store.clock.now_ms() // 1000

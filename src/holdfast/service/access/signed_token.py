@@ -30,7 +30,7 @@ _FRESH_S: Final = 600.0
 """How long the issuer's keys are believed without another look: one that it takes back is refused after that."""
 _AGAIN_S: Final = 30.0
 """How often they are looked at for a token with an unknown key at most: such tokens cost nothing to make."""
-_OURS: Final = ("clients.", "workers.", "keys.")
+OURS: Final = ("clients.", "workers.", "keys.")
 """Prefixes of the names of tokens and keys that this server knows itself; no other caller has such a name."""
 
 
@@ -40,11 +40,11 @@ class SignedTokens:
     def __init__(self, rules: SignedTokenRules) -> None:
         """Raises UsageError for a key file that cannot be used."""
         self._rules = rules
-        self._keys: Mapping[str | None, Any] = {}
-        self._read_s = self._tried_s = float("-inf")
-        self._looking = asyncio.Lock()
-        if rules.key_file is not None:
-            self._keys = {None: _key_of(rules)}
+        self._keys = IssuerKeys(rules.algorithms)
+        claims = rules.tenant_claim, rules.roles_claim, rules.teams_claim, rules.grants_claim
+        self._read: Final = ("sub", "exp", "workflows", "tools", *claims)
+        """The claims that count; no other is kept."""
+        self._own_key = None if rules.key_file is None else _key_of(rules)
 
     @property
     def name(self) -> str:
@@ -78,14 +78,14 @@ class SignedTokens:
                 leeway=rules.leeway_s,
                 options={"require": ["exp", "iss", "aud", "sub"]},
             )
-            return claims
+            return {name: claims[name] for name in self._read if name in claims}
         except (jwt.PyJWTError, ValueError, TypeError):
             return None
 
     def holder_of(self, claims: Mapping[str, Any]) -> Holder:
         """Return the holder that the claims name. Raises ValueError for claims that name none, or more than is allowed."""
         rules, name = self._rules, claims["sub"]
-        if not isinstance(name, str) or not name.strip() or len(name) > 200 or folded(name).startswith(_OURS):
+        if not isinstance(name, str) or not name.strip() or len(name) > 200 or folded(name).startswith(OURS):
             raise ValueError("sub is no name")
         tenant = claims.get(rules.tenant_claim)
         if tenant is None and not rules.tenantless:
@@ -101,17 +101,28 @@ class SignedTokens:
         return Holder(name, tenant=tenant, roles=roles, teams=teams, access=access, is_person=True)
 
     async def _key(self, kid: Any) -> Any:
-        """The key that a token names; where one key is known and the token names none, that one."""
-        rules = self._rules
-        if rules.jwks_url is not None:
-            await self._look(kid)
         if kid is not None and not isinstance(kid, str):
             return None
-        if rules.key_file is not None:
-            return self._keys[None]
+        url = self._rules.jwks_url
+        return self._own_key if url is None else await self._keys.find(url, kid)
+
+
+class IssuerKeys:
+    """The keys that an issuer shows at an address."""
+
+    def __init__(self, algorithms: Sequence[str]) -> None:
+        self._algorithms = algorithms
+        self._keys: Mapping[str | None, Any] = {}
+        self._read_s = self._tried_s = float("-inf")
+        self._looking = asyncio.Lock()
+
+    async def find(self, url: str, kid: str | None) -> Any:
+        """Return the key that a token names; where one key is known and the token names none, that one. None if there is
+        none."""
+        await self._look(url, kid)
         return self._keys.get(kid) if kid is not None else next(iter(self._keys.values())) if len(self._keys) == 1 else None
 
-    async def _look(self, kid: Any) -> None:
+    async def _look(self, url: str, kid: str | None) -> None:
         """Know the issuer's keys. Where they cannot be read those known before count until they are too old."""
         now_s = asyncio.get_running_loop().time()
         is_old = now_s - self._read_s > _FRESH_S
@@ -119,15 +130,15 @@ class SignedTokens:
             async with self._looking:
                 if now_s - self._tried_s > _AGAIN_S:
                     self._tried_s = now_s
-                    found = await _fetched(str(self._rules.jwks_url), self._rules.algorithms)
+                    found = _keys_of(await fetch(url), self._algorithms)
                     if found is not None:
                         self._keys, self._read_s = found, now_s
         if now_s - self._read_s > 2 * _FRESH_S:
             self._keys = {}
 
 
-async def _fetched(url: str, algorithms: Sequence[str]) -> Mapping[str | None, Any] | None:
-    """The keys at an address, by their names; None where it does not answer with keys."""
+async def fetch(url: str) -> Any:
+    """Return the JSON at an address; None where it does not answer with any."""
     body = b""
     try:
         async with (
@@ -141,11 +152,17 @@ async def _fetched(url: str, algorithms: Sequence[str]) -> Mapping[str | None, A
                 body += part
                 if len(body) > _MAX_SET_BYTES:
                     return None
-        said = json.loads(body)["keys"][:_MAX_KEYS]
-    except (httpx2.HTTPError, TimeoutError, ValueError, KeyError, TypeError):
+        return json.loads(body)
+    except (httpx2.HTTPError, TimeoutError, ValueError):
+        return None
+
+
+def _keys_of(content: Any, algorithms: Sequence[str]) -> Mapping[str | None, Any] | None:
+    """Return the keys of a set, by their names; None for what is no set of keys."""
+    if not isinstance(content, dict) or not isinstance(content.get("keys"), list):
         return None
     found: dict[str | None, Any] = {}
-    for each in said:
+    for each in content["keys"][:_MAX_KEYS]:
         if not isinstance(each, dict) or each.get("use", "sig") != "sig" or each.get("kty") == "oct":
             continue  # a secret that is shown to all is none
         try:

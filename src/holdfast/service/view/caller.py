@@ -83,21 +83,38 @@ class SignInWayRow(TypedDict):
     address: Annotated[str, doc("Address that takes the token by POST, or that the browser opens.")]
 
 
+class SignInErrorRow(TypedDict):
+    """An error of a sign-in at the identity provider, which leads to the page `/sign-in?error=CODE`."""
+
+    code: Annotated[str, doc("Code in the page's address.")]
+    words: Annotated[str, doc("Explanation of the error, and what to do.")]
+
+
+class SignedOutRow(TypedDict):
+    """The end of a browser's session."""
+
+    continue_at: Annotated[str | None, doc("Address at which the browser signs out at the identity provider too.")]
+
+
 class SignInRow(TypedDict):
     """The ways to sign in with a browser."""
 
     signed_in: Annotated[bool, doc("True if the browser has a session, or needs none.")]
     ways: Annotated[list[SignInWayRow], doc("Ways to sign in; empty if the port asks for no token.")]
+    errors: Annotated[list[SignInErrorRow], doc("Errors to which a sign-in at the provider can lead.")]
 
 
-def of_ways(*, is_open: bool, signed_in: bool, provider: str | None = None) -> SignInRow:
+def of_ways(
+    *, is_open: bool, signed_in: bool, provider: str | None = None, errors: Mapping[Any, str] | None = None
+) -> SignInRow:
     """Return the ways; `provider` is the title of the identity provider."""
     ways: list[SignInWayRow] = []
     if provider is not None:
         ways.append({"way": "oidc", "title": provider, "address": "/api/v1/sign-in/oidc"})
     if not is_open:
         ways.append({"way": "token", "title": "API token", "address": "/api/v1/session"})
-    return {"signed_in": signed_in, "ways": ways}
+    explained: list[SignInErrorRow] = [{"code": code, "words": words} for code, words in (errors or {}).items()]
+    return {"signed_in": signed_in, "ways": ways, "errors": explained}
 
 
 def of_caller(who: Principal, sign_in: SignIn | None = None) -> CallerRow:
