@@ -34,8 +34,16 @@ from tests.http.kit import WORKFLOWS, Asked, Port, known
 from tests.http.test_tenants import GLOBEX, filled
 
 IDENTITY: Final = known(ops=Holder("clients.ops"), globex=Holder("clients.globex", tenant=GLOBEX))
-NOT_HERE: Final = {"StallRow", "SummaryRow", "RecordRow", "KeptToolRow", "PoolShareRow", "ComparedDecisionRow"}
-"""Rows that need more than one process, a model that sums up, or what makes records."""
+NOT_HERE: Final = {
+    "StallRow",
+    "SummaryRow",
+    "RecordRow",
+    "KeptToolRow",
+    "PoolShareRow",
+    "SignInErrorRow",
+    "ComparedDecisionRow",
+}
+"""Rows that need more than one process, a model that sums up, an identity provider, or what makes records."""
 
 
 @tool(effect="idempotent")
@@ -144,7 +152,7 @@ def test_each_key_of_each_row_has_a_short_description_of_its_own() -> None:
             assert text not in OF_EVERY_VALUE, f"{kind.__name__}.{name}: tell what it is the time, or the amount, of"
 
 
-BESIDE: Final = {"GET /me", "POST /links/{token}", "POST /session", "GET /sign-in"}
+BESIDE: Final = {"GET /me", "POST /links/{token}", "POST /session", "DELETE /session", "GET /sign-in"}
 """Routes that are none of a command or query."""
 
 
@@ -218,6 +226,7 @@ async def everything(port: Port, ops: Asked, globex: Asked) -> AsyncIterator[tup
     """Do something of everything that there is, and ask for all of it; each answer with its method and path."""
     yield "GET", "/me", await ops.get("/me")
     yield "GET", "/sign-in", await ops.get("/sign-in")
+    yield "DELETE", "/session", (await ops.said("DELETE", "/session", origin=port.address)).json()
     ids = await filled(globex, port.engine)
 
     async def post(path: str, body: Any, wait_s: int = 0, by: str = "", api: Asked = globex) -> tuple[str, str, Any]:
