@@ -296,13 +296,13 @@ class Context(Protocol):
 
     @overload
     async def step(
-        self, name: str, function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **given: P.kwargs
+        self, name: str, function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **keywords: P.kwargs
     ) -> T: ...
 
     @overload
-    async def step(self, name: str, function: Callable[P, T], /, *args: P.args, **given: P.kwargs) -> T: ...
+    async def step(self, name: str, function: Callable[P, T], /, *args: P.args, **keywords: P.kwargs) -> T: ...
 
-    async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **given: Any) -> Any:
+    async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **keywords: Any) -> Any:
         """Call a function and record its result, as `@step` does. It runs at least once; once recorded, it does not run again
         at this place.
 

@@ -52,9 +52,9 @@ class FlowDefinition(NodeDefinition):
 
     is_flow = True
 
-    def __init__(self, function: FlowFunction, signature: Signature, taken: FlowInput, **options: Any) -> None:
+    def __init__(self, function: FlowFunction, signature: Signature, flow_input: FlowInput, **options: Any) -> None:
         self.signature = signature
-        self._input = taken
+        self._input = flow_input
         self.doubles: dict[str, Tool] = {}
         """The functions that a test has called in the place of tools, by name."""
         super().__init__(function, "task", join=None, guard=None, continue_on_error=False, **options)
@@ -143,9 +143,9 @@ class Flow(Workflow[Input, Output_co]):
         self._is_made = True
         self.__doc__ = function.__doc__
 
-    def __call__(self, ctx: Context, *args: Input.args, **given: Input.kwargs) -> Coroutine[Any, Any, Output_co]:
+    def __call__(self, ctx: Context, *args: Input.args, **arguments: Input.kwargs) -> Coroutine[Any, Any, Output_co]:
         try:
-            return self.function(ctx, *args, **given)
+            return self.function(ctx, *args, **arguments)
         except TypeError as problem:
             raise UsageError(
                 f"Give the flow and its input apart, as in engine.start({self.name}, input) or ctx.child({self.name}, input):"
@@ -281,8 +281,8 @@ def flow(
     # Hints may name what is defined beside the function, inside another one.
     names = dict(sys._getframe(1).f_locals)
 
-    def make(inner: FlowFunction, known: Signature | None = None) -> Flow:
-        signature = known or Signature(inner, names, f"The flow {getattr(inner, '__qualname__', inner)!r}")
+    def make(inner: FlowFunction, known_signature: Signature | None = None) -> Flow:
+        signature = known_signature or Signature(inner, names, f"The flow {getattr(inner, '__qualname__', inner)!r}")
         return Flow(
             inner,
             signature=signature,
@@ -368,5 +368,5 @@ class FlowMethod:
             vars(instance)[self._name] = bound
         return bound
 
-    def __call__(self, *args: Any, **given: Any) -> Coroutine[Any, Any, Any]:
-        return self.function(*args, **given)
+    def __call__(self, *args: Any, **value: Any) -> Coroutine[Any, Any, Any]:
+        return self.function(*args, **value)

@@ -32,9 +32,9 @@ _EMPTY: Final = inspect.Parameter.empty
 class FlowInput:
     """The input of a flow: which parameters take it, and what each of them is given."""
 
-    def __init__(self, what: str, signature: Signature, parameters: list[inspect.Parameter]) -> None:
+    def __init__(self, name: str, signature: Signature, parameters: list[inspect.Parameter]) -> None:
         """`parameters` are those besides `ctx`. Raises UsageError for a type that cannot be kept."""
-        self._what = what
+        self._what = name
         self._names = [each.name for each in parameters]
         self._is_whole = len(parameters) == 1 and parameters[0].kind is not inspect.Parameter.KEYWORD_ONLY
         self._default: Any = parameters[0].default if self._is_whole else _EMPTY

@@ -168,8 +168,8 @@ class MapDefinition(NodeDefinition):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.each(*args, **kwargs)
 
-    def resolve(self, known: dict[str, Tool] | None = None) -> list[str]:
-        missing = self.each.resolve(known)
+    def resolve(self, tools: dict[str, Tool] | None = None) -> list[str]:
+        missing = self.each.resolve(tools)
         self.tools = self.each.tools
         return missing
 

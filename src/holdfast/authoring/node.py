@@ -137,14 +137,14 @@ class NodeDefinition:
         """Return the function that is called where its code calls `tool`."""
         return tool
 
-    def resolve(self, known: dict[str, Tool] | None = None) -> list[str]:
-        """Find the tools that the node names, among `known` first; the names of those that are nowhere."""
+    def resolve(self, tools: dict[str, Tool] | None = None) -> list[str]:
+        """Find the tools that the node names, among `tools` first; the names of those that are nowhere."""
         missing = []
         for ref in self.tool_refs:
             name = ref.name if isinstance(ref, Tool) else ref
             if name in self.tools:
                 continue
-            found = ref if isinstance(ref, Tool) else (known or {}).get(name) or find(name, self.handler)
+            found = ref if isinstance(ref, Tool) else (tools or {}).get(name) or find(name, self.handler)
             if found is None:
                 missing.append(name)
             else:
@@ -153,7 +153,7 @@ class NodeDefinition:
             other = holder.compensation
             if other is None or holder.compensation_name in self.tools:
                 continue
-            undo = other if isinstance(other, Tool) else (known or {}).get(other) or find(other, holder.function)
+            undo = other if isinstance(other, Tool) else (tools or {}).get(other) or find(other, holder.function)
             if undo is None:
                 missing.append(str(other))
             else:
@@ -201,30 +201,30 @@ def _plain(value: Any) -> Any:
     return msgspec.to_builtins(value)
 
 
-def retry_policy(given: Any) -> RetryPolicy:
+def retry_policy(value: Any) -> RetryPolicy:
     """Return the policy of `retry=`. Raises UsageError for what says nothing."""
-    if given is None:
+    if value is None:
         return DEFAULT_RETRY
-    if isinstance(given, RetryPolicy):
-        return given
-    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
-        raise UsageError(f"retry={given!r}: it is a number of attempts, like retry=3, or a RetryPolicy.")
-    return RetryPolicy(max_attempts=given)
+    if isinstance(value, RetryPolicy):
+        return value
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise UsageError(f"retry={value!r}: it is a number of attempts, like retry=3, or a RetryPolicy.")
+    return RetryPolicy(max_attempts=value)
 
 
-def join_of(given: Join | str | None, said: str = "join") -> Join:
+def join_of(join: Join | str | None, text: str = "join") -> Join:
     """Return the join of `join=`. Raises UsageError for what says nothing."""
-    if given is None:
+    if join is None:
         return Join()
-    if isinstance(given, Join):
-        return given
+    if isinstance(join, Join):
+        return join
     modes = {str(mode): Join(mode) for mode in _JOINS}
-    if given not in modes:
+    if join not in modes:
         raise UsageError(
-            f"{said}={given!r} is none of 'all', 'all_required', 'any', 'best_effort'; for a quorum use"
-            f" {said}=Join('quorum', 2), for a time-out {said}=Join('any', timeout_s=30)."
+            f"{text}={join!r} is none of 'all', 'all_required', 'any', 'best_effort'; for a quorum use"
+            f" {text}=Join('quorum', 2), for a time-out {text}=Join('any', timeout_s=30)."
         )
-    return modes[given]
+    return modes[join]
 
 
 def check_turns(max_turns: int, max_tokens: int) -> None:
@@ -628,8 +628,8 @@ DECORATORS: Final[dict[Kind, Callable[..., Any]]] = {
 """The decorator of each kind: a setting that has the default of its parameter there was not given."""
 
 
-def _common(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: given[name] for name in ("retry", "timeout_s", "join", "guard", "continue_on_error")}
+def _common(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: options[name] for name in ("retry", "timeout_s", "join", "guard", "continue_on_error")}
 
 
 def parameters(function: Callable[..., Any]) -> tuple[str, ...]:

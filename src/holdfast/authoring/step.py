@@ -123,10 +123,10 @@ T = TypeVar("T")
 class Caller(Protocol):
     """A flow that is under way, as its steps know it."""
 
-    def call_step(self, step: Step[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> Coroutine[Any, Any, T]: ...
+    def call_step(self, step: Step[Any, T], args: tuple[Any, ...], arguments: Mapping[str, Any]) -> Coroutine[Any, Any, T]: ...
 
     def call_effect(
-        self, step: EffectStep[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]
+        self, step: EffectStep[Any, T], args: tuple[Any, ...], arguments: Mapping[str, Any]
     ) -> Coroutine[Any, Any, T]: ...
 
 
@@ -176,12 +176,12 @@ class Step(Generic[P, T]):
         self.returns = self.signature.returns
         self.load = loader(self.returns)
 
-    def __call__(self, *args: P.args, **given: P.kwargs) -> Coroutine[object, None, T]:
+    def __call__(self, *args: P.args, **arguments: P.kwargs) -> Coroutine[object, None, T]:
         flow = _flow.get()
         if flow is None:
-            called: Coroutine[object, None, T] = self.function(*args, **given)
+            called: Coroutine[object, None, T] = self.function(*args, **arguments)
             return called
-        return flow.call_step(self, args, given)
+        return flow.call_step(self, args, arguments)
 
     @overload
     def __get__(self, instance: None, owner: Any = None) -> Step[P, T]: ...
@@ -212,19 +212,19 @@ class Step(Generic[P, T]):
         known = self._signature.parameters.values() if self._signature is not None else ()
         return tuple(each.name for each in known if each.kind is each.POSITIONAL_OR_KEYWORD)
 
-    def bound(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    def bound(self, args: tuple[Any, ...], arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by the names of the parameters. Raises TypeError for a call that does not fit."""
         if self._signature is None:
-            return {**{str(place): value for place, value in enumerate(args)}, **given}
-        if not given and len(args) == len(self._names) == len(self._signature.parameters):
+            return {**{str(place): value for place, value in enumerate(args)}, **arguments}
+        if not arguments and len(args) == len(self._names) == len(self._signature.parameters):
             return dict(zip(self._names, args, strict=True))
-        return _bound(self.name, self._signature, args, given)
+        return _bound(self.name, self._signature, args, arguments)
 
 
-def _bound(name: str, signature: inspect.Signature, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+def _bound(name: str, signature: inspect.Signature, args: tuple[Any, ...], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call by name. Raises TypeError, which says how the step is called."""
     try:
-        return signature.bind(*args, **given).arguments
+        return signature.bind(*args, **arguments).arguments
     except TypeError as problem:
         taken = signature.replace(return_annotation=signature.empty)
         raise TypeError(f"Call the step as {name}{taken}: {problem}.") from None
@@ -254,12 +254,12 @@ class EffectStep(Tool, Generic[P, T]):
         asked = [each for each in signature.parameters.values() if each.name not in GIVEN]
         self._signature = signature.replace(parameters=asked)
 
-    def __call__(self, *args: P.args, **given: P.kwargs) -> Coroutine[object, None, T]:
+    def __call__(self, *args: P.args, **arguments: P.kwargs) -> Coroutine[object, None, T]:
         flow = _flow.get()
         if flow is None:
-            called: Coroutine[object, None, T] = self.function(*args, **given)
+            called: Coroutine[object, None, T] = self.function(*args, **arguments)
             return called
-        return flow.call_effect(self, args, given)
+        return flow.call_effect(self, args, arguments)
 
     def __get__(self, instance: Any, owner: Any = None) -> EffectStep[P, T]:
         if instance is None:
@@ -269,9 +269,9 @@ class EffectStep(Tool, Generic[P, T]):
     def __repr__(self) -> str:
         return f"<step {self.name!r} effect={self.policy!r}>"
 
-    def bound(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    def bound(self, args: tuple[Any, ...], arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name, without what Holdfast fills in. Raises TypeError for a call that does not fit."""
-        return _bound(self.name, self._signature, args, given)
+        return _bound(self.name, self._signature, args, arguments)
 
     def key_for(self, arguments: Mapping[str, Any]) -> str | None:
         """The name of the effect, where it has one."""
@@ -407,10 +407,10 @@ def step(
     return make(function) if function is not None else make
 
 
-def _check_bare(given: Sequence[str]) -> None:
-    if given:
+def _check_bare(names: Sequence[str]) -> None:
+    if names:
         raise UsageError(
-            f"@step({given[0]}=...) is of a step that touches the world; say of which kind: effect='read', 'idempotent',"
+            f"@step({names[0]}=...) is of a step that touches the world; say of which kind: effect='read', 'idempotent',"
             " 'verify' or 'once'."
         )
 
@@ -456,18 +456,18 @@ def _name(name: Any) -> str:
     return name
 
 
-def _retry(name: str, given: Any) -> RetryPolicy:
-    policy = retry_policy(given)
+def _retry(name: str, value: Any) -> RetryPolicy:
+    policy = retry_policy(value)
     if problems := policy.problems():
         raise UsageError(f"The step {name!r}: its retry policy {', '.join(problems)}.")
     return policy
 
 
-def _demand(name: str, given: Any) -> Demand:
-    if not isinstance(given, Demand) or (problems := list(given.problems())):
-        why = f"it is {type(given).__name__}" if not isinstance(given, Demand) else "; ".join(problems)
+def _demand(name: str, value: Any) -> Demand:
+    if not isinstance(value, Demand) or (problems := list(value.problems())):
+        why = f"it is {type(value).__name__}" if not isinstance(value, Demand) else "; ".join(problems)
         raise UsageError(f"The step {name!r}: demand= is a Demand that can be met; {why}.")
-    return NOTHING if given == NOTHING else given
+    return NOTHING if value == NOTHING else value
 
 
 def _is_method(step: Any, instance: Any) -> UsageError:

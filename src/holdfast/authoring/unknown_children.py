@@ -56,14 +56,14 @@ def _bound(function: ast.AST) -> Iterator[str]:
             yield node.name
 
 
-def _is_hidden(asked: ast.expr, inside: set[str], known: Mapping[str, Any]) -> bool:
-    if isinstance(asked, ast.Call):
-        made = known.get(_name(asked))
+def _is_hidden(expression: ast.expr, inside: set[str], scope: Mapping[str, Any]) -> bool:
+    if isinstance(expression, ast.Call):
+        made = scope.get(_name(expression))
         code = getattr(made, "__code__", None)
         return code is not None and bool({"flow", "Workflow"} & {*code.co_names})
-    while isinstance(asked, ast.Attribute):
-        asked = asked.value
-    return isinstance(asked, ast.Name) and asked.id in inside
+    while isinstance(expression, ast.Attribute):
+        expression = expression.value
+    return isinstance(expression, ast.Name) and expression.id in inside
 
 
 def _name(called: ast.expr) -> str:

@@ -20,49 +20,49 @@ from holdfast.errors import InvalidInput, UsageError
 _NOT_ASKED: Final = "The question was not asked."
 
 
-def workflows_of(given: Any) -> list[Workflow]:
+def workflows_of(value: Any) -> list[Workflow]:
     """Return the workflows of a list. Raises UsageError for what is no list of them."""
-    if isinstance(given, Workflow | FlowMethod | str) or not hasattr(given, "__iter__"):
-        raise UsageError(f"Give a list: workflows=[...], not {_shown(given)}. Nothing was opened.")
-    return [workflow_of(each) for each in given]
+    if isinstance(value, Workflow | FlowMethod | str) or not hasattr(value, "__iter__"):
+        raise UsageError(f"Give a list: workflows=[...], not {_shown(value)}. Nothing was opened.")
+    return [workflow_of(each) for each in value]
 
 
-def workflow_of(given: Any) -> Workflow:
+def workflow_of(value: Any) -> Workflow:
     """Return a workflow. Raises UsageError for what is none."""
-    if isinstance(given, Workflow):
-        return given
-    raise UsageError(f"{_way_out(given)}: {_shown(given)} is no workflow. Nothing was done.")
+    if isinstance(value, Workflow):
+        return value
+    raise UsageError(f"{_way_out(value)}: {_shown(value)} is no workflow. Nothing was done.")
 
 
-def _way_out(given: Any) -> str:
-    if isinstance(given, FlowMethod):
+def _way_out(value: Any) -> str:
+    if isinstance(value, FlowMethod):
         return "Give the flow of an object, as in desk.handle"
-    if isinstance(given, Step | EffectStep):
+    if isinstance(value, Step | EffectStep):
         return "Give the flow that calls the step"
-    if isinstance(given, NodeDefinition):
+    if isinstance(value, NodeDefinition):
         return "Give the Workflow in which the node is"
-    if isinstance(getattr(given, "__wrapped__", None), Workflow):
+    if isinstance(getattr(value, "__wrapped__", None), Workflow):
         return "Put @flow above all other decorators"
-    if inspect.iscoroutine(given):
-        given.close()  # it is not to be awaited
+    if inspect.iscoroutine(value):
+        value.close()  # it is not to be awaited
         return "Give the flow and its input apart, as in start(flow, input)"
-    if callable(given):
+    if callable(value):
         return "Put @flow above the function"
     return "Give a flow or a Workflow"
 
 
-def _shown(given: Any) -> str:
-    name = getattr(given, "__qualname__", None)
-    return f"the {type(given).__name__} {name:.200}" if isinstance(name, str) else f"{given!r:.200}"
+def _shown(value: Any) -> str:
+    name = getattr(value, "__qualname__", None)
+    return f"the {type(value).__name__} {name:.200}" if isinstance(name, str) else f"{value!r:.200}"
 
 
-def decisions_of(given: Any) -> tuple[str, ...]:
+def decisions_of(value: Any) -> tuple[str, ...]:
     """Return the decisions that a question takes. Raises InvalidInput where no answer could be one of them."""
-    if isinstance(given, str) or not isinstance(given, Sequence | set | frozenset) or not given:
+    if isinstance(value, str) or not isinstance(value, Sequence | set | frozenset) or not value:
         raise InvalidInput(
-            f'Name the answers in a list, as in decisions=["approve", "reject"]; not {given!r:.200}. {_NOT_ASKED}'
+            f'Name the answers in a list, as in decisions=["approve", "reject"]; not {value!r:.200}. {_NOT_ASKED}'
         )
-    found = tuple(given)
+    found = tuple(value)
     for each in found:
         if not isinstance(each, str) or not each.strip() or len(each) > MAX_OF_DECISION or each == EXPIRED:
             raise InvalidInput(
@@ -74,10 +74,10 @@ def decisions_of(given: Any) -> tuple[str, ...]:
     return found
 
 
-def reviewers_of(given: Any) -> tuple[str, ...]:
+def reviewers_of(value: Any) -> tuple[str, ...]:
     """Return the persons and roles whom a question asks. Raises InvalidInput for an empty list: it would ask every user."""
-    found = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Sequence | set | frozenset) else (given,)
-    if given != () and not found:
+    found = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Sequence | set | frozenset) else (value,)
+    if value != () and not found:
         raise InvalidInput(
             f"Name at least one person in reviewers=, or leave it out: without reviewers, any user may decide. {_NOT_ASKED}"
         )

@@ -311,18 +311,18 @@ class Workflow(Generic[Input, Output_co]):
         self.outputs = {name: each.load_if_fits for name, each in outputs.items() if each is not None}
         return graph
 
-    def _node(self, name: str, made: NodeDefinition) -> Node:
+    def _node(self, name: str, definition: NodeDefinition) -> Node:
         return Node(
             name=NodeName(name),
-            kind=made.kind,
-            join=made.join,
-            guard=made.guard.__name__ if callable(made.guard) else made.guard,
-            retry=made.retry,
-            timeout_s=made.timeout_s,
-            continue_on_error=made.continue_on_error,
-            options=made.options() | ({"agent": self._agents[name]} if name in self._agents else {}),
-            demand=NOTHING if isinstance(made, MapDefinition) else _demand(self._demands[name], made),
-            each=self._each(name, made.each) if isinstance(made, MapDefinition) else None,
+            kind=definition.kind,
+            join=definition.join,
+            guard=definition.guard.__name__ if callable(definition.guard) else definition.guard,
+            retry=definition.retry,
+            timeout_s=definition.timeout_s,
+            continue_on_error=definition.continue_on_error,
+            options=definition.options() | ({"agent": self._agents[name]} if name in self._agents else {}),
+            demand=NOTHING if isinstance(definition, MapDefinition) else _demand(self._demands[name], definition),
+            each=self._each(name, definition.each) if isinstance(definition, MapDefinition) else None,
         )
 
     def _each(self, name: str, each: NodeDefinition) -> Node:
@@ -443,34 +443,34 @@ class Workflow(Generic[Input, Output_co]):
             ) from None
 
 
-def _children(name: str, given: Any) -> tuple[Workflow, ...]:
+def _children(name: str, value: Any) -> tuple[Workflow, ...]:
     """Raises UsageError for what is no list of workflows."""
-    if not isinstance(given, list | tuple) or not all(isinstance(each, Workflow) for each in given):
-        raise UsageError(f"Workflow {name!r}: give children=[...] a list of workflows, not {given!r:.200}.")
-    return tuple(given)
+    if not isinstance(value, list | tuple) or not all(isinstance(each, Workflow) for each in value):
+        raise UsageError(f"Workflow {name!r}: give children=[...] a list of workflows, not {value!r:.200}.")
+    return tuple(value)
 
 
-def _output(made: NodeDefinition) -> Adapter | None:
+def _output(definition: NodeDefinition) -> Adapter | None:
     """Return the adapter of what a model answers in a node; None where it answers in words."""
-    if isinstance(made, MapDefinition):
-        output = made.each.settings.get("output") if made.each.kind == "llm_node" else None
+    if isinstance(definition, MapDefinition):
+        output = definition.each.settings.get("output") if definition.each.kind == "llm_node" else None
         return None if output is None else adapter_of(list.__class_getitem__(output | None))
-    output = made.settings.get("output") if made.kind == "llm_node" else None
+    output = definition.settings.get("output") if definition.kind == "llm_node" else None
     return None if output is None else adapter_of(output)
 
 
-def _rules(name: str, given: Sequence[ToolRule]) -> tuple[ToolRule, ...]:
+def _rules(name: str, rules: Sequence[ToolRule]) -> tuple[ToolRule, ...]:
     """The rules about calls of tools. Raises UsageError for one that says nothing."""
-    for number, rule in enumerate(given, 1):
+    for number, rule in enumerate(rules, 1):
         if problem := next(iter(rule.problems()), None):
             raise UsageError(f"Workflow {name!r}: rule {number}, about {rule.tool!r}: {problem}.")
-    return tuple(given)
+    return tuple(rules)
 
 
-def _strategies(name: str, model: type[BaseModel] | None, given: Mapping[str, FieldStrategy]) -> dict[str, FieldStrategy]:
+def _strategies(name: str, model: type[BaseModel] | None, arguments: Mapping[str, FieldStrategy]) -> dict[str, FieldStrategy]:
     """The strategy of each field of the state, by name; none where none is given. Raises UsageError."""
     fields = () if model is None else sorted(model.model_fields)
-    for field, strategy in given.items():
+    for field, strategy in arguments.items():
         if field not in fields:
             raise UsageError(
                 f"Workflow {name!r}: state_strategies has one for {field!r}, and the state has no such field; it has"
@@ -480,15 +480,15 @@ def _strategies(name: str, model: type[BaseModel] | None, given: Mapping[str, Fi
             raise UsageError(
                 f"Workflow {name!r}: the strategy of {field!r} is one of {', '.join(FIELD_STRATEGIES)}, not {strategy!r}."
             )
-    return {field: given.get(field, "last_write") for field in fields} if given else {}
+    return {field: arguments.get(field, "last_write") for field in fields} if arguments else {}
 
 
-def _demand(given: Demand, made: NodeDefinition) -> Demand:
+def _demand(demand: Demand, definition: NodeDefinition) -> Demand:
     """The same wishes in the same words, however they were given: they count for the workflow's hash."""
     return msgspec.structs.replace(
-        given,
-        labels=tuple(sorted(set(given.labels))),
-        tags=tuple(sorted(set(given.tags))),
-        pools=dict(sorted(given.pools.items())),
-        task=made.settings.get("task"),
+        demand,
+        labels=tuple(sorted(set(demand.labels))),
+        tags=tuple(sorted(set(demand.tags))),
+        pools=dict(sorted(demand.pools.items())),
+        task=definition.settings.get("task"),
     )

@@ -224,8 +224,8 @@ app = typer.Typer(
 )
 
 
-def _say_version(asked: bool) -> None:
-    if asked:
+def _say_version(value: bool) -> None:
+    if value:
         terminal.show(f"holdfast {__version__}")
         raise typer.Exit
 

@@ -131,9 +131,9 @@ LISTS: Final[Mapping[type, Callable[[RunReader, Any, str | None], Awaitable[Page
 class LocalBackend(Backend):
     """The service of a store that is opened in this process."""
 
-    def __init__(self, service: Service, who: Principal) -> None:
+    def __init__(self, service: Service, principal: Principal) -> None:
         self.service = service
-        self._who = who
+        self._who = principal
 
     async def query(self, query: Query) -> Page:
         return await self.service.query(self._who, query)

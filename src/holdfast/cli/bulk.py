@@ -119,13 +119,13 @@ def _expect_sure(name: str, rows: Sequence[View], many: BulkSelection[ListOption
     expect_agreed(name, what, many.yes)
 
 
-def expect_agreed(name: str, what: str, yes: bool) -> None:
+def expect_agreed(name: str, noun: str, yes: bool) -> None:
     """The same of anything that a command is about."""
     if yes:
         return
     if not (sys.stdin is not None and sys.stdin.isatty() and terminal.is_live()):
-        raise UsageError(f"This applies to {what}. Nothing was done. Confirm with --yes.")
-    if not terminal.is_agreed(f"{name} {what}?"):
+        raise UsageError(f"This applies to {noun}. Nothing was done. Confirm with --yes.")
+    if not terminal.is_agreed(f"{name} {noun}?"):
         raise UsageError("Nothing was done.")
 
 

@@ -34,20 +34,20 @@ async def tell_all(asking: QueryBackend, name: str, runs: Sequence[str], as_json
     return OK
 
 
-def _lines(found: dict[str, Any]) -> list[str]:
-    if found["refused"] is not None:
-        return [f"refused: {found['refused']}"]
-    lines = [f"{words}: {', '.join(found[name])}" for name, words in _LISTS.items() if found[name]]
-    lines += [f"{call['name']} ({call['call']}) is called again under its key" for call in found["calls_again"]]
-    for call in found["in_flight"]:
+def _lines(row: dict[str, Any]) -> list[str]:
+    if row["refused"] is not None:
+        return [f"refused: {row['refused']}"]
+    lines = [f"{words}: {', '.join(row[name])}" for name, words in _LISTS.items() if row[name]]
+    lines += [f"{call['name']} ({call['call']}) is called again under its key" for call in row["calls_again"]]
+    for call in row["in_flight"]:
         policy = f", {call['policy']}" if call["policy"] else ""
         known = "its outcome is unknown" if call["doubted"] else "in flight; its outcome still counts"
         lines.append(f"{call['name']} ({call['call']}{policy}): {known}")
-    for number, each in enumerate(found["compensated"], 1):
+    for number, each in enumerate(row["compensated"], 1):
         by = "by itself" if each["with"] is None else f"with {each['with']}"
         lines.append(f"{number}. {each['tool']} ({each['call']}) is undone {by}")
-    if found["asked"]:
+    if row["asked"]:
         lines.append("if the outcome of a once-only call in flight is lost, a person is asked before the run ends")
-    if found["deed"] == "cancel":
+    if row["deed"] == "cancel":
         return lines or ["nothing is in flight, and nothing would be undone"]
-    return [*lines, f"it would be {found['status_after']}"]
+    return [*lines, f"it would be {row['status_after']}"]

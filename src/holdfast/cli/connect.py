@@ -52,37 +52,39 @@ def server(store: str | None) -> str | None:
 
 
 @asynccontextmanager
-async def backend(store: str | None, who: Principal, *, make: bool = False) -> AsyncIterator[Backend]:
+async def backend(store: str | None, principal: Principal, *, make: bool = False) -> AsyncIterator[Backend]:
     """Yield the backend of a command: a server, or a store that exists, or with `make` is made if need be. Raises NotFound,
     StoreError, UsageError."""
     from holdfast.cli.backend import LocalBackend, RemoteBackend
 
     if (address := server(store)) is not None:
-        async with _client(address, who) as client:
+        async with _client(address, principal) as client:
             yield RemoteBackend(client)
     else:
         async with acting(store, make=make) as service:
-            yield LocalBackend(service, who)
+            yield LocalBackend(service, principal)
 
 
 @asynccontextmanager
-async def listing(store: str | None, who: Principal) -> AsyncIterator[QueryBackend]:
+async def listing(store: str | None, principal: Principal) -> AsyncIterator[QueryBackend]:
     """The same for whom only lists what needs no engine: runs, gates, events, what jobs have printed."""
     from holdfast.cli.backend import ListBackend, RemoteBackend
 
     if (address := server(store)) is not None:
-        async with _client(address, who) as client:
+        async with _client(address, principal) as client:
             yield RemoteBackend(client)
     else:
         async with looking(store) as inquiries:
             yield ListBackend(inquiries)
 
 
-def _client(address: str, who: Principal) -> AsyncClient:
+def _client(address: str, principal: Principal) -> AsyncClient:
     """Raises UsageError for a token that cannot be read."""
     from holdfast.client import AsyncClient
 
-    return AsyncClient(address, own_token(), by=who.name, roles=who.roles, traceparent=os.environ.get(variable.TRACE))
+    return AsyncClient(
+        address, own_token(), by=principal.name, roles=principal.roles, traceparent=os.environ.get(variable.TRACE)
+    )
 
 
 def own_token(file: Path | None = None) -> str | None:
@@ -110,9 +112,9 @@ def located(store: str | None) -> tuple[str, Settings]:
     return store or known.store, known
 
 
-def is_fleet(where: str) -> bool:
-    """True if the store at `where` is one that a fleet shares."""
-    return where.startswith(("postgresql://", "postgres://"))
+def is_fleet(place: str) -> bool:
+    """True if the store at `place` is one that a fleet shares."""
+    return place.startswith(("postgresql://", "postgres://"))
 
 
 @asynccontextmanager
@@ -177,19 +179,19 @@ async def administering(store: str | None) -> AsyncIterator[Administration]:
 
 
 @asynccontextmanager
-async def patiently(what: Callable[[], AbstractAsyncContextManager[Opened]], wait_s: float) -> AsyncIterator[Opened]:
-    """`what`, as soon as its store is there: one that is away, or goes away meanwhile, is tried again for `wait_s` at most.
+async def patiently(open_: Callable[[], AbstractAsyncContextManager[Opened]], wait_s: float) -> AsyncIterator[Opened]:
+    """`open_`, as soon as its store is there: one that is away, or goes away meanwhile, is tried again for `wait_s` at most.
     Raises StoreError."""
     async with AsyncExitStack() as stack:
-        yield await _entered(stack, what, wait_s)
+        yield await _entered(stack, open_, wait_s)
 
 
-async def _entered(stack: AsyncExitStack, what: Callable[[], AbstractAsyncContextManager[Opened]], wait_s: float) -> Opened:
+async def _entered(stack: AsyncExitStack, open_: Callable[[], AbstractAsyncContextManager[Opened]], wait_s: float) -> Opened:
     began_s, said = time.monotonic(), False
     pauses_s = itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1]))
     while True:  # `wait_s` ends it
         try:
-            found = await stack.enter_async_context(what())
+            found = await stack.enter_async_context(open_())
         except StoreError as problem:
             left_s = began_s + wait_s - time.monotonic()
             if not problem.passes or left_s <= 0:
@@ -215,22 +217,22 @@ def _place(store: str | None) -> tuple[str, BlobPlace | None, Sealing]:
     return where, open_blobs(known.blobs, Secrets(known.secrets_file)), sealing_of(known)
 
 
-def shown(where: str) -> str:
+def shown(place: str) -> str:
     """A store's place as it may be read on a screen or in a log: without a password."""
-    return without_passwords(where)
+    return without_passwords(place)
 
 
-def is_there(where: str) -> bool:
-    """True if a store may be at `where`: a file has to exist, and only a server's answer shows more."""
-    path = where.removeprefix("sqlite:///")
+def is_there(place: str) -> bool:
+    """True if a store may be at `place`: a file has to exist, and only a server's answer shows more."""
+    path = place.removeprefix("sqlite:///")
     return "://" in path or Path(path).exists()
 
 
-def _expect(where: str) -> None:
+def _expect(place: str) -> None:
     """Raises NotFound for a file that is not there: asking would make an empty store of it."""
-    if not is_there(where):
+    if not is_there(place):
         raise NotFound(
-            f"No store exists at {where} yet; `holdfast run` creates one. If yours is elsewhere, name it with --store or"
+            f"No store exists at {place} yet; `holdfast run` creates one. If yours is elsewhere, name it with --store or"
             " HOLDFAST_STORE."
         )
 

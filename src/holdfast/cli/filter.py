@@ -65,21 +65,21 @@ class ListOptions(NamedTuple):
         return Runs(**values)
 
 
-def _asked(**given: Any) -> ListOptions:
-    return ListOptions({name: value for name, value in _FIELDS.make(**given).items() if value})
+def _asked(**argument: Any) -> ListOptions:
+    return ListOptions({name: value for name, value in _FIELDS.make(**argument).items() if value})
 
 
 SELECTION: Final = Group(_asked, **_FIELDS.options)
 Selected: TypeAlias = Annotated[ListOptions, SELECTION]
 
 
-def among(given: Sequence[str] | None, known: Iterable[str], what: Literal["status", "state"]) -> list[str] | None:
+def among(values: Sequence[str] | None, names: Iterable[str], field: Literal["status", "state"]) -> list[str] | None:
     """The words of an option that takes several, apart or joined by commas. Raises UsageError for one that is none of
-    those `known`."""
-    if not given:
+    those `names`."""
+    if not values:
         return None
-    words = [word.strip() for each in given for word in each.split(",")]
+    words = [word.strip() for each in values for word in each.split(",")]
     for word in words:
-        if word not in known:
-            raise UsageError(f"There is no {what} {word!r}; there are {', '.join(known)}. Nothing was done.")
+        if word not in names:
+            raise UsageError(f"There is no {field} {word!r}; there are {', '.join(names)}. Nothing was done.")
     return words

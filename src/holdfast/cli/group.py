@@ -46,10 +46,10 @@ def expanded(command: Callable[..., Any]) -> Callable[..., Any]:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name]))
 
     @wraps(command)
-    def run(**given: Any) -> Any:
+    def run(**value: Any) -> Any:
         for name, group in groups.items():
-            given[name] = group.make(**{option: given.pop(option) for option in group.options})
-        return command(**given)
+            value[name] = group.make(**{option: value.pop(option) for option in group.options})
+        return command(**value)
 
     run.__annotations__ = {}
     vars(run)["__signature__"] = inspect.Signature(parameters)

@@ -88,9 +88,9 @@ async def of_run(asking: QueryBackend, run: View, store: str | None) -> list[str
     return lines
 
 
-async def with_next(asking: QueryBackend, found: View, as_json: bool, store: str | None) -> View:
+async def with_next(asking: QueryBackend, row: View, as_json: bool, store: str | None) -> View:
     """Return a run after a command, for people with the lines that say how it goes on (`next`)."""
-    return found if as_json else {**found, "next": await onward(asking, found["run_id"], store)}
+    return row if as_json else {**row, "next": await onward(asking, row["run_id"], store)}
 
 
 async def onward(asking: QueryBackend, run_id: str, store: str | None) -> list[str]:
@@ -161,10 +161,10 @@ def _other(run: str, wait: Wait, store: str | None) -> list[str]:
             return [f"{words} If none comes, a person is asked:", f"  {again}"]
 
 
-def of_nothing(what: str) -> str:
+def of_nothing(name: str) -> str:
     """Return the words for a step or run that is stuck."""
     return (
-        f"{what} waits for nothing: this is a fault of Holdfast. A process that has its workflow starts it again. Please report"
+        f"{name} waits for nothing: this is a fault of Holdfast. A process that has its workflow starts it again. Please report"
         " it with the run's history (holdfast runs export)."
     )
 

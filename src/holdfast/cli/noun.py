@@ -140,14 +140,14 @@ class Noun:
         the JSON of a row is that field."""
         taken = fields_of(kind, {**words, **({"cursor": "", "limit": ""} if every else {})})
 
-        def run(as_json: bool, store: str | None, **given: Any) -> None:
-            page = asyncio.run(_list(kind, taken, given, every, store))
+        def run(as_json: bool, store: str | None, **value: Any) -> None:
+            page = asyncio.run(_list(kind, taken, value, every, store))
             if as_json:
                 terminal.emit([row[only] for row in page.rows] if only else page.rows)
             else:
                 table.show_rows(columns, page.rows)
             if page.cursor is not None:
-                again = [each for one in taken for each in one.retyped(given[one.name])]
+                again = [each for one in taken for each in one.retyped(value[one.name])]
                 terminal.say(f"There are more: {typed(self.name, name, *again, '--after', page.cursor, store=store)}")
 
         self._add(name, about or kind, run, taken)
@@ -156,8 +156,8 @@ class Noun:
         """Add a command that shows one row on its sheet."""
         kind, taken = self._row, fields_of(self._row, words)
 
-        def run(as_json: bool, store: str | None, **given: Any) -> None:
-            self.print(asyncio.run(_row(kind, taken, given, store)), as_json)
+        def run(as_json: bool, store: str | None, **value: Any) -> None:
+            self.print(asyncio.run(_row(kind, taken, value, store)), as_json)
 
         self._add(name, kind, run, taken)
 
@@ -181,25 +181,27 @@ class Noun:
         taken = fields_of(kind, words)
         extras = {**({"by": option.Who} if signed else {}), **({"role": option.Roles} if roles else {})}
 
-        def run(as_json: bool, store: str | None, by: str | None = None, role: Sequence[str] = (), **given: Any) -> None:
+        def run(as_json: bool, store: str | None, by: str | None = None, role: Sequence[str] = (), **value: Any) -> None:
             caller = Caller(who(by, role), store, as_json)
-            work = _do(kind, taken, given, None if done else self._row, caller, make=make, deed=deed)
+            work = _do(kind, taken, value, None if done else self._row, caller, make=make, deed=deed)
             found = asyncio.run(work)
             self.print({**found, done: True} if done else found, as_json, says)
 
         self._add(name, about or kind, run, taken, extras)
 
-    def print(self, found: Any, as_json: bool, says: str | Show | None = None) -> None:
+    def print(self, rows: Any, as_json: bool, says: str | Show | None = None) -> None:
         """Print a row as JSON or for people: on its sheet, or in a sentence."""
         if as_json:
-            terminal.emit(found)
+            terminal.emit(rows)
         elif isinstance(says, str):
-            terminal.say(says.format_map(found))
+            terminal.say(says.format_map(rows))
         else:
-            (says or self._sheet)(found)
+            (says or self._sheet)(rows)
 
-    def _add(self, name: str, about: Any, run: Any, taken: Sequence[_FieldArgument], extras: Mapping[str, Any] = {}) -> None:
-        named = [parameter for each in taken for parameter in each.parameters()]
+    def _add(
+        self, name: str, about: Any, run: Any, parameters: Sequence[_FieldArgument], extras: Mapping[str, Any] = {}
+    ) -> None:
+        named = [parameter for each in parameters for parameter in each.parameters()]
         named += [_parameter(each, hint, None) for each, hint in extras.items()]
         named += [_parameter("as_json", option.AsJson, False), _parameter("store", option.Store, None)]
         run.__annotations__ = {}
@@ -236,9 +238,9 @@ class _FieldArgument:
         flag, text = self._word.absent
         return [self._parameter(), _parameter(f"no_{self.name}", Annotated[bool, typer.Option(flag, help=text)], False)]
 
-    def expect_either(self, given: Mapping[str, Any]) -> None:
+    def expect_either(self, arguments: Mapping[str, Any]) -> None:
         """Raise UsageError unless either the value or the flag in its place was typed, where there is one."""
-        if self._word.absent is not None and (given[self.name] is None) != given[f"no_{self.name}"]:
+        if self._word.absent is not None and (arguments[self.name] is None) != arguments[f"no_{self.name}"]:
             raise UsageError(f"Pass either {self.flag} or {self._word.absent[0]}. Nothing was done.")
 
     def _parameter(self) -> inspect.Parameter:
@@ -254,21 +256,21 @@ class _FieldArgument:
             info = typer.Option(*self._names, metavar=self._metavar or self._usual_metavar(), **said)
         return _parameter(self.name, Annotated[self._typed(default), info], default)
 
-    def value(self, given: Any) -> Any:
+    def value(self, argument: Any) -> Any:
         """Return what was typed as the field takes it. Raises UsageError."""
         read = self._word.read or ((lambda text: json_value(text, self.flag)) if self._type is Any else _same)
-        if not isinstance(given, list):
-            return read(given)
-        return get_origin(self._type)(map(read, given))
+        if not isinstance(argument, list):
+            return read(argument)
+        return get_origin(self._type)(map(read, argument))
 
-    def retyped(self, given: Any) -> list[str]:
+    def retyped(self, value: Any) -> list[str]:
         """Return the words that give the same again; none for what was not given, or where a list goes on."""
-        if self.name in ("cursor", "limit") or given in (None, False):
+        if self.name in ("cursor", "limit") or value in (None, False):
             return []
-        if given is True:
+        if value is True:
             return [self.flag]
         flag = [self.flag] if self.is_option else []
-        return [word for each in (given if isinstance(given, list) else [given]) for word in (*flag, str(each))]
+        return [word for each in (value if isinstance(value, list) else [value]) for word in (*flag, str(each))]
 
     def _typed(self, default: Any) -> Any:
         kind: Any = self._word.kind or self._type
@@ -343,8 +345,8 @@ def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
-def _same(given: Any) -> Any:
-    return given
+def _same(value: Any) -> Any:
+    return value
 
 
 def _nothing(_: Any) -> None:
@@ -364,31 +366,33 @@ async def made(kind: Any, values: Mapping[str, Any], asking: QueryBackend) -> An
     return kind(**found)
 
 
-def _values(taken: Sequence[_FieldArgument], given: Mapping[str, Any]) -> dict[str, Any]:
-    for each in taken:
-        each.expect_either(given)
-    return {each.name: each.value(value) for each in taken if (value := given.get(each.name)) is not None}
+def _values(parameters: Sequence[_FieldArgument], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    for each in parameters:
+        each.expect_either(arguments)
+    return {each.name: each.value(value) for each in parameters if (value := arguments.get(each.name)) is not None}
 
 
-async def _list(kind: Any, taken: Sequence[_FieldArgument], given: Mapping[str, Any], every: bool, store: str | None) -> Any:
+async def _list(
+    kind: Any, parameters: Sequence[_FieldArgument], arguments: Mapping[str, Any], every: bool, store: str | None
+) -> Any:
     from holdfast.cli.backend import LISTS
 
-    values = _values(taken, given)
+    values = _values(parameters, arguments)
     async with (listing if kind in LISTS else backend)(store, who(None)) as asking:
         asked = await made(kind, values, asking)
-        return await asking.page(asked, None if every else given["limit"])
+        return await asking.page(asked, None if every else arguments["limit"])
 
 
-async def _row(kind: Any, taken: Sequence[_FieldArgument], given: Mapping[str, Any], store: str | None) -> View:
-    values = _values(taken, given)
+async def _row(kind: Any, parameters: Sequence[_FieldArgument], arguments: Mapping[str, Any], store: str | None) -> View:
+    values = _values(parameters, arguments)
     async with backend(store, who(None)) as service:
         return await service.row(await made(kind, values, service))
 
 
 async def _do(
     kind: Any,
-    taken: Sequence[_FieldArgument],
-    given: Mapping[str, Any],
+    parameters: Sequence[_FieldArgument],
+    arguments: Mapping[str, Any],
     row: Any,
     caller: Caller,
     *,
@@ -396,7 +400,7 @@ async def _do(
     deed: Deed | None,
 ) -> Any:
     """Do it; its answer, or the row of what it is about as that stands afterwards, or without one its required fields."""
-    values = _values(taken, given)
+    values = _values(parameters, arguments)
     if deed is not None:
         return await deed(kind(**values), caller)
     answers = declaration_of(kind).answers

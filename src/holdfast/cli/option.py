@@ -126,8 +126,8 @@ class Process(NamedTuple):
     resources: Resources
 
 
-def _own(label: Sequence[str] | None, tag: Sequence[str] | None, **given: Any) -> Process:
-    return Process(tuple(label or ()), resources_of(tag or (), **given))
+def _own(label: Sequence[str] | None, tag: Sequence[str] | None, **value: Any) -> Process:
+    return Process(tuple(label or ()), resources_of(tag or (), **value))
 
 
 Own: TypeAlias = Annotated[

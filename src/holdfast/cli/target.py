@@ -131,7 +131,7 @@ def _pick(module: ModuleType, place: str, name: str) -> Workflow:
     return _only(module, place, name, Workflow, "workflow", "make one with @flow, or with wf = Workflow('name')")
 
 
-def _only(module: ModuleType, place: str, name: str, kind: type[T], what: str, advice: str) -> T:
+def _only(module: ModuleType, place: str, name: str, kind: type[T], noun: str, advice: str) -> T:
     """The one of its kind in a module, or the one of that name."""
     found = {key: value for key, value in vars(module).items() if isinstance(value, kind)}
     if name in found:
@@ -140,10 +140,10 @@ def _only(module: ModuleType, place: str, name: str, kind: type[T], what: str, a
         return next(iter(found.values()))
     known = ", ".join(f"{place}:{key}" for key in found)
     if not found:
-        raise UsageError(f"There is no {what} in {place}; {advice}.")
+        raise UsageError(f"There is no {noun} in {place}; {advice}.")
     if not name:
-        raise UsageError(f"There are several {what}s in {place}; name one: {known}.")
-    raise UsageError(f"There is no {what} {name!r} in {place}; it has {known}.")
+        raise UsageError(f"There are several {noun}s in {place}; name one: {known}.")
+    raise UsageError(f"There is no {noun} {name!r} in {place}; it has {known}.")
 
 
 def _users_part(problem: BaseException) -> str:

@@ -127,14 +127,14 @@ def _summary(job: Job) -> str:
     return ", ".join(words)
 
 
-async def undeclared(pools: Collection[str], known: Settings, store: str | None) -> list[str]:
+async def undeclared(pools: Collection[str], settings: Settings, store: str | None) -> list[str]:
     """A warning for each of these pools that neither holdfast.toml nor the store, where there is one, declares. What a server's
     store declares is not known here: then none."""
     from holdfast.compose.from_settings import pools_of
 
     if not pools or server(store) is not None:
         return []
-    declared = {pool.name for pool in pools_of(known)}
+    declared = {pool.name for pool in pools_of(settings)}
     if is_there(located(store)[0]):
         try:
             async with opened(store) as found:

@@ -134,12 +134,12 @@ def decide(
     now_ms: int,
     worker: commands.Worker | None = None,
     shortages: Mapping[str, commands.Shortage] = _NO_SHORTAGES,
-    taken: Mapping[EffectKey, commands.KnownEffect] = _NOTHING_TAKEN,
+    keys: Mapping[EffectKey, commands.KnownEffect] = _NOTHING_TAKEN,
 ) -> list[Event]:
     """The events that `command` causes at `now_ms`; empty where nothing is to be done.
 
     `worker` is the session that may start what becomes ready, None for somebody who executes nothing. `shortages` is what
-    is known of scopes above the run into which its money did not fit before, `taken` of effects that are other runs'.
+    is known of scopes above the run into which its money did not fit before, `keys` of effects that are other runs'.
     `state` is used up: it comes back as the fold of the returned events, so a caller that fails to append them must load it
     again. A refusal (an error of holdfast.errors) leaves it as it was.
     """
@@ -155,7 +155,7 @@ def decide(
         if isinstance(command, commands.SendSignal) and waits.has_received(state, command):
             return []
         raise RunEnded(f"Run {state.run} has ended ({state.ended}); nothing about it can be changed any more.")
-    decision = Decision(graph, state, now_ms, worker, shortages, taken)
+    decision = Decision(graph, state, now_ms, worker, shortages, keys)
     _obey(decision, command)
     if not state.ended:
         if state.gates:

@@ -89,8 +89,8 @@ def _run_cancelled(s: State, e: ev.RunCancelled, at_ms: int) -> None:
     _end(s, "cancelled", at_ms)
 
 
-def _end(s: State, how: Literal["completed", "failed", "cancelled"], at_ms: int) -> None:
-    s.ended, s.ended_at_ms = how, at_ms
+def _end(s: State, status: Literal["completed", "failed", "cancelled"], at_ms: int) -> None:
+    s.ended, s.ended_at_ms = status, at_ms
     s.startable.clear()
     s.unplaced.clear()
 

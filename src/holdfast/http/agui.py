@@ -62,16 +62,16 @@ _LOOK_S: Final = 1.0
 _MAX_MISTAKES: Final = 10
 
 
-async def answer(service: Service, who: Principal, workflow: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
+async def answer(service: Service, principal: Principal, workflow: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
     """Say what the newest message says, or decide what `resume` decides, and tell what the agent's run says then. Raises
     Problem, InvalidInput, NotFound, NotPermitted, Conflict and what a decision raises before anything is told."""
     given = _read(body)
-    thread = _Thread(service, who, workflow, given.thread_id)
+    thread = _Thread(service, principal, workflow, given.thread_id)
     await thread.open()
     results = _results(given)
     answers = given.resume or results
     number, is_again = await (thread.decide(given.resume or [], results) if answers else thread.send_message(given))
-    return _lines(_Telling(thread, given.run_id, number, _known_calls(given)).events(is_again=is_again), who)
+    return _lines(_Telling(thread, given.run_id, number, _known_calls(given)).events(is_again=is_again), principal)
 
 
 # --- What is sent -----------------------------------------------------------------------------------------------------
@@ -102,9 +102,9 @@ def _read(body: Mapping[str, Any]) -> RunAgentInput:
     return given
 
 
-def _said(given: RunAgentInput) -> UserMessage:
+def _said(input_: RunAgentInput) -> UserMessage:
     """The newest message. Raises InvalidInput where it is not the user's."""
-    if not given.messages or not isinstance(newest := given.messages[-1], UserMessage):
+    if not input_.messages or not isinstance(newest := input_.messages[-1], UserMessage):
         raise InvalidInput("The newest message is the one to answer, and it is not a user's. Nothing was sent.")
     return newest
 
@@ -126,10 +126,10 @@ def _parts(message: UserMessage) -> tuple[str, list[Any] | None]:
     return "\n\n".join(words), parts
 
 
-def _brought(given: RunAgentInput) -> dict[str, Any]:
+def _brought(input_: RunAgentInput) -> dict[str, Any]:
     """The tools and the context of the front end. Raises InvalidInput."""
-    tools = [ClientTool(each.name, each.description, _parameters(each)) for each in given.tools or ()]
-    context = [ClientContext(each.description, each.value) for each in given.context or ()]
+    tools = [ClientTool(each.name, each.description, _parameters(each)) for each in input_.tools or ()]
+    context = [ClientContext(each.description, each.value) for each in input_.context or ()]
     client_tools.checked(tools, context)
     return {"tools": tools, "context": context}
 
@@ -142,19 +142,19 @@ def _parameters(tool: Tool) -> dict[str, Any]:
     return tool.parameters
 
 
-def _results(given: RunAgentInput) -> list[ToolMessage]:
+def _results(input_: RunAgentInput) -> list[ToolMessage]:
     """The messages of tools that stand at the end: what the front end has done since."""
     found: list[ToolMessage] = []
-    for message in reversed(given.messages):
+    for message in reversed(input_.messages):
         if not isinstance(message, ToolMessage):
             break
         found.append(message)
     return found[::-1]
 
 
-def _known_calls(given: RunAgentInput) -> Set[str]:
+def _known_calls(input_: RunAgentInput) -> Set[str]:
     """The calls of tools that the client has already."""
-    said = (each for each in given.messages if isinstance(each, AssistantMessage))
+    said = (each for each in input_.messages if isinstance(each, AssistantMessage))
     return {call.id for each in said for call in each.tool_calls or ()}
 
 
@@ -167,13 +167,13 @@ def _call_of(row: query.View) -> str:
 class _Thread:
     """A conversation with an agent that is the caller's own."""
 
-    def __init__(self, service: Service, who: Principal, workflow: str, name: str) -> None:
+    def __init__(self, service: Service, principal: Principal, workflow: str, name: str) -> None:
         self.service = service
-        self.who = who
+        self.who = principal
         self.workflow = workflow
         self.name = name
         self.control = service.control
-        self.tenant = who.of_tenant(None) or DEFAULT_TENANT
+        self.tenant = principal.of_tenant(None) or DEFAULT_TENANT
         self.heard: ReplyStream | None = None
         self.told: list[StreamEvent] = []
         """What was told already of the answer that goes on."""
@@ -196,13 +196,13 @@ class _Thread:
                 " Nothing was done: begin another."
             )
 
-    async def send_message(self, given: RunAgentInput) -> tuple[int, bool]:
+    async def send_message(self, input_: RunAgentInput) -> tuple[int, bool]:
         """Return the number of the message, and True if it had been sent before: the same id is the same message."""
-        message = _said(given)
+        message = _said(input_)
         words, parts = _parts(message)
         known = await self.exchanges()
         say = command.Say(conversation=self.name, text=words, parts=parts, key=message.id)
-        said = await self.service.execute(self.who, say, **_brought(given))
+        said = await self.service.execute(self.who, say, **_brought(input_))
         return said["number"], any(each.key == message.id for each in known.values())
 
     async def decide(self, entries: list[ResumeEntry], results: Sequence[ToolMessage]) -> tuple[int, bool]:
@@ -285,7 +285,7 @@ class _Thread:
                 return None
             await asyncio.sleep(_BEGUN_S)
 
-    async def snapshot(self, number: int, told: Sequence[StreamEvent] = ()) -> MessagesSnapshotEvent:
+    async def snapshot(self, number: int, events: Sequence[StreamEvent] = ()) -> MessagesSnapshotEvent:
         """All that was said on the way to a message, the message, and what was told of its answer: as a client has it that has
         heard it all, for what it has under another id would stand twice, or at another place."""
         exchanges, way = await self.exchanges(), []
@@ -296,7 +296,7 @@ class _Thread:
         messages: list[Message] = []
         for each in reversed(way):
             messages.append(UserMessage(id=each.key or f"{self.name}#{each.number}", content=each.text))
-            messages += messages_of(told) if each.number == number else await self._answer(each)
+            messages += messages_of(events) if each.number == number else await self._answer(each)
         return MessagesSnapshotEvent(messages=messages)
 
     async def _answer(self, exchange: ConversationTurn) -> list[Message]:
@@ -308,16 +308,16 @@ class _Thread:
             messages.append(AssistantMessage(id=_reply_id(exchange), content=exchange.reply))
         return messages
 
-    async def thoughts(self, heard: ReplyStream | None) -> list[StreamEvent]:
+    async def thoughts(self, speech: ReplyStream | None) -> list[StreamEvent]:
         """Return the thinking in the answer so far, with empty texts. A client keeps its thoughts when a snapshot has none, and
         would append any that it receives again."""
-        said = [] if heard is None else await ReplyStream(self.control, heard.run).so_far()
+        said = [] if speech is None else await ReplyStream(self.control, speech.run).so_far()
         return [msgspec.structs.replace(each, text="") for each in said if each.kind in (THINKING, "reset")]
 
-    async def asked(self, heard: ReplyStream) -> list[query.View]:
+    async def asked(self, speech: ReplyStream) -> list[query.View]:
         """The gates at which the agent waits, each with all about it. Those of hidden runs below it are others' to decide."""
         found: list[query.View] = []
-        for gate in await heard.gates():
+        for gate in await speech.gates():
             with suppress(NotFound):
                 found += (await self.service.query(self.who, query.Gate(gate))).rows
         return found
@@ -402,14 +402,14 @@ def _reply_id(exchange: ConversationTurn) -> str:
 # --- What is sent -----------------------------------------------------------------------------------------------------
 
 
-async def _lines(told: AsyncGenerator[BaseEvent, None], who: Principal) -> AsyncGenerator[bytes, None]:
+async def _lines(stream: AsyncGenerator[BaseEvent, None], principal: Principal) -> AsyncGenerator[bytes, None]:
     """The events as they are sent; what goes wrong is the last of them, for the status has left."""
     try:
-        async with aclosing(told) as events:
+        async with aclosing(stream) as events:
             async for event in events:
                 yield _line(event)
     except Exception as wrong:  # noqa: BLE001 - whatever it is, the listener gets it
-        body = problem.document_of(wrong, who.trace_id or "").body
+        body = problem.document_of(wrong, principal.trace_id or "").body
         yield _line(RunErrorEvent(message=body["detail"], code=body["code"]))
 
 
@@ -420,9 +420,9 @@ def _line(event: BaseEvent) -> bytes:
 class _Telling:
     """A run of the protocol: the answer to a message, until there is a reply, or a person is asked."""
 
-    def __init__(self, thread: _Thread, run_id: str, number: int, known: Set[str]) -> None:
-        """`known`: the calls of tools that the client has."""
-        self._known = known
+    def __init__(self, thread: _Thread, run_id: str, number: int, call_ids: Set[str]) -> None:
+        """`call_ids`: the calls of tools that the client has."""
+        self._known = call_ids
         self._thread = thread
         self._run_id = run_id
         self._number = number
@@ -455,8 +455,8 @@ class _Telling:
         for event in self._end(exchange):
             yield event
 
-    async def _said(self, heard: ReplyStream) -> AsyncGenerator[BaseEvent, None]:
-        async with aclosing(heard.more()) as telling:
+    async def _said(self, speech: ReplyStream) -> AsyncGenerator[BaseEvent, None]:
+        async with aclosing(speech.more()) as telling:
             async for told in telling:
                 self._thread.told.append(told)
                 for event in self._words.of(told):
@@ -466,9 +466,9 @@ class _Telling:
         for event in self._words.closed():
             yield event
 
-    def _calls(self, asked: Sequence[query.View]) -> Iterator[BaseEvent]:
+    def _calls(self, gates: Sequence[query.View]) -> Iterator[BaseEvent]:
         """Yield the calls of the front end's tools that no model's stream has shown."""
-        for row in asked:
+        for row in gates:
             if row["reason"] == CLIENT_TOOL and row["shown"]["call"] is None and _call_of(row) not in self._known:
                 yield from self._words.call(_call_of(row), row["shown"]["tool"], row["shown"]["arguments"])
 

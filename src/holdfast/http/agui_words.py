@@ -49,25 +49,25 @@ class Words:
         self._open: tuple[str, str] | None = None
         """Of which kind, and of which source."""
 
-    def of(self, told: StreamEvent) -> Iterator[BaseEvent]:
+    def of(self, event: StreamEvent) -> Iterator[BaseEvent]:
         """Yield the events for a piece of a stream."""
-        if told.kind == "value":
-            yield CustomEvent(name=told.source, value=told.value)
-        elif told.kind == "result":
-            if told.value is None or self.is_again:
-                id_ = told.value or f"{told.run}:{told.source}"
-                yield ToolCallResultEvent(message_id=id_, role="tool", **_result(told))
-        elif told.kind in ("end", "reset"):
+        if event.kind == "value":
+            yield CustomEvent(name=event.source, value=event.value)
+        elif event.kind == "result":
+            if event.value is None or self.is_again:
+                id_ = event.value or f"{event.run}:{event.source}"
+                yield ToolCallResultEvent(message_id=id_, role="tool", **_result(event))
+        elif event.kind in ("end", "reset"):
             yield from self.closed()
         else:
-            source = f"{told.run}:{told.source}"
-            if self._open != (told.kind, source):
+            source = f"{event.run}:{event.source}"
+            if self._open != (event.kind, source):
                 yield from self.closed()
-                yield from self._begun(told, source)
-                self._open = (told.kind, source)
-            yield _piece(told.kind, source, told.text)
-            if told.kind == "text":
-                self.last += told.text
+                yield from self._begun(event, source)
+                self._open = (event.kind, source)
+            yield _piece(event.kind, source, event.text)
+            if event.kind == "text":
+                self.last += event.text
 
     def call(self, source: str, tool: str, arguments: Any) -> Iterator[BaseEvent]:
         """A call of a tool that was not streamed in pieces."""
@@ -95,15 +95,15 @@ class Words:
         else:
             yield ToolCallEndEvent(tool_call_id=source)
 
-    def _begun(self, told: StreamEvent, source: str) -> Iterator[BaseEvent]:
-        if told.kind == "text":
+    def _begun(self, event: StreamEvent, source: str) -> Iterator[BaseEvent]:
+        if event.kind == "text":
             self.last = ""
             yield TextMessageStartEvent(message_id=source, role="assistant")
-        elif told.kind == THINKING:
+        elif event.kind == THINKING:
             yield ReasoningStartEvent(message_id=source)
             yield ReasoningMessageStartEvent(message_id=source)
         else:
-            yield ToolCallStartEvent(tool_call_id=source, tool_call_name=_tool(told), parent_message_id=_call_id(told))
+            yield ToolCallStartEvent(tool_call_id=source, tool_call_name=_tool(event), parent_message_id=_call_id(event))
 
 
 def _piece(kind: str, source: str, text: str) -> BaseEvent:
@@ -114,11 +114,11 @@ def _piece(kind: str, source: str, text: str) -> BaseEvent:
     return ToolCallArgsEvent(tool_call_id=source, delta=text)
 
 
-def messages_of(told: Iterable[StreamEvent]) -> list[Message]:
+def messages_of(events: Iterable[StreamEvent]) -> list[Message]:
     """Return stream events as messages. The result of a call comes after the message that has the call."""
     said: dict[str, AssistantMessage | ReasoningMessage] = {}
     results: dict[str, dict[str, ToolMessage]] = {}
-    for each in told:
+    for each in events:
         id_ = f"{each.run}:{each.source}"
         if each.kind in ("text", THINKING):
             is_text = each.kind == "text"
@@ -134,27 +134,27 @@ def messages_of(told: Iterable[StreamEvent]) -> list[Message]:
     return [message for name, each in said.items() for message in (each, *results.get(name, {}).values())]
 
 
-def _call(message: Any, told: StreamEvent) -> FunctionCall:
+def _call(message: Any, event: StreamEvent) -> FunctionCall:
     """The call of a tool, in the message that has it."""
     message.tool_calls = message.tool_calls or []
-    id_ = f"{told.run}:{told.source}"
+    id_ = f"{event.run}:{event.source}"
     known = next((each for each in message.tool_calls if each.id == id_), None)
     if known is None:
-        known = ToolCall(id=id_, function=FunctionCall(name=_tool(told), arguments=""))
+        known = ToolCall(id=id_, function=FunctionCall(name=_tool(event), arguments=""))
         message.tool_calls.append(known)
     return known.function
 
 
-def _call_id(told: StreamEvent) -> str:
+def _call_id(event: StreamEvent) -> str:
     """The message that has what a model says in a call, its text and which tools it calls."""
-    return f"{told.run}:{call_of(told.source)}"
+    return f"{event.run}:{call_of(event.source)}"
 
 
-def _tool(told: StreamEvent) -> str:
-    return told.source.removeprefix(f"{call_of(told.source)}:").partition(":")[0]
+def _tool(event: StreamEvent) -> str:
+    return event.source.removeprefix(f"{call_of(event.source)}:").partition(":")[0]
 
 
-def _result(told: StreamEvent) -> dict[str, Any]:
+def _result(event: StreamEvent) -> dict[str, Any]:
     """Return the result of a tool call, with the fields that its event and its message share."""
-    failed = {"metadata": {OUR: {"outcome": told.outcome}}} if told.outcome == "failed" else {}
-    return {"tool_call_id": f"{told.run}:{request_of(told.source)}", "content": told.text, **failed}
+    failed = {"metadata": {OUR: {"outcome": event.outcome}}} if event.outcome == "failed" else {}
+    return {"tool_call_id": f"{event.run}:{request_of(event.source)}", "content": event.text, **failed}

@@ -104,17 +104,17 @@ class Api:
         """The endpoint that answers a caller who may ask, in its turn, from the request and its body, and tells all others why
         not."""
 
-        async def endpoint(asked: Request) -> Response:
-            trace_id = request.trace_id_of(asked) or self._new_trace()
+        async def endpoint(http_request: Request) -> Response:
+            trace_id = request.trace_id_of(http_request) or self._new_trace()
             try:
-                self._expect_host(asked)
+                self._expect_host(http_request)
                 service = self._expect_service()
                 turns = service.turns
-                async with turns.of_stranger(request.origin_of(asked)):
-                    caller = await self._caller(asked, trace_id)
-                reading = partial(request.text_of, asked, turns.bounds.body_s)
+                async with turns.of_stranger(request.origin_of(http_request)):
+                    caller = await self._caller(http_request, trace_id)
+                reading = partial(request.text_of, http_request, turns.bounds.body_s)
                 async with turns.asking(caller.holder.share, reading) as body:
-                    return await answer(service, caller, asked, body)
+                    return await answer(service, caller, http_request, body)
             except Exception as wrong:  # noqa: BLE001 - whatever it is, the sender gets it
                 return problem.response(wrong, trace_id)
 
@@ -249,28 +249,29 @@ class Api:
             raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", words, headers={"Retry-After": "1"})
         return self.service
 
-    def _expect_host(self, asked: Request) -> None:
-        host = asked.headers.get("host", "").rpartition(":")[0] or asked.headers.get("host", "")
+    def _expect_host(self, http_request: Request) -> None:
+        host = http_request.headers.get("host", "").rpartition(":")[0] or http_request.headers.get("host", "")
         if self._hosts is not None and host.strip("[]").lower() not in self._hosts:
             words = f"This port is not called {host!r:.80}. Nothing was done."
             raise Problem(HTTPStatus.MISDIRECTED_REQUEST, "wrong_host", words)
 
-    async def _refused(self, asked: Request, wrong: Exception) -> Response:
+    async def _refused(self, http_request: Request, wrong: Exception) -> Response:
         """Answer for FastAPI's own refusals: no such path, or not with this method."""
         assert isinstance(wrong, HTTPException)
-        trace_id = request.trace_id_of(asked) or self._new_trace()
+        trace_id = request.trace_id_of(http_request) or self._new_trace()
         status = HTTPStatus(wrong.status_code)
-        if status is HTTPStatus.NOT_FOUND and self._console is not None and self._console.answers(asked):
+        if status is HTTPStatus.NOT_FOUND and self._console is not None and self._console.answers(http_request):
             try:
-                self._expect_host(asked)
+                self._expect_host(http_request)
             except Problem as problem_:
                 return problem.response(problem_, trace_id)
-            if (file := self._console.answer(asked)) is not None:
+            if (file := self._console.answer(http_request)) is not None:
                 return file
-        allowed = methods_of(asked.scope["path"].partition(BASE)[2])
+        allowed = methods_of(http_request.scope["path"].partition(BASE)[2])
         headers = {"Allow": ", ".join(allowed)} if status is HTTPStatus.METHOD_NOT_ALLOWED and allowed else wrong.headers
         code = {HTTPStatus.NOT_FOUND: "no_route", HTTPStatus.METHOD_NOT_ALLOWED: "no_method"}.get(status, "refused")
-        words = f"{asked.method} is nothing that can be asked at this address; {BASE}/openapi.json says what can be, and where."
+        words = f"{http_request.method} is nothing that can be asked at this address;"
+        words += f" {BASE}/openapi.json says what can be, and where."
         return problem.response(Problem(status, code, words, headers=headers), trace_id)
 
     # --- What is asked ------------------------------------------------------------------------------------------------
@@ -278,17 +279,19 @@ class Api:
     def _endpoint(self, route: Route) -> Callable[..., Any]:
         takes = route.takes
 
-        async def answered(service: Service, caller: Caller, asked: Request, body: str) -> Response:
-            said = await request.made(route, asked, body)
-            if isinstance(said, query.Events | query.Streams | query.Tail) and sse.is_wanted(asked):
-                return await self._listening(service, caller, said, asked)
+        async def answered(service: Service, caller: Caller, http_request: Request, body: str) -> Response:
+            said = await request.made(route, http_request, body)
+            if isinstance(said, query.Events | query.Streams | query.Tail) and sse.is_wanted(http_request):
+                return await self._listening(service, caller, said, http_request)
 
-            async def answer(said: Any) -> Response:
-                if takes.tag and (tag := asked.headers.get("if-match")) is not None:
-                    said = await _expect_tag(service, caller.who, takes.tag, said, tag)
-                return await _answered(service, caller.who, takes, said, asked, partial(self._checking, service, asked))
+            async def answer(message: Any) -> Response:
+                if takes.tag and (tag := http_request.headers.get("if-match")) is not None:
+                    message = await _expect_tag(service, caller.who, takes.tag, message, tag)
+                return await _answered(
+                    service, caller.who, takes, message, http_request, partial(self._checking, service, http_request)
+                )
 
-            if asked.method != "POST" or idempotency.HEADER not in asked.headers:
+            if http_request.method != "POST" or idempotency.HEADER not in http_request.headers:
                 return await answer(said)
             if not takes.keeps:
                 words = "What is answered here is not kept, so it takes no Idempotency-Key. Nothing was done."
@@ -296,75 +299,77 @@ class Api:
             control = service.control
             replies, tenant = control.store.replies, caller.who.tenant
             check = partial(service.expect, caller.who, said)
-            return await idempotency.once(replies, tenant, control.now_ms(), _under_key(caller, asked), said, answer, check)
+            return await idempotency.once(
+                replies, tenant, control.now_ms(), _under_key(caller, http_request), said, answer, check
+            )
 
         return self._guarded(answered)
 
     async def _listening(
-        self, service: Service, caller: Caller, said: query.Events | query.Streams | query.Tail, asked: Request
+        self, service: Service, caller: Caller, message: query.Events | query.Streams | query.Tail, http_request: Request
     ) -> Response:
         with ExitStack() as counted:
             counted.enter_context(service.turns.listening(caller.holder.share))
-            last = asked.headers.get(sse.LAST)
+            last = http_request.headers.get(sse.LAST)
             told: AsyncGenerator[bytes, None] | None
-            if isinstance(said, query.Events):
-                told = await sse.history(service, caller.who, said, last, self._reads)
-            elif isinstance(said, query.Tail):
-                told = await sse.tail(service, caller.who, said, last)
+            if isinstance(message, query.Events):
+                told = await sse.history(service, caller.who, message, last, self._reads)
+            elif isinstance(message, query.Tail):
+                told = await sse.tail(service, caller.who, message, last)
             else:
-                told = await sse.stream(service, caller.who, said, last)
+                told = await sse.stream(service, caller.who, message, last)
             if told is None:  # a browser's EventSource comes back for ever, but for this status (HTML Standard, 9.2)
                 return Response(status_code=HTTPStatus.NO_CONTENT)
-            check, over = self._checking(service, asked, said), counted.pop_all().close
+            check, over = self._checking(service, http_request, message), counted.pop_all().close
             return sse.response(told, caller.who.trace_id or "", check, over)
 
-    def _checking(self, service: Service, asked: Request, said: Any) -> Callable[[], Awaitable[None]]:
+    def _checking(self, service: Service, http_request: Request, message: Any) -> Callable[[], Awaitable[None]]:
         """Return a check that the sender of a request is still known and may still read the answer. The check raises if not."""
 
         async def check() -> None:
-            trace_id = request.trace_id_of(asked) or self._new_trace()
-            caller = await self._caller(asked, trace_id)
-            await service.expect(caller.who, said)
+            trace_id = request.trace_id_of(http_request) or self._new_trace()
+            caller = await self._caller(http_request, trace_id)
+            await service.expect(caller.who, message)
 
         return check
 
-    async def _me(self, service: Service, caller: Caller, asked: Request, _: str) -> Response:
+    async def _me(self, service: Service, caller: Caller, http_request: Request, _: str) -> Response:
         return _json(of_caller(caller.who, caller.sign_in))
 
-    async def _agui(self, service: Service, caller: Caller, asked: Request, body: str) -> Response:
+    async def _agui(self, service: Service, caller: Caller, http_request: Request, body: str) -> Response:
         from holdfast.http import agui  # noqa: PLC0415 - 100 ms for those who speak it
 
-        workflow, said = request.in_path(asked)["workflow"], await request.body_of(asked, body)
+        workflow, said = request.in_path(http_request)["workflow"], await request.body_of(http_request, body)
 
         async def answered() -> Response:
             with ExitStack() as counted:
                 counted.enter_context(service.turns.listening(caller.holder.share))
                 told = await agui.answer(service, caller.who, workflow, said)
                 talk = query.Conversation(str(said.get("threadId", "")))
-                check, over = self._checking(service, asked, talk), counted.pop_all().close
+                check, over = self._checking(service, http_request, talk), counted.pop_all().close
                 return sse.response(told, caller.who.trace_id or "", check, over)
 
-        if idempotency.HEADER not in asked.headers:
+        if idempotency.HEADER not in http_request.headers:
             return await answered()
         return await idempotency.streamed(
-            service.control.store.replies, caller.who.tenant, _under_key(caller, asked), said, answered
+            service.control.store.replies, caller.who.tenant, _under_key(caller, http_request), said, answered
         )
 
-    async def _linked(self, asked: Request) -> Response:
+    async def _linked(self, http_request: Request) -> Response:
         """One who has no token does what a link is for. The same body again is answered alike."""
-        trace_id = request.trace_id_of(asked) or self._new_trace()
+        trace_id = request.trace_id_of(http_request) or self._new_trace()
         try:
-            self._expect_host(asked)
-            return await _by_link(self._expect_service(), asked, trace_id)
+            self._expect_host(http_request)
+            return await _by_link(self._expect_service(), http_request, trace_id)
         except Exception as wrong:  # noqa: BLE001 - whatever it is, the sender gets it
             return problem.response(wrong, trace_id)
 
-    async def _described(self, asked: Request) -> Response:
+    async def _described(self, http_request: Request) -> Response:
         try:
-            self._expect_host(asked)
+            self._expect_host(http_request)
             return _json(openapi.document())
         except Problem as wrong:
-            return problem.response(wrong, request.trace_id_of(asked) or self._new_trace())
+            return problem.response(wrong, request.trace_id_of(http_request) or self._new_trace())
 
 
 class _AsSent:
@@ -401,62 +406,62 @@ _NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
 
 
 async def _answered(
-    service: Service, who: Principal, takes: Declaration, said: Any, asked: Request, checking: _Checking
+    service: Service, principal: Principal, takes: Declaration, message: Any, http_request: Request, checking: _Checking
 ) -> Response:
     if not takes.is_command:
-        if isinstance(said, query.Run) and (wait_s := request.wait_s(asked)):
-            await service.expect(who, said)
-            await _settled(service, said, wait_s, checking)
-        return await (_row if takes.answers is Answer.ROW else _page)(service, who, said, asked)
-    made, status = await service.execute(who, said), HTTPStatus.CREATED if takes.creates else HTTPStatus.OK
+        if isinstance(message, query.Run) and (wait_s := request.wait_s(http_request)):
+            await service.expect(principal, message)
+            await _settled(service, message, wait_s, checking)
+        return await (_row if takes.answers is Answer.ROW else _page)(service, principal, message, http_request)
+    made, status = await service.execute(principal, message), HTTPStatus.CREATED if takes.creates else HTTPStatus.OK
     if takes.answers is Answer.RUN:
-        return await _standing(service, who, made, asked, status, checking)
+        return await _standing(service, principal, made, http_request, status, checking)
     if takes.answers is Answer.PAGE:
         return _json({"rows": made.rows, "cursor": made.cursor})
     return Response(status_code=HTTPStatus.NO_CONTENT) if takes.answers is Answer.NOTHING else _json(made, status)
 
 
-async def _page(service: Service, who: Principal, said: Query, asked: Request) -> Response:
-    page = await service.query(who, said)
+async def _page(service: Service, principal: Principal, message: Query, http_request: Request) -> Response:
+    page = await service.query(principal, message)
     return _json({"rows": page.rows, "cursor": page.cursor})
 
 
-async def _row(service: Service, who: Principal, said: Any, asked: Request) -> Response:
-    row = await _one(service, who, said)
+async def _row(service: Service, principal: Principal, message: Any, http_request: Request) -> Response:
+    row = await _one(service, principal, message)
     body, tag = msgspec.json.encode(row), _tag(row)
     kept = {"ETag": tag, "Cache-Control": "private, no-cache"}  # a browser keeps it, and asks whether it still stands
-    if request.has_tag(asked.headers.get("if-none-match", ""), tag):
+    if request.has_tag(http_request.headers.get("if-none-match", ""), tag):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=kept)
     return Response(body + END, media_type=_JSON, headers=kept)
 
 
-async def _one(service: Service, who: Principal, said: Query) -> query.View:
+async def _one(service: Service, principal: Principal, message: Query) -> query.View:
     """The row that is asked for. Raises NotFound where it is not there for this caller."""
-    rows = (await service.query(who, said)).rows
+    rows = (await service.query(principal, message)).rows
     if not rows:
         raise NotFound("There is no such thing here, or not for this token.")
     return rows[0]
 
 
 async def _standing(
-    service: Service, who: Principal, run: RunId, asked: Request, status: HTTPStatus, checking: _Checking
+    service: Service, principal: Principal, run: RunId, http_request: Request, status: HTTPStatus, checking: _Checking
 ) -> Response:
     """Return a run's row after a command, once the run has settled or the requested wait is over."""
     headers = {"Location": f"{BASE}/runs/{run}"} if status is HTTPStatus.CREATED else {}
-    if wait_s := request.wait_s(asked):
+    if wait_s := request.wait_s(http_request):
         await _settled(service, query.Run(run), wait_s, checking)
         headers["Preference-Applied"] = f"wait={wait_s}"
-    return _json(await service.run(who, run), status, headers)
+    return _json(await service.run(principal, run), status, headers)
 
 
-async def _settled(service: Service, said: query.Run, wait_s: float, checking: _Checking) -> None:
+async def _settled(service: Service, message: query.Run, wait_s: float, checking: _Checking) -> None:
     """Wait until the run has ended or waits for a person, at most `wait_s` seconds, and no longer than the sender may see it:
     after a key is revoked, nothing more is answered."""
-    check = checking(said)
+    check = checking(message)
     while wait_s > 0:
         with suppress(TimeoutError):
             async with asyncio.timeout(min(wait_s, AGAIN_S)):
-                await service.control.run(said.run).settled()
+                await service.control.run(message.run).settled()
                 return
         wait_s -= AGAIN_S
         try:
@@ -469,37 +474,37 @@ def _json(data: Any, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, s
     return Response(msgspec.json.encode(data) + END, status.value, {"Cache-Control": "no-store", **(headers or {})}, _JSON)
 
 
-def _under_key(caller: Caller, asked: Request) -> list[Any]:
+def _under_key(caller: Caller, http_request: Request) -> list[Any]:
     """Return the names that distinguish a request with an idempotency key: its sender, method, path and key. Raises Problem."""
-    key, who = asked.headers[idempotency.HEADER], caller.who
+    key, who = http_request.headers[idempotency.HEADER], caller.who
     if not 0 < len(key) <= _MAX_KEY or not key.isprintable():
         words = f"An Idempotency-Key has 1 to {_MAX_KEY} printable characters. Nothing was done."
         raise Problem(HTTPStatus.BAD_REQUEST, "invalid_idempotency_key", words)
-    return [caller.holder.name, who.tenant, who.name, asked.method, asked.url.path, key]
+    return [caller.holder.name, who.tenant, who.name, http_request.method, http_request.url.path, key]
 
 
 _MAX_KEY: Final = 255
 
 
-async def _by_link(service: Service, asked: Request, trace_id: str) -> Response:
-    token, origin, turns = asked.path_params["token"], request.origin_of(asked), service.turns
+async def _by_link(service: Service, http_request: Request, trace_id: str) -> Response:
+    token, origin, turns = http_request.path_params["token"], request.origin_of(http_request), service.turns
     async with turns.of_stranger(origin):
         key = await service.keys.opened(token)
     if key is None:
         raise Problem(HTTPStatus.NOT_FOUND, "not_found", "This link does not exist, or has expired. Nothing was done.")
     share = (key.tenant or "", f"links.{key.name}")
-    async with turns.asking(share, partial(request.text_of, asked, turns.bounds.body_s)) as body:
-        return await _through_link(service, key, asked, body, trace_id)
+    async with turns.asking(share, partial(request.text_of, http_request, turns.bounds.body_s)) as body:
+        return await _through_link(service, key, http_request, body, trace_id)
 
 
-async def _through_link(service: Service, key: ApiKey, asked: Request, body: str, trace_id: str) -> Response:
+async def _through_link(service: Service, key: ApiKey, http_request: Request, body: str, trace_id: str) -> Response:
     assert key.opens is not None
-    told, origin = told_by(key.opens, await request.body_of(asked, body)), request.origin_of(asked)
+    told, origin = told_by(key.opens, await request.body_of(http_request, body)), request.origin_of(http_request)
 
-    async def answer(told: Decide | Signal) -> Response:
+    async def answer(command: Decide | Signal) -> Response:
         if key.revoked_at_ms is not None:
             raise Problem(HTTPStatus.GONE, "used", "This link was used, or taken back. Nothing was done.")
-        return _json(await service.execute_by_link(key, told, origin, trace_id))
+        return _json(await service.execute_by_link(key, command, origin, trace_id))
 
     async def check() -> None:
         """A link is for one thing, and is over by having done it."""
@@ -511,19 +516,19 @@ async def _through_link(service: Service, key: ApiKey, asked: Request, body: str
 # --- Preconditions (RFC 9110, section 13) -----------------------------------------------------------------------------
 
 
-async def _expect_tag(service: Service, who: Principal, path: str, said: Any, tag: str) -> Any:
+async def _expect_tag(service: Service, principal: Principal, path: str, message: Any, tag: str) -> Any:
     """Return what is said, of a decision with the hash of what its sender saw. Raise Problem if the row at `path`, which the
     command is about, is not as they saw it."""
     kind: Any = next(each.what for each in ROUTES if each.method == "GET" and each.path == path)
-    row = await _one(service, who, kind(**{name: getattr(said, name, None) for name in kind.__struct_fields__}))
+    row = await _one(service, principal, kind(**{name: getattr(message, name, None) for name in kind.__struct_fields__}))
     now = _tag(row)
     tags = {_subject(each.strip()) for each in tag.split(",")}
     if tags.isdisjoint({"*", _subject(now)}):
         words = "It is not as it was when you looked: GET it again. Nothing was done."
         raise Problem(HTTPStatus.PRECONDITION_FAILED, "changed", words, headers={"ETag": now})
-    if _subject(now) in tags and isinstance(said, Decide) and said.shown_hash is None:
-        return msgspec.structs.replace(said, shown_hash=row["shown_hash"])
-    return said
+    if _subject(now) in tags and isinstance(message, Decide) and message.shown_hash is None:
+        return msgspec.structs.replace(message, shown_hash=row["shown_hash"])
+    return message
 
 
 _OF_CALLER: Final = frozenset({"refusal", "most_usd", "remind_at", "cancel_at"})

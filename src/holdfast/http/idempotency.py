@@ -32,11 +32,11 @@ async def once(
     tenant: str | None,
     now_ms: int,
     names: Sequence[Any],
-    said: Any,
+    message: Any,
     answer: Callable[[Any], Awaitable[Response]],
     check: Callable[[], Awaitable[object]],
 ) -> Response:
-    """Answer a request of a tenant once, where `names` distinguish the request from others and `said` is its content.
+    """Answer a request of a tenant once, where `names` distinguish the request from others and `message` is its content.
 
     An earlier answer is returned again if its sender may still make the request; `check` raises if not. A request that broke
     off is done again if its command may be repeated. With a key of the engine's, which this adds, the repeat does nothing
@@ -44,19 +44,19 @@ async def once(
     off.
     """
     name = _digest([*names])
-    digest = _digest([msgspec.to_builtins(said)])
+    digest = _digest([msgspec.to_builtins(message)])
     pending = await replies.begin(name, digest, KEPT_MS, tenant or OF_NONE)
     _expect_same(pending, digest)
     if pending.reply is not None:
         await check()
         return _again(pending.reply)
-    declared = declaration_of(type(said))
+    declared = declaration_of(type(message))
     if not pending.is_new and not declared.repeats:
         raise _unknown(pending, now_ms)
-    if declared.key and getattr(said, declared.key) is None:
-        said = msgspec.structs.replace(said, **{declared.key: f"http:{_digest([name, pending.begun_at_ms])[:32]}"})
+    if declared.key and getattr(message, declared.key) is None:
+        message = msgspec.structs.replace(message, **{declared.key: f"http:{_digest([name, pending.begun_at_ms])[:32]}"})
     try:
-        response = await answer(said)
+        response = await answer(message)
     except (Problem, HoldfastError) as refused:
         if not _did_nothing(refused):
             raise
@@ -79,11 +79,11 @@ async def once(
 
 
 async def streamed(
-    replies: Replies, tenant: str | None, names: Sequence[Any], said: Any, answer: Callable[[], Awaitable[Response]]
+    replies: Replies, tenant: str | None, names: Sequence[Any], message: Any, answer: Callable[[], Awaitable[Response]]
 ) -> Response:
     """Answer a streamed request once. Its answer is not kept: the request does nothing twice by itself, and is answered again
     from the beginning, also while it goes on. Raises Problem if the names were another request's."""
-    name, digest = _digest([*names]), _digest([msgspec.to_builtins(said)])
+    name, digest = _digest([*names]), _digest([msgspec.to_builtins(message)])
     pending = await replies.begin(name, digest, KEPT_MS, tenant or OF_NONE)
     _expect_same(pending, digest)
     if not pending.is_new:

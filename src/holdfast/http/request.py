@@ -75,10 +75,10 @@ def trace_id_of(request: Request) -> str | None:
     return trace.trace_id_of(said[0]) if len(said) == 1 else None
 
 
-def has_tag(said: str, tag: str) -> bool:
+def has_tag(value: str, tag: str) -> bool:
     """Return True if a list of entity tags, or `*`, contains this one. A proxy that compresses marks a tag as weak, and it
     counts as the same (RFC 9110, section 8.8.3.2)."""
-    return any(each == "*" or each.removeprefix("W/") == tag for each in map(str.strip, said.split(",")))
+    return any(each == "*" or each.removeprefix("W/") == tag for each in map(str.strip, value.split(",")))
 
 
 def wait_s(request: Request) -> int:

@@ -44,10 +44,10 @@ class Route(NamedTuple):
 
 
 @cache
-def several_of(what: type[msgspec.Struct]) -> frozenset[str]:
+def several_of(kind: type[msgspec.Struct]) -> frozenset[str]:
     """Return the fields of a command or query that take several values."""
-    hints = get_type_hints(what)  # without what describes them
-    return frozenset(name for name in what.__struct_fields__ if get_origin(hints[name]) is tuple)
+    hints = get_type_hints(kind)  # without what describes them
+    return frozenset(name for name in kind.__struct_fields__ if get_origin(hints[name]) is tuple)
 
 
 def _routes() -> tuple[Route, ...]:

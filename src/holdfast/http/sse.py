@@ -49,8 +49,8 @@ def is_wanted(request: Request) -> bool:
 class _Counted(EventSourceResponse):
     """A stream that counts until it is over, also where the listener leaves before its first event."""
 
-    def __init__(self, *given: Any, over: Callable[[], None], **more: Any) -> None:
-        super().__init__(*given, **more)
+    def __init__(self, *value: Any, over: Callable[[], None], **more: Any) -> None:
+        super().__init__(*value, **more)
         self._over = over
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,28 +65,30 @@ _NOTHING: Final = "nothing"
 
 
 def response(
-    told: AsyncGenerator[bytes, None], trace_id: str, check: Callable[[], Awaitable[None]], over: Callable[[], None]
+    events: AsyncGenerator[bytes, None], trace_id: str, check: Callable[[], Awaitable[None]], over: Callable[[], None]
 ) -> EventSourceResponse:
     """Return a response that streams for as long as there are events, the other side listens, and `check` allows it. Then it
     calls `over`."""
-    lines = _in_words(_alive(told, check), trace_id)
+    lines = _in_words(_alive(events, check), trace_id)
     return _Counted(lines, headers=_HEADERS, media_type=MEDIA_TYPE, over=over)
 
 
 async def history(
-    service: Service, who: Principal, asked: query.Events, last: str | None, reads: SingleFlight
+    service: Service, principal: Principal, filters: query.Events, last: str | None, reads: SingleFlight
 ) -> AsyncGenerator[bytes, None] | None:
     """Return the events of a run after the `last` one received, and those to come, until it has ended. None if it has ended
     without events after that. Raises NotFound before anything is sent."""
-    await service.expect(who, asked)
+    await service.expect(principal, filters)
     if last is not None:
-        state = await service.control.run(asked.run).state()
+        state = await service.control.run(filters.run).state()
         if state.ended and state.seq <= seq_of(last):
             return None
-    return _resumable(_history(service, who, asked.run, seq_of(last or asked.cursor), reads))
+    return _resumable(_history(service, principal, filters.run, seq_of(last or filters.cursor), reads))
 
 
-async def _history(service: Service, who: Principal, run: str, after: int, reads: SingleFlight) -> AsyncGenerator[bytes, None]:
+async def _history(
+    service: Service, principal: Principal, run: str, after: int, reads: SingleFlight
+) -> AsyncGenerator[bytes, None]:
     handle = service.control.run(run)
     while True:
         state = await handle.until(lambda state, after=after: bool(state.ended) or state.seq > after)  # type: ignore[misc]
@@ -94,58 +96,60 @@ async def _history(service: Service, who: Principal, run: str, after: int, reads
         while after < seq:
             page = await reads.read((run, after, seq), partial(handle.events, after, min(_PAGE, seq - after)))
             for recorded in page:
-                row = service.seen(who, view.of_event(recorded))
+                row = service.seen(principal, view.of_event(recorded))
                 yield _event(row, id_=str(recorded.seq))
             if not page:
                 break  # of an archived run the events may be gone
             after = page[-1].seq
         if over:
-            yield _event(await reads.read((run, who.tenant), partial(service.run, who, run)), "end")
+            yield _event(await reads.read((run, principal.tenant), partial(service.run, principal, run)), "end")
             return
 
 
 async def stream(
-    service: Service, who: Principal, asked: query.Streams, last: str | None
+    service: Service, principal: Principal, filters: query.Streams, last: str | None
 ) -> AsyncGenerator[bytes, None] | None:
     """Return the stream events of a run after the position `last`, until the run has ended. None if it has ended without events
     after that. Raises NotFound before anything is sent."""
-    await service.expect(who, asked)
+    await service.expect(principal, filters)
     if last is not None and ("\n" in last or len(last) > 1000):
         raise no_cursor(last)
     if last == _NOTHING:
-        page = await service.query(who, msgspec.structs.replace(asked, wait_s=0))
+        page = await service.query(principal, msgspec.structs.replace(filters, wait_s=0))
         if page.cursor is None and not page.rows:
             return None
         last = None
     if last is not None:
-        page = await service.query(who, msgspec.structs.replace(asked, cursor=last, wait_s=0))
+        page = await service.query(principal, msgspec.structs.replace(filters, cursor=last, wait_s=0))
         if page.cursor is None and not page.rows:
             return None
-    return _resumable(_stream(service, who, msgspec.structs.replace(asked, cursor=last or asked.cursor, wait_s=_WAIT_S)))
+    return _resumable(
+        _stream(service, principal, msgspec.structs.replace(filters, cursor=last or filters.cursor, wait_s=_WAIT_S))
+    )
 
 
-async def _stream(service: Service, who: Principal, asked: query.Streams) -> AsyncGenerator[bytes, None]:
-    has_place = asked.cursor is not None
+async def _stream(service: Service, principal: Principal, filters: query.Streams) -> AsyncGenerator[bytes, None]:
+    has_place = filters.cursor is not None
     while True:
-        page = await service.query(who, asked)
+        page = await service.query(principal, filters)
         for row in page.rows:
             yield _event(row, id_=row["cursor"])
             has_place = True
         if page.cursor is None:
             # A browser comes again with the last id that it received, and rests if nothing is behind that.
-            yield _event(await service.run(who, asked.run), "end", id_=None if has_place else _NOTHING)
+            yield _event(await service.run(principal, filters.run), "end", id_=None if has_place else _NOTHING)
             return
-        asked = msgspec.structs.replace(asked, cursor=page.cursor)
+        filters = msgspec.structs.replace(filters, cursor=page.cursor)
 
 
-async def tail(service: Service, who: Principal, asked: query.Tail, last: str | None) -> AsyncGenerator[bytes, None]:
+async def tail(service: Service, principal: Principal, filters: query.Tail, last: str | None) -> AsyncGenerator[bytes, None]:
     """Return every event of all runs that the caller may see, after the `last` one received, for as long as they listen. Raises
     UsageError for an invalid cursor before anything is sent."""
-    asked = msgspec.structs.replace(asked, cursor=last or asked.cursor)
-    return _resumable(_tail(service, who, asked, await service.query(who, asked)))
+    filters = msgspec.structs.replace(filters, cursor=last or filters.cursor)
+    return _resumable(_tail(service, principal, filters, await service.query(principal, filters)))
 
 
-async def _tail(service: Service, who: Principal, asked: query.Tail, page: query.Page) -> AsyncGenerator[bytes, None]:
+async def _tail(service: Service, principal: Principal, filters: query.Tail, page: query.Page) -> AsyncGenerator[bytes, None]:
     while True:
         for row in page.rows:
             yield _event(row, id_=row["cursor"])
@@ -153,8 +157,8 @@ async def _tail(service: Service, who: Principal, asked: query.Tail, page: query
             return
         if not page.rows:
             await asyncio.sleep(_LOOK_S)  # the store's own watch tells one listener, and that is the engine
-        asked = msgspec.structs.replace(asked, cursor=page.cursor)
-        page = await service.query(who, asked)
+        filters = msgspec.structs.replace(filters, cursor=page.cursor)
+        page = await service.query(principal, filters)
 
 
 async def _resumable(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
@@ -166,20 +170,20 @@ async def _resumable(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[byte
             retry = b""
 
 
-async def _in_words(told: AsyncGenerator[bytes, None], trace_id: str) -> AsyncGenerator[bytes, None]:
+async def _in_words(events: AsyncGenerator[bytes, None], trace_id: str) -> AsyncGenerator[bytes, None]:
     """Yield the stream, and an error as its last event: the status has already been sent."""
     try:
-        async with aclosing(told):
-            async for each in told:
+        async with aclosing(events):
+            async for each in events:
                 yield each
     except Exception as wrong:  # noqa: BLE001 - whatever it is, the listener gets it
         yield _event(problem.document_of(wrong, trace_id).body, "problem")
 
 
-async def _alive(told: AsyncGenerator[bytes, None], check: Callable[[], Awaitable[None]]) -> AsyncGenerator[bytes, None]:
+async def _alive(events: AsyncGenerator[bytes, None], check: Callable[[], Awaitable[None]]) -> AsyncGenerator[bytes, None]:
     """Yield the stream while its listener may read it. In quiet periods yield comments, so that no proxy takes the connection
     for dead."""
-    async with aclosing(while_permitted(told, check)) as telling:
+    async with aclosing(while_permitted(events, check)) as telling:
         async for each in telling:
             yield KEEPALIVE_COMMENT if each is None else each
 

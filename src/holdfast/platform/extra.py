@@ -12,10 +12,10 @@ from holdfast.errors import MissingExtra
 
 
 @contextmanager
-def needs(extra: str, what: str, *, is_program: bool = False) -> Iterator[None]:
-    """Import inside what the extra brings. Raises MissingExtra for `what`; a program of its own ends with its words."""
+def needs(extra: str, name: str, *, is_program: bool = False) -> Iterator[None]:
+    """Import inside what the extra brings. Raises MissingExtra for `name`; a program of its own ends with its words."""
     try:
-        with _told(extra, what):
+        with _told(extra, name):
             yield
     except MissingExtra as missing:
         if is_program:
@@ -24,7 +24,7 @@ def needs(extra: str, what: str, *, is_program: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def _told(extra: str, what: str) -> Iterator[None]:
+def _told(extra: str, name: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as problem:
@@ -32,7 +32,7 @@ def _told(extra: str, what: str) -> Iterator[None]:
         if package == "holdfast":
             raise
         raise MissingExtra(
-            f"{what} needs {package}, which is not installed, so it was not done. In Holdfast's checkout:"
+            f"{name} needs {package}, which is not installed, so it was not done. In Holdfast's checkout:"
             f" pip install '.[{extra}]'",
             extra=extra,
             module=package,

@@ -22,13 +22,13 @@ Holder: TypeAlias = tuple[str, ...]
 class FairShare:
     """An amount of `most`, and a line of `waiting` for it, which is shared in the same way."""
 
-    def __init__(self, most: int, what: str, *, waiting: int = 0) -> None:
-        """`what` says in errors what it is, like "streams are open"."""
+    def __init__(self, most: int, name: str, *, waiting: int = 0) -> None:
+        """`name` says in errors what it is, like "streams are open"."""
         self.most = most
-        self._what = what
+        self._what = name
         self._held: Counter[Holder] = Counter()
         """By holder, and by each beginning of its path; all together by the empty one."""
-        self._line = FairShare(waiting, f"of those that wait because too many {what}") if waiting else None
+        self._line = FairShare(waiting, f"of those that wait because too many {name}") if waiting else None
         self._waiting: dict[Holder, deque[asyncio.Future[None]]] = {}
         """Those who wait, in the order in which holders have their next turn."""
 

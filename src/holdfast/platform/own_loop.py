@@ -235,8 +235,8 @@ def _kind(method: Any) -> type[Any] | None:
 
 def _through(method: Callable[..., Any], kind: type[Any]) -> Callable[..., Any]:
     @functools.wraps(method)
-    def called(self: Any, *args: Any, **given: Any) -> Any:
-        return kind(self, method(self, *args, **given), method.__name__)
+    def called(self: Any, *args: Any, **value: Any) -> Any:
+        return kind(self, method(self, *args, **value), method.__name__)
 
     called.through = kind  # type: ignore[attr-defined]
     if kind is Call:

@@ -67,8 +67,8 @@ def close(*paths: Path) -> None:
             )
 
 
-def read_secret(file: Path, what: str) -> bytes:
-    """Return the content of `file`, which only its owner may read. `what` names it in an error: "token", "secrets file".
+def read_secret(file: Path, name: str) -> bytes:
+    """Return the content of `file`, which only its owner may read. `name` names it in an error: "token", "secrets file".
 
     A file of root's may be open to a group, as containers are given their secrets. Raises UsageError.
     """
@@ -77,11 +77,11 @@ def read_secret(file: Path, what: str) -> bytes:
             found = os.fstat(opened.fileno())
             content = opened.read()
     except OSError as problem:
-        raise UsageError(f"The {what} {file} cannot be read: {problem.strerror}. Nothing was started.") from None
+        raise UsageError(f"The {name} {file} cannot be read: {problem.strerror}. Nothing was started.") from None
     unwanted = _WORLD if found.st_uid == 0 != os.geteuid() else _OTHERS
     if stat.S_ISREG(found.st_mode) and found.st_mode & unwanted:
         raise UsageError(
-            f"The {what} {file} is open to other users of this machine (mode {stat.S_IMODE(found.st_mode):03o}), who may"
+            f"The {name} {file} is open to other users of this machine (mode {stat.S_IMODE(found.st_mode):03o}), who may"
             f" have read it. Nothing was started: close it (chmod 600 {file}), and consider replacing what is in it."
         )
     return content

@@ -252,7 +252,7 @@ def _assigned(recorded: Recorded) -> GateAssignmentRow:
     }
 
 
-def _together(asked: AskedTogether) -> AskedTogetherRow:
+def _together(batch: AskedTogether) -> AskedTogetherRow:
     """The calls that a step asks about at the same time."""
-    calls: list[AskedCallRow] = [{"gate_id": each.gate, "tool": each.tool, "arguments": each.arguments} for each in asked.calls]
-    return {"calls": calls, "shown_hash": asked.shown_hash}
+    calls: list[AskedCallRow] = [{"gate_id": each.gate, "tool": each.tool, "arguments": each.arguments} for each in batch.calls]
+    return {"calls": calls, "shown_hash": batch.shown_hash}

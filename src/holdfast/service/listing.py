@@ -61,9 +61,9 @@ def sought(query: asked.Runs | Bulk, tenant: str | None, limit: int) -> RunFilte
     return {**given, **renamed}
 
 
-def _amount(name: str, given: Usd | None) -> int | None:
+def _amount(name: str, amount: Usd | None) -> int | None:
     try:
-        return None if given is None else nanousd(given)
+        return None if amount is None else nanousd(amount)
     except (ValueError, OverflowError) as problem:
         raise InvalidInput(f"{name}: {problem}. Nothing was listed or done.") from None
 
@@ -127,19 +127,19 @@ async def logs(inquiries: RunReader, query: asked.Logs, _: str | None = None) ->
     return Page([view.of_log(*each) for each in zip(pieces, texts, strict=True)], None)
 
 
-def expect_statuses(given: Iterable[str]) -> None:
+def expect_statuses(statuses: Iterable[str]) -> None:
     """Raises InvalidInput for a status that there is not."""
-    _expect_known("status", given, get_args(Status))
+    _expect_known("status", statuses, get_args(Status))
 
 
-def expect_effect_state(given: str | None) -> None:
+def expect_effect_state(value: str | None) -> None:
     """Raises InvalidInput for a state of a tool call that there is not."""
-    _expect_known("state", [] if given is None else [given], get_args(EffectState))
+    _expect_known("state", [] if value is None else [value], get_args(EffectState))
 
 
-def _expect_known(noun: str, given: Iterable[str], known: Sequence[str]) -> None:
-    if (wrong := next((each for each in given if each not in known), None)) is not None:
-        raise InvalidInput(f"There is no {noun} {wrong!r:.80}; there are {', '.join(known)}.")
+def _expect_known(noun: str, statuses: Iterable[str], names: Sequence[str]) -> None:
+    if (wrong := next((each for each in statuses if each not in names), None)) is not None:
+        raise InvalidInput(f"There is no {noun} {wrong!r:.80}; there are {', '.join(names)}.")
 
 
 def page(rows: list[Any], limit: int, cursor: str) -> Page:

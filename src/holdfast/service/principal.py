@@ -66,8 +66,8 @@ class Principal(NamedTuple):
         act in any."""
         return next((each for each in roles if each not in self.acts_as), None) if self.client else None
 
-    def of_tenant(self, asked: str | None) -> str | None:
+    def of_tenant(self, tenant: str | None) -> str | None:
         """Return the tenant that is meant, None for any. Raises NotPermitted for another's."""
-        if self.tenant is not None and asked not in (None, self.tenant):
+        if self.tenant is not None and tenant not in (None, self.tenant):
             raise NotPermitted(f"{self.claim} acts for the tenant {self.tenant!r} only. Nothing was done.")
-        return self.tenant or asked
+        return self.tenant or tenant

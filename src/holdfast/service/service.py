@@ -88,30 +88,32 @@ class Service:
         self._cursor_key: bytes | None = None
         self._records = Records(recorder)
 
-    async def expect(self, who: Principal, asked: Command | Query) -> Mapping[str, Any]:
+    async def expect(self, principal: Principal, message: Command | Query) -> Mapping[str, Any]:
         """Check that a caller may do or find out this, and return the records that were read for that. Raises NotPermitted,
         NotFound, and InvalidInput for a text that no store takes."""
-        expect_storable(asked, who)
-        return await self.permission.expect(who, asked)
+        expect_storable(message, principal)
+        return await self.permission.expect(principal, message)
 
-    async def _handled(self, who: Principal, asked: Command | Query, records: Mapping[str, Any] = {}, **brought: Any) -> Any:
-        whose = who.of_tenant(getattr(asked, "tenant", None))
-        control = self.control.of_tenant(who.tenant)
+    async def _handled(
+        self, principal: Principal, message: Command | Query, records: Mapping[str, Any] = {}, **extras: Any
+    ) -> Any:
+        whose = principal.of_tenant(getattr(message, "tenant", None))
+        control = self.control.of_tenant(principal.tenant)
         exports = self._records
-        request = Request(who, whose, control, self.control, self.startable, self.keys, self.permission, exports, records)
-        return await _HANDLERS[type(asked)](request, asked, **brought)
+        request = Request(principal, whose, control, self.control, self.startable, self.keys, self.permission, exports, records)
+        return await _HANDLERS[type(message)](request, message, **extras)
 
     # --- Commands -----------------------------------------------------------------------------------------------------
 
-    async def execute(self, who: Principal, command: Command, **brought: Any) -> Any:
+    async def execute(self, principal: Principal, command: Command, **extras: Any) -> Any:
         """Carry out a command, durably, and return what it declares to answer: the id of a run, a Page, a row, or None.
-        `brought` is what a transport hands over beside it. Raises what the engine raises, NotPermitted, and NotFound for what
+        `extras` is what a transport hands over beside it. Raises what the engine raises, NotPermitted, and NotFound for what
         is another tenant's."""
         # A process that dies in between has done it, and its history says so; the audit log does not.
         declared, outcome, about = declaration_of(type(command)), "unknown", _about(command)
         try:
-            await self.expect(who, command)
-            made = await self._handled(who, command, **brought)
+            await self.expect(principal, command)
+            made = await self._handled(principal, command, **extras)
             outcome = DONE
             if declared.creates and declared.answers is Answer.RUN:
                 about = made
@@ -121,14 +123,14 @@ class Service:
             raise
         finally:
             if not getattr(command, "dry_run", False):
-                await self._record(who, type(command).__name__, about, outcome)
+                await self._record(principal, type(command).__name__, about, outcome)
 
-    async def stands(self, who: Principal, command: Command) -> View | None:
+    async def stands(self, principal: Principal, command: Command) -> View | None:
         """Carry out a command about one thing, and return that as it stands afterwards."""
-        made = await self.execute(who, command)
-        return await self.run(who, made) if declaration_of(type(command)).answers is Answer.RUN else made
+        made = await self.execute(principal, command)
+        return await self.run(principal, made) if declaration_of(type(command)).answers is Answer.RUN else made
 
-    async def execute_by_link(self, key: ApiKey, told: cmd.Decide | cmd.Signal, origin: str, trace_id: str) -> View:
+    async def execute_by_link(self, key: ApiKey, command: cmd.Decide | cmd.Signal, origin: str, trace_id: str) -> View:
         """Do what a link is for, as its body said; how the run stands then. The link is over. Raises what the engine raises."""
         assert key.opens is not None
         client = f"keys.{key.name}"
@@ -143,24 +145,24 @@ class Service:
             access=Access(key.may),
             maker=key.maker,
         )
-        found = await self.stands(who, told)
+        found = await self.stands(who, command)
         assert found is not None
         await self.keys.used(key)
         return {"run_id": found["run_id"], "status": found["status"]}
 
-    async def _record(self, who: Principal, deed: str, about: str, outcome: str) -> None:
+    async def _record(self, principal: Principal, deed: str, about: str, outcome: str) -> None:
         entry = Entry(
             self.control.now_ms(),
             deed,
             about,
             outcome,
-            who.name or "",
-            who.verified,
-            who.client,
-            who.os_user,
-            who.origin,
-            who.tenant or "",
-            who.trace_id or "",
+            principal.name or "",
+            principal.verified,
+            principal.client,
+            principal.os_user,
+            principal.origin,
+            principal.tenant or "",
+            principal.trace_id or "",
         )
         clean = self.control.payloads.redact
         try:
@@ -182,96 +184,98 @@ class Service:
 
     # --- Queries ------------------------------------------------------------------------------------------------------
 
-    async def query(self, who: Principal, query: Query) -> Page:
+    async def query(self, principal: Principal, query: Query) -> Page:
         """Return a page of what is asked; a single row is a page of one. Raises InvalidInput for a cursor or a limit that
         cannot be, NotFound, NotPermitted."""
-        records = await self.expect(who, query)
+        records = await self.expect(principal, query)
         if not 1 <= (limit := getattr(query, "limit", 1)) <= MOST:
             raise InvalidInput(f"limit is {limit}; a page has 1 to {MOST} rows.", field="limit")
-        seal_key = await self._seal_key(who, query)
-        of = _list_of(who, query)
+        seal_key = await self._seal_key(principal, query)
+        of = _list_of(principal, query)
         cursor = getattr(query, "cursor", None) if seal_key else None
         if cursor is not None and not (isinstance(query, ask.Tail) and cursor in (ask.START, ask.NOW)):
             query = msgspec.structs.replace(query, cursor=_unsalted(query, open_(seal_key, of, cursor)))
         try:
-            page = await self._page(who, query, records)
+            page = await self._page(principal, query, records)
         except (NotFound, UsageError, CursorLost) as problem:
             if cursor is None:
                 raise
             raise problem_of_cursor(problem, cursor, str(getattr(query, "cursor", ""))) from None
-        rows = [self.seen(who, row) for row in page.rows]
+        rows = [self.seen(principal, row) for row in page.rows]
         if not seal_key:
             return page._replace(rows=rows)
         if isinstance(query, ask.Tail):
             rows = [{**row, "cursor": seal(seal_key, of, row["cursor"])} for row in rows]
         return Page(rows, None if page.cursor is None else seal(seal_key, of, _salted(query, page.cursor)))
 
-    async def _page(self, who: Principal, query: Any, records: Mapping[str, Any]) -> Page:
+    async def _page(self, principal: Principal, query: Any, records: Mapping[str, Any]) -> Page:
         """Return a page of the rows that a caller sees. What it holds and whether it goes on depends on none that are hidden: a
         filter could be used to guess what they say. Of very many hidden rows in a row it tells that they are there."""
-        if self.permission.hides(who, query) and not hasattr(query, "cursor"):
-            whole = await self._handled(who, msgspec.structs.replace(query, limit=MOST))
-            return Page((await self._visible(who, query, whole))[: query.limit], None)
-        found = await self._handled(who, query, records)
+        if self.permission.hides(principal, query) and not hasattr(query, "cursor"):
+            whole = await self._handled(principal, msgspec.structs.replace(query, limit=MOST))
+            return Page((await self._visible(principal, query, whole))[: query.limit], None)
+        found = await self._handled(principal, query, records)
         page = Page([found], None) if declaration_of(type(query)).answers is Answer.ROW else found
-        rows = await self._visible(who, query, page)
-        if not self.permission.hides(who, query):
+        rows = await self._visible(principal, query, page)
+        if not self.permission.hides(principal, query):
             return page._replace(rows=rows)
         limit, seen, looked = query.limit, rows, len(page.rows)
         while page.cursor is not None and looked < _MAX_LOOKED:
             after = msgspec.structs.replace(query, cursor=page.cursor, limit=_LOOKED)
-            ahead = await self._handled(who, after)
-            rows = await self._visible(who, query, ahead)
+            ahead = await self._handled(principal, after)
+            rows = await self._visible(principal, query, ahead)
             if len(seen) + len(rows) <= limit:
                 seen, page, looked = [*seen, *rows], ahead, looked + _LOOKED
                 continue
             if len(seen) < limit:
                 last = rows[limit - len(seen) - 1]
                 upto = next(place for place, row in enumerate(ahead.rows, 1) if row is last)
-                page = await self._handled(who, msgspec.structs.replace(after, limit=upto))
-                seen += await self._visible(who, query, page)
+                page = await self._handled(principal, msgspec.structs.replace(after, limit=upto))
+                seen += await self._visible(principal, query, page)
             break
         return Page(seen, page.cursor)
 
-    async def _visible(self, who: Principal, query: Any, page: Page) -> list[Any]:
-        rows = await self.permission.reached(who, query, page.rows)
+    async def _visible(self, principal: Principal, query: Any, page: Page) -> list[Any]:
+        rows = await self.permission.reached(principal, query, page.rows)
         if isinstance(query, ask.Gates) and query.mine:
-            return [row for row in rows if not row["reviewers"] or is_among(row["reviewers"], who.name, who.acts_as)]
+            return [
+                row for row in rows if not row["reviewers"] or is_among(row["reviewers"], principal.name, principal.acts_as)
+            ]
         return rows
 
-    async def before(self, who: Principal, query: Runs, run: str) -> Runs:
+    async def before(self, principal: Principal, query: Runs, run: str) -> Runs:
         """The query for the page after `run`: a cursor, or the id of a run that the caller may see. Raises NotFound."""
-        if not is_sealed(run) and (seal_key := await self._seal_key(who, query)):
-            await self.expect(who, ask.Run(run))
-            run = seal(seal_key, _list_of(who, query), run)
+        if not is_sealed(run) and (seal_key := await self._seal_key(principal, query)):
+            await self.expect(principal, ask.Run(run))
+            run = seal(seal_key, _list_of(principal, query), run)
         return msgspec.structs.replace(query, cursor=run)
 
-    async def _seal_key(self, who: Principal, query: Query) -> bytes:
+    async def _seal_key(self, principal: Principal, query: Query) -> bytes:
         """With what the cursors of a list are sealed; nothing where they are not."""
-        if not self.permission.seals(who, query):
+        if not self.permission.seals(principal, query):
             return b""
         if self._cursor_key is None:
             self._cursor_key = await self.control.store.keys.cursor_key()
         return self._cursor_key
 
-    async def state(self, who: Principal, run: str) -> State:
+    async def state(self, principal: Principal, run: str) -> State:
         """The run as of now. Raises NotFound, also for another tenant's."""
-        await self.expect(who, ask.Run(run))
+        await self.expect(principal, ask.Run(run))
         return await self.control.run(run).state()
 
-    async def run(self, who: Principal, run: str) -> View:
+    async def run(self, principal: Principal, run: str) -> View:
         """Return how a run stands. Raises NotFound."""
-        return self.seen(who, await view.of_run(self.control, await self.state(who, run)))
+        return self.seen(principal, await view.of_run(self.control, await self.state(principal, run)))
 
-    def seen(self, who: Principal, row: View) -> View:
+    def seen(self, principal: Principal, row: View) -> View:
         """A row as a caller may see it."""
-        found: View = row if who.tenant is None else view.without_traces(row)
+        found: View = row if principal.tenant is None else view.without_traces(row)
         return found
 
 
-def _list_of(who: Principal, query: Query) -> str:
+def _list_of(principal: Principal, query: Query) -> str:
     """The list for which a cursor is."""
-    return f"{type(query).__name__} {who.tenant or ''}"
+    return f"{type(query).__name__} {principal.tenant or ''}"
 
 
 def _salted(query: Query, place: str) -> str:

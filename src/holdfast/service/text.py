@@ -19,10 +19,11 @@ from holdfast.service.declarations.declaration import Command, Query
 from holdfast.service.principal import Principal
 
 
-def expect_storable(asked: Command | Query, who: Principal) -> None:
-    """Raises InvalidInput for a text with the character NUL, in a field of `asked` or in what the caller says of themselves."""
-    said = [(name, getattr(asked, name)) for name in _checked(type(asked))]
-    for name, value in [*said, ("by", who.name), ("roles", who.roles)]:
+def expect_storable(message: Command | Query, principal: Principal) -> None:
+    """Raises InvalidInput for a text with the character NUL, in a field of `message` or in what the caller says of
+    themselves."""
+    said = [(name, getattr(message, name)) for name in _checked(type(message))]
+    for name, value in [*said, ("by", principal.name), ("roles", principal.roles)]:
         if _has_nul(value):
             problem = InvalidInput(
                 f"The field {name!r} holds the character NUL, which no store keeps in a name. Nothing was done."
@@ -58,19 +59,19 @@ _MAX_QUOTES: Final = 4 * MAX_ITEMS + 2
 """No text with more has few enough values: an object has two strings for each."""
 
 
-def decoded(text: str, what: str) -> Any:
-    """The value; None of an empty text. Raises InvalidInput, in which `what` names the text."""
+def decoded(text: str, name: str) -> Any:
+    """The value; None of an empty text. Raises InvalidInput, in which `name` names the text."""
     if not text:
         return None
     # As many as there can be; where that is too many, some may stand in strings.
     if _separators(text) > MAX_ITEMS and _has_too_many(text):
         raise InvalidInput(
-            f"The {what} has more than {MAX_ITEMS:,} values. Nothing was done: hand over where the data is instead."
+            f"The {name} has more than {MAX_ITEMS:,} values. Nothing was done: hand over where the data is instead."
         )
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as problem:
-        raise InvalidInput(f"The {what} is no JSON: {problem}. Nothing was done.") from None
+        raise InvalidInput(f"The {name} is no JSON: {problem}. Nothing was done.") from None
 
 
 def _separators(text: str) -> int:

@@ -145,7 +145,7 @@ def unpack(run: RunId, packed: bytes) -> Archive:
     return Archive(run, head.tenant, events, effects)
 
 
-def _damaged(run: RunId, why: object) -> CorruptHistory:
+def _damaged(run: RunId, reason: object) -> CorruptHistory:
     return CorruptHistory(
-        f"The archive of run {run} is damaged ({why}). Other runs are not affected; restore its blob from a backup.", run=run
+        f"The archive of run {run} is damaged ({reason}). Other runs are not affected; restore its blob from a backup.", run=run
     )

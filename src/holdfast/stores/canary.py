@@ -27,7 +27,7 @@ class Canary(NamedTuple):
     encrypts: bool
 
 
-def lacking(sealing: Sealing, found: Sequence[Canary], where: str) -> Canary | None:
+def lacking(sealing: Sealing, found: Sequence[Canary], place: str) -> Canary | None:
     """Return the row that a store lacks of this process. Raises KeyMissing, StoreUnreadable for a process that does not
     fit."""
     encrypts = any(each.encrypts for each in found)
@@ -35,7 +35,7 @@ def lacking(sealing: Sealing, found: Sequence[Canary], where: str) -> Canary | N
     if own is None:
         if encrypts:
             raise KeyMissing(
-                f"What users store in {where} is encrypted, and no key file is set here: what this process stores would stand"
+                f"What users store in {place} is encrypted, and no key file is set here: what this process stores would stand"
                 " there in the clear. Nothing was done: set key_file and encrypt as the other processes have them"
                 " (HOLDFAST_KEY_FILE, HOLDFAST_ENCRYPT=payloads)."
             )
@@ -43,14 +43,14 @@ def lacking(sealing: Sealing, found: Sequence[Canary], where: str) -> Canary | N
     known = sealed_of(found)
     if known and not any(map(sealing.opens, known)):
         raise KeyMissing(
-            f"The keys that are set here are not those of {where}: the tenant 'default' has others. This process could not"
+            f"The keys that are set here are not those of {place}: the tenant 'default' has others. This process could not"
             " read the stored data, and other processes could not read its data. Nothing was done: use the key file of the"
             " other processes, in which an old key stays behind the new one. If that file is lost: `holdfast store"
             " forget-keys`."
         )
     if encrypts and sealing.is_undecided:
         raise StoreUnreadable(
-            f"What users store in {where} is encrypted, and this process has the keys, but does not say that it encrypts."
+            f"What users store in {place} is encrypted, and this process has the keys, but does not say that it encrypts."
             ' Nothing was done: say encrypt = "payloads" as the other processes do (HOLDFAST_ENCRYPT), or "nothing" to store'
             " in the clear from now on."
         )
@@ -79,7 +79,7 @@ def expect_at_rest(standing: StoreStatus) -> None:
         )
 
 
-def tell(before: Sequence[Canary], added: Canary, where: str, *, has_runs: bool) -> None:
+def tell(before: Sequence[Canary], added: Canary, place: str, *, has_runs: bool) -> None:
     """Say in the log that a store is encrypted from now on, and what of it is not."""
     if not added.encrypts or any(each.encrypts for each in before):
         return
@@ -91,6 +91,6 @@ def tell(before: Sequence[Canary], added: Canary, where: str, *, has_runs: bool)
     log.warning(
         "What users store in %s is encrypted from now on.%s Processes that have it open without these settings go on"
         " storing in the clear: start them again with key_file and encrypt.",
-        where,
+        place,
         stays,
     )

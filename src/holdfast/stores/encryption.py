@@ -99,9 +99,9 @@ class KeyFile:
             raise self._wrong(f"a key of {tenant!r} is not {_KEY_BYTES} bytes in base64")
         return TenantKey(tenant, _mac(secret, b"holdfast key id")[:_ID_BYTES], secret)
 
-    def _wrong(self, why: str) -> UsageError:
+    def _wrong(self, reason: str) -> UsageError:
         return UsageError(
-            f'The key file {self._path} cannot be used: {why}. It has `acme = "KEY"`, and `openssl rand -base64 32`'
+            f'The key file {self._path} cannot be used: {reason}. It has `acme = "KEY"`, and `openssl rand -base64 32`'
             " makes a key. Nothing was started."
         )
 

@@ -85,10 +85,10 @@ def migrations(dialect: str) -> tuple[Migration, ...]:
     return tuple(Migration(int(number), name, file.read_text()) for (number, _, name), file in found)
 
 
-def edited(known: Iterable[Migration], applied: Callable[[Migration], str | None]) -> Migration | None:
-    """The first of `known` that a store has had with another text. `applied` tells the sha256 of the one that it has had,
+def edited(names: Iterable[Migration], applied: Callable[[Migration], str | None]) -> Migration | None:
+    """The first of `names` that a store has had with another text. `applied` tells the sha256 of the one that it has had,
     None where it has not, or where 0.1.0 applied it, which did not write that down."""
-    return next((each for each in known if applied(each) not in (None, each.sha256)), None)
+    return next((each for each in names if applied(each) not in (None, each.sha256)), None)
 
 
 def was_edited(store: str, migration: Migration) -> str:
@@ -100,9 +100,9 @@ def was_edited(store: str, migration: Migration) -> str:
     )
 
 
-def is_of_no_release(known: Sequence[Migration], version: int) -> bool:
-    """True for a store of a version between those of `known`: it was made between two releases, whose migrations became one."""
-    return version < known[-1].version and all(version != each.version for each in known)
+def is_of_no_release(names: Sequence[Migration], version: int) -> bool:
+    """True for a store of a version between those of `names`: it was made between two releases, whose migrations became one."""
+    return version < names[-1].version and all(version != each.version for each in names)
 
 
 def was_of_no_release(store: str, version: int) -> str:

@@ -37,22 +37,22 @@ class SemanticCache(NamedTuple):
         return [None if embedder is None else [embedder.name, embedder.dimension], self.threshold, self.version, self.max_age_s]
 
 
-def expect_cache(given: Any, *, answers_alone: bool) -> SemanticCache | None:
+def expect_cache(value: Any, *, answers_alone: bool) -> SemanticCache | None:
     """Return the setting of `cache=`; `answers_alone`: one model is asked one question, and has nothing to ask for. Raises
     UsageError."""
-    if given is None:
+    if value is None:
         return None
-    if not isinstance(given, SemanticCache):
-        raise UsageError(f"cache={given!r:.80}: it is a SemanticCache.")
+    if not isinstance(value, SemanticCache):
+        raise UsageError(f"cache={value!r:.80}: it is a SemanticCache.")
     if not answers_alone:
         raise UsageError(
             "cache: what a model answers that has tools or skills, goes on with a conversation, or was chosen by a Router does"
             " not follow from the question alone. Leave the cache out, or ask without these."
         )
-    if not 0 < given.threshold <= 1:
-        raise UsageError(f"cache: threshold={given.threshold!r:.80} is a likeness, above 0 to 1.")
-    if given.max_age_s is not None and not given.max_age_s > 0:
-        raise UsageError(f"cache: max_age_s={given.max_age_s!r:.80} is a time in seconds, above 0.")
-    if not 1 <= given.most <= _MAX_ALLOWED:
-        raise UsageError(f"cache: most={given.most!r:.80} is a number of answers from 1 to {_MAX_ALLOWED}.")
-    return given
+    if not 0 < value.threshold <= 1:
+        raise UsageError(f"cache: threshold={value.threshold!r:.80} is a likeness, above 0 to 1.")
+    if value.max_age_s is not None and not value.max_age_s > 0:
+        raise UsageError(f"cache: max_age_s={value.max_age_s!r:.80} is a time in seconds, above 0.")
+    if not 1 <= value.most <= _MAX_ALLOWED:
+        raise UsageError(f"cache: most={value.most!r:.80} is a number of answers from 1 to {_MAX_ALLOWED}.")
+    return value

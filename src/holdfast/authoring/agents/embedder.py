@@ -50,14 +50,14 @@ class ModelEmbedder(NamedTuple):
     """Numbers per vector."""
 
 
-def expected(embedder: Embedder, texts: Sequence[str], made: Vectors) -> list[bytes]:
+def expected(embedder: Embedder, texts: Sequence[str], vectors: Vectors) -> list[bytes]:
     """Return the vectors of an embedder, as they are kept. Raises InvalidInput where it is not one vector of its length for
     each text."""
-    lengths = {len(vector) for vector in made}
-    if len(made) != len(texts) or lengths != {embedder.dimension}:
+    lengths = {len(vector) for vector in vectors}
+    if len(vectors) != len(texts) or lengths != {embedder.dimension}:
         raise InvalidInput(
-            f"The embedder {embedder.name!r} made {len(made)} vectors of {', '.join(map(str, sorted(lengths))) or 'no'} numbers"
-            f" of {len(texts)} texts, and not one of {embedder.dimension} of each. Nothing was kept: say the dimension that it"
-            " has, and give another one another name."
+            f"The embedder {embedder.name!r} made {len(vectors)} vectors of {', '.join(map(str, sorted(lengths))) or 'no'}"
+            f" numbers of {len(texts)} texts, and not one of {embedder.dimension} of each. Nothing was kept: say the dimension"
+            " that it has, and give another one another name."
         )
-    return [packed([float(number) for number in vector]) for vector in made]
+    return [packed([float(number) for number in vector]) for vector in vectors]

@@ -48,18 +48,18 @@ class Route(NamedTuple):
     needs: ModelNeeds
 
 
-def expect_complexity(given: object) -> Complexity | None:
+def expect_complexity(value: object) -> Complexity | None:
     """A level, by itself or its number. Raises UsageError."""
     try:
-        return None if given is None else Complexity(given)  # type: ignore[arg-type]
+        return None if value is None else Complexity(value)  # type: ignore[arg-type]
     except ValueError:
         raise UsageError(
-            f"complexity={given!r}: it is one of {', '.join(each.name for each in Complexity)}, or 1 to 5."
+            f"complexity={value!r}: it is one of {', '.join(each.name for each in Complexity)}, or 1 to 5."
         ) from None
 
 
-def expect_latency(given: object) -> float | None:
+def expect_latency(value: object) -> float | None:
     """Seconds above 0. Raises UsageError."""
-    if given is None or (type(given) in (int, float) and 0 < given < math.inf):  # type: ignore[operator]
-        return given  # type: ignore[return-value]
-    raise UsageError(f"max_latency_s={given!r:.100}: it is how long a reply may be expected to take, in seconds above 0.")
+    if value is None or (type(value) in (int, float) and 0 < value < math.inf):  # type: ignore[operator]
+        return value  # type: ignore[return-value]
+    raise UsageError(f"max_latency_s={value!r:.100}: it is how long a reply may be expected to take, in seconds above 0.")

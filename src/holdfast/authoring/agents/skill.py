@@ -72,13 +72,13 @@ Given: TypeAlias = Skill | str | Path
 """A skill, or the folder that it is in."""
 
 
-def skills_of(given: Sequence[Given]) -> tuple[Skill, ...]:
+def skills_of(skills: Sequence[Given]) -> tuple[Skill, ...]:
     """The skills that a node names. Raises UsageError for what is none, for too many, and where two have one name."""
-    if isinstance(given, str | Path | Skill):
-        raise UsageError(f"skills={given!r:.80}: give a list of folders.")
-    if len(given) > MAX_SKILLS:
-        raise UsageError(f"{len(given)} skills are more than a model can choose among; {MAX_SKILLS} at most.")
-    found = tuple(each if isinstance(each, Skill) else Skill.read(each) for each in given)
+    if isinstance(skills, str | Path | Skill):
+        raise UsageError(f"skills={skills!r:.80}: give a list of folders.")
+    if len(skills) > MAX_SKILLS:
+        raise UsageError(f"{len(skills)} skills are more than a model can choose among; {MAX_SKILLS} at most.")
+    found = tuple(each if isinstance(each, Skill) else Skill.read(each) for each in skills)
     names = [each.name for each in found]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UsageError(f"There are two skills called {twice!r}; a model could not say which it means.")

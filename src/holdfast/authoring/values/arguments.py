@@ -91,10 +91,10 @@ def misfits(problem: ValidationError) -> list[Misfit]:
     return [Misfit(f"{'.'.join(path) or 'value'}: {each['msg']}", path) for path, each in zip(places, found, strict=True)]
 
 
-def in_one_line(found: Sequence[str]) -> str:
+def in_one_line(names: Sequence[str]) -> str:
     """The first of what a validation found, and how much more there is."""
-    more = len(found) - _MAX_PROBLEMS
-    return "; ".join(found[:_MAX_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_PROBLEMS
+    return "; ".join(names[:_MAX_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _validated(model: type[BaseModel], raw: Any) -> BaseModel:

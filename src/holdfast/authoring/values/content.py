@@ -40,11 +40,11 @@ _BY_SUFFIX: Final[Mapping[str, str]] = {
 """Of documents that are text; of any other file the bytes say what it is."""
 
 
-def _of_base64(given: Any) -> Any:
-    if not isinstance(given, str):
-        return given
+def _of_base64(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
     try:
-        return base64.b64decode(given, validate=True)
+        return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
         raise ValueError("data is no base64, as bytes are in JSON") from None
 
@@ -143,9 +143,9 @@ KINDS: Final = frozenset({"image", "audio", "document"})
 _SOURCES: Final = frozenset({"data", "url", "sha256"})
 
 
-def part_of(given: Any) -> Image | Audio | Document:
+def part_of(value: Any) -> Image | Audio | Document:
     """A part, or what the JSON of one says. Raises ValidationError."""
-    return _adapter().validate_python(given)
+    return _adapter().validate_python(value)
 
 
 @cache
@@ -153,16 +153,16 @@ def _adapter() -> TypeAdapter[Image | Audio | Document]:
     return TypeAdapter(Part)
 
 
-def is_part(given: Any) -> bool:
-    """Return True if `given` is a part, or the JSON of one."""
-    if isinstance(given, _Part):
+def is_part(value: Any) -> bool:
+    """Return True if `value` is a part, or the JSON of one."""
+    if isinstance(value, _Part):
         return True
-    if not isinstance(given, dict) or not isinstance(kind := given.get("type"), str) or kind not in KINDS:
+    if not isinstance(value, dict) or not isinstance(kind := value.get("type"), str) or kind not in KINDS:
         return False
-    return not _SOURCES.isdisjoint(given) and given.keys() <= _Part.model_fields.keys()
+    return not _SOURCES.isdisjoint(value) and value.keys() <= _Part.model_fields.keys()
 
 
-def _media_type(kind: str, data: bytes, said: str | None) -> str:
+def _media_type(kind: str, data: bytes, media_type: str | None) -> str:
     """Return the media type of the bytes. Raises ValueError where that is not what they are called."""
     if not data:
         raise ValueError(f"the {kind} is empty")
@@ -170,19 +170,23 @@ def _media_type(kind: str, data: bytes, said: str | None) -> str:
         raise ValueError(f"the {kind} has more than {MAX_BYTES} bytes, and a part of a message has no more")
     found = media_type_of(data)
     if kind == "document" and found is None:
-        return _text_type(data, said)
+        return _text_type(data, media_type)
     if found is None or (found != _PDF if kind == "document" else not found.startswith(f"{kind}/")):
         raise ValueError(f"these bytes are no {kind} of a known format, but {found or 'something else'}")
-    if said not in (None, found):
-        raise ValueError(f"the {kind} is called {said} and is {found}")
+    if media_type not in (None, found):
+        raise ValueError(f"the {kind} is called {media_type} and is {found}")
     return found
 
 
-def _text_type(data: bytes, said: str | None) -> str:
+def _text_type(data: bytes, media_type: str | None) -> str:
     try:
         data.decode()
     except UnicodeDecodeError:
         raise ValueError("the document is neither a PDF nor a text in UTF-8") from None
-    if said is not None and not said.startswith("text/") and said not in ("application/json", "application/xml"):
-        raise ValueError(f"the document is called {said} and is a text")
-    return said or "text/plain"
+    if (
+        media_type is not None
+        and not media_type.startswith("text/")
+        and media_type not in ("application/json", "application/xml")
+    ):
+        raise ValueError(f"the document is called {media_type} and is a text")
+    return media_type or "text/plain"

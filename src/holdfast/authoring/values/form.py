@@ -20,13 +20,13 @@ class Form(NamedTuple):
     shown: Any
 
 
-def form_of(model: type[BaseModel], shown: Any) -> Form:
-    """Return the form that asks for a model beside what is `shown`, JSON data. Filled in are its fields that are shown under
+def form_of(model: type[BaseModel], content: Any) -> Form:
+    """Return the form that asks for a model beside what is `content`, JSON data. Filled in are its fields that are shown under
     the same name, and those with a default."""
     schema = model.model_json_schema()
     fields = schema.get("properties", {})
     defaults = {name: shape["default"] for name, shape in fields.items() if "default" in shape}
-    if not isinstance(shown, dict):
-        return Form(schema, sealed_by(schema, defaults), shown)
-    given = sealed_by(schema, {name: shown[name] for name in fields if name in shown})
-    return Form(schema, sealed_by(schema, {**defaults, **given}), {**shown, **given})
+    if not isinstance(content, dict):
+        return Form(schema, sealed_by(schema, defaults), content)
+    given = sealed_by(schema, {name: content[name] for name in fields if name in content})
+    return Form(schema, sealed_by(schema, {**defaults, **given}), {**content, **given})

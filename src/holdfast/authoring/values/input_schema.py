@@ -79,9 +79,9 @@ def _given_as(alias: str | list[Any]) -> str:
     return alias if isinstance(alias, str) else next((each[0] for each in alias if len(each) == 1), "")
 
 
-def _is_constant(made: Any) -> bool:
+def _is_constant(value: Any) -> bool:
     """Return True if a default that is made at each use is always the same."""
-    if isinstance(made, type) and issubclass(made, BaseModel):
-        fields = made.model_fields.values()
+    if isinstance(value, type) and issubclass(value, BaseModel):
+        fields = value.model_fields.values()
         return all(not each.is_required() and _is_constant(each.default_factory or list) for each in fields)
-    return made in _PLAIN
+    return value in _PLAIN

@@ -113,18 +113,18 @@ def unstorable(value: Any) -> str | None:
     return None
 
 
-def refusal(what: str, problem: str) -> str:
+def refusal(name: str, problem: str) -> str:
     """Return the message about something that cannot be stored, such as the result of a function, with the problem that
     `encode` or an adapter has found."""
-    return f"{what} cannot be stored: {problem.removeprefix(_REFUSED).rstrip('.')}."
+    return f"{name} cannot be stored: {problem.removeprefix(_REFUSED).rstrip('.')}."
 
 
 _NO_WAY: Final = "Use a dict, a Pydantic model or a dataclass of the data that you need"
 _HARMLESS: Final = frozenset({str, int, bool, type(None)})
 
 
-def _unstorable(where: str) -> InvalidInput:
-    return InvalidInput(f"{_REFUSED}{where}.")
+def _unstorable(place: str) -> InvalidInput:
+    return InvalidInput(f"{_REFUSED}{place}.")
 
 
 def _undumped(problem: Exception) -> str:
@@ -190,31 +190,31 @@ def _is_plain(value: Any) -> bool:
     return False
 
 
-def _culprit(value: Any, where: str = "the value", depth: int = 0) -> str | None:
+def _culprit(value: Any, place: str = "the value", depth: int = 0) -> str | None:
     """Name what JSON cannot hold in `value`, and where it is."""
     if (remedy := _of_library(value)) is not None:
-        return _of_type(where, value, remedy)
+        return _of_type(place, value, remedy)
     if isinstance(value, float):
-        return None if math.isfinite(value) else f"{where} is {value}, which does not exist in JSON. Use None"
+        return None if math.isfinite(value) else f"{place} is {value}, which does not exist in JSON. Use None"
     if isinstance(value, str):
-        return f"{where} contains half of a surrogate pair, which is not a character" if not _utf8(value) else None
+        return f"{place} contains half of a surrogate pair, which is not a character" if not _utf8(value) else None
     if depth == _MAX_DEPTH and _holds_itself(value):
-        return f"{where[:30]}… contains itself. Remove the reference from the inner value to the outer one"
+        return f"{place[:30]}… contains itself. Remove the reference from the inner value to the outer one"
     if depth > _MAX_DEPTH or (depth == _MAX_DEPTH and isinstance(value, dict | list | tuple | set | frozenset)):
-        return f"{where[:80]}… is nested more than {_MAX_DEPTH} levels deep, or contains itself"
+        return f"{place[:80]}… is nested more than {_MAX_DEPTH} levels deep, or contains itself"
     if isinstance(value, dict):
-        return next((found for found in _culprits_of_object(value, where, depth) if found is not None), None)
+        return next((found for found in _culprits_of_object(value, place, depth) if found is not None), None)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return f"{where} has the type {type(value).__name__}, whose field names JSON would lose. Use ._asdict(), {_FIELD}"
+        return f"{place} has the type {type(value).__name__}, whose field names JSON would lose. Use ._asdict(), {_FIELD}"
     if isinstance(value, list | tuple):
-        found_in = (_culprit(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value))
+        found_in = (_culprit(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value))
         return next((found for found in found_in if found is not None), None)
     if isinstance(value, BaseModel):
-        return _culprit(value.model_dump(mode="json"), where, depth + 1)
+        return _culprit(value.model_dump(mode="json"), place, depth + 1)
     for kinds, way_out in _WAYS_OUT:
         if isinstance(value, kinds) and not isinstance(value, int):  # an IntEnum is a number
-            return _of_type(where, value, f"{way_out}, {_FIELD}")
-    return _culprit_of_other(value, where, depth)
+            return _of_type(place, value, f"{way_out}, {_FIELD}")
+    return _culprit_of_other(value, place, depth)
 
 
 def shown(value: Any) -> str:
@@ -228,18 +228,18 @@ def shown(value: Any) -> str:
         return f"a value of the type {name_of(type(value))}"
 
 
-def _culprits_of_object(value: dict[Any, Any], where: str, depth: int) -> Iterator[str | None]:
+def _culprits_of_object(value: dict[Any, Any], place: str, depth: int) -> Iterator[str | None]:
     for name in value:
         if not isinstance(name, str):
             yield (
-                f"{where} has the key {name!r:.80} of the type {type(name).__name__}, but keys are text in JSON. Use str(...)"
+                f"{place} has the key {name!r:.80} of the type {type(name).__name__}, but keys are text in JSON. Use str(...)"
             )
-        yield _culprit(name, f"the key {name!r} in {where}", depth + 1)
+        yield _culprit(name, f"the key {name!r} in {place}", depth + 1)
     for name, item in value.items():
-        yield _culprit(item, f"{where}[{name!r}]", depth + 1)
+        yield _culprit(item, f"{place}[{name!r}]", depth + 1)
 
 
-def _culprit_of_other(value: Any, where: str, depth: int) -> str | None:
+def _culprit_of_other(value: Any, place: str, depth: int) -> str | None:
     """The same for what is none of JSON's own kinds: a dataclass has fields, most are nothing."""
     try:
         plain = msgspec.to_builtins(value, enc_hook=_plain, str_keys=True)
@@ -248,14 +248,14 @@ def _culprit_of_other(value: Any, where: str, depth: int) -> str | None:
         remedy = next((remedy for kinds, remedy in _OTHERS if isinstance(value, kinds)), _NO_WAY)
         if remedy == _NO_WAY and (inspect.isroutine(value) or isinstance(value, functools.partial)):
             remedy = "Use its name"
-        return _of_type(where, value, remedy)
+        return _of_type(place, value, remedy)
     except (ValueError, OverflowError, RecursionError) as problem:
-        return f"{where}: {problem}" if not isinstance(value, int) else f"{where} is a number with too many digits"
-    return _culprit(plain, where, depth) if isinstance(plain, dict | list) else None
+        return f"{place}: {problem}" if not isinstance(value, int) else f"{place} is a number with too many digits"
+    return _culprit(plain, place, depth) if isinstance(plain, dict | list) else None
 
 
-def _of_type(where: str, value: Any, remedy: str) -> str:
-    return f"{where} has the type {type(value).__name__}, which does not exist in JSON. {remedy}"
+def _of_type(place: str, value: Any, remedy: str) -> str:
+    return f"{place} has the type {type(value).__name__}, which does not exist in JSON. {remedy}"
 
 
 def _of_library(value: Any) -> str | None:

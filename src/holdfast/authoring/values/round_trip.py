@@ -138,8 +138,8 @@ def _inner(node: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
             yield None, inner
 
 
-def _is_secret(made: Any) -> bool:
-    return isinstance(made, type) and issubclass(made, _SECRETS)
+def _is_secret(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, _SECRETS)
 
 
 def expect_kept(model: type[BaseModel]) -> None:
@@ -169,41 +169,41 @@ def _has_secret(value: Any) -> bool:
     return isinstance(value, _SECRETS)
 
 
-def guessed_bytes(value: Any, made: Any) -> bool:
+def guessed_bytes(value: Any, example: Any) -> bool:
     """True where text was taken for the base64 of bytes."""
     if isinstance(value, str):
-        return isinstance(made, bytes | bytearray)
-    if isinstance(value, dict) and isinstance(made, Mapping):
-        return any(key in made and guessed_bytes(each, made[key]) for key, each in value.items())
-    if isinstance(value, list | tuple) and isinstance(made, list | tuple):
-        return any(map(guessed_bytes, value, made))
+        return isinstance(example, bytes | bytearray)
+    if isinstance(value, dict) and isinstance(example, Mapping):
+        return any(key in example and guessed_bytes(each, example[key]) for key, each in value.items())
+    if isinstance(value, list | tuple) and isinstance(example, list | tuple):
+        return any(map(guessed_bytes, value, example))
     return False
 
 
-def changed(value: Any, found: Findings) -> str | None:
+def changed(value: Any, findings: Findings) -> str | None:
     """Return the remedy where a value has an instance of a class beneath one that the schema names, or a Decimal that is not
     finite: without a word, Pydantic writes what does not come back."""
     kind = type(value)
     if kind in _LEAVES:
         return None
     if kind is Decimal:
-        if found.has_decimals and not value.is_finite():
+        if findings.has_decimals and not value.is_finite():
             return f"it contains the Decimal {value}, which cannot be read back. Use a finite Decimal or None"
         return None
     inner: Iterable[Any] = ()
-    if kind in found.classes:
+    if kind in findings.classes:
         inner = _fields_of(value)
     elif isinstance(value, dict):
         inner = value.values()
     elif isinstance(value, list | tuple | set | frozenset | deque):
         inner = value
-    elif found.is_beneath(kind):
+    elif findings.is_beneath(kind):
         return (
             f"it contains the type {kind.__name__}, but the type hint names a class above it, so its own fields would be lost."
             f" Name {kind.__name__} in the type hint, alone or in a union"
         )
     for each in inner:
-        if type(each) not in _LEAVES and (remedy := changed(each, found)) is not None:
+        if type(each) not in _LEAVES and (remedy := changed(each, findings)) is not None:
             return remedy
     return None
 
@@ -213,34 +213,34 @@ def _fields_of(value: Any) -> Iterable[Any]:
     return held.values() if held is not None else [getattr(value, each.name, None) for each in dataclasses.fields(value)]
 
 
-def difference(value: Any, again: Any, where: str = "") -> str | None:
+def difference(value: Any, again: Any, place: str = "") -> str | None:
     """Return the place at which `again` is not what `value` is; None where it is the same."""
     if value is again:
         return None
     if isinstance(again, BaseModel):
         if type(value) is not type(again):
-            return where
+            return place
         pairs = [(f".{name}", getattr(value, name, None), getattr(again, name, None)) for name in type(again).model_fields]
         extra = (value.__pydantic_extra__ or {}, again.__pydantic_extra__ or {})
-        return _first(where, pairs) or difference(*extra, where)
+        return _first(place, pairs) or difference(*extra, place)
     if dataclasses.is_dataclass(again) and not isinstance(again, type):
         if type(value) is not type(again):
-            return where
+            return place
         names = [each.name for each in dataclasses.fields(again)]
-        return _first(where, [(f".{name}", getattr(value, name, None), getattr(again, name, None)) for name in names])
+        return _first(place, [(f".{name}", getattr(value, name, None), getattr(again, name, None)) for name in names])
     if isinstance(again, dict):
         if not isinstance(value, Mapping) or len(value) != len(again) or any(key not in again for key in value):
-            return where
-        return _first(where, [(f"[{key!r}]", item, again[key]) for key, item in value.items()])
+            return place
+        return _first(place, [(f"[{key!r}]", item, again[key]) for key, item in value.items()])
     if isinstance(again, list | tuple):
         if not isinstance(value, list | tuple) or len(value) != len(again):
-            return where
-        return _first(where, [(f"[{index}]", *pair) for index, pair in enumerate(zip(value, again, strict=True))])
-    return None if _is_same(value, again) else where
+            return place
+        return _first(place, [(f"[{index}]", *pair) for index, pair in enumerate(zip(value, again, strict=True))])
+    return None if _is_same(value, again) else place
 
 
-def _first(where: str, pairs: list[tuple[str, Any, Any]]) -> str | None:
-    found = (difference(value, again, f"{where}{place}") for place, value, again in pairs)
+def _first(path: str, pairs: list[tuple[str, Any, Any]]) -> str | None:
+    found = (difference(value, again, f"{path}{place}") for place, value, again in pairs)
     return next((each for each in found if each is not None), None)
 
 

@@ -23,13 +23,13 @@ _MAX_REMEMBERED: Final = 1024
 class Signature:
     """The adapters of a function's result and of its parameters."""
 
-    def __init__(self, function: Callable[..., Any], names: Mapping[str, Any] | None = None, what: str | None = None) -> None:
-        """`names` are those that hints may use besides its module's; `what` is how errors call the function.
+    def __init__(self, function: Callable[..., Any], names: Mapping[str, Any] | None = None, noun: str | None = None) -> None:
+        """`names` are those that hints may use besides its module's; `noun` is how errors call the function.
 
         Raises UsageError for a result that cannot be kept.
         """
         self._function = _innermost(function)
-        self._what = what or f"The function {getattr(function, '__qualname__', repr(function)):.200}"
+        self._what = noun or f"The function {getattr(function, '__qualname__', repr(function)):.200}"
         self._hints = _annotations(self._function)
         for name, hint in self._hints.items():
             with suppress(Exception):  # not there yet, or a hint for people

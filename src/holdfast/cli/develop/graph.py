@@ -201,25 +201,25 @@ def _labels(edge: Edge) -> list[str]:
 _KEYS: Final = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 
 
-def warnings_of(workflow: Workflow, known: Settings) -> list[str]:
+def warnings_of(workflow: Workflow, settings: Settings) -> list[str]:
     """Everything, in words, for a workflow that can be run."""
     from holdfast.authoring import unknown_children
 
     return [
         *workflow.warnings(),
-        *_of_models(workflow, known, os.environ),
+        *_of_models(workflow, settings, os.environ),
         *_unused(workflow),
         *unknown_children.warnings(workflow),
     ]
 
 
-def _of_models(workflow: Workflow, known: Settings, environment: Mapping[str, str]) -> Iterator[str]:
+def _of_models(workflow: Workflow, settings: Settings, environment: Mapping[str, str]) -> Iterator[str]:
     from holdfast.compose import prices_of
     from holdfast.errors import ModelRefused, UnknownPrice
     from holdfast.models.family import provider_of
 
-    prices = prices_of(known)
-    served_by = {name: each.provider for name, each in known.models.items() if each.provider is not None}
+    prices = prices_of(settings)
+    served_by = {name: each.provider for name, each in settings.models.items() if each.provider is not None}
     for model, nodes in _models(workflow).items():
         who = f"model {model!r} of {', '.join(map(repr, nodes))}"
         try:

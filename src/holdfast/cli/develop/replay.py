@@ -85,14 +85,14 @@ async def _replay(records: list[RunRecord], workflows: list[Workflow], live: Liv
     return found
 
 
-def _tell(found: list[ReplayResult], as_json: bool) -> int:
-    passed = sum(each.passed for each in found)
-    spent_nanousd = sum(each.live_nanousd for each in found)
+def _tell(replays: list[ReplayResult], as_json: bool) -> int:
+    passed = sum(each.passed for each in replays)
+    spent_nanousd = sum(each.live_nanousd for each in replays)
     if as_json:
-        runs = [{**_plain(each), "passed": each.passed} for each in found]
-        terminal.emit({"passed": passed == len(found), "live_cost_usd": usd(spent_nanousd), "runs": runs})
-        return OK if passed == len(found) else FAILED
-    different = [each for each in found if not each.passed]
+        runs = [{**_plain(each), "passed": each.passed} for each in replays]
+        terminal.emit({"passed": passed == len(replays), "live_cost_usd": usd(spent_nanousd), "runs": runs})
+        return OK if passed == len(replays) else FAILED
+    different = [each for each in replays if not each.passed]
     for each in different[:_MAX_TOLD]:
         terminal.show(f"{each.run} diverges")
         for missing in each.missing:
@@ -101,10 +101,12 @@ def _tell(found: list[ReplayResult], as_json: bool) -> int:
     if len(different) > _MAX_TOLD:
         terminal.show(f"and {len(different) - _MAX_TOLD} more; --json has them all")
     paid = (
-        f"; {counted(sum(each.live_calls for each in found), 'live call')} cost ${usd(spent_nanousd)}" if spent_nanousd else ""
+        f"; {counted(sum(each.live_calls for each in replays), 'live call')} cost ${usd(spent_nanousd)}"
+        if spent_nanousd
+        else ""
     )
-    terminal.show(f"{passed} of {counted(len(found), 'run')} took the same path{paid}")
-    return OK if passed == len(found) else FAILED
+    terminal.show(f"{passed} of {counted(len(replays), 'run')} took the same path{paid}")
+    return OK if passed == len(replays) else FAILED
 
 
 def _plain(value: Any) -> Any:

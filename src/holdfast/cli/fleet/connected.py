@@ -30,7 +30,7 @@ class Connection(NamedTuple):
     offer: Any
 
 
-def work(targets: Sequence[str], how: Connection, *, shell: bool) -> None:
+def work(targets: Sequence[str], connection: Connection, *, shell: bool) -> None:
     """Work until stopped; then finish what runs. `shell`: run scripts too."""
     from holdfast.cli.target import load_tasks
 
@@ -40,7 +40,7 @@ def work(targets: Sequence[str], how: Connection, *, shell: bool) -> None:
             "This worker has nothing to execute: name a file with tasks, or pass --shell for jobs of workflow files."
         )
     with terminal.aside():
-        asyncio.run(_work(tasks, how, shell))
+        asyncio.run(_work(tasks, connection, shell))
 
 
 def _together(several: Sequence[Tasks]) -> Tasks:
@@ -53,7 +53,7 @@ def _together(several: Sequence[Tasks]) -> Tasks:
     return all_
 
 
-async def _work(tasks: Tasks, how: Connection, shell: bool) -> None:
+async def _work(tasks: Tasks, connection: Connection, shell: bool) -> None:
     with needs("fleet", "A connected worker"):
         from holdfast.service.access.identity import read_token
         from holdfast.wire import credential
@@ -61,8 +61,8 @@ async def _work(tasks: Tasks, how: Connection, shell: bool) -> None:
         from holdfast.wire.worker import Worker
     if shell:
         offer_shell(tasks)
-    trust = credential.Trust(read_token(how.token_file), how.ca, how.certificate, how.key)
-    worker = Worker(tasks, how.addresses, how.offer, trust, terminal.say)
+    trust = credential.Trust(read_token(connection.token_file), connection.ca, connection.certificate, connection.key)
+    worker = Worker(tasks, connection.addresses, connection.offer, trust, terminal.say)
     stop = stopped("nothing new is taken. What runs is finished; once more to leave at once")
     working = asyncio.ensure_future(worker.run())
     await asyncio.wait([stop, working], return_when=asyncio.FIRST_COMPLETED)

@@ -170,7 +170,7 @@ async def _serve(
     workflows: Sequence[Workflow],
     host: str,
     port: int,
-    how: Port | None,
+    http: Port | None,
     web: HttpPort | None,
     store: str | None,
     lane: str,
@@ -187,7 +187,7 @@ async def _serve(
         from holdfast.observe.health import Health
     where, known = located(store)
     async with AsyncExitStack() as stack:
-        opening = partial(serving, where, known, workflows, how, web, lane, terminal.say, partial(exported, known), slots)
+        opening = partial(serving, where, known, workflows, http, web, lane, terminal.say, partial(exported, known), slots)
         served = await stack.enter_async_context(patiently(opening, wait_s))
         health = Health(served.readiness, lambda: served.gauges)
         listening = await stack.enter_async_context(health.listening(host, port))
@@ -200,9 +200,9 @@ async def _serve(
             terminal.hand_over()
         if reports is not None:
             stack.callback(asyncio.create_task(reports.keep()).cancel)
-        if how is not None:
+        if http is not None:
             stack.enter_context(job_log.shown(with_run=True))
-        stop = stopped("another process leads from now on" if how is None and web is None else "nothing new is taken")
+        stop = stopped("another process leads from now on" if http is None and web is None else "nothing new is taken")
         led = False
         while not stop.done():
             if served.readiness.broken is not None:

@@ -126,8 +126,8 @@ def _remove(place: Path) -> None:
 class Fleet:
     """The processes of a fleet, each of them kept running."""
 
-    def __init__(self, where: Mapping[str, str], commands: Mapping[str, Sequence[str]]) -> None:
-        self._where = where
+    def __init__(self, environment: Mapping[str, str], commands: Mapping[str, Sequence[str]]) -> None:
+        self._where = environment
         self._commands = commands
         self._stopping = asyncio.Event()
 

@@ -119,19 +119,19 @@ def worker(
     return _drive(targets or (), how_much, store, until_idle=until_idle, as_json=as_json)
 
 
-def _drive(targets: Sequence[str], how: WorkerOptions, store: str | None, *, until_idle: bool, as_json: bool) -> int:
+def _drive(targets: Sequence[str], settings: WorkerOptions, store: str | None, *, until_idle: bool, as_json: bool) -> int:
     """Work on a store, and tell what came of it."""
     from holdfast.cli.target import load
     from holdfast.platform.machine import collect_rarely, run_quickly
 
     workflows = [load(target, to_run=True) for target in targets]
-    if not workflows and not how.yaml:
+    if not workflows and not settings.yaml:
         raise UsageError("This worker has nothing to execute: name a workflow, or pass --yaml for all YAML workflows.")
     collect_rarely()
     tally = Tally()
     began_s = time.monotonic()
     with terminal.aside():
-        left = run_quickly(_work(workflows, tally, until_idle, how, store))
+        left = run_quickly(_work(workflows, tally, until_idle, settings, store))
     took_s = time.monotonic() - began_s
     terminal.say(f"Worked for {took_s:.1f} s: {tally}.")
     if as_json:
@@ -245,15 +245,15 @@ class WorkerOptions(NamedTuple):
 
 
 async def _work(
-    workflows: Sequence[Workflow], tally: Tally, until_idle: bool, how: WorkerOptions, store: str | None
+    workflows: Sequence[Workflow], tally: Tally, until_idle: bool, settings: WorkerOptions, store: str | None
 ) -> Sequence[StrandedRun]:
     """The runs that are left behind, where it was to work until it is idle."""
     from holdfast.cli.process import job_log
     from holdfast.compose import Engine
 
     where, known = located(store)
-    slots, grace_s, labels, own, yaml, lane, wait_s, *_ = how
-    _check_labels(workflows, how)
+    slots, grace_s, labels, own, yaml, lane, wait_s, *_ = settings
+    _check_labels(workflows, settings)
     opening = partial(
         Engine.open,
         where,
@@ -267,8 +267,8 @@ async def _work(
         grace_s=grace_s,
         observers=[tally],
     )
-    async with patiently(opening, wait_s) as engine, _health(engine, how):
-        _greet(where, workflows, how)
+    async with patiently(opening, wait_s) as engine, _health(engine, settings):
+        _greet(where, workflows, settings)
         stop = stopped(f"nothing new is taken. Steps that run get {grace_s:g} s to finish; then they are handed over")
         waits: list[asyncio.Future[Any]] = [stop]
         idle = asyncio.ensure_future(engine.idle()) if until_idle else None
@@ -289,9 +289,9 @@ async def _work(
 
 
 @asynccontextmanager
-async def _health(engine: Engine, how: WorkerOptions) -> AsyncIterator[None]:
+async def _health(engine: Engine, settings: WorkerOptions) -> AsyncIterator[None]:
     """Answer meanwhile on the port that was asked for. Raises UsageError for one that is taken."""
-    if how.port is None:
+    if settings.port is None:
         yield
         return
     with needs("fleet", "`holdfast worker --port`"):
@@ -300,34 +300,34 @@ async def _health(engine: Engine, how: WorkerOptions) -> AsyncIterator[None]:
         from holdfast.observe.readiness import Readiness
 
     health = Health(Readiness(lambda: engine.broken, lambda: engine.runs(limit=1)), lambda: gauges_of(engine))
-    async with health.listening(how.host, how.port) as port:
-        terminal.say(f"Health and metrics on http://{how.host}:{port}.")
+    async with health.listening(settings.host, settings.port) as port:
+        terminal.say(f"Health and metrics on http://{settings.host}:{port}.")
         yield
 
 
-def _check_labels(workflows: Sequence[Workflow], how: WorkerOptions) -> None:
+def _check_labels(workflows: Sequence[Workflow], settings: WorkerOptions) -> None:
     """Raises UsageError where each workflow asks for a label that this worker lacks."""
-    if how.yaml or any(not lacking(workflow.runs_on, how.labels) for workflow in workflows):
+    if settings.yaml or any(not lacking(workflow.runs_on, settings.labels) for workflow in workflows):
         return
-    words = " ".join(options(label for workflow in workflows for label in lacking(workflow.runs_on, how.labels)))
+    words = " ".join(options(label for workflow in workflows for label in lacking(workflow.runs_on, settings.labels)))
     raise UsageError(
         f"This worker has nothing to execute: its workflows require labels that it lacks. If it has them, pass {words}."
     )
 
 
-def _greet(where: str, workflows: Sequence[Workflow], how: WorkerOptions) -> None:
+def _greet(place: str, workflows: Sequence[Workflow], settings: WorkerOptions) -> None:
     """Say what it takes, and what it leaves to others."""
     taken, left = list[str](), list[str]()
     for workflow in workflows:
         name = f"{workflow.name} {workflow.version}"
-        if missing := lacking(workflow.runs_on, how.labels):
+        if missing := lacking(workflow.runs_on, settings.labels):
             left.append(f"{name} is left to workers with {', '.join(missing)}.")
             continue
         taken.append(name)
-        if missing := lacking(asked(workflow), how.labels):
+        if missing := lacking(asked(workflow), settings.labels):
             left.append(f"{name}: steps that ask for {', '.join(missing)} are left to other workers.")
-    names = ", ".join([*taken, *["workflows in YAML"] * how.yaml])
-    terminal.say(f"Worker on {shown(where)}: {names}; {counted(how.slots, 'slot')}. Ctrl-C or SIGTERM stops it.")
+    names = ", ".join([*taken, *["workflows in YAML"] * settings.yaml])
+    terminal.say(f"Worker on {shown(place)}: {names}; {counted(settings.slots, 'slot')}. Ctrl-C or SIGTERM stops it.")
     for line in left:
         terminal.say(line)
 

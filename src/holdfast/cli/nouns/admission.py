@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 RUNS: Final = (Column("run"),)
 
 
-def _sheet(found: View) -> None:
+def _sheet(row: View) -> None:
     terminal.sheet(
         [
-            ("Scope", found["scope"]),
-            ("Active", str(found["active"])),
-            ("Cap", str(found["cap"]) if found["cap"] is not None else "none"),
+            ("Scope", row["scope"]),
+            ("Active", str(row["active"])),
+            ("Cap", str(row["cap"]) if row["cap"] is not None else "none"),
         ]
     )
-    if found["waiting"]:
+    if row["waiting"]:
         terminal.show("\nRuns that wait for a place, longest first")
-        table.show(RUNS, [(run,) for run in found["waiting"]])
+        table.show(RUNS, [(run,) for run in row["waiting"]])
 
 
 ADMISSION: Final = Noun("admission", query.Admission, _sheet)

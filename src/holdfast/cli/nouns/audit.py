@@ -94,23 +94,23 @@ _Part: TypeAlias = "tuple[list[dict[str, Any]], dict[str, Any] | None]"
 """Entries, and which one is the last of all; None before the end, and where it is not known."""
 
 
-async def _verify(reading: Verification, parts: AsyncGenerator[_Part, None], known: str | None) -> None:
+async def _verify(reading: Verification, parts: AsyncGenerator[_Part, None], noted_hash: str | None) -> None:
     """Raise Conflict where something is not as it was written. The store behind `parts` is closed before."""
     from holdfast.service.view import audit_head_of, link_of
 
-    last, seen = None, known is None
+    last, seen = None, noted_hash is None
     async with aclosing(parts):
         async for rows, head in parts:
             last = head
             for link in map(link_of, rows):
                 if (wrong := reading.problem(link)) is not None:
                     raise Conflict(wrong)
-                seen = seen or link.hash == known
+                seen = seen or link.hash == noted_hash
     if (wrong := reading.problem_at_end(None if last is None else audit_head_of(last))) is not None:
         raise Conflict(wrong)
     if not seen:
         raise Conflict(
-            f"No entry has the hash {known}: the audit log was restored or rewritten, or it belongs to another store."
+            f"No entry has the hash {noted_hash}: the audit log was restored or rewritten, or it belongs to another store."
         )
 
 

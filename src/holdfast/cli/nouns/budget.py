@@ -155,22 +155,21 @@ async def _owner(tenant: str, team: str | None, store: str | None) -> dict[str, 
         return await service.row(query.Budget(tenant, team))
 
 
-def _tell_owner(found: dict[str, Any], as_json: bool) -> None:
+def _tell_owner(row: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        terminal.emit(found)
+        terminal.emit(row)
         return
     columns = ("limit_usd", "settled_usd", "held_usd", "in_doubt_usd", "left_usd")
     of_tokens = ("max_tokens", "settled_tokens", "held_tokens", "in_doubt_tokens", "left_tokens")
     lines = [
-        (each["scope"], *(f"${each[name]}" if each[name] is not None else "none" for name in columns))
-        for each in found["books"]
+        (each["scope"], *(f"${each[name]}" if each[name] is not None else "none" for name in columns)) for each in row["books"]
     ]
     lines += [
         (f"tokens of {each['scope']}", *(str(each[name]) if each[name] is not None else "none" for name in of_tokens))
-        for each in found["books"]
+        for each in row["books"]
     ]
     table.show(BOOKS, lines)
-    waiting = [(each["scope"], who["run_id"], _wanted(who)) for each in found["books"] for who in each["waiting"]]
+    waiting = [(each["scope"], who["run_id"], _wanted(who)) for each in row["books"] for who in each["waiting"]]
     if waiting:
         terminal.show("\nRuns that wait for room, longest first")
         table.show(WAITING, waiting)
@@ -336,12 +335,12 @@ async def _reconcile(
         return done
 
 
-def _sum_of(found: Sequence[View]) -> str:
+def _sum_of(rows: Sequence[View]) -> str:
     from holdfast.core.values.money import nanousd, usd
 
-    runs = len({each["run_id"] for each in found})
-    held = usd(sum(nanousd(each["hold_usd"]) for each in found))
-    return f"In doubt: {counted(len(found), 'call')} of {counted(runs, 'run')}, with ${held} held."
+    runs = len({each["run_id"] for each in rows})
+    held = usd(sum(nanousd(each["hold_usd"]) for each in rows))
+    return f"In doubt: {counted(len(rows), 'call')} of {counted(runs, 'run')}, with ${held} held."
 
 
 EXAMPLES: Final = {

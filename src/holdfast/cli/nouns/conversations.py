@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.service.declarations.query import View
 
 
-def attachment(given: str) -> Image | Audio | Document:
+def attachment(text: str) -> Image | Audio | Document:
     """A file as a part of a message. Raises UsageError."""
     from pydantic import ValidationError
 
@@ -27,11 +27,11 @@ def attachment(given: str) -> Image | Audio | Document:
     from holdfast.authoring.values.content import attached
 
     try:
-        return attached(Path(given))
+        return attached(Path(text))
     except OSError as problem:
-        raise UsageError(f"{given} cannot be read: {problem.strerror}. Nothing was sent.") from None
+        raise UsageError(f"{text} cannot be read: {problem.strerror}. Nothing was sent.") from None
     except ValidationError as problem:
-        raise UsageError(f"{given} cannot be attached: {describe(problem)}. Nothing was sent.") from None
+        raise UsageError(f"{text} cannot be attached: {describe(problem)}. Nothing was sent.") from None
 
 
 def labels(exchange: dict[str, Any]) -> str:
@@ -41,19 +41,19 @@ def labels(exchange: dict[str, Any]) -> str:
     return "".join(f"\n  {ContentPart(**part)}" for part in exchange["parts"])
 
 
-def _sheet(found: View) -> None:
-    spent = f"${found['spent_usd']}" + (f" of ${found['limit_usd']}" if found["limit_usd"] is not None else "")
-    tokens = str(found["spent_tokens"]) + (f" of {found['max_tokens']}" if found["max_tokens"] is not None else "")
+def _sheet(row: View) -> None:
+    spent = f"${row['spent_usd']}" + (f" of ${row['limit_usd']}" if row["limit_usd"] is not None else "")
+    tokens = str(row["spent_tokens"]) + (f" of {row['max_tokens']}" if row["max_tokens"] is not None else "")
     terminal.sheet(
         [
-            ("Conversation", found["name"]),
-            ("Agent", found["agent"]),
-            ("While at work", found["on_busy"]),
+            ("Conversation", row["name"]),
+            ("Agent", row["agent"]),
+            ("While at work", row["on_busy"]),
             ("Spent", spent),
             ("Tokens", tokens),
         ]
     )
-    for each in found["exchanges"]:
+    for each in row["exchanges"]:
         branch = "" if each["after"] in (None, each["number"] - 1) else f", after {each['after']}"
         branch = branch if each["steers"] is None else f", while the agent was at {each['steers']}"
         left = ", left" if each["left"] else ""

@@ -34,32 +34,32 @@ if TYPE_CHECKING:
     from holdfast.service.declarations.query import View
 
 
-def _sheet(found: View) -> None:
-    error = found["error"] or {}
+def _sheet(row: View) -> None:
+    error = row["error"] or {}
     terminal.sheet(
         [
-            ("Letter", f"{found['letter']} ({found['state']}{', edited' if found['edited'] else ''})"),
-            ("Workflow", found["workflow"]),
-            ("Run", f"{found['run_id']}: {found['status']}"),
-            ("Attempts", f"{found['attempts']}, from {moment.second(found['first_at'])} to {moment.second(found['last_at'])}"),
-            ("Error", f"{found['error_class']}: {error.get('message', found['message'])}"),
-            ("Input", terminal.as_json(found["input"])),
-            *_call(found),
+            ("Letter", f"{row['letter']} ({row['state']}{', edited' if row['edited'] else ''})"),
+            ("Workflow", row["workflow"]),
+            ("Run", f"{row['run_id']}: {row['status']}"),
+            ("Attempts", f"{row['attempts']}, from {moment.second(row['first_at'])} to {moment.second(row['last_at'])}"),
+            ("Error", f"{row['error_class']}: {error.get('message', row['message'])}"),
+            ("Input", terminal.as_json(row["input"])),
+            *_call(row),
         ]
     )
-    for op in found["operations"]:
+    for op in row["operations"]:
         terminal.show(f"  {op['path']}  {op['kind']} {op['name']}: {op['status']}")
-    if found["gate"]:
-        terminal.show(f"Asked: {found['gate']}")
+    if row["gate"]:
+        terminal.show(f"Asked: {row['gate']}")
 
 
-def _call(found: dict[str, Any]) -> list[tuple[str, str]]:
+def _call(row: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the call that failed in the end, if it was a call of a tool."""
-    named = {op["path"]: op["name"] for op in found["operations"] if op["kind"] == "tool"}
-    if (tool := named.get(found["failed_at"])) is None:
+    named = {op["path"]: op["name"] for op in row["operations"] if op["kind"] == "tool"}
+    if (tool := named.get(row["failed_at"])) is None:
         return []
-    lines = [("Failed call", f"{tool} at {found['failed_at']}, with {terminal.as_json(found['arguments'])}")]
-    edited = found["edited_arguments"]
+    lines = [("Failed call", f"{tool} at {row['failed_at']}, with {terminal.as_json(row['arguments'])}")]
+    edited = row["edited_arguments"]
     return [*lines, *([("To be called with", terminal.as_json(edited))] if edited is not None else [])]
 
 
@@ -67,12 +67,12 @@ def _oldest(row: View) -> str:
     return "-" if row["oldest_open_s"] is None else moment.span(row["oldest_open_s"] * 1000)
 
 
-async def _edit(told: EditDeadLetter, caller: Caller) -> View:
-    if told.input is msgspec.UNSET and told.arguments is msgspec.UNSET:
+async def _edit(message: EditDeadLetter, caller: Caller) -> View:
+    if message.input is msgspec.UNSET and message.arguments is msgspec.UNSET:
         raise UsageError("Pass --input JSON or --arguments JSON. Nothing was changed.")
     async with backend(caller.store, caller.by) as service:
-        letter = await reference.letter(service, told.letter)
-        found = await service.execute(msgspec.structs.replace(told, letter=letter))
+        letter = await reference.letter(service, message.letter)
+        found = await service.execute(msgspec.structs.replace(message, letter=letter))
         assert found is not None
         return {**found, "next": [f"  {typed('dead-letters', 'replay', letter, store=caller.store)}"]}
 

@@ -114,10 +114,10 @@ async def _resolve(wish: Resolve, caller: Caller) -> dict[str, Any]:
         return await with_next(service, run, caller.as_json, caller.store)
 
 
-def _made(shown: Any) -> str:
+def _made(shown_hash: Any) -> str:
     """Return the tool of a call and what it was called with, as its gate shows them."""
-    request = terminal.as_json(shown["request"])
-    return f" of {shown['tool']} with {request if len(request) <= _MAX_SHOWN else f'{request[:_MAX_SHOWN]}…'}"
+    request = terminal.as_json(shown_hash["request"])
+    return f" of {shown_hash['tool']} with {request if len(request) <= _MAX_SHOWN else f'{request[:_MAX_SHOWN]}…'}"
 
 
 _MAX_SHOWN: Final = 200

@@ -31,19 +31,19 @@ def _by(row: View) -> str:
     return row["by"] or row["by_os_user"] or "unknown"
 
 
-def _sheet(found: View) -> None:
+def _sheet(row: View) -> None:
     terminal.sheet(
         [
-            ("Evaluation", found["evaluation_id"]),
-            ("Suite", found["suite"]),
-            ("Workflow", f"{found['workflow']} {found['version']}"),
-            ("Passed", f"{_passed(found)}, {'enough' if found['met'] else 'too few'} for {found['min_passed']:.0%}"),
-            ("Replayed", str(found["replayed"])),
-            ("Cost", f"${found['cost_usd']}"),
-            ("Kept", f"{moment.second(found['at'])} by {_by(found)}, for tenant {found['tenant']}"),
+            ("Evaluation", row["evaluation_id"]),
+            ("Suite", row["suite"]),
+            ("Workflow", f"{row['workflow']} {row['version']}"),
+            ("Passed", f"{_passed(row)}, {'enough' if row['met'] else 'too few'} for {row['min_passed']:.0%}"),
+            ("Replayed", str(row["replayed"])),
+            ("Cost", f"${row['cost_usd']}"),
+            ("Kept", f"{moment.second(row['at'])} by {_by(row)}, for tenant {row['tenant']}"),
         ]
     )
-    table.show_rows(RUNS, found["judged"])
+    table.show_rows(RUNS, row["judged"])
 
 
 EVALS: Final = Noun("evals", query.Evaluation, _sheet)

@@ -53,11 +53,11 @@ GateArgument = Annotated[
 # --- Looking ----------------------------------------------------------------------------------------------------------
 
 
-def _level(given: str) -> str:
+def _level(text: str) -> str:
     """Raise UsageError for a level that does not exist."""
-    if given not in RISK_LEVELS:
-        raise UsageError(f"--risk {given!r:.80} is none of {', '.join(RISK_LEVELS)}.")
-    return given
+    if text not in RISK_LEVELS:
+        raise UsageError(f"--risk {text!r:.80} is none of {', '.join(RISK_LEVELS)}.")
+    return text
 
 
 def _about(gate: View) -> str:
@@ -101,11 +101,11 @@ def show(gate: GateArgument, as_json: AsJson = False, store: Store = None) -> No
     asyncio.run(_show(gate, as_json, store))
 
 
-async def _show(given: str, as_json: bool, store: str | None) -> None:
+async def _show(text: str, as_json: bool, store: str | None) -> None:
     from holdfast.cli import next_steps
 
     async with backend(store, who(None)) as service:
-        gate = await service.row(query.Gate(await _found(service, given)))
+        gate = await service.row(query.Gate(await _found(service, text)))
         run = await reference.run(service, gate["run_id"])
         now_ms = service.now_ms()
     commands = next_steps.commands(gate, store) if _is_open(gate) else []
@@ -232,15 +232,15 @@ def _state(gate: View, now_ms: int) -> str:
 # --- Deciding ---------------------------------------------------------------------------------------------------------
 
 
-async def _decided(told: Decide, caller: Caller) -> View:
+async def _decided(message: Decide, caller: Caller) -> View:
     from holdfast.cli import next_steps
 
     async with backend(caller.store, caller.by) as service:
-        gate = await _meant(service, told.gate, told.decision, told.shown_hash, caller.store)
-        shown = told.shown_hash
+        gate = await _meant(service, message.gate, message.decision, message.shown_hash, caller.store)
+        shown = message.shown_hash
         if shown is None:
             shown = await show_first(service, gate, caller.as_json, caller.store)
-        await service.execute(msgspec.structs.replace(told, gate=gate, shown_hash=shown))
+        await service.execute(msgspec.structs.replace(message, gate=gate, shown_hash=shown))
         row = next(row for row in await _asked(service, run_of(GateId(gate))) if row["gate_id"] == gate)
         if _is_open(row):  # another person is needed
             whole = await service.row(query.Gate(gate))
@@ -249,8 +249,8 @@ async def _decided(told: Decide, caller: Caller) -> View:
     if not caller.as_json:
         rest = ""
         if _is_open(row):
-            rest = f" It is still open. {'Another person decides' if told.decision != 'approve' else _approvals(row)}."
-        terminal.say(f"Gate {gate}: {told.decision} by {caller.by.claim}.{rest}")
+            rest = f" It is still open. {'Another person decides' if message.decision != 'approve' else _approvals(row)}."
+        terminal.say(f"Gate {gate}: {message.decision} by {caller.by.claim}.{rest}")
         for line in onward:
             terminal.say(line)
     return row
@@ -290,10 +290,10 @@ GATES.verb(
 # --- Whom it asks -----------------------------------------------------------------------------------------------------
 
 
-async def _assign(told: Delegate | Reassign, caller: Caller) -> View:
+async def _assign(message: Delegate | Reassign, caller: Caller) -> View:
     async with backend(caller.store, caller.by) as service:
-        gate = await _found(service, told.gate)
-        await service.execute(msgspec.structs.replace(told, gate=gate))
+        gate = await _found(service, message.gate)
+        await service.execute(msgspec.structs.replace(message, gate=gate))
         return await service.row(query.Gate(gate))
 
 
@@ -347,21 +347,23 @@ def together(
         terminal.say("\n".join(f"Gate {gate}: {said}." for gate, said in done.items()))
 
 
-async def _decide_together(given: str, said: Any, reason: str | None, shown: str | None, caller: Caller) -> dict[str, str]:
+async def _decide_together(
+    text: str, answer: Any, reason: str | None, shown_hash: str | None, caller: Caller
+) -> dict[str, str]:
     from holdfast.service.declarations.command import DecideTogether
 
     async with backend(caller.store, caller.by) as service:
-        gate = await _found(service, given)
+        gate = await _found(service, text)
         row = await service.row(query.Gate(gate))
         together = row["asked_together"]
         gates = [gate] if together is None else [each["gate_id"] for each in together["calls"]]
-        each = said if isinstance(said, dict) else {str(number): said for number in range(1, len(gates) + 1)}
-        decisions = {_of_number(number, gates): _answer(number, said, reason) for number, said in each.items()}
-        if shown is None and _is_open(row):
-            shown = digest([row["shown_hash"]]) if together is None else together["shown_hash"]
+        each = answer if isinstance(answer, dict) else {str(number): answer for number in range(1, len(gates) + 1)}
+        decisions = {_of_number(number, gates): _answer(number, answer, reason) for number, answer in each.items()}
+        if shown_hash is None and _is_open(row):
+            shown_hash = digest([row["shown_hash"]]) if together is None else together["shown_hash"]
             if not caller.as_json and together is not None:
                 _say_shown(f"Asked together, {counted(len(gates), 'call')}", _numbered(together["calls"]))
-        await service.execute(DecideTogether(gate, {**decisions}, shown))
+        await service.execute(DecideTogether(gate, {**decisions}, shown_hash))
     return {gate: each.decision for gate, each in decisions.items()}
 
 
@@ -372,11 +374,11 @@ def _of_number(number: str, gates: Sequence[str]) -> str:
     return gates[int(number) - 1]
 
 
-def _answer(number: str, said: Any, reason: str | None) -> GateAnswer:
+def _answer(number: str, answer: Any, reason: str | None) -> GateAnswer:
     """Return the decision about one call; `reason` is that of all. Raises UsageError."""
     from holdfast.service.declarations.command import GateAnswer
 
-    more = {"decision": said} if isinstance(said, str) else said
+    more = {"decision": answer} if isinstance(answer, str) else answer
     try:
         return msgspec.convert({"reason": reason, **more}, GateAnswer)
     except (TypeError, msgspec.ValidationError):
@@ -414,7 +416,7 @@ async def _asked(asking: QueryBackend, run: str) -> list[View]:
     return await asking.rows(query.Gates(run=run, all=True), reference.MAX_OF_A_RUN)
 
 
-async def _meant(asking: QueryBackend, given: str, decision: str, shown: str | None, store: str | None) -> str:
+async def _meant(asking: QueryBackend, text: str, decision: str, shown_hash: str | None, store: str | None) -> str:
     """The gate that a person decides: by its id, or by its run's where that can mean no other.
 
     A run that has asked more than one thing may ask another by now than the one that was looked at; only the hash of what
@@ -422,24 +424,24 @@ async def _meant(asking: QueryBackend, given: str, decision: str, shown: str | N
     """
     from holdfast.cli import next_steps
 
-    if ":" in given:
-        return await reference.gate(asking, given)
+    if ":" in text:
+        return await reference.gate(asking, text)
     try:
-        run = await reference.run(asking, given)
+        run = await reference.run(asking, text)
     except NotFound:
-        raise NotFound(f"There is no gate {given}, and no run; `holdfast gates list` shows the gates that are open.") from None
+        raise NotFound(f"There is no gate {text}, and no run; `holdfast gates list` shows the gates that are open.") from None
     rows = await _asked(asking, run["run_id"])
     still: list[str] = [row["gate_id"] for row in rows if _is_open(row)]
     if not rows:
-        raise NotFound(f"Run {given} asks nothing; it is {run['status']}.")
+        raise NotFound(f"Run {text} asks nothing; it is {run['status']}.")
     if not still:
         last = rows[-1]
         how = f"{last['decision']} by {last['by'] or 'unknown'}" if last["decision"] else "withdrawn"
-        raise AlreadyDecided(f"Run {given} has no open gate; the last was {how}.")
+        raise AlreadyDecided(f"Run {text} has no open gate; the last was {how}.")
     if len(rows) == 1:
         return still[0]
-    if shown is not None:
-        seen = [id_ for id_ in still if (await asking.row(query.Gate(id_)))["shown_hash"] == shown]
+    if shown_hash is not None:
+        seen = [id_ for id_ in still if (await asking.row(query.Gate(id_)))["shown_hash"] == shown_hash]
         if len(seen) == 1:
             return seen[0]
     named = "\n".join(f"  {row['gate_id']}  {_became(row)}" for row in rows[-_MAX_NAMED:])
@@ -449,7 +451,7 @@ async def _meant(asking: QueryBackend, given: str, decision: str, shown: str | N
         for words in (("gates", "show", gate), next_steps.deciding(gate, decision))
     )
     raise DecisionRefused(
-        f"Run {given} has asked {len(rows)} questions, so the run's id does not identify one. Nothing was"
+        f"Run {text} has asked {len(rows)} questions, so the run's id does not identify one. Nothing was"
         f" decided.\n{named}\nLook, and decide by the gate's own id (or add --shown HASH, which `gates show` prints):\n"
         f"{commands}"
     )
@@ -463,23 +465,23 @@ def _became(gate: View) -> str:
     return f"{gate['decision']} by {gate['by'] or 'unknown'}" if gate["decision"] else str(gate["state"])
 
 
-async def _found(asking: QueryBackend, given: str) -> str:
+async def _found(asking: QueryBackend, text: str) -> str:
     """The gate to look at: by its id, or a run's only open one, or the first of those that are asked together, else its last.
     Raises NotFound, and UsageError where others are open."""
-    if ":" in given:
-        return await reference.gate(asking, given)
+    if ":" in text:
+        return await reference.gate(asking, text)
     try:
-        run = await reference.run(asking, given)
+        run = await reference.run(asking, text)
     except NotFound:
-        raise NotFound(f"There is no gate {given}, and no run; `holdfast gates list` shows the gates that are open.") from None
+        raise NotFound(f"There is no gate {text}, and no run; `holdfast gates list` shows the gates that are open.") from None
     rows = await _asked(asking, run["run_id"])
     still = [row for row in rows if _is_open(row)]
     if len(still) > 1 and {(row["reason"], row["step"]) for row in still} != {(TOOL_APPROVAL, still[0]["step"])}:
         raise UsageError(
-            f"Run {given} has {len(still)} open gates; name one of them: {', '.join(row['gate_id'] for row in still)}."
+            f"Run {text} has {len(still)} open gates; name one of them: {', '.join(row['gate_id'] for row in still)}."
         )
     if not rows:
-        raise NotFound(f"Run {given} asks nothing; it is {run['status']}.")
+        raise NotFound(f"Run {text} asks nothing; it is {run['status']}.")
     return str((still[0] if still else rows[-1])["gate_id"])
 
 

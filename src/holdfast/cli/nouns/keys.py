@@ -22,9 +22,9 @@ def _state(row: View) -> str:
     return "revoked" if row["revoked_at"] else f"until {row['expires_at'][:10]}" if row["expires_at"] else "open"
 
 
-def _secret(found: View) -> None:
-    terminal.say(f"Key {found['name']}. It is shown only once; the store keeps its hash:")
-    terminal.show(found["key"])
+def _secret(row: View) -> None:
+    terminal.say(f"Key {row['name']}. It is shown only once; the store keeps its hash:")
+    terminal.show(row["key"])
 
 
 KEYS: Final = Noun("keys")

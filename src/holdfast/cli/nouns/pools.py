@@ -56,38 +56,38 @@ def _counts(pool: View) -> str:
     return f"{pool['counts']} of {pool['of']}" if pool["counts"] else ""
 
 
-def _sheet(found: View) -> None:
+def _sheet(row: View) -> None:
     terminal.sheet(
         [
-            ("Pool", found["name"]),
-            ("Limit", _limit(found)),
-            *([("Burst", _burst(found))] if found["kind"] == "rate" else []),
-            *([("Counts", _counts(found))] if found["counts"] else []),
-            ("Lent", f"{found['granted']}"),
+            ("Pool", row["name"]),
+            ("Limit", _limit(row)),
+            *([("Burst", _burst(row))] if row["kind"] == "rate" else []),
+            *([("Counts", _counts(row))] if row["counts"] else []),
+            ("Lent", f"{row['granted']}"),
         ]
     )
-    if found["shares"]:
+    if row["shares"]:
         terminal.show("\nHolders")
-        table.show_rows(SHARES, found["shares"])
-    if found["estimates"]:
+        table.show_rows(SHARES, row["shares"])
+    if row["estimates"]:
         terminal.show("\nEstimated use by steps")
-        table.show_rows(ESTIMATES, found["estimates"])
+        table.show_rows(ESTIMATES, row["estimates"])
 
 
 def _per_s(period: Any) -> int:
     return Period(period).per_s
 
 
-async def _set(told: SetPool, caller: Caller) -> View:
-    if (told.slots is None) == (told.rate is None):
-        raise UsageError(f"Pass --slots N or --rate N for {told.name}, like --slots 4 or --rate 60 --per minute.")
-    if told.slots is not None and (told.per_s is not None or told.burst is not None):
+async def _set(message: SetPool, caller: Caller) -> View:
+    if (message.slots is None) == (message.rate is None):
+        raise UsageError(f"Pass --slots N or --rate N for {message.name}, like --slots 4 or --rate 60 --per minute.")
+    if message.slots is not None and (message.per_s is not None or message.burst is not None):
         raise UsageError("--per and --burst require --rate; slots have no period.")
-    if told.rate is not None and told.per_s is None:
-        raise UsageError(f"--rate {told.rate} requires a period: add --per second, minute, hour or day.")
+    if message.rate is not None and message.per_s is None:
+        raise UsageError(f"--rate {message.rate} requires a period: add --per second, minute, hour or day.")
     async with backend(caller.store, caller.by, make=True) as service:  # pools come before runs
-        await service.execute(told)
-        return await service.row(query.Pool(told.name))
+        await service.execute(message)
+        return await service.row(query.Pool(message.name))
 
 
 POOLS: Final = Noun("pools", query.Pool, _sheet)

@@ -25,44 +25,46 @@ TIMES: Final = (Column("time", of=lambda row: moment.second(row["time"])), Colum
 WORKFLOW: Final = "Workflow: FILE.py:NAME, FILE.yaml, or the name of one in the store."
 
 
-def _sheet(found: View) -> None:
-    version = "the highest version" if found["version"] is None else f"version {found['version']}"
-    last = "none yet" if found["last_run_id"] is None else f"{found['last_run_id']} ({found['last_status'] or 'removed'})"
-    uncounted = f", and those of {moment.span(found['uncounted_s'] * 1000)} more" if found["uncounted_s"] else ""
+def _sheet(row: View) -> None:
+    version = "the highest version" if row["version"] is None else f"version {row['version']}"
+    last = "none yet" if row["last_run_id"] is None else f"{row['last_run_id']} ({row['last_status'] or 'removed'})"
+    uncounted = f", and those of {moment.span(row['uncounted_s'] * 1000)} more" if row["uncounted_s"] else ""
     terminal.sheet(
         [
-            ("Schedule", found["name"]),
-            ("Tenant", found["tenant"]),
-            ("Workflow", f"{found['workflow']}, {version}"),
-            ("Cron", f"{found['cron']} ({found['timezone']})"),
-            ("Overlap", found["overlap"]),
-            *([("Jitter", f"up to {found['jitter_s']:g} s")] if found["jitter_s"] else []),
-            ("Next", "paused" if found["paused"] else "\n".join(map(moment.second, found["next_times"])) or "never"),
+            ("Schedule", row["name"]),
+            ("Tenant", row["tenant"]),
+            ("Workflow", f"{row['workflow']}, {version}"),
+            ("Cron", f"{row['cron']} ({row['timezone']})"),
+            ("Overlap", row["overlap"]),
+            *([("Jitter", f"up to {row['jitter_s']:g} s")] if row["jitter_s"] else []),
+            ("Next", "paused" if row["paused"] else "\n".join(map(moment.second, row["next_times"])) or "never"),
             ("Last run", last),
-            ("Times", f"{found['fired']} started, {found['skipped']} skipped, {found['missed']} missed{uncounted}"),
-            *([("Problem", found["problem"])] if found["problem"] else []),
+            ("Times", f"{row['fired']} started, {row['skipped']} skipped, {row['missed']} missed{uncounted}"),
+            *([("Problem", row["problem"])] if row["problem"] else []),
         ]
     )
 
 
-async def _set(told: SetSchedule, caller: Caller) -> View:
+async def _set(message: SetSchedule, caller: Caller) -> View:
     """Set a schedule; one of a workflow in a file makes that known to the store."""
     from holdfast.service import view
 
-    if is_name(told.workflow):
+    if is_name(message.workflow):
         async with backend(caller.store, caller.by, make=True) as named:
-            await named.execute(told)
-            return await named.row(query.Schedule(told.name, told.tenant))
-    meant = load(told.workflow)
-    how = {each: getattr(told, each) for each in told.__struct_fields__[3:] if each != "tenant" or told.tenant is not None}
+            await named.execute(message)
+            return await named.row(query.Schedule(message.name, message.tenant))
+    meant = load(message.workflow)
+    how = {
+        each: getattr(message, each) for each in message.__struct_fields__[3:] if each != "tenant" or message.tenant is not None
+    }
     async with acting(caller.store, make=True) as service:
-        kept = await service.control.set_schedule(told.name, meant, told.cron, **how, by=caller.by.claim)
+        kept = await service.control.set_schedule(message.name, meant, message.cron, **how, by=caller.by.claim)
         return await view.of_schedule(service.control, kept)
 
 
-def _started(found: Sequence[View]) -> None:
-    table.show_rows(TIMES, found)
-    terminal.say(f"Started: {counted(len(found), 'run')}.")
+def _started(rows: Sequence[View]) -> None:
+    table.show_rows(TIMES, rows)
+    terminal.say(f"Started: {counted(len(rows), 'run')}.")
 
 
 SCHEDULES: Final = Noun("schedules", query.Schedule, _sheet)

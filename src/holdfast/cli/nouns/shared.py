@@ -27,11 +27,11 @@ def _value(row: View) -> str:
     return json.dumps(row["value"], ensure_ascii=False)
 
 
-async def _write(told: WriteSharedValue, caller: Caller) -> View:
+async def _write(message: WriteSharedValue, caller: Caller) -> View:
     async with backend(caller.store, caller.by, make=True) as service:
-        await service.execute(told)
-        versions = await service.rows(query.SharedVersions(told.space, told.key, told.tenant))
-        return {"space": told.space, "key": told.key, **versions[-1]}
+        await service.execute(message)
+        versions = await service.rows(query.SharedVersions(message.space, message.key, message.tenant))
+        return {"space": message.space, "key": message.key, **versions[-1]}
 
 
 SHARED: Final = Noun("shared")

@@ -57,49 +57,49 @@ async def _status(store: str | None) -> StoreStatus:
         return await administration.standing()
 
 
-def _show(found: StoreStatus, store: str | None) -> None:
+def _show(standing: StoreStatus, store: str | None) -> None:
     from holdfast.cli.page.moment import around
 
-    oldest = found.oldest_unended
+    oldest = standing.oldest_unended
     terminal.sheet(
         [
-            ("Store", found.store),
-            ("Tables", _tables(found, store)),
-            ("Blobs", f"{found.blobs} ({_size(found.blob_bytes)})"),
+            ("Store", standing.store),
+            ("Tables", _tables(standing, store)),
+            ("Blobs", f"{standing.blobs} ({_size(standing.blob_bytes)})"),
             (
                 "Oldest unended",
                 "none: every run has ended"
                 if oldest is None
                 else f"{oldest.run} of {oldest.workflow} {oldest.version}, {oldest.status},"
-                f" started {around(oldest.started_at_ms, found.now_ms)}",
+                f" started {around(oldest.started_at_ms, standing.now_ms)}",
             ),
         ]
     )
-    if found.months:
+    if standing.months:
         terminal.show("\nMonths, by when their runs were started")
         lines = [
             (each.month, str(each.runs), str(each.unended), str(each.events), _size(each.stored_bytes), each.state)
-            for each in found.months
+            for each in standing.months
         ]
         table.show(MONTHS, lines)
-    terminal.show("\nProcesses with a lease" if found.sessions else "\nNo process has a lease: nothing is executed now.")
-    if found.sessions:
+    terminal.show("\nProcesses with a lease" if standing.sessions else "\nNo process has a lease: nothing is executed now.")
+    if standing.sessions:
         lines2 = [
-            (each.label, around(each.opened_at_ms, found.now_ms), "-" if each.version is None else str(each.version))
-            for each in found.sessions
+            (each.label, around(each.opened_at_ms, standing.now_ms), "-" if each.version is None else str(each.version))
+            for each in standing.sessions
         ]
         table.show(PROCESSES, lines2)
 
 
-def _tables(found: StoreStatus, store: str | None) -> str:
-    if not found.version:
+def _tables(standing: StoreStatus, store: str | None) -> str:
+    if not standing.version:
         return f"none yet; make them with: {typed('store', 'migrate', store=store)}"
-    if found.pending:
-        todo = ", ".join(found.pending)
-        return f"version {found.version}, to be done: {todo}; run: {typed('store', 'migrate', store=store)}"
-    if found.version > found.known:
-        return f"version {found.version}, newer than this Holdfast knows ({found.known})"
-    return f"version {found.version}, up to date"
+    if standing.pending:
+        todo = ", ".join(standing.pending)
+        return f"version {standing.version}, to be done: {todo}; run: {typed('store', 'migrate', store=store)}"
+    if standing.version > standing.known:
+        return f"version {standing.version}, newer than this Holdfast knows ({standing.known})"
+    return f"version {standing.version}, up to date"
 
 
 def _size(count: int | None) -> str:
@@ -111,15 +111,15 @@ def _size(count: int | None) -> str:
     return f"{count} B"
 
 
-def _plain(found: StoreStatus) -> dict[str, Any]:
+def _plain(standing: StoreStatus) -> dict[str, Any]:
     from holdfast.service import view
     from holdfast.service.view import iso
 
     return {
-        "store": found.store,
-        "version": found.version,
-        "known": found.known,
-        "pending": list(found.pending),
+        "store": standing.store,
+        "version": standing.version,
+        "known": standing.known,
+        "pending": list(standing.pending),
         "months": [
             {
                 "month": each.month,
@@ -129,15 +129,15 @@ def _plain(found: StoreStatus) -> dict[str, Any]:
                 "events": each.events,
                 "stored_bytes": each.stored_bytes,
             }
-            for each in found.months
+            for each in standing.months
         ],
         "sessions": [
             {"session": each.session, "label": each.label, "opened_at": iso(each.opened_at_ms), "version": each.version}
-            for each in found.sessions
+            for each in standing.sessions
         ],
-        "blobs": found.blobs,
-        "blob_bytes": found.blob_bytes,
-        "oldest_unended": None if found.oldest_unended is None else view.of_row(found.oldest_unended),
+        "blobs": standing.blobs,
+        "blob_bytes": standing.blob_bytes,
+        "oldest_unended": None if standing.oldest_unended is None else view.of_row(standing.oldest_unended),
     }
 
 
@@ -192,17 +192,17 @@ def check(
     return WAITING if found else OK
 
 
-def _stuck(found: StuckRun) -> dict[str, Any]:
+def _stuck(run: StuckRun) -> dict[str, Any]:
     from holdfast.service.view import iso
 
     return {
-        "run_id": found.run,
-        "workflow": found.workflow,
-        "version": found.version,
-        "tenant": found.tenant,
-        "status": found.status,
-        "since": iso(found.since_ms),
-        "steps": [*found.steps],
+        "run_id": run.run,
+        "workflow": run.workflow,
+        "version": run.version,
+        "tenant": run.tenant,
+        "status": run.status,
+        "since": iso(run.since_ms),
+        "steps": [*run.steps],
     }
 
 

@@ -26,19 +26,17 @@ WORKERS: Final = (
 )
 
 
-def _load(found: View) -> str:
-    return f"{found['system_load']:.0%}"
+def _load(row: View) -> str:
+    return f"{row['system_load']:.0%}"
 
 
-def _waiting(found: View) -> str:
-    return f"{found['queue_size']} of {found['max_queue']}"
+def _waiting(row: View) -> str:
+    return f"{row['queue_size']} of {row['max_queue']}"
 
 
-def _sheet(found: View) -> None:
-    terminal.sheet(
-        [("Supervisor", found["name"]), ("Tenant", found["tenant"]), ("Load", _load(found)), ("Waiting", _waiting(found))]
-    )
-    table.show_rows(WORKERS, [{"worker": name, **each} for name, each in found["workers"].items()])
+def _sheet(row: View) -> None:
+    terminal.sheet([("Supervisor", row["name"]), ("Tenant", row["tenant"]), ("Load", _load(row)), ("Waiting", _waiting(row))])
+    table.show_rows(WORKERS, [{"worker": name, **each} for name, each in row["workers"].items()])
 
 
 SUPERVISORS: Final = Noun("supervisors", query.Supervisor, _sheet)

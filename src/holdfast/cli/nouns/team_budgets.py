@@ -34,20 +34,20 @@ AGENT: Final = (
 )
 
 
-def _agent(given: str) -> tuple[str, TeamAgent]:
+def _agent(text: str) -> tuple[str, TeamAgent]:
     """Return the agent of a text like `writer=1.5:25%`. Raises UsageError."""
-    said, _, part = given.partition(":")
+    said, _, part = text.partition(":")
     name, _, priority = said.partition("=")
     try:
         allocation = float(part.removesuffix("%")) / 100 if part else None
         return name, TeamAgent(float(priority) if priority else 1.0, allocation)
     except ValueError:
-        raise UsageError(f"{given!r:.100} is not an agent; write it like writer, writer=1.5 or writer=1.5:25%.") from None
+        raise UsageError(f"{text!r:.100} is not an agent; write it like writer, writer=1.5 or writer=1.5:25%.") from None
 
 
-def _sheet(found: View) -> None:
-    terminal.sheet([("Team budget", found["name"]), ("Tenant", found["tenant"])])
-    for unit, books in (("usd", found["money"]), ("tokens", found["tokens"])):
+def _sheet(row: View) -> None:
+    terminal.sheet([("Team budget", row["name"]), ("Tenant", row["tenant"])])
+    for unit, books in (("usd", row["money"]), ("tokens", row["tokens"])):
         if books is not None:
             _tell_books(books, unit)
 

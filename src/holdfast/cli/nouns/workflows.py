@@ -37,25 +37,25 @@ _BEFORE_NONE: Final = -(2**63)
 """No version is lower: what comes after it is of another name."""
 
 
-def _sheet(found: View) -> None:
+def _sheet(row: View) -> None:
     from holdfast.core.facts.graph import Definition, Graph
 
-    loaded = "-" if found["loaded_at"] is None else moment.around(moment.ms(found["loaded_at"]), moment.now_ms())
+    loaded = "-" if row["loaded_at"] is None else moment.around(moment.ms(row["loaded_at"]), moment.now_ms())
     terminal.sheet(
         [
-            ("Workflow", f"{found['workflow']} {found['version']}"),
-            ("Graph", found["graph_hash"]),
+            ("Workflow", f"{row['workflow']} {row['version']}"),
+            ("Graph", row["graph_hash"]),
             ("Loaded", loaded),
-            ("Processes", f"{counted(found['processes'], 'live process', 'live processes')} can run it"),
+            ("Processes", f"{counted(row['processes'], 'live process', 'live processes')} can run it"),
         ]
     )
     terminal.show("\nInput")
-    if (schema := found["input_schema"]) is None:
+    if (schema := row["input_schema"]) is None:
         terminal.show("  anything: it declares none")
     else:
         form.show(schema, form.defaults(schema), form.DEFAULTS)
     terminal.show("\nNodes")
-    graph = Graph(msgspec.convert(found["definition"], Definition), is_accepted=True)
+    graph = Graph(msgspec.convert(row["definition"], Definition), is_accepted=True)
     table.show(
         NODES,
         [

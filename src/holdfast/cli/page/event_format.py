@@ -286,11 +286,11 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
 }
 
 
-def tell_run(found: dict[str, Any], as_json: bool = False) -> None:
+def tell_run(row: dict[str, Any], as_json: bool = False) -> None:
     """Print how a run stands after a command, and how it goes on where that was asked for (`advice.with_next`)."""
     if as_json:
-        terminal.emit(found)
+        terminal.emit(row)
         return
-    terminal.say(f"Run {found['run_id']}: {found['status']}.")
-    for line in found.get("next", ()):
+    terminal.say(f"Run {row['run_id']}: {row['status']}.")
+    for line in row.get("next", ()):
         terminal.say(line)

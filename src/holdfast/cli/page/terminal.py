@@ -111,8 +111,8 @@ def line(text: str) -> str:
     return plain(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def _written(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode()
+def _written(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()
 
 
 def _set_in(text: str) -> str:
@@ -127,8 +127,8 @@ def as_json(value: Any, *, indent: int | None = None) -> str:
     return _OBEYED.sub(_numbered, json.dumps(value, ensure_ascii=False, indent=indent))
 
 
-def _numbered(found: re.Match[str]) -> str:
-    return json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f"
+def _numbered(match: re.Match[str]) -> str:
+    return json.dumps(match[0])[1:-1] if match[0] != "\x7f" else "\\u007f"
 
 
 def interactive(stream: TextIO) -> bool:

@@ -20,8 +20,8 @@ def asked(workflow: Workflow | StoredWorkflow) -> list[str]:
     return sorted({*workflow.graph.definition.runs_on, *(label for demand in demands for label in demand.labels)})
 
 
-def lacking(asked: Iterable[str], labels: Collection[str]) -> list[str]:
-    return [label for label in asked if label not in labels]
+def lacking(wanted: Iterable[str], labels: Collection[str]) -> list[str]:
+    return [label for label in wanted if label not in labels]
 
 
 def options(labels: Iterable[str]) -> list[str]:

@@ -37,11 +37,11 @@ def diff(
     tell(found)
 
 
-def tell(found: Comparison) -> None:
+def tell(comparison: Comparison) -> None:
     """Print where two paths part."""
-    for part in found.nodes:
+    for part in comparison.nodes:
         terminal.show(f"{_MARKS[part.of]} {part.node}")
-    different = _different(found)
+    different = _different(comparison)
     if different:
         terminal.show("")
         terminal.sheet(different)
@@ -58,15 +58,18 @@ async def _compare(run: str, other: str, store: str | None) -> Comparison:
     return compare(trajectory(first), trajectory(second))
 
 
-def _different(found: Comparison) -> list[tuple[str, str]]:
+def _different(comparison: Comparison) -> list[tuple[str, str]]:
     from holdfast.core.values.money import usd
 
-    lines = [("status", " → ".join(found.status))] if found.status else []
-    lines += [(gate, " → ".join(", ".join(said) or "no answer" for said in pair)) for gate, pair in found.decisions.items()]
+    lines = [("status", " → ".join(comparison.status))] if comparison.status else []
     lines += [
-        (tool, f"called {counted(abs(count), 'time')} {'more' if count > 0 else 'less'}") for tool, count in found.tools.items()
+        (gate, " → ".join(", ".join(said) or "no answer" for said in pair)) for gate, pair in comparison.decisions.items()
     ]
-    for name, (one, two) in found.totals.items():
+    lines += [
+        (tool, f"called {counted(abs(count), 'time')} {'more' if count > 0 else 'less'}")
+        for tool, count in comparison.tools.items()
+    ]
+    for name, (one, two) in comparison.totals.items():
         if name == "cost_nanousd":
             lines.append(("cost", f"${usd(one)} → ${usd(two)}"))
         else:

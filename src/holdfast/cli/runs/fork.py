@@ -147,11 +147,11 @@ async def _would_be(service: Backend, wish: Fork, tenant: str) -> dict[str, Any]
     return {**row, "quote": quote}
 
 
-def _in_words(row: dict[str, Any], given: str | None) -> str:
+def _in_words(row: dict[str, Any], value: str | None) -> str:
     if row["quote"] is None:
         return f"was forked as {row['fork']}" if row["fork"] else row["refused"]
     quote = row["quote"]
-    parts = _parts(quote, given)
+    parts = _parts(quote, value)
     counts = (
         f"{len(parts.kept)} kept, {counted(len(parts.reused), 'result')} reused, {counted(len(parts.again), 'step')} run again"
         f" with {counted(len(parts.anew), 'operation')}"
@@ -173,7 +173,7 @@ async def _fork(wish: Fork, many: BulkSelection[ListOptions], caller: Caller) ->
         quote = await service.row(_quote_of(wish))
         if not caller.as_json:
             given = wish.step if wish.output is not msgspec.UNSET else None
-            for line in quoted(quote, repeats_effects=wish.repeat_effects, given=given):
+            for line in quoted(quote, repeats_effects=wish.repeat_effects, value=given):
                 (terminal.show if many.dry_run else terminal.say)(line)
         if many.dry_run:
             terminal.emit(quote) if caller.as_json else terminal.say("Nothing was done.")
@@ -199,20 +199,20 @@ class _Parts(NamedTuple):
     anew: list[dict[str, Any]]
 
 
-def _parts(quote: dict[str, Any], given: str | None) -> _Parts:
-    """Return the parts of a fork, for one preview as for those of many; `given` is the place whose output was said."""
+def _parts(quote: dict[str, Any], value: str | None) -> _Parts:
+    """Return the parts of a fork, for one preview as for those of many; `value` is the place whose output was said."""
     return _Parts(
         [*quote["kept"], *(_named(each) for each in quote["reused"] if each["stands"])],
-        [step for step in quote["again"] if step != given],
+        [step for step in quote["again"] if step != value],
         sorted((each for each in quote["reused"] if not each["stands"]), key=_is_item),
         sorted(quote["anew"], key=_is_item),
     )
 
 
-def quoted(quote: dict[str, Any], *, repeats_effects: bool, given: str | None = None) -> list[str]:
-    """The quote in words; `given` is the place whose output was said."""
+def quoted(quote: dict[str, Any], *, repeats_effects: bool, value: str | None = None) -> list[str]:
+    """The quote in words; `value` is the place whose output was said."""
     why = f" (earlier than you asked: {quote['why']})" if quote["why"] else ""
-    kept, again, reused, anew = _parts(quote, given)
+    kept, again, reused, anew = _parts(quote, value)
     told = [f"  {_named(each)}: its recorded result, free, if the request is the same." for each in reused]
     told += [
         f"  {_named(each)}: {'asked again' if each['kind'] == 'gate' else 'executed again'}, {each['why']}." for each in anew
@@ -221,7 +221,7 @@ def quoted(quote: dict[str, Any], *, repeats_effects: bool, given: str | None = 
     return [
         f"A new run of {quote['workflow']}: forked from {quote['begins_at']} of run {quote['run_id']}{why}.",
         f"Kept, not executed again: {_listed(kept)}.",
-        *([f"Not executed: {given}, whose output is your --output."] if given is not None else []),
+        *([f"Not executed: {value}, whose output is your --output."] if value is not None else []),
         f"Run again: {', '.join([*again[:_MAX_SHOWN], 'and whatever comes after'])}.",
         *told[:_MAX_SHOWN],
         *([f"  and {more} more (--json has all)."] if more > 0 else []),

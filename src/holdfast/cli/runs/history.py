@@ -80,14 +80,14 @@ async def _show_items(run: str, map_: str, after: int, limit: int, as_json: bool
         terminal.say(f"There may be more: {more}")
 
 
-async def _show(given: str, after: int, follow: bool, as_json: bool, store: str | None, interruption: Interruption) -> None:
+async def _show(text: str, after: int, follow: bool, as_json: bool, store: str | None, interruption: Interruption) -> None:
     from holdfast.cli.page.event_words import EventWords
 
     task, words = asyncio.current_task(), EventWords()
     assert task is not None
     interruption.stops(task)
     async with backend(store, who(None)) as service:
-        run = await reference.run(service, given)
+        run = await reference.run(service, text)
         async with aclosing(_events(service, run["run_id"], after, follow)) as telling:
             async for page in telling:
                 for event in page:

@@ -29,24 +29,24 @@ _LOOK_EVERY_S: Final = 1.0
 
 
 def show(
-    asked: ListOptions, named: Mapping[str, str | None], limit: int, *, follow: bool, as_json: bool, store: str | None
+    filters: ListOptions, named: Mapping[str, str | None], limit: int, *, follow: bool, as_json: bool, store: str | None
 ) -> None:
     """Print the runs that are asked for, newest first. `named` are the fields of the query that name a run."""
     if not follow:
-        asyncio.run(_show(asked, named, limit, as_json, store))
+        asyncio.run(_show(filters, named, limit, as_json, store))
         return
     with Interruption(lambda: "Interrupted.") as interruption:
         try:
-            asyncio.run(_follow(asked, {**named, "cursor": None}, limit, as_json, store, interruption))
+            asyncio.run(_follow(filters, {**named, "cursor": None}, limit, as_json, store, interruption))
         except asyncio.CancelledError:
             interruption.tell()
             raise typer.Exit(INTERRUPTED) from None
 
 
-async def _show(asked: ListOptions, named: Mapping[str, str | None], limit: int, as_json: bool, store: str | None) -> None:
+async def _show(filters: ListOptions, named: Mapping[str, str | None], limit: int, as_json: bool, store: str | None) -> None:
     async with connect.listing(store, who(None)) as asking:
         now_ms = asking.now_ms()
-        rows = await asking.rows(await _sought(asking, asked, named), limit + 1)
+        rows = await asking.rows(await _sought(asking, filters, named), limit + 1)
     rows, more = rows[:limit], len(rows) > limit
     missing = [row for row in rows if row["workflow_missing_since"] is not None]
     if as_json:
@@ -64,7 +64,7 @@ async def _show(asked: ListOptions, named: Mapping[str, str | None], limit: int,
 
 
 async def _follow(
-    asked: ListOptions,
+    filters: ListOptions,
     named: Mapping[str, str | None],
     limit: int,
     as_json: bool,
@@ -77,7 +77,7 @@ async def _follow(
     interruption.stops(task)
     seen: dict[str, View] = {}
     async with connect.listing(store, who(None)) as asking:
-        sought = await _sought(asking, asked, named)
+        sought = await _sought(asking, filters, named)
         while not terminal.is_unread():
             rows = [row for row in await asking.rows(sought, limit) if seen.get(row["run_id"]) != row]
             seen.update((row["run_id"], row) for row in rows)
@@ -91,10 +91,10 @@ async def _follow(
             await asyncio.sleep(_LOOK_EVERY_S / 5)  # what follows at once is sent together
 
 
-async def _sought(asking: QueryBackend, asked: ListOptions, named: Mapping[str, str | None]) -> Runs:
+async def _sought(asking: QueryBackend, filters: ListOptions, named: Mapping[str, str | None]) -> Runs:
     """Return the query, with the whole ids of the runs that are named by their beginnings."""
     ids = {name: await reference.run_id(asking, run) for name, run in named.items() if run is not None}
-    return msgspec.structs.replace(asked.query(asking.now_ms()), **ids)
+    return msgspec.structs.replace(filters.query(asking.now_ms()), **ids)
 
 
 def _status(row: View) -> str:

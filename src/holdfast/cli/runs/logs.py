@@ -47,12 +47,12 @@ def logs(
             raise typer.Exit(INTERRUPTED) from None
 
 
-async def _logs(given: str, printing: _Printing, follow: bool, store: str | None, interruption: Interruption) -> None:
+async def _logs(text: str, printing: _Printing, follow: bool, store: str | None, interruption: Interruption) -> None:
     task = asyncio.current_task()
     assert task is not None
     interruption.stops(task)
     async with listing(store, who(None)) as service:
-        run = await reference.run_id(service, given)
+        run = await reference.run_id(service, text)
         is_over = not follow
         await printing.more(service, run)
         while not is_over and not terminal.is_unread():

@@ -73,7 +73,7 @@ class Display(Protocol):
         """`news` are the events since the last time; `state` is what they led to."""
         ...
 
-    def hear(self, told: View) -> None:
+    def hear(self, event: View) -> None:
         """Something is said in it."""
         ...
 
@@ -91,22 +91,22 @@ def display(graph: Graph, now_ms: Callable[[], int]) -> Iterator[Display]:
 
 
 async def follow(
-    run: Run, shown: Display, asking: QueryBackend, telling: AsyncGenerator[StreamEvent, None] | None = None
+    run: Run, board: Display, asking: QueryBackend, telling: AsyncGenerator[StreamEvent, None] | None = None
 ) -> State:
     """Show how a run goes on until it has ended or needs a person; return that state. `asking` knows why a step is not
     placed; `telling` is what is said in it, which is shown as it comes."""
     async with _places(asking, run.id) as look:
         if telling is None:
-            return await _follow(run, shown, look)
-        return await _followed_and_heard(run, shown, look, telling)
+            return await _follow(run, board, look)
+        return await _followed_and_heard(run, board, look, telling)
 
 
 async def _followed_and_heard(
-    run: Run, shown: Display, look: Callable[[], None], telling: AsyncGenerator[StreamEvent, None]
+    run: Run, board: Display, look: Callable[[], None], telling: AsyncGenerator[StreamEvent, None]
 ) -> State:
-    hearing = asyncio.create_task(_hear(telling, shown), name="holdfast-hearing")
+    hearing = asyncio.create_task(_hear(telling, board), name="holdfast-hearing")
     try:
-        return await _follow(run, shown, look)
+        return await _follow(run, board, look)
     finally:
         # What was written before is in the store by now, and heard at the next look.
         await asyncio.wait([hearing], timeout=_LAST_WORDS_S)
@@ -114,16 +114,16 @@ async def _followed_and_heard(
         await asyncio.gather(hearing, return_exceptions=True)
 
 
-async def _hear(telling: AsyncGenerator[StreamEvent, None], shown: Display) -> None:
+async def _hear(telling: AsyncGenerator[StreamEvent, None], board: Display) -> None:
     try:
         async with aclosing(telling):
             async for told in telling:
-                shown.hear(view.of_told(told))
+                board.hear(view.of_told(told))
     except HoldfastError as problem:
         terminal.say(f"The output of the run cannot be shown any more: {problem.message}")
 
 
-async def _follow(run: Run, shown: Display, look: Callable[[], None]) -> State:
+async def _follow(run: Run, board: Display, look: Callable[[], None]) -> State:
     seen = 0
 
     def news(state: State) -> bool:
@@ -134,7 +134,7 @@ async def _follow(run: Run, shown: Display, look: Callable[[], None]) -> State:
         done = await run.rests(state)
         events = await run.events(seen)
         seen = events[-1].seq if events else seen
-        shown.show(state, events)
+        board.show(state, events)
         if done:
             return state
         if may_be_placed(state) or may_start(state):
@@ -170,8 +170,8 @@ async def _tell_places(asking: QueryBackend, run: str, news: asyncio.Event) -> N
         pause_s = min(2 * (pause_s or _PLACED_S), _LOOKS_AGAIN_S) if waits else None
 
 
-async def tell_waits(asking: QueryBackend, run: str, told: set[tuple[str | None, str | None]]) -> bool:
-    """Print what of it was not `told`; True while a step of the run waits for a place."""
+async def tell_waits(asking: QueryBackend, run: str, reported: set[tuple[str | None, str | None]]) -> bool:
+    """Print what of it was not `reported`; True while a step of the run waits for a place."""
     from holdfast.cli.page.waiting import words
 
     waiting = (await asking.row(query.Run(run)))["waiting_for"]
@@ -180,10 +180,10 @@ async def tell_waits(asking: QueryBackend, run: str, told: set[tuple[str | None,
     now_ms = asking.now_ms()
     for each in await asking.rows(query.Queue(run)):
         why = each["pool"], "slot" if each["waits_for"] == "slot" else each["lacking"]
-        is_new = why not in told and why not in ((None, None), (None, "capacity"))
+        is_new = why not in reported and why not in ((None, None), (None, "capacity"))
         stays = each["pool"] is not None and not each["possible"]
         if is_new and (stays or each["workers"]) and (stays or now_ms - each["since_ms"] >= 1000 * _MISSED_S):
-            told.add(why)
+            reported.add(why)
             terminal.say(words(each, now_ms, {}))
     return True
 
@@ -233,7 +233,7 @@ class Lines:
             if line is not None:
                 terminal.say(line)
 
-    def hear(self, told: View) -> None:
+    def hear(self, event: View) -> None:
         """A log is no place for half sentences: `holdfast runs stream` has them."""
 
 
@@ -254,8 +254,8 @@ class Board:
         """The line that has begun of what is said. The lines before it stand above the table."""
         self._words = StreamPrinter(self._write)
 
-    def hear(self, told: View) -> None:
-        self._words.hear(told)
+    def hear(self, event: View) -> None:
+        self._words.hear(event)
         *lines, self._said = self._said.split("\n")
         if lines:
             self._live.console.print("\n".join(lines), markup=False, soft_wrap=True)

@@ -187,7 +187,7 @@ class Replies:
             said = lines
             await asyncio.sleep(_LOOK_S)
 
-    def _conclude(self, exchange: View, shown: str) -> None:
+    def _conclude(self, exchange: View, shown_hash: str) -> None:
         if self._as_json:
             self._screen.row(exchange)
         elif exchange["steers"] is not None:
@@ -195,5 +195,5 @@ class Replies:
         elif exchange["status"] != "completed":
             why = f"the run {exchange['run'] or ''} {exchange['status']}. {exchange['problem'] or ''}"
             terminal.say(f"No reply: {why}".rstrip())
-        elif exchange["reply"] != shown:
+        elif exchange["reply"] != shown_hash:
             self._screen.text(exchange["reply"] or "")

@@ -177,9 +177,9 @@ class RunFollower:
 def _follow(
     following: RunFollower,
     interruption: Interruption,
-    given: str | None,
+    text: str | None,
     as_json: bool,
-    how: FollowOptions,
+    options: FollowOptions,
     start: dict[str, Any],
 ) -> int:
     from holdfast.cli.target import load
@@ -187,14 +187,14 @@ def _follow(
 
     store = following.store
     workflow = following.target if is_name(following.target) else load(following.target, to_run=True)
-    value = json_value(given, "--input") if given is not None else None
+    value = json_value(text, "--input") if text is not None else None
     with terminal.aside():
         doing = _run if server(store) is None else _run_there
-        outcome = run_quickly(doing(workflow, value, start, how, following, interruption))
+        outcome = run_quickly(doing(workflow, value, start, options, following, interruption))
     found = outcome.found
     if as_json:
         terminal.emit(found)
-    elif how.detach:
+    elif options.detach:
         terminal.show(found["run_id"])
         words = "." if server(store) is not None else f":\n  {following.worker()}"
         if found["status"] != "running":
@@ -206,14 +206,14 @@ def _follow(
     else:
         _conclude(outcome, _retry(following, found))
     terminal.hand_over()
-    return OK if how.detach else OF_STATUS.get(found["status"], OK)
+    return OK if options.detach else OF_STATUS.get(found["status"], OK)
 
 
 async def _run(
-    meant: Workflow | str,
+    target: Workflow | str,
     value: Any,
     start: dict[str, Any],
-    how: FollowOptions,
+    options: FollowOptions,
     following: RunFollower,
     interruption: Interruption,
 ) -> Outcome:
@@ -231,25 +231,25 @@ async def _run(
     assert task is not None
     interruption.stops(task)
     where, known = located(following.store)
-    execute = how.here or not (how.detach or is_fleet(where))
-    if isinstance(meant, str):
-        _expect_elsewhere(meant, where, how)
+    execute = options.here or not (options.detach or is_fleet(where))
+    if isinstance(target, str):
+        _expect_elsewhere(target, where, options)
         execute = False
-    elif execute and (lacks := missing(meant, how.labels, how.resources.tags, how.resources.gpus)):
+    elif execute and (lacks := missing(target, options.labels, options.resources.tags, options.resources.gpus)):
         raise UsageError(
-            f"{meant.name} requires labels that this process lacks, so nothing was started. If it has them, pass"
+            f"{target.name} requires labels that this process lacks, so nothing was started. If it has them, pass"
             f" {' '.join(lacks)}."
         )
     async with Engine.open(
         where,
-        workflows=[] if isinstance(meant, str) else [meant],
+        workflows=[] if isinstance(target, str) else [target],
         execute=execute,
-        labels=how.labels,
-        resources=how.resources,
+        labels=options.labels,
+        resources=options.resources,
         settings=known,
-        call_grace_s=how.grace_s,
+        call_grace_s=options.grace_s,
     ) as engine:
-        workflow = await _known(engine, meant) if isinstance(meant, str) else meant
+        workflow = await _known(engine, target) if isinstance(target, str) else target
         following.means(workflow)
         following.starting = True
         now_ms = engine.now_ms()
@@ -260,9 +260,9 @@ async def _run(
         is_new = state.started_at_ms >= now_ms
         terminal.say(_begun(begun.id, workflow.name, workflow.version, None if is_new else now_ms - state.started_at_ms))
         following.unattended = not execute and status(state) == "running" and not await engine.workers_of(workflow)
-        if following.unattended and not how.detach:
+        if following.unattended and not options.detach:
             _tell_of_no_worker(following)
-        if state.graph_hash != workflow.hash and not how.detach:
+        if state.graph_hash != workflow.hash and not options.detach:
             terminal.say(
                 "It was started with another definition of this workflow, so it is only followed from here."
                 " `holdfast runs migrate` continues it with this one."
@@ -270,9 +270,9 @@ async def _run(
         told: Collection[str] = ()
         asking = LocalBackend(Service(engine), who(None))
         since = "start" if is_new else "now"  # of one that was there nothing is printed again
-        if not how.detach:
+        if not options.detach:
             with progress.display(workflow.graph, engine.now_ms) as display, job_log.shown():
-                telling = engine.watch_stream(begun.id, since=since) if how.heard else None
+                telling = engine.watch_stream(begun.id, since=since) if options.heard else None
                 state = await progress.follow(begun, display, asking, telling)
                 told = display.told
         found = await view.of_run(engine, state)
@@ -283,10 +283,10 @@ async def _run(
 
 
 async def _run_there(
-    meant: Workflow | str,
+    workflow: Workflow | str,
     value: Any,
     start: dict[str, Any],
-    how: FollowOptions,
+    options: FollowOptions,
     following: RunFollower,
     interruption: Interruption,
 ) -> Outcome:
@@ -298,7 +298,7 @@ async def _run_there(
     task = asyncio.current_task()
     assert task is not None
     interruption.stops(task)
-    if not isinstance(meant, str) or how.here:
+    if not isinstance(workflow, str) or options.here:
         raise UsageError(
             f"{following.target} would run in this process, which needs a store, and HOLDFAST_URL names a server: pass the name"
             " of a workflow that it knows (`holdfast workflows list`), or --store. Nothing was started."
@@ -306,7 +306,7 @@ async def _run_there(
     claim = start.pop("by")
     async with backend(None, Principal(claim.name)) as service:
         following.starting, began_ms = True, service.now_ms()
-        found = await service.execute(Start(workflow=meant, input=value, **start))
+        found = await service.execute(Start(workflow=workflow, input=value, **start))
         assert found is not None
         following.run = found["run_id"]
         whole = await service.row(query.Run(found["run_id"]))
@@ -316,10 +316,10 @@ async def _run_there(
         if (address := console_page.of_run(found["run_id"])) is not None:
             terminal.say(f"Its page: {address}")
         following.unattended = whole["workflow_missing_since"] is not None
-        if following.unattended and not how.detach:
+        if following.unattended and not options.detach:
             terminal.say("Started. It waits: no worker has its workflow now.")
         reason, told = None, None
-        if not how.detach:
+        if not options.detach:
             whole, told = await progress.listen(service, found["run_id"])
             found, reason = {name: whole[name] for name in found}, whole["reason"]
         waits = await next_steps.of_run(service, found, None)
@@ -338,14 +338,14 @@ def _begun(run: str, workflow: str, version: int, old_ms: int | None) -> str:
     return head if old_ms is None else f"{head} already exists (started {moment.span(old_ms)} ago); showing it."
 
 
-def _expect_elsewhere(name: str, where: str, how: FollowOptions) -> None:
+def _expect_elsewhere(name: str, place: str, options: FollowOptions) -> None:
     """Raises UsageError if no process can know a workflow of that name, or nothing but its code would do."""
-    if not is_there(where):
+    if not is_there(place):
         raise UsageError(
             f"{name!r} names no file or module (write FILE.yaml, FILE.py:WORKFLOW or PACKAGE.MODULE:WORKFLOW), and there is no"
-            f" store at {shown(where)} that could know a workflow of this name. Nothing was started."
+            f" store at {shown(place)} that could know a workflow of this name. Nothing was started."
         )
-    if how.here:
+    if options.here:
         raise UsageError(
             f"--here runs the steps in this process, which needs the code of {name}: pass FILE.py:WORKFLOW. Nothing"
             " was started."
@@ -391,11 +391,11 @@ def _conclude(outcome: Outcome, again: Sequence[str]) -> None:
         terminal.say(line)
 
 
-def _retry(following: RunFollower, found: View) -> list[str]:
+def _retry(following: RunFollower, row: View) -> list[str]:
     """Return the commands that take up a run which failed for lack of a key: its start key shows it as it is."""
-    if found["status"] != "failed" or found["error"] is None or found["error"]["error_class"] != AUTHORIZATION:
+    if row["status"] != "failed" or row["error"] is None or row["error"]["error_class"] != AUTHORIZATION:
         return []
-    retry = typed("runs", "retry", found["run_id"], store=following.store)
+    retry = typed("runs", "retry", row["run_id"], store=following.store)
     worker = [] if server(following.store) is not None else [f"  {following.worker('--until-idle')}"]
     return ["Set what is missing, then take the run up where it failed:", f"  {retry}", *worker]
 

@@ -190,54 +190,54 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
             terminal.show(line)
 
 
-def _head(found: View, now_ms: int) -> list[tuple[str, str]]:
+def _head(row: View, now_ms: int) -> list[tuple[str, str]]:
     from holdfast.cli.page.event_format import failed
 
-    limit = f" of ${found['limit_usd']}" if found["limit_usd"] is not None else ""
-    held = f", ${found['held_usd']} held or in doubt" if nanousd(found["held_usd"]) else ""
-    started_ms = moment.ms(found["started_at"])
-    by = Actor(found["started_by"], found["started_by_os_user"] or "", found["started_by_client"] or "")
+    limit = f" of ${row['limit_usd']}" if row["limit_usd"] is not None else ""
+    held = f", ${row['held_usd']} held or in doubt" if nanousd(row["held_usd"]) else ""
+    started_ms = moment.ms(row["started_at"])
+    by = Actor(row["started_by"], row["started_by_os_user"] or "", row["started_by_client"] or "")
     pairs = [
-        ("Run", found["run_id"]),
-        ("Workflow", f"{found['workflow']} {found['version']}"),
-        ("Tenant", found["tenant"]),
-        ("Status", found["status"]),
+        ("Run", row["run_id"]),
+        ("Workflow", f"{row['workflow']} {row['version']}"),
+        ("Tenant", row["tenant"]),
+        ("Status", row["status"]),
         ("Started", moment.around(started_ms, now_ms) + (f" by {by}" if by.name is not None else "")),
     ]
-    if found["key"] is not None:
-        pairs.append(("Key", found["key"]))
-    if found["tags"]:
-        pairs.append(("Tags", ", ".join(found["tags"])))
-    if found["labels"]:
-        pairs.append(("Labels", ", ".join(f"{key}={value}" for key, value in found["labels"].items())))
-    if found["parent"] is not None:
-        pairs.append(("Child of", f"{found['parent']['run_id']}, for {found['parent']['step']}"))
-    if found["forked_from"] is not None:
-        pairs.append(("Fork of", f"{found['forked_from']['run_id']}, from {found['forked_from']['step']}"))
-    if found["ended_at"] is not None:
-        ended_ms = moment.ms(found["ended_at"])
+    if row["key"] is not None:
+        pairs.append(("Key", row["key"]))
+    if row["tags"]:
+        pairs.append(("Tags", ", ".join(row["tags"])))
+    if row["labels"]:
+        pairs.append(("Labels", ", ".join(f"{key}={value}" for key, value in row["labels"].items())))
+    if row["parent"] is not None:
+        pairs.append(("Child of", f"{row['parent']['run_id']}, for {row['parent']['step']}"))
+    if row["forked_from"] is not None:
+        pairs.append(("Fork of", f"{row['forked_from']['run_id']}, from {row['forked_from']['step']}"))
+    if row["ended_at"] is not None:
+        ended_ms = moment.ms(row["ended_at"])
         pairs.append(("Ended", f"{moment.around(ended_ms, now_ms)}, after {moment.span(ended_ms - started_ms)}"))
     else:
-        pairs.append(("Changed", moment.around(moment.ms(found["updated_at"]), now_ms)))
-    work = f"{counted(found['tokens'], 'token')}, {counted(found['steps_started'], 'step')}"
-    pairs.append(("Spent", f"${found['cost_usd']}{limit}{held}; {work}"))
+        pairs.append(("Changed", moment.around(moment.ms(row["updated_at"]), now_ms)))
+    work = f"{counted(row['tokens'], 'token')}, {counted(row['steps_started'], 'step')}"
+    pairs.append(("Spent", f"${row['cost_usd']}{limit}{held}; {work}"))
     pairs += [
-        ("Would stop", f"{message} Its limits are only recorded, so it went on.") for message in found["would_stop"].values()
+        ("Would stop", f"{message} Its limits are only recorded, so it went on.") for message in row["would_stop"].values()
     ]
     pairs += [
         ("Bound", f"{model} billed a call above its bound; its calls are held at {percent / 100:g} times that since.")
-        for model, percent in found["bound_percents"].items()
+        for model, percent in row["bound_percents"].items()
     ]
-    if (error := found["error"]) is not None:
+    if (error := row["error"]) is not None:
         pairs.append(("Error", f"{error['node'] or ''}: {failed(**error)}".removeprefix(": ")))
         if error["trace"] is not None:
             pairs.append(("Trace", error["trace"].rstrip()))
-    elif found["reason"] is not None:
-        pairs.append(("Reason", found["reason"]))
-    if found["status"] == "completed":
+    elif row["reason"] is not None:
+        pairs.append(("Reason", row["reason"]))
+    if row["status"] == "completed":
         from holdfast.core.values.content import labelled
 
-        pairs.append(("Output", json.dumps(labelled(found["output"]), ensure_ascii=False, indent=2)))
+        pairs.append(("Output", json.dumps(labelled(row["output"]), ensure_ascii=False, indent=2)))
     return pairs
 
 
@@ -321,10 +321,10 @@ def _step(step: View, now_ms: int) -> tuple[str, ...]:
     )
 
 
-def _map(found: dict[str, Any]) -> tuple[str, ...]:
-    counts = (str(found[each]) for each in ("items", "completed", "failed", "under_way"))
-    failures = "; ".join(f"{each['item']}: {each['error']['message']}" for each in found["failures"])
-    return found["map"], found["status"], *counts, failures
+def _map(row: dict[str, Any]) -> tuple[str, ...]:
+    counts = (str(row[each]) for each in ("items", "completed", "failed", "under_way"))
+    failures = "; ".join(f"{each['item']}: {each['error']['message']}" for each in row["failures"])
+    return row["map"], row["status"], *counts, failures
 
 
 def took(status: str, began_ms: int | None, since_ms: int, now_ms: int) -> str:

@@ -68,13 +68,13 @@ class _Reading:
         more = ("--from", self.since, "-f", *(("--json",) if self.as_json else ()))
         return f"Interrupted. Continue with: {typed('runs', 'stream', self.run, *named, *more, store=self.store)}"
 
-    def print(self, told: View) -> None:
+    def print(self, event: View) -> None:
         if self.as_json:
-            terminal.emit_line(told)
+            terminal.emit_line(event)
         else:
-            self.shown.hear(told)
+            self.shown.hear(event)
         terminal.hand_over()
-        self.since = told["cursor"]
+        self.since = event["cursor"]
 
 
 class StreamPrinter:
@@ -85,20 +85,20 @@ class StreamPrinter:
         self._source: str | None = None
         """Who speaks in the line that has begun."""
 
-    def hear(self, told: View) -> None:
-        if "text" in told and told["kind"] != "result":
-            self._say(told["source"], told["text"])
+    def hear(self, event: View) -> None:
+        if "text" in event and event["kind"] != "result":
+            self._say(event["source"], event["text"])
             return
         self.rest()
-        source = terminal.line(told["source"])
-        if told["kind"] == "result":
-            failed = "" if told["outcome"] == "completed" else " (failed)"
-            self._write(f"{source}{failed}:\n  {_set_in(told['text'])}\n")
-        elif told["kind"] == "value":
-            self._write(f"{source} {told['offset']}: {terminal.as_json(told['value'])}\n")
-        elif told["kind"] == "reset":
+        source = terminal.line(event["source"])
+        if event["kind"] == "result":
+            failed = "" if event["outcome"] == "completed" else " (failed)"
+            self._write(f"{source}{failed}:\n  {_set_in(event['text'])}\n")
+        elif event["kind"] == "value":
+            self._write(f"{source} {event['offset']}: {terminal.as_json(event['value'])}\n")
+        elif event["kind"] == "reset":
             self._write(f"{source} is called again; discard its output above.\n")
-        elif (outcome := told.get("outcome", "")) != "completed":
+        elif (outcome := event.get("outcome", "")) != "completed":
             self._write(f"{source} did not finish ({outcome}).\n")
 
     def _say(self, source: str, text: str) -> None:

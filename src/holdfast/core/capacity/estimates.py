@@ -95,11 +95,11 @@ def reported(reports: Iterable[Report], pools: Iterable[DeclaredPool]) -> Iterat
             yield pool.name, sum(sorted(most.values())[-max(report.at_once for report in of_pool) :])
 
 
-def learned(known: Mapping[Kind, Estimate], uses: Iterable[Use]) -> dict[Kind, Estimate]:
+def learned(estimates: Mapping[Kind, Estimate], uses: Iterable[Use]) -> dict[Kind, Estimate]:
     """The estimates that `uses` change, taken in their order."""
     found: dict[Kind, Estimate] = {}
     for use in uses:
-        before = found.get(use.kind) or known.get(use.kind) or Estimate(*use.kind, 0, 0)
+        before = found.get(use.kind) or estimates.get(use.kind) or Estimate(*use.kind, 0, 0)
         amount_m = _believed(before.amount_m, min(max(0, use.amount), MAX_AMOUNT) * _FINE)
         found[use.kind] = Estimate(*use.kind, amount_m, before.samples + 1)
     return found

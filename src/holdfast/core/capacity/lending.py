@@ -121,10 +121,10 @@ class DeclaredPool(msgspec.Struct, frozen=True):
         return min(self.limit, -(-amount * self.limit // self.burst))
 
 
-def own_pools(amounts: Mapping[str, int | None], tenant: str, known: Container[str]) -> dict[str, int | None]:
+def own_pools(amounts: Mapping[str, int | None], tenant: str, names: Container[str]) -> dict[str, int | None]:
     """Return what a step of a tenant asks for, with the tenant's own pools in the place of those with the same names."""
     owner = f"@{quote(tenant, safe='')}"
-    return {own if (own := name + owner) in known else name: amount for name, amount in amounts.items()}
+    return {own if (own := name + owner) in names else name: amount for name, amount in amounts.items()}
 
 
 def declared_pool(
@@ -309,15 +309,15 @@ class _VisitResult(NamedTuple):
 
 
 def _lend(
-    row: PoolRow, shares: Sequence[Share], visitor: Visitor, visit: Visit, now_ms: int, lent: LendingResult
+    row: PoolRow, shares: Sequence[Share], visitor: Visitor, visit: Visit, now_ms: int, loan: LendingResult
 ) -> _VisitResult | None:
-    """Return the result of the visit, beside what is in `lent` now; None if it arrived too late."""
+    """Return the result of the visit, beside what is in `loan` now; None if it arrived too late."""
     pool = row.pool
     key = (pool.name, visitor.holder, visitor.session)
     before = next((share for share in shares if share.key == key), Share(*key, since_ms=now_ms))
     closed_ms = max(row.closed_ms(now_ms), min(visit.closes_ms, MAX_CLOSED_MS))
     if visitor.number <= before.number:
-        lent.grants.append(Grant(pool, before.granted, before.granted, least=visit.least, closed_ms=closed_ms))
+        loan.grants.append(Grant(pool, before.granted, before.granted, least=visit.least, closed_ms=closed_ms))
         return None
     inherited = [share for share in shares if share.life == "lingering" and share.holder == visitor.holder]
     gone = [*inherited, *(share for share in shares if share.life == "dead")]
@@ -332,9 +332,9 @@ def _lend(
         given = max(0, min(target - mine.granted, free))
         mine = msgspec.structs.replace(mine, granted=mine.granted + given)
         level, filled = _poured(pool, level, given, free, spills=mine.granted > 0)
-    lent.buckets[pool.name] = Bucket(level, now_ms, closed_ms)
-    lent.gone.extend(gone)
-    lent.grants.append(Grant(pool, mine.granted, target, filled, visit.least, closed_ms))
+    loan.buckets[pool.name] = Bucket(level, now_ms, closed_ms)
+    loan.gone.extend(gone)
+    loan.grants.append(Grant(pool, mine.granted, target, filled, visit.least, closed_ms))
     return _VisitResult(visit, before, mine, _lacks(pool, mine))
 
 
@@ -364,7 +364,7 @@ def _lacks(pool: DeclaredPool, share: Share) -> bool:
     return share.wanted > share.used and share.granted < needed
 
 
-def _in_turn(heard: Mapping[str, _VisitResult], now_ms: int) -> Iterator[Share]:
+def _in_turn(reports: Mapping[str, _VisitResult], now_ms: int) -> Iterator[Share]:
     """The shares, each with its holder's place among those who wait for turns.
 
     He waits for all the pools of a job as long as he lacks one of them, and in all since the same moment, also in one of which
@@ -372,9 +372,9 @@ def _in_turn(heard: Mapping[str, _VisitResult], now_ms: int) -> Iterator[Share]:
     one another for ever, or keep them.
     """
     places: dict[str, Share] = {}
-    together = {name: _together(name, heard) for name in heard}
-    for name, (_, before, after, _) in heard.items():
-        is_short = any(heard[each].lacks for each in together[name])
+    together = {name: _together(name, reports) for name in reports}
+    for name, (_, before, after, _) in reports.items():
+        is_short = any(reports[each].lacks for each in together[name])
         since_ms = before.since_ms if is_short == before.is_short else now_ms
         places[name] = msgspec.structs.replace(after, is_short=is_short, since_ms=since_ms)
     for name, share in places.items():
@@ -382,15 +382,15 @@ def _in_turn(heard: Mapping[str, _VisitResult], now_ms: int) -> Iterator[Share]:
         yield msgspec.structs.replace(share, since_ms=min(waits_ms)) if share.is_short else share
 
 
-def _together(name: str, heard: Mapping[str, _VisitResult]) -> set[str]:
+def _together(name: str, reports: Mapping[str, _VisitResult]) -> set[str]:
     """The pools that are waited for together with this one: those of its next job, and of the jobs that wait for it beside
     another pool."""
     found, new = {name}, {name}
     while new:  # at most once for each pool
         new = {
             each
-            for each in heard
-            if each not in found and any(each in heard[of].visit.beside or of in heard[each].visit.beside for of in new)
+            for each in reports
+            if each not in found and any(each in reports[of].visit.beside or of in reports[each].visit.beside for of in new)
         }
         found |= new
     return found
@@ -423,26 +423,26 @@ def _settled(pool: DeclaredPool, level: int, unused: int) -> int:
     return max(lowest, min(max(level, highest), level + unused * pool.per_ms))
 
 
-def _poured(pool: DeclaredPool, level: int, given: int, free: int, *, spills: bool) -> tuple[int, int]:
-    """Return what stays in the free part after `given` of it is lent, and the whole units that go along. If it `spills`,
+def _poured(pool: DeclaredPool, level: int, amount: int, free: int, *, spills: bool) -> tuple[int, int]:
+    """Return what stays in the free part after `amount` of it is lent, and the whole units that go along. If it `spills`,
     content above the capacity of the rest goes along too."""
     if pool.kind == "slots":
         return 0, 0
-    moved = level * given // free if given else 0
+    moved = level * amount // free if amount else 0
     if spills:
-        moved = max(moved, level - pool.full(free - given))
+        moved = max(moved, level - pool.full(free - amount))
     filled = moved // pool.per_ms
     return level - filled * pool.per_ms, filled
 
 
-def declared(pool: DeclaredPool, known: PoolRow | None, now_ms: int) -> PoolRow:
+def declared(pool: DeclaredPool, row: PoolRow | None, now_ms: int) -> PoolRow:
     """Return a pool as it begins, or goes on with new figures. A new one is full. One that counts in another period begins
     empty; otherwise it keeps what it had when it was last looked at, as far as it still holds that: at what rate it has filled
     since depends on the old figures. One that is closed stays so."""
-    if known is None:
+    if row is None:
         return PoolRow(pool, Bucket(pool.full(pool.limit), now_ms))
-    is_same = (known.pool.kind, known.pool.per_s) == (pool.kind, pool.per_s)
-    return PoolRow(pool, Bucket(known.bucket.level if is_same else 0, now_ms, known.closed_ms(now_ms)))
+    is_same = (row.pool.kind, row.pool.per_s) == (pool.kind, pool.per_s)
+    return PoolRow(pool, Bucket(row.bucket.level if is_same else 0, now_ms, row.closed_ms(now_ms)))
 
 
 # --- Who is entitled to what --------------------------------------------------------------------------------------------

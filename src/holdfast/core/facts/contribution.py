@@ -171,11 +171,11 @@ def assigned(opened: ev.GateOpened, event: ev.GateAssigned) -> ev.GateOpened:
     return msgspec.structs.replace(opened, reviewers=event.reviewers, asked_first=first)
 
 
-def shown_now(opened: ev.GateOpened, shown: Any, filled: Any) -> Any:
+def shown_now(opened: ev.GateOpened, content: Any, filled: Any) -> Any:
     """Return what a question shows: of one that was edited, with the edit in it."""
     if opened.edited_by is None:
-        return shown
-    fields = shown if isinstance(shown, dict) else {"shown": shown}
+        return content
+    fields = content if isinstance(content, dict) else {"shown": content}
     return {**fields, "arguments" if "arguments" in fields else "edited": filled}
 
 

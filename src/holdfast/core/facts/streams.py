@@ -172,9 +172,9 @@ class Follower:
         return Follower(self._run, cursor, self._only, is_over=self.is_over)
 
     def event(
-        self, seq: int, event: ev.Event, said: str | None, besides: Mapping[str, str] = MappingProxyType({})
+        self, seq: int, event: ev.Event, text: str | None, besides: Mapping[str, str] = MappingProxyType({})
     ) -> Iterator[StreamEvent]:
-        """Yield what an event of the history adds; `said` is the text of the reply, or of a partial one, that it holds, and
+        """Yield what an event of the history adds; `text` is the text of the reply, or of a partial one, that it holds, and
         `besides` its other parts."""
         if seq <= self.cursor.seq:
             return
@@ -184,13 +184,13 @@ class Follower:
             case ev.ModelCallHeld(call=call):
                 yield from self._begun(source_of(call), seq)
             case ev.ModelCallSettled(call=call):
-                yield from self._ended(source_of(call), seq, said, besides, "completed")
+                yield from self._ended(source_of(call), seq, text, besides, "completed")
             case ev.ModelCallFailed(call=call):
-                yield from self._ended(source_of(call), seq, said, besides, "failed")
+                yield from self._ended(source_of(call), seq, text, besides, "failed")
             case ev.ModelCallInDoubt(call=call):
-                yield from self._ended(source_of(call), seq, said, besides, "in_doubt")
-            case ev.ValueRecorded(step=step, path=path) if said is not None:
-                yield from self._answered(f"{step}:{path}:0", seq, said)
+                yield from self._ended(source_of(call), seq, text, besides, "in_doubt")
+            case ev.ValueRecorded(step=step, path=path) if text is not None:
+                yield from self._answered(f"{step}:{path}:0", seq, text)
             case _:
                 pass
         self.cursor.seq = seq
@@ -225,18 +225,18 @@ class Follower:
         if is_void:
             yield self._told(MODEL, "reset", earlier, size)
 
-    def _answered(self, source: str, seq: int, said: str) -> Iterator[StreamEvent]:
+    def _answered(self, source: str, seq: int, text: str) -> Iterator[StreamEvent]:
         """Yield the answer of a cache, as that of a call which was never made."""
         if self._wants(MODEL, source):
             self.cursor.told.setdefault(source, 0)
-            yield from self._ended(source, seq, said, {}, "completed")
+            yield from self._ended(source, seq, text, {}, "completed")
 
     def _ended(
-        self, source: str, seq: int, said: str | None, besides: Mapping[str, str], outcome: Outcome
+        self, source: str, seq: int, reply_text: str | None, besides: Mapping[str, str], outcome: Outcome
     ) -> Iterator[StreamEvent]:
         if source not in self.cursor.told:
             return
-        whole = {source: said or "", **{f"{source}:{part}": text for part, text in besides.items()}}
+        whole = {source: reply_text or "", **{f"{source}:{part}": text for part, text in besides.items()}}
         for name in sorted(whole, key=lambda name: not name.endswith(f":{THINKING}")):  # that came first
             known = self.cursor.told.get(name, 0)
             yield from self._text(name, whole[name][known:])  # whose cursor is before the event, which tells of an end too
@@ -264,5 +264,5 @@ class Follower:
     def _wants(self, stream: str, source: str) -> bool:
         return self._only in (None, stream, source) or (is_call(source) and self._only == call_of(source))
 
-    def _told(self, stream: str, kind: Kind, source: str, offset: int, **what: Any) -> StreamEvent:
-        return StreamEvent(self._run, stream, kind, source, offset, str(self.cursor), **what)
+    def _told(self, stream: str, kind: Kind, source: str, offset: int, **event: Any) -> StreamEvent:
+        return StreamEvent(self._run, stream, kind, source, offset, str(self.cursor), **event)

@@ -344,12 +344,12 @@ def _summary(exchanges: Exchanges, number: int, outcome: Outcome) -> Summary | N
 
 
 def _given_up(
-    conversation: Conversation, exchanges: Exchanges, done: Iterable[ConversationTurn], lost: Iterable[int], why: str
+    conversation: Conversation, exchanges: Exchanges, done: Iterable[ConversationTurn], lost: Iterable[int], reason: str
 ) -> Change:
     """A message that cannot be answered any more; those that wait behind it cannot be either."""
     ended_ = {each.number: each for each in done}
     for number in lost:
-        ended_[number] = msgspec.structs.replace(exchanges[number], status="failed", problem=why)
+        ended_[number] = msgspec.structs.replace(exchanges[number], status="failed", problem=reason)
     return Change(msgspec.structs.replace(conversation, waiting=()), tuple(ended_.values()))
 
 
@@ -440,6 +440,6 @@ def message_of(message: ConversationTurn) -> dict[str, Any]:
     return _message(PromptMessage("user", message.text, message.parts))
 
 
-def _message(said: PromptMessage) -> dict[str, Any]:
-    plain: dict[str, Any] = {"role": said.role, "text": said.text}
-    return {**plain, "parts": msgspec.to_builtins(list(said.parts))} if said.parts else plain
+def _message(text: PromptMessage) -> dict[str, Any]:
+    plain: dict[str, Any] = {"role": text.role, "text": text.text}
+    return {**plain, "parts": msgspec.to_builtins(list(text.parts))} if text.parts else plain

@@ -67,12 +67,12 @@ class ModelEstimate(msgspec.Struct, frozen=True):
         return (self.workflow, self.node, self.model)
 
 
-def learned(known: Mapping[Kind, ModelEstimate], uses: Iterable[ModelUse]) -> dict[Kind, ModelEstimate]:
+def learned(estimates: Mapping[Kind, ModelEstimate], uses: Iterable[ModelUse]) -> dict[Kind, ModelEstimate]:
     """The estimates that `uses` change, taken in their order."""
     found: dict[Kind, ModelEstimate] = {}
     for use in uses:
         for kind in use.kinds:
-            before = found.get(kind) or known.get(kind)
+            before = found.get(kind) or estimates.get(kind)
             if before is None or use.at_ms - before.at_ms > FORGOTTEN_MS:
                 before = ModelEstimate(*kind, 0, 0, 0, 0, 0)
             found[kind] = _taken(before, use)

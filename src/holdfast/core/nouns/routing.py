@@ -78,17 +78,17 @@ class Quote(NamedTuple):
 
 
 def refusal(
-    known: RoutedModel, needs: ModelNeeds, tokens: int, window_tokens: int | None, latency_s: float | None
+    model: RoutedModel, needs: ModelNeeds, tokens: int, window_tokens: int | None, latency_s: float | None
 ) -> str | None:
     """Why a model cannot answer a request of at most `tokens`, in words; None where it can."""
     level = needs.complexity
-    if level is not None and not known.min_complexity <= level <= known.max_complexity:
-        return f"it is for {known.min_complexity.name} to {known.max_complexity.name}, and this is {Complexity(level).name}"
-    if needs.tools and not known.tools:
+    if level is not None and not model.min_complexity <= level <= model.max_complexity:
+        return f"it is for {model.min_complexity.name} to {model.max_complexity.name}, and this is {Complexity(level).name}"
+    if needs.tools and not model.tools:
         return "it calls no tools"
-    if needs.vision and not known.vision:
+    if needs.vision and not model.vision:
         return "it reads no images"
-    most = known.max_context_tokens or window_tokens
+    most = model.max_context_tokens or window_tokens
     if most is not None and tokens > most:
         return f"it reads and writes {most} tokens at most, and this may be {tokens}"
     if needs.max_latency_s is not None and latency_s is not None and latency_s > needs.max_latency_s:

@@ -394,19 +394,19 @@ def begun(supervisor: Supervisor, task: str, run: RunId) -> Supervisor:
 # --- Tasks end ------------------------------------------------------------------------------------------------------------
 
 
-def ended(supervisor: Supervisor, task: Task, what: TaskOutcome, now_ms: int) -> tuple[Supervisor, Task]:
+def ended(supervisor: Supervisor, task: Task, status: TaskOutcome, now_ms: int) -> tuple[Supervisor, Task]:
     """A task at work is over: it counts for its worker, and there is room for the next."""
     (over,) = (each for each in supervisor.active if each.task == task.id)
-    fate: Fate = "timed_out" if what.fate == "cancelled" and over.called_off_ms is not None else what.fate
+    fate: Fate = "timed_out" if status.fate == "cancelled" and over.called_off_ms is not None else status.fate
     workers = tuple(
-        _counted(each, over, fate, what.duration_ms, supervisor.cool_down_s, now_ms) if each.name == over.worker else each
+        _counted(each, over, fate, status.duration_ms, supervisor.cool_down_s, now_ms) if each.name == over.worker else each
         for each in supervisor.workers
     )
     active = tuple(each for each in supervisor.active if each is not over)
     took_s = (over.deadline_ms - over.began_ms) / 1000
-    error = f"It took longer than {took_s:g} s and was called off." if fate == "timed_out" else what.error
+    error = f"It took longer than {took_s:g} s and was called off." if fate == "timed_out" else status.error
     done = msgspec.structs.replace(
-        task, fate=fate, worker=over.worker, run=over.run, error=error, duration_ms=what.duration_ms, ended_ms=now_ms
+        task, fate=fate, worker=over.worker, run=over.run, error=error, duration_ms=status.duration_ms, ended_ms=now_ms
     )
     return msgspec.structs.replace(supervisor, workers=workers, active=active), done
 

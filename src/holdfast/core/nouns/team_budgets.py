@@ -102,12 +102,12 @@ def checked(agents: Mapping[str, TeamAgent | float]) -> dict[str, TeamAgent]:
     return found
 
 
-def _is_number(given: object) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool)
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _refuse(why: str) -> NoReturn:
-    raise InvalidInput(f"{why} Nothing was changed.")
+def _refuse(reason: str) -> NoReturn:
+    raise InvalidInput(f"{reason} Nothing was changed.")
 
 
 def allotted(total: int, agents: Mapping[str, TeamAgent], used: Mapping[str, int]) -> dict[str, int]:

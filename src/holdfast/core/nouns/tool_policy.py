@@ -235,12 +235,12 @@ def _same(one: Any, other: Any) -> bool:
     return numbers[0] == numbers[1] if None not in numbers else one == other
 
 
-def _number(given: Any) -> Decimal | None:
+def _number(value: Any) -> Decimal | None:
     """A finite number, also one in a text; None for what is none."""
-    if isinstance(given, bool) or not isinstance(given, int | float | str | Decimal):
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         return None
     try:
-        number = Decimal(str(given).strip())
+        number = Decimal(str(value).strip())
     except InvalidOperation:
         return None
     return number if number.is_finite() else None

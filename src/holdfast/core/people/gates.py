@@ -423,7 +423,7 @@ def expect_fields(gate: GateId, form: dict[str, Any], data: Any) -> None:
     _expect_fit(gate, schema, given, data)
 
 
-def _filled(gate: GateId, form: dict[str, Any], shown: dict[str, Any], c: commands.DecideGate) -> dict[str, Any]:
+def _filled(gate: GateId, form: dict[str, Any], content: dict[str, Any], c: commands.DecideGate) -> dict[str, Any]:
     """The form with what was shown in it, and above that what the person gave. Raises InvalidDecision where it does not fit."""
     if c.decision in ("edit", "answer") and not c.data:
         raise InvalidDecision(f"Gate {gate}: {c.decision} needs data. Its fields: {_fields(form)}.")
@@ -432,7 +432,7 @@ def _filled(gate: GateId, form: dict[str, Any], shown: dict[str, Any], c: comman
     from holdfast.core.values import schema  # noqa: PLC0415 - see above
 
     try:
-        unknown = schema.unknown_fields(form, c.data or {}, shown)
+        unknown = schema.unknown_fields(form, c.data or {}, content)
     except schema.TooMuch as problem:
         raise InvalidDecision(f"Gate {gate}: the data cannot be held against its form: {problem}.") from None
     if unknown:
@@ -440,7 +440,7 @@ def _filled(gate: GateId, form: dict[str, Any], shown: dict[str, Any], c: comman
         raise InvalidDecision(
             f"Gate {gate}: the form has no field {names}; its fields: {unknown[0].known}.", field="data", misfits=unknown
         )
-    data = {**shown, **(c.data or {})}
+    data = {**content, **(c.data or {})}
     _expect_fit(gate, schema, form, data)
     return data
 
@@ -455,14 +455,14 @@ def _expect_fit(gate: GateId, schema: Any, form: dict[str, Any], data: dict[str,
         raise InvalidDecision(words, field="data", misfits=problems)
 
 
-def _check_approval(opened: ev.GateOpened, shown: dict[str, Any], data: Any) -> None:
+def _check_approval(opened: ev.GateOpened, content: dict[str, Any], data: Any) -> None:
     """Raises DecisionRefused for an approval that is not of what was shown. It may fill in what the form has left open: its
     fields that have no value. (The form of a tool's call is its parameters, and leaves nothing open.)"""
     given = data if isinstance(data, dict) else {} if data is None else {"data": data}
     form = opened.form if opened.form is not None and opened.reason != TOOL_APPROVAL else {}
-    is_open = {name for name in form.get("properties", {}) if shown.get(name) is None and opened.quorum == 1}
+    is_open = {name for name in form.get("properties", {}) if content.get(name) is None and opened.quorum == 1}
     other = [
-        name for name in given if name not in is_open and (name not in shown or digest(given[name]) != digest(shown[name]))
+        name for name in given if name not in is_open and (name not in content or digest(given[name]) != digest(content[name]))
     ]
     if other:
         raise DecisionRefused(

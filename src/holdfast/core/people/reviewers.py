@@ -161,14 +161,14 @@ def check_distinct(state: State, opened: ev.GateOpened, by: Actor) -> None:
             )
 
 
-def check_somebody_can_decide(d: Decision, c: commands.OpenGate, known: Sequence[str]) -> None:
+def check_somebody_can_decide(d: Decision, c: commands.OpenGate, names: Sequence[str]) -> None:
     """Raise InvalidInput for a question whose reviewers have a part in what it asks about, or are fewer than its quorum."""
-    if c.four_eyes and OTHERS in known:
+    if c.four_eyes and OTHERS in names:
         raise InvalidInput(
             f"This question needs a second pair of eyes, and not all who contributed to the run are known: {_WHY_UNKNOWN}."
             f" No question was asked: {_MEND}."
         )
-    those = (*((d.state.by, *known) if c.four_eyes else ()), *c.not_by)
+    those = (*((d.state.by, *names) if c.four_eyes else ()), *c.not_by)
     if c.quorum > 1 and c.reviewers and not suffices(c.reviewers, those, c.quorum):
         raise InvalidInput(
             f"Name {c.quorum} reviewers who may decide: {', '.join(c.reviewers)} can never be {c.quorum} different persons"

@@ -31,7 +31,7 @@ class Decision:
         now_ms: int,
         worker: Worker | None,
         shortages: Mapping[str, Shortage],
-        taken: Mapping[EffectKey, KnownEffect],
+        keys: Mapping[EffectKey, KnownEffect],
     ) -> None:
         self.graph = graph
         self.state = state
@@ -42,7 +42,7 @@ class Decision:
         self.placed = worker.placed if worker is not None else frozenset()
         self.shortages = shortages
         """Scopes above the run that are known to have little room left, or none."""
-        self.taken = taken
+        self.taken = keys
         """Tenant-wide effects that are known to be another run's."""
         self.events: list[Event] = []
         self.touched: dict[NodeName, None] = {}

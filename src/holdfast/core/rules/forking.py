@@ -222,10 +222,10 @@ class _Course:
     """The origin from its first event to its last: where its steps began, what their operations came to, what was decided by
     people and what undone."""
 
-    def __init__(self, quiet: frozenset[RunId], asked: dict[StepId, set[Path]]) -> None:
+    def __init__(self, quiet: frozenset[RunId], operations: dict[StepId, set[Path]]) -> None:
         self.state = State()
         self.number = 0
-        self.asked = asked
+        self.asked = operations
         """The places at which a person was asked, by step."""
         self._quiet = quiet
         self.began: dict[StepId, int] = {}
@@ -518,11 +518,11 @@ class _Inheritance:
         for id_, operations in self._operations.items():
             for path, op in operations.items():
                 if op.kind in REUSABLE | {"gate"} and (id_, path) not in taken:
-                    yield self._done(id_, path, op, why=self._why(op))
+                    yield self._done(id_, path, op, reason=self._why(op))
 
-    def _done(self, step: StepId, path: Path, op: Operation, *, stands: bool = False, why: str = "") -> ForkedOperation:
+    def _done(self, step: StepId, path: Path, op: Operation, *, stands: bool = False, reason: str = "") -> ForkedOperation:
         cost, policy = self._course.costs.get((step, path), Cost()), self._course.policies.get((step, path), "")
-        return ForkedOperation(step, path, op.kind, op.name, cost.settled_nanousd, cost.held_nanousd, policy, stands, why)
+        return ForkedOperation(step, path, op.kind, op.name, cost.settled_nanousd, cost.held_nanousd, policy, stands, reason)
 
     def _why(self, op: Operation) -> str:
         if self._course.is_persons(op):

@@ -188,11 +188,11 @@ def with_above(own: LimitsLeft, above: tuple[ScopeLeft, ...] | None) -> LimitsLe
     )
 
 
-def whole_tokens(given: object) -> int:
+def whole_tokens(value: object) -> int:
     """A limit on tokens. Raises ValueError for what is no whole number, or below zero."""
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= _MAX_TOKENS:
-        raise ValueError(f"{given!r:.80} is no number of tokens; it is a whole one from 0 to {_MAX_TOKENS}")
-    return given
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_TOKENS:
+        raise ValueError(f"{value!r:.80} is no number of tokens; it is a whole one from 0 to {_MAX_TOKENS}")
+    return value
 
 
 def allow_start(d: Decision, *, new: bool) -> bool:

@@ -56,14 +56,14 @@ STOPPING: Final = frozenset({LIMITS["steps"], LIMITS["tokens"], LIMITS["active"]
 _OUTCOMES: Final = {"answer": "it happened: --data is its response", "reject": "it did not", "retry": "call it again"}
 
 
-def open_engine_gate(d: Decision, reason: str, shown: dict[str, Any], *, allowed: tuple[str, ...], subject: str) -> None:
+def open_engine_gate(d: Decision, reason: str, content: dict[str, Any], *, allowed: tuple[str, ...], subject: str) -> None:
     """Ask about the run itself. The gate belongs to no step's journal."""
     d.emit(
         ev.GateOpened(
             gate=engine_gate_id(d.state.run, reason, d.state.gates_opened + 1),
             reason=reason,
-            shown=inline(shown),
-            shown_hash=digest(shown),
+            shown=inline(content),
+            shown_hash=digest(content),
             allowed=allowed,
             subject=subject,
             hash_optional=False,

@@ -114,24 +114,24 @@ class Tally:
         self._known: dict[int, EdgeState] = {}
         """How each edge counts."""
 
-    def count(self, edge: Edge, how: EdgeState) -> None:
+    def count(self, edge: Edge, state: EdgeState) -> None:
         """From now on the edge counts as that."""
         before = self._known.get(id(edge))
-        if before == how:
+        if before == state:
             return
         if before is not None:
             self._add(edge, before, -1)
-        self._known[id(edge)] = how
-        self._add(edge, how, 1)
+        self._known[id(edge)] = state
+        self._add(edge, state, 1)
 
     def how(self, edge: Edge) -> EdgeState:
         return self._known[id(edge)]
 
-    def _add(self, edge: Edge, how: EdgeState, one: int) -> None:
+    def _add(self, edge: Edge, state: EdgeState, one: int) -> None:
         required = one if self._requires_all or not edge.optional else 0
-        if how == "taken":
+        if state == "taken":
             self.taken += one
-        elif how == "undecided":
+        elif state == "undecided":
             self.undecided += one
             self.required_open += required
         else:

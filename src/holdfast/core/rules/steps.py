@@ -134,13 +134,13 @@ def _meetings(d: Decision, step: Step, output: Payload) -> list[PatchConflict]:
     return [*typed_state.meetings(strategies, d.state, step, output)] if strategies else []
 
 
-def _conflict(step: Step, met: PatchConflict, resolved: Payload | None) -> ev.StateConflicted:
-    sides = inline(met.current), inline(met.attempted)
-    return ev.StateConflicted(step.id, met.field, met.strategy, met.other, *sides, resolved)
+def _conflict(step: Step, meeting: PatchConflict, resolved: Payload | None) -> ev.StateConflicted:
+    sides = inline(meeting.current), inline(meeting.attempted)
+    return ev.StateConflicted(step.id, meeting.field, meeting.strategy, meeting.other, *sides, resolved)
 
 
-def _rejection(d: Decision, step: Step, met: Sequence[PatchConflict]) -> ErrorRecord:
-    first = next(each for each in met if each.rejected)
+def _rejection(d: Decision, step: Step, meetings: Sequence[PatchConflict]) -> ErrorRecord:
+    first = next(each for each in meetings if each.rejected)
     return d.error(
         node_of(step.id),
         CONFLICT,

@@ -91,15 +91,15 @@ def head_of(last: Link, key: bytes = b"") -> Head:
     return Head(last.number, last.hash, _signed(key, "head", last.number, last.hash))
 
 
-def before_next(head: Head | None, last: Head | None, known: Head, is_known_there: bool, keys: Keys = ()) -> Head:
+def before_next(head: Head | None, last: Head | None, previous: Head, is_known_there: bool, keys: Keys = ()) -> Head:
     """Return what the next entry follows: the head, if that is the last row and was not put there by hand.
 
-    `last` is the last row. `known` is the last entry that this process has seen, `is_known_there` whether it is still there:
+    `last` is the last row. `previous` is the last entry that this process has seen, `is_known_there` whether it is still there:
     so a log that was put back as it once stood is noticed. `keys` are those that this process has, the newest first."""
     last = Head(0, FIRST) if last is None else last
     if head is not None and is_known_there and head[:2] == last[:2] and _is_signed_alike(head, last, keys):
         return head
-    return Head(max(each.number for each in (head, last, known) if each), BROKEN)
+    return Head(max(each.number for each in (head, last, previous) if each), BROKEN)
 
 
 def _is_signed_alike(head: Head, last: Head, keys: Keys) -> bool:
@@ -113,9 +113,9 @@ def _hash(before: str, number: int, entry: Entry) -> str:
     return hashlib.sha256(msgspec.json.encode((before, number, *entry))).hexdigest()
 
 
-def _signed(key: bytes, what: str, number: int, hash_: str) -> str:
+def _signed(key: bytes, name: str, number: int, hash_: str) -> str:
     """Sign an entry or head with a key, if there is one: a signature of either says nothing about the other."""
-    return hmac.digest(key, f"holdfast audit {what} {number} {hash_}".encode(), "sha256").hex() if key else ""
+    return hmac.digest(key, f"holdfast audit {name} {number} {hash_}".encode(), "sha256").hex() if key else ""
 
 
 class Verification:
@@ -154,16 +154,16 @@ class Verification:
             return f"The audit log should end with entry {head.number}: what follows was put there."
         return self._problem_of_signature("head", head.number, head.hash, head.signature)
 
-    def _problem_of_signature(self, what: str, number: int, hash_: str, signature: str) -> str | None:
+    def _problem_of_signature(self, name: str, number: int, hash_: str, signature: str) -> str | None:
         if not self._keys:
             return None
-        shown = f"Entry {number} of the audit log" if what == "entry" else "The head of the audit log"
+        shown = f"Entry {number} of the audit log" if name == "entry" else "The head of the audit log"
         if not signature:
-            if what == "entry" and number < self._signed_from:
+            if name == "entry" and number < self._signed_from:
                 return None  # from before there was a key
             return f"{shown} is not signed: it was written by a process without the key, or before there was one, or forged."
         for place, key in enumerate(self._keys):
-            if hmac.compare_digest(signature, _signed(key, what, number, hash_)):
+            if hmac.compare_digest(signature, _signed(key, name, number, hash_)):
                 self._keys = self._keys[: place + 1]
                 return None
         return f"{shown} is not signed with the key: it was forged, or the key is another."

@@ -40,14 +40,14 @@ def problems(proposed_action: object = None, evidence_ids: object = (), risk_lev
 
 
 def of_shown(
-    shown: Any, proposed_action: str | None = None, evidence_ids: Sequence[str] = (), risk_level: str | None = None
+    content: Any, proposed_action: str | None = None, evidence_ids: Sequence[str] = (), risk_level: str | None = None
 ) -> Proposal:
     """Return what a question proposes: what was declared, and of the rest what it shows in fields of these names, if it fits.
     What is declared cannot be changed by what is shown, which a model may have written."""
     declared = {"proposed_action": proposed_action, "evidence_ids": tuple(evidence_ids), "risk_level": risk_level}
     found: dict[str, Any] = {name: value for name, value in declared.items() if value}
     for name in declared.keys() - found.keys():
-        given = shown.get(name) if isinstance(shown, dict) else None
+        given = content.get(name) if isinstance(content, dict) else None
         if given and next(problems(**{name: given}), None) is None:
             found[name] = tuple(given) if name == "evidence_ids" else given
     return Proposal(**found)

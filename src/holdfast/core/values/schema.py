@@ -95,21 +95,21 @@ class UnknownField(Misfit):
     known: str
 
 
-def unknown_fields(schema: Mapping[str, Any], value: Any, known: Any) -> list[UnknownField]:
-    """Return the first ten fields of `value`, at each level, that no shape of a closed form has there, and that `known` does
+def unknown_fields(schema: Mapping[str, Any], value: Any, root: Any) -> list[UnknownField]:
+    """Return the first ten fields of `value`, at each level, that no shape of a closed form has there, and that `root` does
     not have either. A misspelt field would leave another one as it was, as if nothing had been changed. Raises TooMuch."""
     parts = {f"#/$defs/{name}": part for name, part in schema.get("$defs", {}).items()} | {"#": schema}
     found: list[UnknownField] = []
-    left: list[tuple[list[Any], Any, Any, tuple[str | int, ...]]] = [([schema], value, known, ())]
+    left: list[tuple[list[Any], Any, Any, tuple[str | int, ...]]] = [([schema], value, root, ())]
     looks = 0
     while left and len(found) < MAX_TOLD:
         if (looks := looks + 1) > MAX_LOOKS:
             raise TooMuch("it has too many parts")
-        shapes, value, known, path = left.pop()
+        shapes, value, root, path = left.pop()
         shapes = _alternatives(shapes, parts)
         if isinstance(value, list):
             items = [each["items"] for each in shapes if isinstance(each.get("items"), dict)]
-            seen = known if isinstance(known, list) and len(known) == len(value) else [None] * len(value)
+            seen = root if isinstance(root, list) and len(root) == len(value) else [None] * len(value)
             places = [place for place, item in enumerate(value) if isinstance(item, dict | list)] if items else []
             left += [(items, value[place], seen[place], (*path, place)) for place in reversed(places[:MAX_LOOKS])]
             continue
@@ -117,7 +117,7 @@ def unknown_fields(schema: Mapping[str, Any], value: Any, known: Any) -> list[Un
         if not isinstance(value, dict) or not shapes or any(_is_open(each) for each in shapes):
             continue
         for name, inner in value.items():
-            shown = known if isinstance(known, dict) else {}
+            shown = root if isinstance(root, dict) else {}
             within = [each["properties"][name] for each in shapes if name in each["properties"]]
             if within:
                 left.append((within, inner, shown.get(name), (*path, name)))
@@ -163,9 +163,9 @@ def filled(schema: Mapping[str, Any], value: Any, kept_as: str, *, looks: int = 
         return _Filling(schema, kept_as).of(schema, value)
 
 
-def _problems(schema: Any, value: Any, most: int, looks: int, whole: str, **known: Any) -> list[Misfit]:
+def _problems(schema: Any, value: Any, most: int, looks: int, whole: str, **root: Any) -> list[Misfit]:
     with _bounded(looks):
-        errors = islice(_Bounded(schema, **known).iter_errors(value), most)
+        errors = islice(_Bounded(schema, **root).iter_errors(value), most)
         if is_sensitive(schema):
             return [_misfit(each, _named_place(each), whole, _words_of_schema(each)) for each in errors]
         return [_misfit(each, [*islice(each.absolute_path, 20)], whole, each.message[:_MAX_WORDS]) for each in errors]
@@ -212,12 +212,12 @@ Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 
 
 def _counted(keyword: Keyword, looks: int) -> Keyword:
-    def counted(validator: Any, asked: Any, value: Any, schema: Any) -> Iterator[Any]:
+    def counted(validator: Any, data: Any, value: Any, schema: Any) -> Iterator[Any]:
         left = _looks.get()
         left[0] -= looks
         if left[0] < 0:
             raise TooMuch("it is too large: too many values would have to be looked at")
-        yield from keyword(validator, asked, value, schema) or ()
+        yield from keyword(validator, data, value, schema) or ()
 
     return counted
 
@@ -253,9 +253,9 @@ def _additional_properties(validator: Any, inner: Any, value: Any, schema: Any) 
 def _unless_sealed(keyword: Keyword) -> Keyword:
     """Return a keyword's check of a text, for a sensitive one only before it is sealed."""
 
-    def held(validator: Any, asked: Any, value: Any, schema: Any) -> Iterator[Any] | None:
+    def held(validator: Any, data: Any, value: Any, schema: Any) -> Iterator[Any] | None:
         is_sealed = isinstance(value, str) and value.startswith(SEALED) and schema.get(SENSITIVE) is True
-        return None if is_sealed else keyword(validator, asked, value, schema)
+        return None if is_sealed else keyword(validator, data, value, schema)
 
     return held
 

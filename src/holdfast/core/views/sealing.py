@@ -89,17 +89,17 @@ class Sealing:
             return _BLOB_MARK + self._codec.encrypt(tenant, content, alike=True)
         return _BLOB_ESCAPED + content if content.startswith((_BLOB_MARK, _BLOB_ESCAPED)) else content
 
-    def open(self, kept: bytes) -> bytes:
+    def open(self, stored: bytes) -> bytes:
         """Return what was sealed, or what was never. Raises KeyMissing, CorruptHistory."""
-        if kept.startswith(_MARK):
-            return self._decrypted(_unframed(kept))
-        return _unframed(kept) if kept.startswith(_ESCAPED) else kept
+        if stored.startswith(_MARK):
+            return self._decrypted(_unframed(stored))
+        return _unframed(stored) if stored.startswith(_ESCAPED) else stored
 
-    def open_blob(self, kept: bytes) -> bytes:
+    def open_blob(self, stored: bytes) -> bytes:
         """Return what was sealed as a blob, or what was never. Raises KeyMissing, CorruptHistory."""
-        if kept.startswith(_BLOB_MARK):
-            return self._decrypted(kept[len(_BLOB_MARK) :])
-        return kept.removeprefix(_BLOB_ESCAPED)
+        if stored.startswith(_BLOB_MARK):
+            return self._decrypted(stored[len(_BLOB_MARK) :])
+        return stored.removeprefix(_BLOB_ESCAPED)
 
     def _decrypted(self, encrypted: bytes) -> bytes:
         if self._codec is None:
@@ -112,17 +112,17 @@ class Sealing:
         """Return a text as it is kept."""
         return self.seal(tenant, text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
-    def open_text(self, kept: str) -> str:
+    def open_text(self, stored: str) -> str:
         """Return a text of a list; words in its place where it cannot be read."""
         try:
-            return self.open_hash(kept)
+            return self.open_hash(stored)
         except CorruptHistory:
             return GONE
 
-    def open_hash(self, kept: str) -> str:
+    def open_hash(self, stored: str) -> str:
         """Return a text that another is compared with. Raises KeyMissing, CorruptHistory: no answer is better than a wrong
         one."""
-        return self.open(kept.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+        return self.open(stored.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
     def seal_payload(self, tenant: str, payload: Payload) -> Payload:
         """Return a payload as it is kept; one in a blob is sealed there."""
@@ -166,10 +166,10 @@ class Sealing:
             return self.seal_text(tenant, digest)
         return _framed(_MARK, self._codec.encrypt(tenant, digest.encode()), len(digest)).decode()
 
-    def readable(self, decode: Callable[[bytes], T], kept: bytes) -> T | None:
+    def readable(self, decode: Callable[[bytes], T], stored: bytes) -> T | None:
         """Return what a body of a list says; None where its key is gone: one that was erased keeps no other from being seen."""
         try:
-            return decode(self.open(kept))
+            return decode(self.open(stored))
         except KeyMissing:
             return None
 
@@ -243,8 +243,8 @@ def _framed(mark: bytes, content: bytes, size: int) -> bytes:
     return b'%b%d:%b"' % (mark, size, base64.b64encode(content))
 
 
-def _unframed(kept: bytes) -> bytes:
+def _unframed(stored: bytes) -> bytes:
     try:
-        return base64.b64decode(kept[len(_MARK) : -1].partition(b":")[2], validate=True)
+        return base64.b64decode(stored[len(_MARK) : -1].partition(b":")[2], validate=True)
     except binascii.Error as problem:
         raise CorruptHistory(f"An encrypted value in the store is damaged ({problem}).") from problem

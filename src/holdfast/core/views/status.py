@@ -196,10 +196,10 @@ def for_nothing(run: str, since_ms: int) -> Wait:
     return Wait("nothing", "fault", run, since_ms)
 
 
-def waits_for_nothing(how: str, waits: Iterable[Wait]) -> bool:
+def waits_for_nothing(join: str, waits: Iterable[Wait]) -> bool:
     """True if a run of this status and with these waits is stuck. Early versions listed no wait at all for such a run."""
     kinds = {wait.kind for wait in waits}
-    return NOTHING in kinds or (how == "waiting" and not kinds)
+    return NOTHING in kinds or (join == "waiting" and not kinds)
 
 
 def _for_children(state: State) -> Iterator[Wait]:

@@ -398,11 +398,11 @@ class Attempt:
                 raise problem
 
 
-def _untaken(told: asyncio.Future[list[Event]]) -> bool:
+def _untaken(future: asyncio.Future[list[Event]]) -> bool:
     """True if the store did not take what this reports, and may take it later."""
-    if not told.done() or told.cancelled():
+    if not future.done() or future.cancelled():
         return False
-    problem = told.exception()
+    problem = future.exception()
     return isinstance(problem, StoreError) and not isinstance(problem, _NO_USE)
 
 

@@ -60,13 +60,13 @@ class Refusal(Suspension):
 class Divergence(Suspension):
     """Leaves a handler whose code does not ask any more for what stands in the journal at `path`."""
 
-    def __init__(self, path: Path, stands: Path, op: Operation, kind: str, name: str, asked: Any) -> None:
+    def __init__(self, path: Path, stands: Path, op: Operation, kind: str, name: str, request: Any) -> None:
         """`stands` is where the operation is: at `path`, or in a branch of the gather that was there."""
         super().__init__(str(path))
         self.path = path
         self.stands = stands
         self.op = op
-        self.asked = (kind, name, asked)
+        self.asked = (kind, name, request)
 
 
 _ENDED: Final = Suspension()
@@ -85,7 +85,7 @@ class Tasks(Protocol):
         name: str,
         method: Callable[..., Coroutine[Any, Any, T]],
         args: tuple[Any, ...],
-        given: dict[str, Any],
+        arguments: dict[str, Any],
         frames: int,
     ) -> Coroutine[Any, Any, T]:
         """An operation that a task calls, which is done outside of the flow's loop once it is awaited."""
@@ -198,14 +198,14 @@ class Cursor:
         self._next += operations
         return path
 
-    def leave(self, path: Path, why: Suspension | None) -> None:
+    def leave(self, path: Path, suspension: Suspension | None) -> None:
         """End at that place, where the operation has come to something or has to be waited for."""
-        if why is not None:
-            self._leave(why)
+        if suspension is not None:
+            self._leave(suspension)
         self._busy = False
         self.task = self.at = None
         if self.progress is not None:
-            self.progress.leave(path, waits=why is not None)
+            self.progress.leave(path, waits=suspension is not None)
         if self._free is not None:
             self._free.set_result(None)
             self._free = None
@@ -214,10 +214,10 @@ class Cursor:
         """Remember that the step fails, whatever its code makes of what is raised here."""
         return self._leave(Refusal(message))
 
-    def _leave(self, why: Suspension) -> Suspension:
+    def _leave(self, suspension: Suspension) -> Suspension:
         """Remember why the code is left, unless there is a reason already: a refusal may have come first."""
         if self.left is None:
-            self.left = why
+            self.left = suspension
         if self.tasks is not None and self.tasks.left is None:
             self.tasks.left = self.left
         return self.left
@@ -429,11 +429,11 @@ def _noted(
     method: Callable[..., Coroutine[Any, Any, T]], name: str, of_branches: bool
 ) -> Callable[..., Coroutine[Any, Any, T]]:
     @functools.wraps(method)
-    def called(*args: Any, **given: Any) -> Coroutine[Any, Any, T]:
+    def called(*args: Any, **value: Any) -> Coroutine[Any, Any, T]:
         here = _cursor.get()
         if (tasks := here.tasks) is not None and not of_branches:
-            return tasks.call(here, name, method, args, given, 2)
-        return here.call(name, method(*args, **given))
+            return tasks.call(here, name, method, args, value, 2)
+        return here.call(name, method(*args, **value))
 
     return called
 
@@ -446,11 +446,11 @@ def note_step_calls(kind: type[Any], *methods: str) -> None:
 
 def _noted_step(method: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., Coroutine[Any, Any, T]]:
     @functools.wraps(method)
-    def called(self: Any, step: Any, args: Any, given: Any) -> Coroutine[Any, Any, T]:
+    def called(self: Any, step: Any, args: Any, value: Any) -> Coroutine[Any, Any, T]:
         here = _cursor.get()
         if (tasks := here.tasks) is not None:
-            return tasks.call(here, step.name, method, (self, step, args, given), {}, 3)
-        return here.call(step.name, method(self, step, args, given), 3)
+            return tasks.call(here, step.name, method, (self, step, args, value), {}, 3)
+        return here.call(step.name, method(self, step, args, value), 3)
 
     return called
 

@@ -138,11 +138,11 @@ class StepJournal(Outcomes):
 
     # --- What stands in it --------------------------------------------------------------------------------------------
 
-    def found(self, path: Path, kind: str, name: str, args_hash: str = "", asked: Any = None) -> Operation | None:
+    def found(self, path: Path, kind: str, name: str, args_hash: str = "", request: Any = None) -> Operation | None:
         """Return what earlier attempts left at `path`; leaves the step if another operation stands there."""
-        return self._match(self.before, path, kind, name, args_hash, asked)
+        return self._match(self.before, path, kind, name, args_hash, request)
 
-    def _match(self, step: Step, path: Path, kind: str, name: str, args_hash: str, asked: Any = None) -> Operation | None:
+    def _match(self, step: Step, path: Path, kind: str, name: str, args_hash: str, request: Any = None) -> Operation | None:
         """The operation at `path`. Where another one stands there, or a part of one, the step is left, whatever its code makes
         of that; only what undoes a run hears of it as of an error, about which a person is asked anyway."""
         if self._diverged is not None:
@@ -155,26 +155,26 @@ class StepJournal(Outcomes):
         except NonDeterministicStep:
             if node_of(self.step) == COMPENSATE:
                 raise
-            self.diverge(Divergence(path, stands, step.journal[stands], kind, name, asked))
+            self.diverge(Divergence(path, stands, step.journal[stands], kind, name, request))
         stand_in = self.attempt.services.stand_in
         if op is None and stand_in is not None and kind not in PLAYED:
             return stand_in.operation(ReplayRequest(self.run, self.step, path, kind, name, args_hash))
         return op
 
-    def diverge(self, why: Divergence) -> NoReturn:
-        self._diverged = why
-        raise why from None
+    def diverge(self, divergence: Divergence) -> NoReturn:
+        self._diverged = divergence
+        raise divergence from None
 
-    async def recall(self, path: Path, kind: str, name: str, args_hash: str, asked: Any = None) -> Recall | None:
+    async def recall(self, path: Path, kind: str, name: str, args_hash: str, request: Any = None) -> Recall | None:
         state = await self.attempt.state()
-        op = self._match(self.current(state), path, kind, name, args_hash, asked)
+        op = self._match(self.current(state), path, kind, name, args_hash, request)
         if op is None and self.before.may_reuse:
             op = await _reused(self, path, kind, name, args_hash)
         if op is None or op.status in ("reopened", "deferred"):
             return None
         if op.status == "done":
-            if op.request_kept and op.call is not None and run_of(op.call) == self.run and "turns" in asked:
-                self._requests.add(op.call, asked)  # a later request is kept as what it adds to this one
+            if op.request_kept and op.call is not None and run_of(op.call) == self.run and "turns" in request:
+                self._requests.add(op.call, request)  # a later request is kept as what it adds to this one
             return Recall(await self.attempt.value(op.outcome or NULL), child=op.child)
         if op.status == "failed":
             return Recall(error=op.error, child=op.child)
@@ -258,9 +258,11 @@ class StepJournal(Outcomes):
         return await self.attempt.outside(call)
 
     async def hold(
-        self, path: Path, model: str, args_hash: str, offers: Sequence[cmd.CallCandidate], asked: Any = None
+        self, path: Path, model: str, args_hash: str, offers: Sequence[cmd.CallCandidate], question: Any = None
     ) -> tuple[CallId, int, cmd.CallCandidate]:
-        form = None if asked is None else self.attempt.services.requests.form(self.attempt.workflow, asked, self._requests)
+        form = (
+            None if question is None else self.attempt.services.requests.form(self.attempt.workflow, question, self._requests)
+        )
         request = None if form is None else await self.attempt.kept(form)
         # A reader of the call finds the results that it is given.
         await self.attempt.services.streams.flushed(self.told)
@@ -268,7 +270,7 @@ class StepJournal(Outcomes):
         for event in await self._intend(cmd.HoldModelCall(*begun, tuple(offers), values=self.take(), request=request)):
             if isinstance(event, ev.ModelCallHeld):
                 if event.request is not None:
-                    self._requests.add(event.call, asked)
+                    self._requests.add(event.call, question)
                 return event.call, event.offer, cmd.CallCandidate(event.sent_to, event.hold_nanousd, event.tokens)
         raise Suspension  # the money is not there, or another call of this operation is in flight
 
@@ -340,12 +342,12 @@ class StepJournal(Outcomes):
         self._expect_call(path, tool, args_hash, arguments)
         return await _approved(self, path, tool, args_hash, arguments, form, rule, terms)
 
-    def _expect_call(self, path: Path, tool: str, args_hash: str, asked: Any) -> None:
+    def _expect_call(self, path: Path, tool: str, args_hash: str, request: Any) -> None:
         """Leave the step if anything else than a call of that tool stands at `path`: no person is asked about one there."""
         known = self.before.journal
         op = known.get(path if path in known else self._gathered.get(path, path))
         if op is not None and (op.kind, op.name) != ("tool", tool):
-            self._match(self.before, path, "tool", tool, args_hash, asked)
+            self._match(self.before, path, "tool", tool, args_hash, request)
 
     async def standing(
         self, path: Path, tool: str, arguments: Mapping[str, Any], rule: ToolRule | None
@@ -581,10 +583,10 @@ def _ms(seconds: float | None) -> int | None:
     return None if seconds is None else int(seconds * 1000)
 
 
-def _value(known: Recall, path: Path) -> Any:
-    if known.error is not None:
-        raise OperationFailed(known.error.message, error=known.error, path=path)
-    return known.value
+def _value(recall: Recall, path: Path) -> Any:
+    if recall.error is not None:
+        raise OperationFailed(recall.error.message, error=recall.error, path=path)
+    return recall.value
 
 
 async def _reserved(journal: StepJournal, awaited: cmd.AwaitPools, amounts: Mapping[str, int]) -> Reservation:
@@ -598,10 +600,10 @@ async def _reserved(journal: StepJournal, awaited: cmd.AwaitPools, amounts: Mapp
     return reservation
 
 
-async def _stand_aside(attempt: Attempt, awaited: cmd.AwaitPools, told: asyncio.Future[None]) -> None:
+async def _stand_aside(attempt: Attempt, awaited: cmd.AwaitPools, future: asyncio.Future[None]) -> None:
     """Wait without a slot until a call can go; `awaited` is for the history, should that take long."""
     with attempt.aside():
-        await asyncio.wait([told], timeout=_MOMENT_S)
-        if not told.done():
+        await asyncio.wait([future], timeout=_MOMENT_S)
+        if not future.done():
             await attempt.send(awaited)
-        await told
+        await future

@@ -28,12 +28,12 @@ class RequestKeeping:
         self._of = of
         self._personal = PersonalData()
 
-    def form(self, workflow: str, asked: Mapping[str, Any], earlier: EarlierRequests) -> Any:
+    def form(self, workflow: str, request: Mapping[str, Any], earlier: EarlierRequests) -> Any:
         """Return what is to be kept of a request; None where only its hash is."""
         policy = self._of.get(workflow, self._policy)
         if policy == "hash":
             return None
-        new = earlier.new_part(asked)
+        new = earlier.new_part(request)
         return new if policy == "full" else self._personal.data(new)
 
 
@@ -43,15 +43,15 @@ class EarlierRequests:
     def __init__(self) -> None:
         self._asked: OrderedDict[CallId, Mapping[str, Any]] = OrderedDict()
 
-    def add(self, call: CallId, asked: Mapping[str, Any]) -> None:
-        self._asked[call] = asked
+    def add(self, call: CallId, request: Mapping[str, Any]) -> None:
+        self._asked[call] = request
         self._asked.move_to_end(call)
         if len(self._asked) > _MAX_BASES:
             self._asked.popitem(last=False)
 
-    def new_part(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    def new_part(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what a request adds to the one that it has the most turns in common with; the whole of it if it has none."""
-        best = max(self._asked, key=lambda call: shared_turns(asked, self._asked[call]), default=None)
-        if best is None or shared_turns(asked, self._asked[best]) == 0:
-            return asked
-        return shortened(asked, best, self._asked[best])
+        best = max(self._asked, key=lambda call: shared_turns(request, self._asked[call]), default=None)
+        if best is None or shared_turns(request, self._asked[best]) == 0:
+            return request
+        return shortened(request, best, self._asked[best])

@@ -58,8 +58,8 @@ class ReplyTexts:
 
         return tell
 
-    def end(self, call: CallId, told: asyncio.Future[Any] | None) -> None:
-        """Note that the outcome of a call is in the history, or will be when `told` says so."""
+    def end(self, call: CallId, future: asyncio.Future[Any] | None) -> None:
+        """Note that the outcome of a call is in the history, or will be when `future` says so."""
         if call not in self._open:
             return
         names = [part.name for part in self._open.pop(call).values()]
@@ -68,15 +68,15 @@ class ReplyTexts:
             for name in names:
                 self._writer.forget(name)
 
-        if told is None:
+        if future is None:
             forget()
             return
 
         def heard(_: asyncio.Future[Any]) -> None:
-            if not told.cancelled() and told.exception() is None:
+            if not future.cancelled() and future.exception() is None:
                 forget()
 
-        told.add_done_callback(heard)
+        future.add_done_callback(heard)
 
 
 class Outcomes:

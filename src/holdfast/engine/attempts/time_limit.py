@@ -14,8 +14,8 @@ from holdfast.platform.border import text_of
 
 
 @asynccontextmanager
-async def within(limit_s: float | None, what: str) -> AsyncIterator[None]:
-    """Inside, `what` may take so long. Raises TimeoutError, which says so, also where its clean-up has raised something else.
+async def within(limit_s: float | None, name: str) -> AsyncIterator[None]:
+    """Inside, `name` may take so long. Raises TimeoutError, which says so, also where its clean-up has raised something else.
 
     What is raised before the time is up passes; so does what Holdfast itself raises.
     """
@@ -27,4 +27,4 @@ async def within(limit_s: float | None, what: str) -> AsyncIterator[None]:
         if not timer.expired() or issubclass(type(problem), HoldfastError):
             raise
         more = "" if type(problem) is TimeoutError else f"; it was cut off, and raised {text_of(problem)}"
-        raise TimeoutError(f"{what} took longer than its timeout_s={limit_s:g}{more}") from None
+        raise TimeoutError(f"{name} took longer than its timeout_s={limit_s:g}{more}") from None

@@ -74,12 +74,12 @@ class ConversationRunner:
         return len(due)
 
     async def change(
-        self, known: ConversationState, decide: Callable[[Conversation, Exchanges], Change | None]
+        self, thread: ConversationState, decide: Callable[[Conversation, Exchanges], Change | None]
     ) -> ConversationState | None:
         """Have a change decided and kept, again if another was first. Return the conversation as it is then, also without a
         change; None if it is gone."""
-        tenant, name = known.conversation.tenant, known.conversation.id
-        found: ConversationState | None = known
+        tenant, name = thread.conversation.tenant, thread.conversation.id
+        found: ConversationState | None = thread
         for _ in range(_TRIES):
             if found is None:
                 return None
@@ -91,10 +91,10 @@ class ConversationRunner:
             found = await loaded(self._conversations, tenant, name)
         raise Conflict(f"Conversation {name} is changed by others all the time. Nothing was sent: try again.")
 
-    async def carry_on(self, tenant: str, name: str, known: ConversationState | None = None) -> ConversationState | None:
+    async def carry_on(self, tenant: str, name: str, thread: ConversationState | None = None) -> ConversationState | None:
         """Do what can be done now, and return the conversation as it is then, None if it does not exist. It is read if it is
-        not `known`, and again if another has changed it."""
-        found = await loaded(self._conversations, tenant, name) if known is None else known
+        not `thread`, and again if another has changed it."""
+        found = await loaded(self._conversations, tenant, name) if thread is None else thread
         for _ in range(_TRIES):
             if found is None or found.conversation.active is None:
                 return found

@@ -227,9 +227,9 @@ class GuardJudge:
                 raise
             return self._broken(question, text_of(problem))
 
-    def _broken(self, question: Question, why: str) -> Verdict:
+    def _broken(self, question: Question, reason: str) -> Verdict:
         """Return the verdict that counts for a guard that failed to answer."""
-        message = self._payloads.redact(f"The guard {question.guard!r} broke: {why}")
+        message = self._payloads.redact(f"The guard {question.guard!r} broke: {reason}")
         node = question.target or node_of(question.step)
         error = ErrorRecord(node, GUARD, message, False, self._now_ms())
         return Verdict(question.step, question.target, question.guard, False, message, error)

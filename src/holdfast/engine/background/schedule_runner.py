@@ -62,8 +62,8 @@ class ScheduleRunner:
         catalog = self._runtime.catalog
         return catalog.lanes.of(schedule.workflow, schedule.tenant, schedules.claim_of(schedule).name) == catalog.lane
 
-    async def _fire(self, kept: KeptSchedule, now_ms: int) -> None:
-        schedule, revision = kept
+    async def _fire(self, stored: KeptSchedule, now_ms: int) -> None:
+        schedule, revision = stored
         changed = self._runtime.store.schedules.replace
         if not schedule.pending:
             last_has_ended = await self._has_ended(schedule.last_run)

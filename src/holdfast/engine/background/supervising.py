@@ -197,12 +197,12 @@ class Supervising:
             log.debug("run %s of supervisor %s is ending already", active.run, supervisor.name)
 
 
-def _again(supervisor: Supervisor, known: Task, task: Task) -> Accepted:
+def _again(supervisor: Supervisor, former: Task, task: Task) -> Accepted:
     """The answer to one who submits what was submitted before."""
-    if (known.task_type, bytes(known.payload)) != (task.task_type, bytes(task.payload)):
+    if (former.task_type, bytes(former.payload)) != (task.task_type, bytes(task.payload)):
         raise Conflict(f"Supervisor {supervisor.name!r} has another task {task.id!r}. Nothing was submitted: use another id.")
     found = rule.accepted(supervisor, task.id)
-    return found if known.fate is None else found._replace(worker=known.worker)
+    return found if former.fate is None else found._replace(worker=former.worker)
 
 
 def no_supervisor(name: str) -> NotFound:

@@ -60,11 +60,11 @@ def unplaced_of(state: State) -> tuple[PlacedStep, ...]:
     )
 
 
-def in_line(found: Iterable[UnplacedRun]) -> list[PlacedStep]:
+def in_line(steps: Iterable[UnplacedRun]) -> list[PlacedStep]:
     """The same of runs as they stand in line in the store."""
     return [
         PlacedStep(each.run, StepId(wait.step), each.tenant, each.workflow, each.graph_hash, wait.demand)
-        for each in found
+        for each in steps
         for wait in _decode_waits(each.waiting_for)
         if wait.demand is not None and wait.step is not None
     ]

@@ -241,8 +241,8 @@ class PoolShares:
 
     # --- What is heard ------------------------------------------------------------------------------------------------
 
-    def _hear(self, said: Mapping[str, Need], grants: Mapping[str, Grant], left_s: float) -> None:
-        for name, need in said.items():
+    def _hear(self, needs: Mapping[str, Need], grants: Mapping[str, Grant], left_s: float) -> None:
+        for name, need in needs.items():
             self._unsure.discard(name)
             self._heard_s[name] = left_s
             if (grant := grants.get(name)) is not None:

@@ -160,14 +160,14 @@ class Dispatch:
         self._looks.add(task)
         task.add_done_callback(self._looks.discard)
 
-    async def _take_up(self, session: SessionId, handed: Sequence[DeliveredJob]) -> None:
+    async def _take_up(self, session: SessionId, deliveries: Sequence[DeliveredJob]) -> None:
         """Look at the runs that were given to this process; they are its own once that is durable."""
         try:
-            await asyncio.gather(*(self._take_one(each.job) for each in handed))
+            await asyncio.gather(*(self._take_one(each.job) for each in deliveries))
         finally:
-            self._taking -= _slots(handed)
+            self._taking -= _slots(deliveries)
             self._woken.set()
-        await self._queue.acknowledge(session, handed)
+        await self._queue.acknowledge(session, deliveries)
 
     async def _take_one(self, job: Job) -> None:
         """Look at a run that was given to this process, and with it at those of its steps that were placed here and have
@@ -189,6 +189,6 @@ class Dispatch:
             pass  # it is found again, too
 
 
-def _slots(handed: Sequence[DeliveredJob]) -> int:
+def _slots(deliveries: Sequence[DeliveredJob]) -> int:
     """Return how many of these may need a slot that is not kept for them: one is kept for each placed step."""
-    return sum(each.job.looks for each in handed)
+    return sum(each.job.looks for each in deliveries)

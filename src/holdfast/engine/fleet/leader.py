@@ -230,14 +230,14 @@ class Leader:
         self._awake.set()
         return 0.0
 
-    def _offer(self, handed: DeliveredJob) -> DeliveredJob | None:
+    def _offer(self, delivery: DeliveredJob) -> DeliveredJob | None:
         """Have a run placed, or steps of it, or both. Returns what was offered in vain."""
         now_s = self._runtime.clock.monotonic_s()
-        self._find(handed.job.steps)
-        if handed.job.looks:
-            self._offered_s[handed.job.run] = now_s
+        self._find(delivery.job.steps)
+        if delivery.job.looks:
+            self._offered_s[delivery.job.run] = now_s
         self._awake.set()
-        return self._jobs.offer(handed, now_s)
+        return self._jobs.offer(delivery, now_s)
 
     def _find(self, steps: Iterable[PlacedStep]) -> None:
         """Steps that stand in line, with what they take of pools."""
@@ -345,9 +345,9 @@ class Leader:
             for job in await self._queue.reclaim(worker):
                 self._offer(DeliveredJob(job, ""))
 
-    async def _pause_s(self, found: int) -> float:
-        """Until there may be more to find than the turn before has `found`."""
-        if found >= MAX_RUNS:
+    async def _pause_s(self, count: int) -> float:
+        """Until there may be more to find than the turn before has `count`."""
+        if count >= MAX_RUNS:
             return SHORTEST_PAUSE_S
         if self._all_in_hand or not self._knows:
             return BUSY_PAUSE_S  # what is due stays so until a worker has taken it up; and workers are about to speak

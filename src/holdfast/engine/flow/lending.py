@@ -325,10 +325,10 @@ _OPENING: Final = (
 
 
 def _lent(name: str) -> Callable[..., Any]:
-    def method(self: LendingLoop, *args: Any, **given: Any) -> Any:
+    def method(self: LendingLoop, *args: Any, **value: Any) -> Any:
         if self._mixes:
             self.refuse(AT_ONCE)
-        return getattr(self._host, name)(*args, **given)
+        return getattr(self._host, name)(*args, **value)
 
     return method
 
@@ -336,8 +336,8 @@ def _lent(name: str) -> Callable[..., Any]:
 def _opening(name: str) -> Callable[..., Any]:
     begin = _lent(name)
 
-    async def method(self: LendingLoop, *args: Any, **given: Any) -> Any:
-        opened = await begin(self, *args, **given)
+    async def method(self: LendingLoop, *args: Any, **value: Any) -> Any:
+        opened = await begin(self, *args, **value)
         self._opened.append(opened[0] if isinstance(opened, tuple) else opened)
         return opened
 

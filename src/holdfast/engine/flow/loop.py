@@ -102,15 +102,15 @@ class FlowTask(asyncio.Task[Any]):
     def __hash__(self) -> int:
         return self._number
 
-    def leave(self, why: Suspension) -> None:
+    def leave(self, suspension: Suspension) -> None:
         """Leave its code at the place where it waits, however often that goes on all the same."""
         around: Any = self.get_coro()
         with suppress(BaseException):  # what the code makes of that counts for nothing
             for _ in range(_MAX_THROWN):
-                self._context.run(around.throw, why)  # where the code finds the places of its task, and no others
+                self._context.run(around.throw, suspension)  # where the code finds the places of its task, and no others
         with suppress(BaseException):
             self._context.run(self.code.close)  # if it has not begun
-        why.__traceback__ = why.__context__ = None  # it is kept, and they hold all that the code had
+        suspension.__traceback__ = suspension.__context__ = None  # it is kept, and they hold all that the code had
 
 
 _OURS: Final = frozenset({FlowFuture, Outcome, FlowTask})
@@ -134,13 +134,13 @@ class OperationCall(Coroutine[Any, Any, Any]):
         name: str,
         method: Callable[..., Coroutine[Any, Any, Any]],
         args: tuple[Any, ...],
-        given: dict[str, Any],
+        arguments: dict[str, Any],
     ) -> None:
         self.tasks = tasks
         self.row = row
         self.name = name
-        self._asked = method, args, given
-        self._code: Coroutine[Any, Any, Any] | None = method(*args, **given)  # a call that does not fit raises now
+        self._asked = method, args, arguments
+        self._code: Coroutine[Any, Any, Any] | None = method(*args, **arguments)  # a call that does not fit raises now
         self._awaited: Generator[Any, Any, Any] | None = None
         tasks.made += 1
         self._number = tasks.salt + tasks.made
@@ -294,10 +294,10 @@ class FlowLoop(LendingLoop):
         name: str,
         method: Callable[..., Coroutine[Any, Any, T]],
         args: tuple[Any, ...],
-        given: dict[str, Any],
+        arguments: dict[str, Any],
         frames: int,
     ) -> Coroutine[Any, Any, T]:
-        call = OperationCall(self, row, name, method, args, given)
+        call = OperationCall(self, row, name, method, args, arguments)
         noted: Coroutine[Any, Any, T] = row.call(name, call, frames + 1)
         return noted
 

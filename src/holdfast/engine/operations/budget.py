@@ -65,18 +65,18 @@ async def beside(journal: StepJournal, call: Path) -> LimitsLeft:
     return await left(journal, left_at(call), reads_above=False)
 
 
-def telling(request: ModelRequest, found: LimitsLeft) -> ModelRequest:
+def telling(request: ModelRequest, remaining: LimitsLeft) -> ModelRequest:
     """The request with a last line that tells the model what is left. It stands in this request only: what was said before
     stays word for word what it was, and can be cached by the provider."""
-    return msgspec.structs.replace(request, turns=(*request.turns, UserTurn(notice(found))))
+    return msgspec.structs.replace(request, turns=(*request.turns, UserTurn(notice(remaining))))
 
 
-def notice(found: LimitsLeft) -> str:
+def notice(remaining: LimitsLeft) -> str:
     """Return the text for a model: what is left of each limit of the run and, from 80 % on, that it is to finish."""
-    parts = [f"${found.cost_usd}"] if found.cost_usd is not None else []
-    counted = {"tokens": found.tokens, "model calls": found.model_calls, "tool calls": found.tool_calls}
+    parts = [f"${remaining.cost_usd}"] if remaining.cost_usd is not None else []
+    counted = {"tokens": remaining.tokens, "model calls": remaining.model_calls, "tool calls": remaining.tool_calls}
     parts += [f"{number} {what}" for what, number in counted.items() if number is not None]
-    times = [each for each in (found.active_s, found.wall_s) if each is not None]
+    times = [each for each in (remaining.active_s, remaining.wall_s) if each is not None]
     parts += [f"{min(times):.0f} seconds"] if times else []
-    rest = ", ".join(parts) or f"{found.steps} steps"
-    return f"[Budget, from the system: {rest} left.{_WRAP_UP if found.wraps_up else ''}]"
+    rest = ", ".join(parts) or f"{remaining.steps} steps"
+    return f"[Budget, from the system: {rest} left.{_WRAP_UP if remaining.wraps_up else ''}]"

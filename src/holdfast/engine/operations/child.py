@@ -142,20 +142,20 @@ async def undone(journal: StepJournal, path: Path, run: RunId, workflow: str) ->
         raise OperationFailed(known.error.message, error=known.error, path=path)
 
 
-def _outcome(path: Path, known: Recall, on_failure: OnFailure, returns: Adapter) -> Any:
+def _outcome(path: Path, recall: Recall, on_failure: OnFailure, returns: Adapter) -> Any:
     if on_failure == "raise":
-        if known.error is not None:
-            raise OperationFailed(known.error.message, error=known.error, path=path)
-        return returns.load_if_fits(known.value)
-    if known.error is None:
+        if recall.error is not None:
+            raise OperationFailed(recall.error.message, error=recall.error, path=path)
+        return returns.load_if_fits(recall.value)
+    if recall.error is None:
         how: Literal["completed", "failed", "cancelled"] = "completed"
     else:
-        how = "cancelled" if known.error.error_class == CANCELLED else "failed"
+        how = "cancelled" if recall.error.error_class == CANCELLED else "failed"
     return ChildOutcome(
-        known.child or "",
+        recall.child or "",
         how,
-        returns.load_if_fits(known.value) if known.error is None else None,
-        None if known.error is None else known.error.message,
+        returns.load_if_fits(recall.value) if recall.error is None else None,
+        None if recall.error is None else recall.error.message,
     )
 
 

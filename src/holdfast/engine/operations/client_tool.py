@@ -47,13 +47,13 @@ async def reply(context: StepContext, request: ToolRequest, tool: ClientTool, te
     return await tell(result, data.get("message", ""))
 
 
-async def _asked(shown: dict[str, Any], journal: StepJournal, path: Path) -> Any:
+async def _asked(content: dict[str, Any], journal: StepJournal, path: Path) -> Any:
     """Ask the front end, and return its answer once it has given one."""
     return await journal.ask(
         path,
         CLIENT_TOOL,
-        digest([CLIENT_TOOL, shown]),
-        shown=shown,
+        digest([CLIENT_TOOL, content]),
+        shown=content,
         allowed=("answer", "reject"),
         form=RESULT_FORM,
         filled={},

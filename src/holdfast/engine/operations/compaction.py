@@ -122,13 +122,13 @@ async def _summary(journal: StepJournal, call: Path, request: ModelRequest, plan
     return reply.text
 
 
-def _line(said: Turn) -> str:
-    return msgspec.json.encode(_told(said)).decode()
+def _line(message: Turn) -> str:
+    return msgspec.json.encode(_told(message)).decode()
 
 
-def _told(said: Turn) -> Mapping[str, Any]:
+def _told(message: Turn) -> Mapping[str, Any]:
     """A turn as who sums up reads it."""
-    match said:
+    match message:
         case UserTurn(text=text, parts=parts):
             return {"user": "\n\n".join(map(str, (text, *parts)))}
         case ToolTurn(replies=replies):

@@ -128,9 +128,9 @@ class StepContext(AttemptContext):
         asked = exchange.of_loop(self._attempt, model, user, output, options)
         return adapter_of(output).load(await self._talk(self, asked))
 
-    async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **given: Any) -> Any:
+    async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **value: Any) -> Any:
         """Call a function whose result is recorded, as a step of that name."""
-        return await self.call_step(step_of(name, function), args, given)
+        return await self.call_step(step_of(name, function), args, value)
 
     async def tool(
         self,
@@ -236,14 +236,14 @@ class StepContext(AttemptContext):
         with cursor().place() as path:
             return await child.request(self._journal, path, asked, background=background, on_failure=on_failure)
 
-    async def gather(self, *asked: Awaitable[Any]) -> Any:
+    async def gather(self, *request: Awaitable[Any]) -> Any:
         """Run operations at the same time, each branch with a place of its own; their results in order.
 
         Every branch gets as far as it can, at most 200 of them at a time: more than that begin as others end or have to
         wait. Then the first branch without a result (by position, so that a replay sees the same) decides: its error is
         raised, or the step waits for it.
         """
-        return await branches.gather(self._journal, *asked)
+        return await branches.gather(self._journal, *request)
 
     async def apart(self, name: str, branch: Awaitable[T]) -> T:
         """Run operations at a place that has a name instead of a position: what comes before it may differ from attempt
@@ -273,16 +273,16 @@ class StepContext(AttemptContext):
 
     # --- What the steps of a flow call ---------------------------------------------------------------------------------
 
-    async def call_step(self, step: Step[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> T:
+    async def call_step(self, step: Step[Any, T], args: tuple[Any, ...], arguments: Mapping[str, Any]) -> T:
         with cursor().place() as path:
             if step.demand is not NOTHING:
-                alone: T = await mapping.alone(self._journal, path, step, step.bound(args, given))
+                alone: T = await mapping.alone(self._journal, path, step, step.bound(args, arguments))
                 return alone
-            result: T = step.load(await function.call(self._journal, path, step, args, given))
+            result: T = step.load(await function.call(self._journal, path, step, args, arguments))
         return result
 
-    async def call_effect(self, step: EffectStep[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> T:
-        arguments = step.bound(args, given)
+    async def call_effect(self, step: EffectStep[Any, T], args: tuple[Any, ...], values: Mapping[str, Any]) -> T:
+        arguments = step.bound(args, values)
         if step.demand is NOTHING:
             return await self.effect(step, arguments)
         with cursor().place() as path:
@@ -364,9 +364,9 @@ class StepContext(AttemptContext):
                 )
             )
 
-    async def retell(self, made: RecordedCall) -> None:
+    async def retell(self, call: RecordedCall) -> None:
         """Record a call that the step made in the run that is replayed."""
-        await self._services.tools.retell(self._journal, made)
+        await self._services.tools.retell(self._journal, call)
 
     async def hand_over(self, handoff: Handoff, chat: Chat) -> Any:
         """Return another agent's answer to a conversation. It is filtered once: the child's input already was."""
@@ -390,11 +390,11 @@ class StepContext(AttemptContext):
         """The map that is the whole step."""
         return await mapping.of_node(self._journal, definition, items)
 
-    async def open_gate(self, shown: dict[str, Any], **options: Any) -> None:
+    async def open_gate(self, content: dict[str, Any], **options: Any) -> None:
         """The gate that is the whole step; the person's decision completes it."""
-        args_hash = digest(["gate", shown])
-        self._journal.found(Path("0"), "gate", APPROVAL, args_hash, shown)
-        await self._journal.open_gate(Path("0"), APPROVAL, args_hash, shown=shown, completes_step=True, **options)
+        args_hash = digest(["gate", content])
+        self._journal.found(Path("0"), "gate", APPROVAL, args_hash, content)
+        await self._journal.open_gate(Path("0"), APPROVAL, args_hash, shown=content, completes_step=True, **options)
 
 
 _OPERATIONS: Final = [

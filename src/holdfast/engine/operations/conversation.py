@@ -40,7 +40,7 @@ _WHOLE: Final = ("stop", "tool_call")
 """How a reply ends that has all that the model had to say."""
 
 
-async def talk(context: StepContext, given: RequestOptions, turns: list[Turn] | None = None) -> Any:
+async def talk(context: StepContext, exchange: RequestOptions, turns: list[Turn] | None = None) -> Any:
     """The model's answer to a prompt: text, or with `output` (or `answer`, a bare schema) a validated object.
 
     A workflow among what is `offered` is done by a child, and where the conversation is handed over the answer is that of the
@@ -50,8 +50,14 @@ async def talk(context: StepContext, given: RequestOptions, turns: list[Turn] | 
     Raises SchemaMismatch when a mended answer still does not fit, StepError (class `limit`) when the model wants more
     than `max_turns` turns, OperationFailed when a call fails.
     """
-    prompt, model, output, offered, max_turns = given.prompt, given.name, given.output, given.offered, given.max_turns
-    answer = given.answer
+    prompt, model, output, offered, max_turns = (
+        exchange.prompt,
+        exchange.name,
+        exchange.output,
+        exchange.offered,
+        exchange.max_turns,
+    )
+    answer = exchange.answer
     system, said = prompts.read(prompt)
     specs = tuple(requests.spec(each) for each in offered.values())
     if output is not None:
@@ -65,26 +71,26 @@ async def talk(context: StepContext, given: RequestOptions, turns: list[Turn] | 
         model=model,
         system=system,
         turns=(),
-        max_tokens=given.max_tokens or DEFAULT_MAX_TOKENS,
+        max_tokens=exchange.max_tokens or DEFAULT_MAX_TOKENS,
         tools=specs,
         answer=answer,
-        temperature=given.temperature,
+        temperature=exchange.temperature,
     )
     mended = False
     used = 0
     while used < max_turns + mended:
         used += 1
-        request, messages = await _prepared(context, asked, turns, heard, messages, given.compaction)
-        cached = context.cached_answers(given.cache, request) if given.cache is not None and _is_alone(request) else None
+        request, messages = await _prepared(context, asked, turns, heard, messages, exchange.compaction)
+        cached = context.cached_answers(exchange.cache, request) if exchange.cache is not None and _is_alone(request) else None
         found = await cached.find() if cached is not None else None
-        if given.tell_budget and found is None:
+        if exchange.tell_budget and found is None:
             request = budget.telling(request, await context.ahead(budget.beside))
-        cheaper = _cheaper(request, given.cheaper_models, given.min_tokens)
+        cheaper = _cheaper(request, exchange.cheaper_models, exchange.min_tokens)
         reply, call = (
             (found, None)
             if found is not None
             else await context.call_model(
-                request, cheaper, stream=given.stream, route=given.route, fallbacks=given.fallback_models
+                request, cheaper, stream=exchange.stream, route=exchange.route, fallbacks=exchange.fallback_models
             )
         )
         tell = ResultSender(context, call)
@@ -116,9 +122,9 @@ async def talk(context: StepContext, given: RequestOptions, turns: list[Turn] | 
 
 async def _prepared(
     context: StepContext,
-    asked: ModelRequest,
+    question: ModelRequest,
     turns: list[Turn],
-    heard: list[Turn],
+    history: list[Turn],
     messages: TurnSpan,
     compact: Compaction | None,
 ) -> tuple[ModelRequest, TurnSpan]:
@@ -127,20 +133,20 @@ async def _prepared(
     if messages.number:
         said = [await _user_turn(context, prompts.message(each)) for each in await context.ahead(steering.messages)]
         turns.extend(said)
-        heard.extend(said)
-    request = msgspec.structs.replace(asked, turns=tuple(turns))
+        history.extend(said)
+    request = msgspec.structs.replace(question, turns=tuple(turns))
     if compact is None:
         return request, messages
     request, messages = await context.ahead(partial(compaction.fitted, request, compact, messages))
     if request.turns != (*turns,):
         turns[:] = request.turns
-        heard[:] = [turns[0], *(turn for turn in turns[1:] if turn in heard)]
+        history[:] = [turns[0], *(turn for turn in turns[1:] if turn in history)]
     return request, messages
 
 
-async def _user_turn(context: StepContext, said: prompts.Given) -> UserTurn:
+async def _user_turn(context: StepContext, user: prompts.Given) -> UserTurn:
     """Return a person's message as a turn, its parts kept; a part with an address is read in a place of its own."""
-    pieces = [each if isinstance(each, str) else await _kept(context, each) for each in said]
+    pieces = [each if isinstance(each, str) else await _kept(context, each) for each in user]
     return UserTurn(str(pieces[0]), tuple(pieces[1:]))
 
 
@@ -200,20 +206,20 @@ def _fit(reply: ModelReply, output: type[BaseModel] | None, answer: AnswerSpec |
         return describe(problem), None
 
 
-def _fits_schema(given: dict[str, Any], answer: AnswerSpec) -> str | None:
+def _fits_schema(arguments: dict[str, Any], answer: AnswerSpec) -> str | None:
     """For the engine's own answers, which are an enum and a text."""
     for name, shape in answer.schema["properties"].items():
-        if name in answer.schema["required"] and name not in given:
+        if name in answer.schema["required"] and name not in arguments:
             return f"{name} is missing"
-        if "enum" in shape and given.get(name) not in shape["enum"]:
-            return f"{name} is {given.get(name)!r}, which is none of {', '.join(shape['enum'])}"
+        if "enum" in shape and arguments.get(name) not in shape["enum"]:
+            return f"{name} is {arguments.get(name)!r}, which is none of {', '.join(shape['enum'])}"
     return None
 
 
 async def _complaint(
     context: StepContext,
     reply: ModelReply,
-    wanted: Sequence[ToolRequest],
+    calls: Sequence[ToolRequest],
     problem: str,
     answer: AnswerSpec | None,
     tell: ResultSender,
@@ -225,5 +231,5 @@ async def _complaint(
     )
     if not reply.tool_requests and reply.answer is None:
         return [UserTurn(words)]
-    told: list[Turn] = [await requests.replies(context, reply, wanted, {}, words, tell)]
+    told: list[Turn] = [await requests.replies(context, reply, calls, {}, words, tell)]
     return told if reply.answer is not None else [*told, UserTurn(words)]

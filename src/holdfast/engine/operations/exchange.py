@@ -173,10 +173,10 @@ def _needs(options: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidInput(f"{problem.message} Nothing was called.") from None
 
 
-def _expect_known(name: str, options: Mapping[str, Any], known: type) -> None:
+def _expect_known(name: str, options: Mapping[str, Any], type_: type) -> None:
     for option in options:
-        if option not in known.__annotations__:
-            raise TypeError(f"ctx.{name} has no option {option!r}; it has {', '.join(known.__annotations__)}")
+        if option not in type_.__annotations__:
+            raise TypeError(f"ctx.{name} has no option {option!r}; it has {', '.join(type_.__annotations__)}")
 
 
 def allowed(attempt: Attempt, tool: Tool) -> Mapping[str, Tool]:

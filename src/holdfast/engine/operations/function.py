@@ -41,17 +41,19 @@ _CHANGED: Final = (
 )
 
 
-async def call(journal: StepJournal, path: Path, step: Step[Any, Any], args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
+async def call(
+    journal: StepJournal, path: Path, step: Step[Any, Any], args: tuple[Any, ...], arguments: Mapping[str, Any]
+) -> Any:
     """Return the function's result, as the journal keeps it. Raises OperationFailed with the recorded error; lets the engine's
     suspensions through."""
     name = journal.redact(step.name)
-    bound = step.bound(args, given)
+    bound = step.bound(args, arguments)
     asked = {each: _data(journal, value) for each, value in bound.items()}
     args_hash = digest(asked)
     known = await _known(journal, path, name, args_hash, asked)
     if known is None:
         await _expect_to_begin(journal)
-        body = partial(step.function, *args, **given)
+        body = partial(step.function, *args, **arguments)
         if (answer := journal.stood_in(path, FUNCTION, name, args_hash)) is not None:
             body = partial(_answered, answer, path)
         can_change = not _UNCHANGING.issuperset(map(type, bound.values()))
@@ -76,22 +78,22 @@ def _data(journal: StepJournal, argument: Any) -> Any:
         return f"<{trace.recorded_module(kind.__module__)}.{kind.__qualname__}>"
 
 
-def _changed(journal: StepJournal, bound: Mapping[str, Any], asked: Mapping[str, Any]) -> str | None:
+def _changed(journal: StepJournal, bound: Mapping[str, Any], request: Mapping[str, Any]) -> str | None:
     """Return the place and the name of the first argument that is not what it was when the function was called."""
     for place, (name, value) in enumerate(bound.items(), 1):
-        if type(value) in _UNCHANGING or (isinstance(asked[name], str) and asked[name].startswith("<")):
+        if type(value) in _UNCHANGING or (isinstance(request[name], str) and request[name].startswith("<")):
             continue
-        if _data(journal, value) != asked[name]:
+        if _data(journal, value) != request[name]:
             return f"{place} ({name})"
     return None
 
 
-async def _known(journal: StepJournal, path: Path, name: str, args_hash: str, asked: Any) -> Recall | None:
+async def _known(journal: StepJournal, path: Path, name: str, args_hash: str, request: Any) -> Recall | None:
     """Return the outcome of the function that is called at `path`; None if it is to be called now. Leaves the step if it is to
     be called later."""
-    if journal.found(path, FUNCTION, name, args_hash, asked) is None and not journal.before.may_reuse:
+    if journal.found(path, FUNCTION, name, args_hash, request) is None and not journal.before.may_reuse:
         return None
-    return await journal.recall(path, FUNCTION, name, args_hash, asked)
+    return await journal.recall(path, FUNCTION, name, args_hash, request)
 
 
 async def _expect_to_begin(journal: StepJournal) -> None:

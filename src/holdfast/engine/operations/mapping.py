@@ -243,9 +243,9 @@ async def _kept(attempt: Attempt, page: bytes, *, is_small: bool) -> Payload:
     return await attempt.patiently(lambda: payloads.put(page, attempt.tenant, now_ms, attempt.storage))
 
 
-async def _outcome(journal: StepJournal, path: Path, name: str, args_hash: str, asked: Any) -> list[Any]:
+async def _outcome(journal: StepJournal, path: Path, name: str, args_hash: str, request: Any) -> list[Any]:
     """The results, gathered if they are there; leaves the step while they are not."""
-    known: Recall | None = await journal.recall(path, MAP, name, args_hash, asked)
+    known: Recall | None = await journal.recall(path, MAP, name, args_hash, request)
     if known is None:
         state = await journal.attempt.state()
         map_ = next(state.maps[each] for each in state.steps[journal.attempt.name].maps if state.maps[each].opened.path == path)
@@ -253,7 +253,7 @@ async def _outcome(journal: StepJournal, path: Path, name: str, args_hash: str, 
             raise Suspension
         payload = await journal.attempt.kept(await _gathered(journal.attempt, map_))
         await journal.record(cmd.Value(path, MAP, None, payload, name, args_hash))
-        known = await journal.recall(path, MAP, name, args_hash, asked)
+        known = await journal.recall(path, MAP, name, args_hash, request)
         assert known is not None
     if known.error is not None:
         raise journal.failure(known.error, path)

@@ -135,12 +135,12 @@ class AgentMemory:
         """All memories that answer, the likest first, or without a query the most relevant."""
         return self._ordered(await self._space.search(query, rule.MAX_ALLOWED), query)
 
-    def _ordered(self, found: Sequence[SharedFound], query: SharedIndex | None) -> list[Memory]:
-        order = rule.ranked([recalled(each) for each in found], self._now_ms())
+    def _ordered(self, entries: Sequence[SharedFound], query: SharedIndex | None) -> list[Memory]:
+        order = rule.ranked([recalled(each) for each in entries], self._now_ms())
         if query is None:
             return order
         scored = {each.key: each for each in order}
-        return [scored[each.key] for each in found]
+        return [scored[each.key] for each in entries]
 
     async def _crowded_out(self, key: str) -> tuple[str, ...]:
         others = [each for each in await self._found(None) if each.key != key]
@@ -165,10 +165,10 @@ def _interleaved(by_meaning: Sequence[SharedFound], by_words: Sequence[SharedFou
     return [each for pair in zip_longest(by_meaning, others) for each in pair if each is not None]
 
 
-def recalled(found: SharedFound) -> Memory:
+def recalled(entry: SharedFound) -> Memory:
     """A shared value that is a memory."""
-    more = {"key": found.key, "at_ms": found.latest.at_ms, "uses": found.uses, "used_at_ms": found.used_at_ms}
-    return msgspec.convert({**found.latest.value, **more}, Memory)
+    more = {"key": entry.key, "at_ms": entry.latest.at_ms, "uses": entry.uses, "used_at_ms": entry.used_at_ms}
+    return msgspec.convert({**entry.latest.value, **more}, Memory)
 
 
 async def reply(memory: AgentMemory, request: ToolRequest, tool: MemoryTool) -> ToolReply:

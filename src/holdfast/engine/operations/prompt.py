@@ -67,27 +67,27 @@ def message(said_: Mapping[str, Any]) -> Given:
     return (said_["text"], *map(_part, said_.get("parts", ())))
 
 
-def is_said(given: Any) -> bool:
-    """True if `given` is a content part, or a list with one."""
-    return is_part(given) or (isinstance(given, list | tuple) and any(map(is_part, given)))
+def is_said(value: Any) -> bool:
+    """True if `value` is a content part, or a list with one."""
+    return is_part(value) or (isinstance(value, list | tuple) and any(map(is_part, value)))
 
 
-def said(given: Any) -> Given:
+def said(value: Any) -> Given:
     """Return a person's message; data that is no text and no part goes as JSON. Raises InvalidInput."""
-    if not is_said(given):
-        return (as_text(given),)
-    pieces = given if isinstance(given, list | tuple) else [given]
+    if not is_said(value):
+        return (as_text(value),)
+    pieces = value if isinstance(value, list | tuple) else [value]
     found = tuple(_part(each) if is_part(each) else as_text(each) for each in pieces)
     if sum(not isinstance(each, str) for each in found) > MAX_PARTS:
         raise InvalidInput(f"A message has at most {MAX_PARTS} content parts. Nothing was done.")
     return found if isinstance(found[0], str) else ("", *found)
 
 
-def _part(given: Any) -> Image | Audio | Document:
-    if isinstance(given, Image | Audio | Document):
-        return given
+def _part(value: Any) -> Image | Audio | Document:
+    if isinstance(value, Image | Audio | Document):
+        return value
     try:
-        return part_of(given)
+        return part_of(value)
     except ValidationError as problem:
         raise InvalidInput(f"This content part cannot be used: {describe(problem)}. Nothing was done.") from None
 

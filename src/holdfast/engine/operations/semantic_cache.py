@@ -92,12 +92,12 @@ class CachedAnswers:
         near = (each for each in found if each.likeness >= self._cache.threshold and self._is_young(each.latest))
         return next(((each.key, each.latest, each.likeness) for each in near), None)
 
-    def _hit(self, key: str, kept: SharedValue, likeness: float) -> CacheHit:
-        value = kept.value
-        return CacheHit(key, value["question"], round(likeness, 4), value["cost_nanousd"], kept.run, value["reply"])
+    def _hit(self, key: str, entry: SharedValue, likeness: float) -> CacheHit:
+        value = entry.value
+        return CacheHit(key, value["question"], round(likeness, 4), value["cost_nanousd"], entry.run, value["reply"])
 
-    def _is_young(self, kept: SharedValue) -> bool:
-        age_ms = self._journal.attempt.services.runtime.store.clock.now_ms() - kept.at_ms
+    def _is_young(self, entry: SharedValue) -> bool:
+        age_ms = self._journal.attempt.services.runtime.store.clock.now_ms() - entry.at_ms
         return self._cache.max_age_s is None or age_ms <= self._cache.max_age_s * 1000
 
     async def _index(self) -> SharedIndex:

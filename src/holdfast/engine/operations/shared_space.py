@@ -188,14 +188,14 @@ class SharedSpace:
         found = await self._journal.attempt.patiently(lambda: self._values.versions(tenant, space, key))
         return [_shown(version) for version in found]
 
-    async def keep(self, key: str, kept: LatestValue) -> SharedValue:
+    async def keep(self, key: str, value: LatestValue) -> SharedValue:
         """Write the only version of a value that is found by its index; what it crowds out goes in the same commit."""
 
         def decide(current: SharedValue | None) -> rule.Resolution:
-            return rule.Resolution(kept.value, is_written=True, is_conflict=False)
+            return rule.Resolution(value.value, is_written=True, is_conflict=False)
 
-        asked = {"value": kept.value, "index": msgspec.to_builtins(kept.found_by)}
-        write = _Write(key, asked, decide, None, "last_write", keep=1, found_by=kept.found_by, evict=kept.evict)
+        asked = {"value": value.value, "index": msgspec.to_builtins(value.found_by)}
+        write = _Write(key, asked, decide, None, "last_write", keep=1, found_by=value.found_by, evict=value.evict)
         written = await self._write(write, None)
         assert written is not None
         return written
@@ -336,11 +336,11 @@ def authors_of(version: SharedValue | None) -> tuple[str, ...]:
     return () if version is None else version.authors
 
 
-def _come_to(known: Recall, path: Path) -> SharedValue:
+def _come_to(recall: Recall, path: Path) -> SharedValue:
     """The version that an operation has come to. Raises OperationFailed."""
-    if known.error is not None:
-        raise OperationFailed(known.error.message, error=known.error, path=path)
-    return _shown(msgspec.convert(known.value, SharedValue))
+    if recall.error is not None:
+        raise OperationFailed(recall.error.message, error=recall.error, path=path)
+    return _shown(msgspec.convert(recall.value, SharedValue))
 
 
 def _shown(version: SharedValue, read: Callable[[Any], Any] = fields) -> SharedValue:

@@ -78,17 +78,17 @@ def open_requests(reply: ModelReply) -> list[ToolRequest]:
 async def replies(
     context: StepContext,
     reply: ModelReply,
-    wanted: Sequence[ToolRequest],
+    requests: Sequence[ToolRequest],
     tools: Mapping[str, OfferedTool],
     to_answers: str,
     tell: ResultSender,
 ) -> ToolTurn:
     """Return the replies to one turn's requests: tools run at the same time, answers among the requests are sent back."""
-    answers = [request for request in reply.tool_requests if request not in wanted]
+    answers = [request for request in reply.tool_requests if request not in requests]
     if reply.answer is not None:
         answers.append(reply.answer)
     # Of too many none is offered, so each is denied, which is recorded in the place that it would have had.
-    offered = tools if len(wanted) <= MAX_TOOL_REQUESTS else {}
+    offered = tools if len(requests) <= MAX_TOOL_REQUESTS else {}
 
     async def done(request: ToolRequest) -> ToolReply:
         if isinstance(known := offered.get(request.name), ClientTool):
@@ -96,7 +96,7 @@ async def replies(
         reply = await _tool_reply(context, request, offered)
         return await tell(reply if offered is tools else msgspec.structs.replace(reply, content=_TOO_MANY))
 
-    called = await context.gather(*map(done, wanted)) if wanted else []
+    called = await context.gather(*map(done, requests)) if requests else []
     sent_back = [await tell(ToolReply(each.id, each.name, to_answers, is_error=True)) for each in answers]
     return ToolTurn((*called, *sent_back))
 
@@ -141,11 +141,11 @@ def _key(tool: OfferedTool | None, arguments: Any) -> tuple[str | None, Unique]:
         return None, "run"
 
 
-def handoff_of(wanted: Sequence[ToolRequest], offered: Mapping[str, OfferedTool]) -> ToolRequest | None:
+def handoff_of(requests: Sequence[ToolRequest], offered: Mapping[str, OfferedTool]) -> ToolRequest | None:
     """The first request to hand the conversation over, where there is one."""
-    if len(wanted) > MAX_TOOL_REQUESTS:
+    if len(requests) > MAX_TOOL_REQUESTS:
         return None
-    return next((each for each in wanted if isinstance(offered.get(each.name), Handoff)), None)
+    return next((each for each in requests if isinstance(offered.get(each.name), Handoff)), None)
 
 
 async def hand_over(
@@ -153,14 +153,14 @@ async def hand_over(
     reply: ModelReply,
     request: ToolRequest,
     offered: Mapping[str, OfferedTool],
-    heard: Sequence[Turn],
+    turns: Sequence[Turn],
     tell: ResultSender,
 ) -> HandoffResult:
     """Have the other agent go on with what was heard. Nothing else of the turn is done."""
     handoff = offered[request.name]
     assert isinstance(handoff, Handoff)
     why = request.arguments.get("reason") if isinstance(request.arguments, dict) else None
-    messages = [message for turn in heard if (message := _message(turn)) is not None]
+    messages = [message for turn in turns if (message := _message(turn)) is not None]
     tools = [msgspec.structs.asdict(each) for each in offered.values() if isinstance(each, ClientTool)]
     chat = Chat(messages=messages, reason=why if isinstance(why, str) else "", tools=[ClientOffer(**each) for each in tools])
     try:

@@ -248,10 +248,10 @@ class Catalog:
         definitions = [(hash_, workflow.graph.definition) for hash_, workflow in self.workflows.items()]
         return tuple(LoadedWorkflow(definition.name, definition.version, hash_) for hash_, definition in definitions)
 
-    def is_here(self, found: DueRun | UnplacedRun | RunRow) -> bool:
+    def is_here(self, run: DueRun | UnplacedRun | RunRow) -> bool:
         """True if a run is of a workflow that this process has, and of its lane."""
-        workflow = self.workflows.get(found.graph_hash)
-        return workflow is not None and self.lanes.of(workflow.name, found.tenant, found.started_by) == self.lane
+        workflow = self.workflows.get(run.graph_hash)
+        return workflow is not None and self.lanes.of(workflow.name, run.tenant, run.started_by) == self.lane
 
 
 def record_of(workflow: Workflow, tenant: str | None = None) -> WorkflowRecord:

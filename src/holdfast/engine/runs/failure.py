@@ -105,8 +105,8 @@ def _kind(problem: BaseException) -> tuple[str, bool]:
     return (_class(said), said in TRANSIENT) if issubclass(type(said), str) else (ERROR, True)
 
 
-def _class(said: Any) -> str:
-    return str.__str__(said) if issubclass(type(said), str) else ERROR
+def _class(answer: Any) -> str:
+    return str.__str__(answer) if issubclass(type(answer), str) else ERROR
 
 
 def message_of(problem: BaseException) -> str:

@@ -446,8 +446,8 @@ class Starter(Protocol):
         """Find places for the steps of a run that demand something, while `room` slots are free here; those that have one."""
         ...
 
-    def settle(self, run: RunId, steps: Collection[StepId], *, known: bool) -> None:
-        """These were to start: whichever has not begun gives its place back, as soon as that is `known`."""
+    def settle(self, run: RunId, steps: Collection[StepId], *, is_known: bool) -> None:
+        """These were to start: whichever has not begun gives its place back, as soon as that is `is_known`."""
         ...
 
     def take_slots(self, count: int) -> None:
@@ -706,7 +706,7 @@ class Mailbox:
             self._runtime.starter.take_slots(-decision.slots)
         if decision.placed is not None and self._runtime.starter is not None:
             known = not isinstance(problem, UnknownCommit)
-            self._runtime.starter.settle(self.run, decision.placed.placed, known=known)
+            self._runtime.starter.settle(self.run, decision.placed.placed, is_known=known)
         if problem is not None:
             self._failed(delivery, problem)
         else:
@@ -796,7 +796,7 @@ def _linger(envelopes: Sequence[Envelope]) -> bool:
     return envelopes[-1].lingers and all(each.lingers for each in envelopes)
 
 
-def unheard(told: asyncio.Future[list[Event]]) -> None:
+def unheard(future: asyncio.Future[list[Event]]) -> None:
     """Note the end of a tick without a waiter: a conflict or a missing run is no news, the sweep will look again."""
-    if not told.cancelled() and (problem := told.exception()) is not None and not isinstance(problem, HoldfastError):
+    if not future.cancelled() and (problem := future.exception()) is not None and not isinstance(problem, HoldfastError):
         log.error("holdfast: a look at a run failed: %s", problem, exc_info=problem)

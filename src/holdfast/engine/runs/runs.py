@@ -33,9 +33,9 @@ _LAST_WORDS_S: Final = 15.0
 class Watcher(asyncio.Event):
     """Set when a run may have come to where `met` holds. `elsewhere`: so far that only a look into the store tells."""
 
-    def __init__(self, met: Callable[[State], bool], *, at_end: bool) -> None:
+    def __init__(self, condition: Callable[[State], bool], *, at_end: bool) -> None:
         super().__init__()
-        self._met = met
+        self._met = condition
         self.at_end = at_end
         """Whether it cannot hold before the run has ended."""
         self.seq = 0
@@ -146,9 +146,10 @@ class Runs:
         return await mailbox.stable()
 
     @asynccontextmanager
-    async def watch(self, run: RunId, met: Callable[[State], bool], *, at_end: bool = False) -> AsyncIterator[Watcher]:
-        """Return an event that is set when `met` may hold of the run; `at_end`, if that cannot be before the run has ended."""
-        watcher = Watcher(met, at_end=at_end)
+    async def watch(self, run: RunId, condition: Callable[[State], bool], *, at_end: bool = False) -> AsyncIterator[Watcher]:
+        """Return an event that is set when `condition` may hold of the run; `at_end`, if that cannot be before the run has
+        ended."""
+        watcher = Watcher(condition, at_end=at_end)
         self._watchers.setdefault(run, {})[watcher] = None
         try:
             yield watcher

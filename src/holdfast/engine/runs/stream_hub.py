@@ -211,18 +211,18 @@ class StreamHub:
             if len(chunks) < _PAGE and (was_over or not follower.is_over):
                 return
 
-    async def _results(self, run: RunId, events: Sequence[ReadEvent], known: dict[StreamName, int]) -> list[Chunk]:
-        """Return the results that calls among these events were given, beyond what is `known`, which grows. They were in the
+    async def _results(self, run: RunId, events: Sequence[ReadEvent], sizes: dict[StreamName, int]) -> list[Chunk]:
+        """Return the results that calls among these events were given, beyond what is `sizes`, which grows. They were in the
         store before the call was recorded, so they are read after its event: what was read before may lack them."""
         if not any(isinstance(each.event, ev.ModelCallHeld) for each in events):
             return []
         name, found = StreamName(run, TOOLS), list[Chunk]()
         while True:  # of this stream alone: in a page of all, text that comes meanwhile would take the room of results
-            page = await self._streams.chunks([run], known, _PAGE, only=TOOLS)
+            page = await self._streams.chunks([run], sizes, _PAGE, only=TOOLS)
             ready = _ready(page, events[-1].seq)
             found += ready
             if ready:
-                known[name] = ready[-1].first + ready[-1].size
+                sizes[name] = ready[-1].first + ready[-1].size
             if len(ready) < _PAGE:  # what else there is belongs behind events that are read later
                 return found
 

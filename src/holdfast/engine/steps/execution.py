@@ -161,13 +161,13 @@ async def _flow(attempt: Attempt, context: StepContext, flow: Flow) -> Any:
             attempt.services.residents.keep(context)
 
 
-def _as_data(given: Any) -> Any:
+def _as_data(value: Any) -> Any:
     """Return what a node's function gives on, with the models in it as data, such as what a model has answered before."""
-    if isinstance(given, BaseModel):
-        return given.model_dump(mode="json")
-    if isinstance(given, dict) and any(isinstance(each, BaseModel | dict | list) for each in given.values()):
-        return Fields({name: _as_data(each) for name, each in given.items()})
-    return [_as_data(each) for each in given] if isinstance(given, list) else given
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, dict) and any(isinstance(each, BaseModel | dict | list) for each in value.values()):
+        return Fields({name: _as_data(each) for name, each in value.items()})
+    return [_as_data(each) for each in value] if isinstance(value, list) else value
 
 
 async def _task(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
@@ -252,10 +252,10 @@ async def _llm_node(attempt: Attempt, context: StepContext, settings: dict[str, 
     return Result(answer, conversation=turns)
 
 
-async def _complexity(attempt: Attempt, given: Any) -> Complexity | None:
+async def _complexity(attempt: Attempt, value: Any) -> Complexity | None:
     """Return the difficulty of the task, for a router: a level, or the result of a function of the state."""
     try:
-        return expect_complexity(given(await attempt.view()) if callable(given) else given)
+        return expect_complexity(value(await attempt.view()) if callable(value) else value)
     except UsageError as problem:
         raise StepError(problem.message, error_class=ROUTING) from None
 
@@ -555,9 +555,9 @@ async def _lent(attempt: Attempt) -> list[tuple[DeclaredPool, int]]:
     return [(pools[name], amount) for name, amount in attempt.pools.items() if name in pools]
 
 
-def _learn(attempt: Attempt, lent: Collection[DeclaredPool]) -> None:
+def _learn(attempt: Attempt, pools: Collection[DeclaredPool]) -> None:
     """Learn from its use of pools how much steps of its node are expected to take from now on."""
-    used = [*(reported(attempt.reports, lent) if attempt.pace is None else attempt.pace.uses())]
+    used = [*(reported(attempt.reports, pools) if attempt.pace is None else attempt.pace.uses())]
     if used:
         workflow = attempt.graph.definition.name
         attempt.services.pool_client.learn(Use(workflow, root_of(attempt.name), pool, amount) for pool, amount in used)

@@ -125,8 +125,8 @@ class Executor:
             return frozenset()
         return self.placing.place_at_once(state, max(0, room - len(self._slot_queue)))
 
-    def settle(self, run: RunId, steps: Collection[StepId], *, known: bool) -> None:
-        if not known:
+    def settle(self, run: RunId, steps: Collection[StepId], *, is_known: bool) -> None:
+        if not is_known:
             self.placing.doubt(run, steps)
         self.placing.settle(run, steps)
 
@@ -195,14 +195,14 @@ class Executor:
         times_s = {**self.placing.scheduler.refills(), **self.services.call_pools.refills()}
         return refilled_ms(times_s, self._runtime.clock.monotonic_s(), self._runs.now_ms()) if times_s else {}
 
-    def offer(self, session: SessionId, free: int, taken: int) -> Report:
+    def offer(self, session: SessionId, free: int, slots: int) -> Report:
         """Return its report for a leader, which gives it work."""
         return Report(
             session,
             self._catalog.able,
             self.slots.most,
             free,
-            taken,
+            slots,
             self._catalog.labels,
             self._resources,
             self.placing.held(),
@@ -335,18 +335,18 @@ class Executor:
         """Steps of a run were placed: send it a tick, so that they start."""
         steps = self.placing.ready(run)
 
-        def ticked(told: asyncio.Future[list[Event]]) -> None:
-            if not told.cancelled() and isinstance(told.exception(), UnknownCommit):
+        def ticked(future: asyncio.Future[list[Event]]) -> None:
+            if not future.cancelled() and isinstance(future.exception(), UnknownCommit):
                 self.placing.doubt(run, steps)
-            unheard(told)
+            unheard(future)
             self.placing.settle(run, steps)
 
         self._runs.mailbox(run).post(cmd.Tick()).add_done_callback(ticked)
 
-    def _slot_taken(self, told: asyncio.Future[list[Event]]) -> None:
+    def _slot_taken(self, future: asyncio.Future[list[Event]]) -> None:
         """A run that wanted a slot had its tick. It may have started by another way before: then its slot is the next one's."""
         self.slots.starting -= 1
-        unheard(told)
+        unheard(future)
         self._fill_slots()
 
     # --- The end -----------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ class StepCalls:
     async def tool(self, number: int, name: str, arguments: Any, *, key: str | None) -> Any:
         return await self._context.apart(f"call-{number}", self._context.call_tool(name, arguments, key=key))
 
-    async def next(self, number: int, said: Any) -> Any:
+    async def next(self, number: int, answer: Any) -> Any:
         raise StepError("A task is given all that there is to do at once.")
 
     async def line(self, text: str) -> None:

@@ -143,7 +143,7 @@ class Signer(Issuer, Verifier, Protocol):
 class Failures(Protocol):
     """Notes callers that are refused."""
 
-    async def note(self, origin: str, why: str) -> None: ...
+    async def note(self, origin: str, reason: str) -> None: ...
 
 
 class Identity:
@@ -272,12 +272,12 @@ def read_tokens(file: Path | None) -> dict[bytes, Holder] | None:
     return found
 
 
-def _holders(said: Mapping[str, Any]) -> Iterator[tuple[str, Holder]]:
+def _holders(claims: Mapping[str, Any]) -> Iterator[tuple[str, Holder]]:
     """Raises ValueError in words."""
-    if strange := sorted(said.keys() - {"clients", "workers"}):
+    if strange := sorted(claims.keys() - {"clients", "workers"}):
         raise ValueError(f"it has [{strange[0]}], and may have [clients.NAME] and [workers.NAME]")
     for kind, fields in (("clients", _OF_CLIENTS), ("workers", Scope._fields)):
-        for name, given in dict(said.get(kind, {})).items():
+        for name, given in dict(claims.get(kind, {})).items():
             where = f"{kind}.{name}"
             if not isinstance(given, dict):
                 raise ValueError(f"{where} is no table: [{where}], and below it token = ...")
@@ -295,54 +295,54 @@ def _holders(said: Mapping[str, Any]) -> Iterator[tuple[str, Holder]]:
 _OF_CLIENTS: Final = ("tenant", "may", "roles", "teams", "workflows", "tools")
 
 
-def _client(where: str, given: Mapping[str, Any]) -> Holder:
+def _client(place: str, arguments: Mapping[str, Any]) -> Holder:
     """Raises ValueError in words."""
     try:
-        words = {name: read_words(given[name]) for name in _OF_CLIENTS[1:] if name in given}
+        words = {name: read_words(arguments[name]) for name in _OF_CLIENTS[1:] if name in arguments}
     except ValueError as wrong:
-        raise ValueError(f"[{where}] is invalid: {wrong}") from None
+        raise ValueError(f"[{place}] is invalid: {wrong}") from None
     if "may" not in words:
         log.warning(
             "[%s] of the tokens file has no may, so it is a viewer and changes nothing; give it for example"
             ' may = ["operator"]. (Up to 0.1.0 it was an admin.)',
-            where,
+            place,
         )
     may = words.get("may", ("viewer",))
     if (wrong_ := problem(may)) is not None:
-        raise ValueError(f"may of [{where}] is invalid: {wrong_}")
+        raise ValueError(f"may of [{place}] is invalid: {wrong_}")
     workflows = words.get("workflows", ANY)
     access = Access(cast(tuple[Grant, ...], may), workflows, words.get("tools", ANY), "*" not in workflows)
     return Holder(
-        where,
-        tenant=_tenant(where, given.get("tenant")),
+        place,
+        tenant=_tenant(place, arguments.get("tenant")),
         roles=words.get("roles", ()),
         teams=words.get("teams", ()),
         access=access,
     )
 
 
-def read_words(given: Any) -> tuple[str, ...]:
+def read_words(value: Any) -> tuple[str, ...]:
     """Return a list of words from a list or from one word. Raises ValueError."""
-    words = [given] if isinstance(given, str) else given
+    words = [value] if isinstance(value, str) else value
     if not isinstance(words, list) or len(words) > _MAX_WORDS or not all(isinstance(each, str) and each for each in words):
-        raise ValueError(f"{given!r:.80} is no list of names")
+        raise ValueError(f"{value!r:.80} is no list of names")
     return tuple(words)
 
 
-def _tenant(where: str, given: Any) -> str | None:
+def _tenant(place: str, value: Any) -> str | None:
     """Return the tenant that a client acts for. An empty name is a mistake: it would look like all tenants."""
-    if given is not None and not (isinstance(given, str) and given.strip()):
-        raise ValueError(f"tenant of [{where}] is a name")
-    return given
+    if value is not None and not (isinstance(value, str) and value.strip()):
+        raise ValueError(f"tenant of [{place}] is a name")
+    return value
 
 
-def _names(where: str, what: str, given: Any) -> frozenset[str] | None:
+def _names(place: str, name: str, value: Any) -> frozenset[str] | None:
     """Of what is not said a worker has nothing; whose jobs it is given, and which, must be said."""
-    if given is None and what in ("tenants", "tasks"):
-        raise ValueError(f'[{where}] must say its {what} = [...], or ["*"] for any')
-    names: Collection[Any] = [] if given is None else given
+    if value is None and name in ("tenants", "tasks"):
+        raise ValueError(f'[{place}] must say its {name} = [...], or ["*"] for any')
+    names: Collection[Any] = [] if value is None else value
     if not isinstance(names, list) or not all(isinstance(each, str) and each for each in names):
-        raise ValueError(f"{what} of [{where}] is a list of names")
+        raise ValueError(f"{name} of [{place}] is a list of names")
     return None if EVERY in names else frozenset(names)
 
 

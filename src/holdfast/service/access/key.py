@@ -27,20 +27,20 @@ _MAX_LINK_S: Final = 90 * 86_400
 _MAX_LIFE_S: Final = 10 * 365 * 86_400
 
 
-def told_by(opens: Opens, said: Mapping[str, Any]) -> Signal | Decide:
+def told_by(opens: Opens, claims: Mapping[str, Any]) -> Signal | Decide:
     """Return the command that a link sends for a request body; the link fixes its kind and its target. Raises InvalidInput."""
     kind: type[Signal | Decide] = Signal
     if isinstance(opens, ToDecide):
         kind, given = Decide, {"gate": opens.gate, "shown_hash": opens.shown_hash}
-        if "decision" not in said:
+        if "decision" not in claims:
             raise InvalidInput("This link decides something: say the decision. Nothing was done.")
     else:
         given = {"run": opens[0], "name": opens[1]}
     free = [name for name in kind.__struct_fields__ if name not in (*given, "key")]
-    if said.keys() - {*free}:
+    if claims.keys() - {*free}:
         raise InvalidInput(f"This link takes {', '.join(free)} and nothing else. Nothing was done.")
     try:
-        return msgspec.convert({**said, **given}, kind)
+        return msgspec.convert({**claims, **given}, kind)
     except msgspec.ValidationError as problem:
         raise InvalidInput(f"Invalid request: {problem}. Nothing was done.") from None
 
@@ -74,42 +74,46 @@ class ApiKeys:
             vouches=key.vouches,
         )
 
-    async def make(self, who: Principal, asked: MakeKey) -> NewKeyRow:
+    async def make(self, principal: Principal, command: MakeKey) -> NewKeyRow:
         """A new key, with what it is shown once: `key`. It may no more than who makes it, in no other roles. Raises
         InvalidInput, NotPermitted, and Conflict where there is one of the name."""
-        if _NAME.fullmatch(asked.name) is None:
+        if _NAME.fullmatch(command.name) is None:
             raise InvalidInput(
-                f"{asked.name!r:.80} is not a name for a key. Use at most 64 of a-z, 0-9, _, . and -. Nothing was made."
+                f"{command.name!r:.80} is not a name for a key. Use at most 64 of a-z, 0-9, _, . and -. Nothing was made."
             )
-        if (wrong := problem(asked.may)) is not None:
+        if (wrong := problem(command.may)) is not None:
             raise InvalidInput(f"The grants of this key are invalid: {wrong}. Nothing was made.")
-        if asked.life_s is not None and not 0 < asked.life_s <= _MAX_LIFE_S:
-            raise InvalidInput(f"life_s is {asked.life_s}; a key lives up to {_MAX_LIFE_S} seconds. Nothing was made.")
-        unoffered = asked.workflows != ANY and _holds_unoffered(who)
-        _expect_within(who, Access(asked.may, asked.workflows, asked.tools, unoffered), (*asked.roles, *asked.teams))
+        if command.life_s is not None and not 0 < command.life_s <= _MAX_LIFE_S:
+            raise InvalidInput(f"life_s is {command.life_s}; a key lives up to {_MAX_LIFE_S} seconds. Nothing was made.")
+        unoffered = command.workflows != ANY and _holds_unoffered(principal)
+        _expect_within(
+            principal, Access(command.may, command.workflows, command.tools, unoffered), (*command.roles, *command.teams)
+        )
         now_ms = self._clock.now_ms()
         token = KEY + new_secret()
         key = ApiKey(
-            name=asked.name,
+            name=command.name,
             hash=hashed(token).hex(),
-            tenant=who.of_tenant(asked.tenant),
-            may=asked.may,
-            roles=asked.roles,
-            teams=asked.teams,
-            workflows=asked.workflows,
-            tools=asked.tools,
-            made_by=str(who.claim),
-            maker=_in_hand_of(who) or f"keys.{asked.name}",
+            tenant=principal.of_tenant(command.tenant),
+            may=command.may,
+            roles=command.roles,
+            teams=command.teams,
+            workflows=command.workflows,
+            tools=command.tools,
+            made_by=str(principal.claim),
+            maker=_in_hand_of(principal) or f"keys.{command.name}",
             made_at_ms=now_ms,
-            expires_at_ms=None if asked.life_s is None else now_ms + asked.life_s * 1000,
-            vouches=who.vouches,
+            expires_at_ms=None if command.life_s is None else now_ms + command.life_s * 1000,
+            vouches=principal.vouches,
             unoffered=unoffered,
         )
         if not await self._keys.put(key, None):
-            raise Conflict(f"There is a key {asked.name!r}, now or before: a name means one key for good. Nothing was made.")
+            raise Conflict(f"There is a key {command.name!r}, now or before: a name means one key for good. Nothing was made.")
         return {**of_key(key), "key": token}
 
-    async def link(self, who: Principal, tenant: str, opens: Opens, life_s: int, roles: tuple[str, ...] = ()) -> NewLinkRow:
+    async def link(
+        self, principal: Principal, tenant: str, opens: Opens, life_s: int, roles: tuple[str, ...] = ()
+    ) -> NewLinkRow:
         """A new link, shown once: `link`. Raises InvalidInput."""
         if not 0 < life_s <= _MAX_LINK_S:
             raise InvalidInput(f"life_s is {life_s}; a link lives up to {_MAX_LINK_S} seconds. Nothing was made.")
@@ -120,9 +124,9 @@ class ApiKeys:
             tenant=tenant,
             roles=roles,
             may=("reviewer",) if isinstance(opens, ToDecide) else ("operator",),
-            made_by=str(who.claim),
-            client=who.client,
-            maker=_in_hand_of(who),
+            made_by=str(principal.claim),
+            client=principal.client,
+            maker=_in_hand_of(principal),
             made_at_ms=now_ms,
             expires_at_ms=now_ms + life_s * 1000,
             opens=opens,
@@ -142,32 +146,33 @@ class ApiKeys:
         """It has done what it was for."""
         await self._keys.put(msgspec.structs.replace(key, revoked_at_ms=self._clock.now_ms()), key.hash)
 
-    async def rotate(self, who: Principal, name: str, tenant: str | None = None) -> NewKeyRow:
+    async def rotate(self, principal: Principal, name: str, tenant: str | None = None) -> NewKeyRow:
         """Make another secret under the same name; the one before is over at once. Its receiver may do as much. It no longer
-        reaches code that no server offers, unless it is by `who`. Raises NotFound, NotPermitted, Conflict, InvalidInput."""
-        before = await self._named(who, name, tenant)
-        access = Access(before.may, before.workflows, before.tools, before.unoffered and _holds_unoffered(who))
-        _expect_within(who, access, (*before.roles, *before.teams))
-        if before.vouches and not who.vouches and Access(before.may).allows("reviewer"):
+        reaches code that no server offers, unless it is by `principal`. Raises NotFound, NotPermitted, Conflict,
+        InvalidInput."""
+        before = await self._named(principal, name, tenant)
+        access = Access(before.may, before.workflows, before.tools, before.unoffered and _holds_unoffered(principal))
+        _expect_within(principal, access, (*before.roles, *before.teams))
+        if before.vouches and not principal.vouches and Access(before.may).allows("reviewer"):
             raise NotPermitted(
-                f"{before.name} says in which roles others decide, and {who.claim} acts in their own only. Nothing was made: a"
-                " program rotates it, or a person with access to the store (`holdfast keys rotate`)."
+                f"{before.name} says in which roles others decide, and {principal.claim} acts in their own only. Nothing was"
+                " made: a program rotates it, or a person with access to the store (`holdfast keys rotate`)."
             )
         token = KEY + new_secret()
-        maker = _in_hand_of(who) or f"keys.{before.name}"
+        maker = _in_hand_of(principal) or f"keys.{before.name}"
         replaced = await self._replace(before, hash=hashed(token).hex(), maker=maker, unoffered=access.unoffered)
         return {**replaced, "key": token}
 
-    async def revoke(self, who: Principal, name: str, tenant: str | None = None) -> KeyRow:
+    async def revoke(self, principal: Principal, name: str, tenant: str | None = None) -> KeyRow:
         """Take it back, for good and at once: an admin any, others the links that they have made. Raises NotFound, Conflict,
         InvalidInput."""
-        before = await self._named(who, name, tenant)
-        if not (who.access.allows("admin") or _is_link_of(who, before)):
+        before = await self._named(principal, name, tenant)
+        if not (principal.access.allows("admin") or _is_link_of(principal, before)):
             raise no_key(name)
         return await self._replace(before, revoked_at_ms=before.revoked_at_ms or self._clock.now_ms())
 
-    async def _named(self, who: Principal, name: str, tenant: str | None) -> ApiKey:
-        key = await owned(self._keys, name, who.of_tenant(tenant))
+    async def _named(self, principal: Principal, name: str, tenant: str | None) -> ApiKey:
+        key = await owned(self._keys, name, principal.of_tenant(tenant))
         if key is None:
             raise no_key(name)
         return key
@@ -183,43 +188,45 @@ class ApiKeys:
         return of_key(key)
 
 
-def _expect_within(who: Principal, access: Access, roles: Iterable[str]) -> None:
+def _expect_within(principal: Principal, access: Access, roles: Iterable[str]) -> None:
     """Raise NotPermitted for a key that allows more than is allowed to whom it is shown: grants, workflows, tools and roles."""
-    if not who.access._replace(unoffered=_holds_unoffered(who)).holds(access):
-        reached = ", ".join((*who.access.may, *who.access.workflows, *who.access.tools))
-        hidden = ", and code that no server offers" if access.unoffered and not _holds_unoffered(who) else ""
+    if not principal.access._replace(unoffered=_holds_unoffered(principal)).holds(access):
+        reached = ", ".join((*principal.access.may, *principal.access.workflows, *principal.access.tools))
+        hidden = ", and code that no server offers" if access.unoffered and not _holds_unoffered(principal) else ""
         raise NotPermitted(
-            f"{who.claim} holds {reached:.400} and grants no more, and this key reaches more{hidden}. Nothing was made."
+            f"{principal.claim} holds {reached:.400} and grants no more, and this key reaches more{hidden}. Nothing was made."
         )
-    expect_roles(who, roles)
+    expect_roles(principal, roles)
 
 
-def _holds_unoffered(who: Principal) -> bool:
+def _holds_unoffered(principal: Principal) -> bool:
     """Return True if the caller may start code that no server offers: the operator of the fleet, and those that the operator
     has named for it."""
-    return who.tenant is None or who.access.unoffered
+    return principal.tenant is None or principal.access.unoffered
 
 
-def expect_roles(who: Principal, roles: Iterable[str]) -> None:
+def expect_roles(principal: Principal, roles: Iterable[str]) -> None:
     """Raise NotPermitted for roles and teams that the caller hands on and does not have."""
-    if (other := who.lacks(roles)) is not None:
-        raise NotPermitted(f"{who.claim} does not act in the role {other!r:.80}, and cannot hand it on. Nothing was made.")
+    if (other := principal.lacks(roles)) is not None:
+        raise NotPermitted(
+            f"{principal.claim} does not act in the role {other!r:.80}, and cannot hand it on. Nothing was made."
+        )
 
 
-def _in_hand_of(who: Principal) -> str | None:
-    """Return the person who holds a secret that `who` is shown: a caller with a key or link counts as its maker. A program
-    without a person is None."""
-    is_program = not who.is_person and who.name == who.client
-    return who.maker or (None if is_program else who.name)
+def _in_hand_of(principal: Principal) -> str | None:
+    """Return the person who holds a secret that `principal` is shown: a caller with a key or link counts as its maker. A
+    program without a person is None."""
+    is_program = not principal.is_person and principal.name == principal.client
+    return principal.maker or (None if is_program else principal.name)
 
 
-def _is_link_of(who: Principal, key: ApiKey) -> bool:
+def _is_link_of(principal: Principal, key: ApiKey) -> bool:
     """Return True for a link that was made with the same token, even in another name; of a key, by its present holder."""
     if key.opens is None:
         return False
     if not key.client:
-        return (key.made_by, key.maker) == (str(who.claim), _in_hand_of(who))
-    return key.client == who.client and who.maker in (None, key.maker)
+        return (key.made_by, key.maker) == (str(principal.claim), _in_hand_of(principal))
+    return key.client == principal.client and principal.maker in (None, key.maker)
 
 
 async def owned(keys: Keys, name: str, tenant: str | None) -> ApiKey | None:

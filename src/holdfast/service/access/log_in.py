@@ -31,7 +31,7 @@ class FailedLogIns:
         """Addresses that have an entry in this period."""
         self._left_out = 0
 
-    async def note(self, origin: str, why: str) -> None:
+    async def note(self, origin: str, reason: str) -> None:
         """Note that a request from the address `origin` was refused, and why."""
         period = self._now_ms() // PERIOD_MS
         if period != self._period:
@@ -41,6 +41,6 @@ class FailedLogIns:
             self._left_out += 1
             return
         self._met.add(origin)
-        about, self._left_out = (f"{why}; {self._left_out} more before" if self._left_out else why), 0
+        about, self._left_out = (f"{reason}; {self._left_out} more before" if self._left_out else reason), 0
         log.warning("holdfast refused a request from %s: %s.", origin or "an unknown address", about)
         await self._record(origin, about)

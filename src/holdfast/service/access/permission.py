@@ -79,52 +79,52 @@ class Ownership:
         self._control = control
         self._offered = offered
 
-    async def of(self, thing: Subject, asked: NamedValue) -> Owner | None:
+    async def of(self, thing: Subject, request: NamedValue) -> Owner | None:
         """Return the owner of the thing; None if no thing has that name. Raises NotFound for a run that does not exist."""
-        return await _FINDERS[thing](self, asked)
+        return await _FINDERS[thing](self, request)
 
     # --- Runs, and what is in one --------------------------------------------------------------------------------------
 
-    async def _run(self, asked: NamedValue) -> Owner:
-        row = await self._control.find(asked.value)
+    async def _run(self, request: NamedValue) -> Owner:
+        row = await self._control.find(request.value)
         return Owner(row.tenant, (row.workflow,))
 
-    async def _failed(self, asked: NamedValue) -> Owner:
-        return await self._of_failures(asked, asked.value, None)
+    async def _failed(self, request: NamedValue) -> Owner:
+        return await self._of_failures(request, request.value, None)
 
-    async def _letter(self, asked: NamedValue) -> Owner:
+    async def _letter(self, request: NamedValue) -> Owner:
         """A replay in a run that does not wait for it takes up all that failed."""
-        run, _, step = asked.value.partition(":")
-        return await self._of_failures(asked, run, StepId(step) if step else None)
+        run, _, step = request.value.partition(":")
+        return await self._of_failures(request, run, StepId(step) if step else None)
 
-    async def _of_failures(self, asked: NamedValue, run: str, step: StepId | None) -> Owner:
-        owned = await self._run(asked._replace(value=run))
-        if not asked.decides:
+    async def _of_failures(self, request: NamedValue, run: str, step: StepId | None) -> Owner:
+        owned = await self._run(request._replace(value=run))
+        if not request.decides:
             return owned
         state = await self._control.run(run).state()
         found = None if step is None else state.step(step)
-        is_of_all = isinstance(asked.whole, ReplayDeadLetter) and (found is None or not found.parked)
+        is_of_all = isinstance(request.whole, ReplayDeadLetter) and (found is None or not found.parked)
         return owned._replace(tools=tools_that_failed(state, None if is_of_all else step))
 
-    async def _model_call(self, asked: NamedValue) -> Owner:
-        return await self._run(asked._replace(value=run_of(CallId(asked.value))))
+    async def _model_call(self, request: NamedValue) -> Owner:
+        return await self._run(request._replace(value=run_of(CallId(request.value))))
 
-    async def _tool_call(self, asked: NamedValue) -> Owner:
-        run = run_of(CallId(asked.value))
-        owned = await self._run(asked._replace(value=run))
-        called = (await self._control.run(run).state()).calls.get(CallId(asked.value)) if asked.decides else None
+    async def _tool_call(self, request: NamedValue) -> Owner:
+        run = run_of(CallId(request.value))
+        owned = await self._run(request._replace(value=run))
+        called = (await self._control.run(run).state()).calls.get(CallId(request.value)) if request.decides else None
         return owned._replace(tools=(ANYTHING if called is None else called.name,))
 
-    async def _gate(self, asked: NamedValue) -> Owner:
-        run = run_of(GateId(asked.value))
-        owned = await self._run(asked._replace(value=run))
-        return owned._replace(tools=await self._tools(run, [asked.value])) if asked.decides else owned
+    async def _gate(self, request: NamedValue) -> Owner:
+        run = run_of(GateId(request.value))
+        owned = await self._run(request._replace(value=run))
+        return owned._replace(tools=await self._tools(run, [request.value])) if request.decides else owned
 
-    async def _gates(self, asked: NamedValue) -> Owner:
+    async def _gates(self, request: NamedValue) -> Owner:
         """Gates of other runs are refused by what decides, and are none of these."""
-        run = run_of(GateId(asked.whole.gate))
-        tools = await self._tools(run, [each for each in asked.value if run_of(GateId(each)) == run])
-        return (await self._run(asked._replace(value=run)))._replace(tools=tools)
+        run = run_of(GateId(request.whole.gate))
+        tools = await self._tools(run, [each for each in request.value if run_of(GateId(each)) == run])
+        return (await self._run(request._replace(value=run)))._replace(tools=tools)
 
     async def _tools(self, run: RunId, gates: list[str]) -> tuple[str, ...]:
         state = await self._control.run(run).state()
@@ -146,57 +146,59 @@ class Ownership:
 
     # --- What a tenant has by name -------------------------------------------------------------------------------------
 
-    async def _workflow(self, asked: NamedValue) -> Owner | None:
+    async def _workflow(self, request: NamedValue) -> Owner | None:
         """Code is the fleet's, and a submitted file its tenant's; of another tenant's there is none."""
-        if asked.value in self._offered:
-            return Owner(None, (asked.value,))
+        if request.value in self._offered:
+            return Owner(None, (request.value,))
         try:
-            found = await self._control.store.graphs.workflow(asked.value, tenant=asked.tenant)
+            found = await self._control.store.graphs.workflow(request.value, tenant=request.tenant)
         except NotFound:
             return None
-        return Owner(found.tenant, (asked.value,))
+        return Owner(found.tenant, (request.value,))
 
-    async def _runs(self, asked: NamedValue) -> Owner:
-        return Owner(asked.tenant, (asked.value,))
+    async def _runs(self, request: NamedValue) -> Owner:
+        return Owner(request.tenant, (request.value,))
 
-    async def _schedule(self, asked: NamedValue) -> Owner | None:
+    async def _schedule(self, request: NamedValue) -> Owner | None:
         """One that cannot be read any more, because its key is gone, is for those who reach all workflows of its tenant."""
         try:
-            found = await self._control.store.schedules.find(asked.tenant, word("name of the schedule", asked.value))
+            found = await self._control.store.schedules.find(request.tenant, word("name of the schedule", request.value))
         except KeyMissing:
-            return Owner(asked.tenant)
+            return Owner(request.tenant)
         return None if found is None else Owner(found.schedule.tenant, (found.schedule.workflow,), record=found.schedule)
 
-    async def _conversation(self, asked: NamedValue) -> Owner | None:
+    async def _conversation(self, request: NamedValue) -> Owner | None:
         """One that cannot be read any more, because its key is gone, is for those who reach all workflows of its tenant."""
         try:
-            found = await self._control.store.conversations.find(asked.tenant, word("name of the conversation", asked.value))
+            found = await self._control.store.conversations.find(
+                request.tenant, word("name of the conversation", request.value)
+            )
         except KeyMissing:
-            return Owner(asked.tenant)
+            return Owner(request.tenant)
         if found is None:
             return None
         person = Person(found.by, found.client) if found.is_private else None
         return Owner(found.tenant, (found.workflow,), person=person, record=found)
 
-    async def _supervisor(self, asked: NamedValue) -> Owner | None:
-        found = await self._control.store.supervisors.find(asked.tenant, word("name of the supervisor", asked.value))
+    async def _supervisor(self, request: NamedValue) -> Owner | None:
+        found = await self._control.store.supervisors.find(request.tenant, word("name of the supervisor", request.value))
         return None if found is None else Owner(found.tenant, tuple(each.workflow for each in found.workers))
 
-    async def _evaluation(self, asked: NamedValue) -> Owner | None:
-        found = await self._control.store.evaluations.found(asked.value)
+    async def _evaluation(self, request: NamedValue) -> Owner | None:
+        found = await self._control.store.evaluations.found(request.value)
         return None if found is None else Owner(found[0].tenant, (found[0].workflow,))
 
-    async def _approval(self, asked: NamedValue) -> Owner | None:
-        found = (await self._control.standing_approvals(tenant=asked.tenant)).get(asked.value)
+    async def _approval(self, request: NamedValue) -> Owner | None:
+        found = (await self._control.standing_approvals(tenant=request.tenant)).get(request.value)
         if found is None:
             return None
         workflow = found.workflow
         if workflow is None and found.run is not None:
             workflow = (await self._control.find(found.run)).workflow
-        return Owner(asked.tenant, None if workflow is None else (workflow,), (found.tool,))
+        return Owner(request.tenant, None if workflow is None else (workflow,), (found.tool,))
 
-    async def _key(self, asked: NamedValue) -> Owner | None:
-        known = await self._control.store.keys.named(asked.value, asked.whose, 1)
+    async def _key(self, request: NamedValue) -> Owner | None:
+        known = await self._control.store.keys.named(request.value, request.whose, 1)
         if not known:
             return None
         found = known[0]
@@ -212,8 +214,8 @@ class Ownership:
             return Owner(tenant)
         return Owner(tenant, (row.workflow,))
 
-    async def _of_tools(self, asked: NamedValue) -> Owner:
-        return Owner(asked.tenant, (), (asked.value,))
+    async def _of_tools(self, request: NamedValue) -> Owner:
+        return Owner(request.tenant, (), (request.value,))
 
 
 _Finder: TypeAlias = Callable[[Ownership, NamedValue], Awaitable[Owner | None]]
@@ -245,50 +247,50 @@ class Permission:
         self._control = control
         self.offered = frozenset(offered)
 
-    async def expect(self, who: Principal, asked: Any) -> Mapping[str, Any]:
+    async def expect(self, principal: Principal, asked: Any) -> Mapping[str, Any]:
         """Return the records of things that were read whole, by the fields that name them. Raises NotPermitted for a caller
         without the grant, and for what is not theirs to touch; NotFound for a thing that is not there for them, in the words
         for one that is not there at all; TypeError for what declares nothing."""
         declared = declaration_of(type(asked))
-        raise_if(problem_of_grants(who, asked, declared))
+        raise_if(problem_of_grants(principal, asked, declared))
         if declared.whole is GeneralSubject.FLEET:
-            raise_if(problem_of_fleet(who, asked))
-        whose = who.of_tenant(getattr(asked, "tenant", None))
+            raise_if(problem_of_fleet(principal, asked))
+        whose = principal.of_tenant(getattr(asked, "tenant", None))
         tenant = whose or DEFAULT_TENANT
-        ownership = Ownership(self._control.of_tenant(who.tenant), self.offered)
+        ownership = Ownership(self._control.of_tenant(principal.tenant), self.offered)
         is_named, records = False, dict[str, Any]()
         for field, thing, value in named(declared, asked):
             try:
-                owned = await ownership.of(thing, NamedValue(value, tenant, asked, _decides(who, declared), whose))
+                owned = await ownership.of(thing, NamedValue(value, tenant, asked, _decides(principal, declared), whose))
             except InvalidInput as problem:  # of a name that no store keeps
                 problem.field = field
                 raise
-            is_new = field == declared.makes and (owned is None or who.tenant not in (None, owned.tenant))
+            is_new = field == declared.makes and (owned is None or principal.tenant not in (None, owned.tenant))
             if not is_new:
-                raise_if(self._problem_of_owner(who, thing, value, tenant, owned))
+                raise_if(self._problem_of_owner(principal, thing, value, tenant, owned))
             if owned is not None and declared.is_command:
-                raise_if(problem_of_tools(who, asked, owned))
+                raise_if(problem_of_tools(principal, asked, owned))
             is_named = is_named or thing is not Subject.TOOLS
             if owned is not None and owned.record is not None:
                 records[field] = owned.record
         if any(getattr(asked, field) in values for field, values in declared.any_tool.items()):
-            raise_if(problem_of_tools(who, asked, Owner(None, tools=(ANYTHING,))))
+            raise_if(problem_of_tools(principal, asked, Owner(None, tools=(ANYTHING,))))
         if not is_named or given(declared.also, asked):
-            raise_if(problem_of_whole(who, asked, declared))
+            raise_if(problem_of_whole(principal, asked, declared))
         return records
 
-    async def reached(self, who: Principal, asked: Any, rows: list[View]) -> list[View]:
+    async def reached(self, principal: Principal, asked: Any, rows: list[View]) -> list[View]:
         """Return the rows of a list that a caller may see. A page may be left with few, and the list goes on. A row that
         contains runs is incomplete if some are left out."""
         declared = declaration_of(type(asked))
-        if declared.runs and who.access.workflows != ANY:
-            return [_with_reached(who, row, declared.runs) for row in rows]
+        if declared.runs and principal.access.workflows != ANY:
+            return [_with_reached(principal, row, declared.runs) for row in rows]
         if not declared.rows or any(named(declared, asked)):
             return rows
-        rows = [row for row in rows if is_own(who, Person(row["by"], row["client"]) if row.get("private") else None)]
+        rows = [row for row in rows if is_own(principal, Person(row["by"], row["client"]) if row.get("private") else None)]
         if declared.offers:
-            return [row for row in rows if self._is_startable_row(who, row)]
-        if who.access.workflows == ANY:
+            return [row for row in rows if self._is_startable_row(principal, row)]
+        if principal.access.workflows == ANY:
             return rows
         runs: dict[str, str] = {}
         kept = []
@@ -298,111 +300,118 @@ class Permission:
             if run is not None and (said is None or said == run):
                 said = runs[run] = runs.get(run) or (await self._control.find(run)).workflow
             workflows = [said] if isinstance(said, str) else said
-            if workflows and is_there(who, Owner(who.tenant, tuple(workflows), is_reach=declared.reach)):
+            if workflows and is_there(principal, Owner(principal.tenant, tuple(workflows), is_reach=declared.reach)):
                 kept.append(row)
         return kept
 
-    def hides(self, who: Principal, asked: Any) -> bool:
+    def hides(self, principal: Principal, asked: Any) -> bool:
         """True if a list that ends may have rows that a caller does not see, as `reached` says."""
         declared = declaration_of(type(asked))
-        is_some = who.access.workflows != ANY or declared.offers or declared.rows == "agent"
+        is_some = principal.access.workflows != ANY or declared.offers or declared.rows == "agent"
         is_list = declared.ends and hasattr(asked, "limit") and not any(named(declared, asked))
         return bool(declared.rows) and is_some and is_list
 
-    def seals(self, who: Principal, asked: Any) -> bool:
+    def seals(self, principal: Principal, asked: Any) -> bool:
         """True if the cursors of a list are sealed: for all but those who see everything, unless it is of one thing, of which
         a caller sees all."""
-        sees_all = who.tenant is None and who.access.workflows == ANY and who.access.allows("admin")
+        sees_all = principal.tenant is None and principal.access.workflows == ANY and principal.access.allows("admin")
         return hasattr(asked, "cursor") and not sees_all and not any(named(declaration_of(type(asked)), asked))
 
-    def is_startable(self, who: Principal, workflow: str) -> bool:
+    def is_startable(self, principal: Principal, workflow: str) -> bool:
         """True if a caller may start runs of the code of this name. A tenant's caller starts what is offered here, and what the
         operator of the fleet has named for them."""
-        return who.access.reaches(workflow) and (who.tenant is None or workflow in self.offered or who.access.names(workflow))
+        return principal.access.reaches(workflow) and (
+            principal.tenant is None or workflow in self.offered or principal.access.names(workflow)
+        )
 
-    def _is_startable_row(self, who: Principal, row: View) -> bool:
+    def _is_startable_row(self, principal: Principal, row: View) -> bool:
         if row["tenant"] is None:
-            return self.is_startable(who, row["workflow"])
-        return who.tenant in (None, row["tenant"]) and who.access.reaches(row["workflow"])
+            return self.is_startable(principal, row["workflow"])
+        return principal.tenant in (None, row["tenant"]) and principal.access.reaches(row["workflow"])
 
     def _problem_of_owner(
-        self, who: Principal, thing: Subject, value: Any, tenant: str, owned: Owner | None
+        self, principal: Principal, thing: Subject, value: Any, tenant: str, owned: Owner | None
     ) -> HoldfastError | None:
         if thing is Subject.WORKFLOW:
-            is_own = owned is not None and owned.tenant is not None and is_there(who, owned)
-            return None if is_own or self.is_startable(who, value) else self._no_workflow(who, value)
-        if owned is not None and is_there(who, owned):
+            is_own = owned is not None and owned.tenant is not None and is_there(principal, owned)
+            return None if is_own or self.is_startable(principal, value) else self._no_workflow(principal, value)
+        if owned is not None and is_there(principal, owned):
             return None
         return _ABSENT[thing](value, tenant)
 
-    def _no_workflow(self, who: Principal, workflow: str) -> NotFound:
-        known = ", ".join(sorted(each for each in self.offered if who.access.reaches(each))) or "none"
-        return NotFound(f"There is no workflow {workflow!r:.200} for {who.claim}; there are: {known}. Nothing was started.")
+    def _no_workflow(self, principal: Principal, workflow: str) -> NotFound:
+        known = ", ".join(sorted(each for each in self.offered if principal.access.reaches(each))) or "none"
+        return NotFound(
+            f"There is no workflow {workflow!r:.200} for {principal.claim}; there are: {known}. Nothing was started."
+        )
 
 
 # --- The rules --------------------------------------------------------------------------------------------------------
 
 
-def problem_of_grants(who: Principal, asked: Any, declared: Declaration) -> NotPermitted | None:
+def problem_of_grants(principal: Principal, asked: Any, declared: Declaration) -> NotPermitted | None:
     """Return why a caller's grants do not suffice."""
     needs = [declared.grants, *((declared.also[field],) for field in given(declared.also, asked))]
     for grants in needs:
-        if not any(who.access.allows(grant) for grant in grants):
-            may = ", ".join(who.access.may) or "nothing"
+        if not any(principal.access.allows(grant) for grant in grants):
+            may = ", ".join(principal.access.may) or "nothing"
             takes = " or ".join(grants)
-            return NotPermitted(f"{type(asked).__name__} takes the grant {takes}, and {who.claim} has {may}. Nothing was done.")
+            return NotPermitted(
+                f"{type(asked).__name__} takes the grant {takes}, and {principal.claim} has {may}. Nothing was done."
+            )
     return None
 
 
-def problem_of_fleet(who: Principal, asked: Any) -> NotPermitted | None:
+def problem_of_fleet(principal: Principal, asked: Any) -> NotPermitted | None:
     """Return why a caller may not touch what all tenants share."""
-    if who.tenant is None:
+    if principal.tenant is None:
         return None
     return NotPermitted(
-        f"{type(asked).__name__} is about what all tenants share, and {who.claim} acts for {who.tenant!r} only."
+        f"{type(asked).__name__} is about what all tenants share, and {principal.claim} acts for {principal.tenant!r} only."
         " Nothing was done."
     )
 
 
-def problem_of_whole(who: Principal, asked: Any, declared: Declaration) -> NotPermitted | None:
+def problem_of_whole(principal: Principal, asked: Any, declared: Declaration) -> NotPermitted | None:
     """Return why a caller who reaches some workflows only may not touch what is about all of them."""
     is_filtered = declared.whole in (GeneralSubject.ROWS, GeneralSubject.COUNTS)
-    if who.access.workflows == ANY or (is_filtered and not given(declared.also, asked)):
+    if principal.access.workflows == ANY or (is_filtered and not given(declared.also, asked)):
         return None
     named_by = [field for field, thing in declared.about.items() if thing is Subject.RUNS]
     hint = f": name one of them as {named_by[0]}" if named_by else ""
     return NotPermitted(
-        f"{who.claim} reaches some workflows only, and {type(asked).__name__} is about all of them{hint}. Nothing was done."
+        f"{principal.claim} reaches some workflows only, and {type(asked).__name__} is about all of them{hint}."
+        " Nothing was done."
     )
 
 
-def problem_of_tools(who: Principal, asked: Any, owned: Owner) -> NotPermitted | None:
+def problem_of_tools(principal: Principal, asked: Any, owned: Owner) -> NotPermitted | None:
     """Return why a caller has no say about the tools that a command is about."""
-    wrong = next((tool for tool in owned.tools if not who.access.handles_all(tool)), None)
+    wrong = next((tool for tool in owned.tools if not principal.access.handles_all(tool)), None)
     if wrong is None:
         return None
-    return NotPermitted(f"{who.claim} has no say about the tool {wrong!r:.200}. Nothing was done.")
+    return NotPermitted(f"{principal.claim} has no say about the tool {wrong!r:.200}. Nothing was done.")
 
 
-def is_there(who: Principal, owned: Owner) -> bool:
+def is_there(principal: Principal, owned: Owner) -> bool:
     """True if something is there for a caller: of their tenant, and of workflows that they reach."""
-    if who.tenant is not None and who.tenant != owned.tenant:
+    if principal.tenant is not None and principal.tenant != owned.tenant:
         return False
-    if not is_own(who, owned.person):
+    if not is_own(principal, owned.person):
         return False
     if owned.workflows is None:
-        return who.access.workflows == ANY
+        return principal.access.workflows == ANY
     if owned.is_reach:
-        return who.access.reaches_all(owned.workflows)
-    return all(map(who.access.reaches, owned.workflows))
+        return principal.access.reaches_all(owned.workflows)
+    return all(map(principal.access.reaches, owned.workflows))
 
 
-def is_own(who: Principal, person: Person | None) -> bool:
+def is_own(principal: Principal, person: Person | None) -> bool:
     """True if a caller may see what belongs to a person, or to none (None); an admin of the whole fleet always may. A program
     that speaks for a person is not that person, and no other program."""
-    if person is None or (who.tenant is None and who.access.allows("admin")):
+    if person is None or (principal.tenant is None and principal.access.allows("admin")):
         return True
-    return person.name == who.name and person.client in (None, who.client)
+    return person.name == principal.name and person.client in (None, principal.client)
 
 
 def named(declared: Declaration, asked: Any) -> Iterator[tuple[str, Subject, Any]]:
@@ -413,9 +422,9 @@ def named(declared: Declaration, asked: Any) -> Iterator[tuple[str, Subject, Any
             yield field, thing, value
 
 
-def _with_reached(who: Principal, row: View, field: str) -> View:
+def _with_reached(principal: Principal, row: View, field: str) -> View:
     """The row with those of its runs that a caller reaches; what has not begun has no workflow yet."""
-    kept = [run for run in row[field] if "workflow" in run and who.access.reaches(run["workflow"])]
+    kept = [run for run in row[field] if "workflow" in run and principal.access.reaches(run["workflow"])]
     return {**row, field: kept, "is_whole": row["is_whole"] and len(kept) == len(row[field])}
 
 
@@ -430,9 +439,9 @@ def raise_if(problem: HoldfastError | None) -> None:
         raise problem
 
 
-def _decides(who: Principal, declared: Declaration) -> bool:
+def _decides(principal: Principal, declared: Declaration) -> bool:
     """True if it must be known which tools something is about."""
-    return declared.is_command and who.access.tools != ANY
+    return declared.is_command and principal.access.tools != ANY
 
 
 _ABSENT: Final[Mapping[Subject, Callable[[Any, str], HoldfastError]]] = {

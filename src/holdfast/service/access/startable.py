@@ -34,27 +34,27 @@ class Startable:
         self._reading = asyncio.Lock()
         """One file at a time is read, in a thread: a large one takes a second."""
 
-    async def named(self, who: Principal, name: str, version: int, tenant: str) -> Workflow | StoredWorkflow:
+    async def named(self, principal: Principal, name: str, version: int, tenant: str) -> Workflow | StoredWorkflow:
         """Return what a name means for a tenant: what is offered here, or else what the store knows. Raises NotFound."""
         versions = [known for known_name, known in self._offered if known_name == name]
         found = self._offered.get((name, version or max(versions, default=0)))
         if found is not None:
             return found
-        if versions and who.tenant is not None and not who.access.names(name):
+        if versions and principal.tenant is not None and not principal.access.names(name):
             raise NotFound(f"This server has no version {version} of workflow {name!r}. Nothing was started.")
         return await self._control.workflow(name, version or None, tenant=tenant)
 
-    async def read(self, who: Principal, text: str) -> Workflow:
+    async def read(self, principal: Principal, text: str) -> Workflow:
         """Return the workflow of a file. Raises UsageError, NotPermitted where none are taken, and for a file that is none."""
         if self._from_yaml is None:
             raise UsageError(
                 "This server does not accept workflow files, because submitting one runs commands on this machine. Nothing was"
                 " started. Start the server with --yaml to allow them."
             )
-        if who.tenant is not None and not self._has_shells_of(who.tenant):
+        if principal.tenant is not None and not self._has_shells_of(principal.tenant):
             raise NotPermitted(
-                f"This server takes no workflow files of the tenant {who.tenant!r}: their commands would run where those of"
-                " others do. Nothing was started: start it with --no-shell, and workers with a shell for that tenant alone."
+                f"This server takes no workflow files of the tenant {principal.tenant!r}: their commands would run where those"
+                " of others do. Nothing was started: start it with --no-shell, and workers with a shell for that tenant alone."
             )
         async with self._reading:
             return await asyncio.to_thread(self._from_yaml, text)

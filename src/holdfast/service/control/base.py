@@ -137,9 +137,9 @@ def limits_of(family: str, limit_usd: float | str | Decimal | None, max_tokens: 
     return found
 
 
-def start_key(given: str) -> str:
+def start_key(text: str) -> str:
     """Return the start key that a caller gives. Raises InvalidInput for what is no name, or could be the engine's own."""
-    key = word("key", given)
+    key = word("key", text)
     if folded(key).startswith(OF_THE_ENGINE):
         raise InvalidInput(
             f"A key that begins with {key.partition('/')[0]!r:.40} and a slash is one of the engine's own. Nothing was started:"
@@ -148,13 +148,13 @@ def start_key(given: str) -> str:
     return key
 
 
-def word(what: str, text: str, field: str = "") -> str:
+def word(name: str, text: str, field: str = "") -> str:
     """`text`, which must be one that can be stored: what others would look for must be what was meant. `field` is the argument
     that gives it: by default that of this name, or `name` for the name of something."""
     problem = _problem_of_word(text)
     if problem is not None:
-        words = f"The {what} {text[:20]!r}… {problem}" if len(text) > MAX_NAME_BYTES else f"The {what} {text!r} {problem}"
-        raise InvalidInput(f"{words} Nothing was done.", field=field or (what if what.isidentifier() else "name"))
+        words = f"The {name} {text[:20]!r}… {problem}" if len(text) > MAX_NAME_BYTES else f"The {name} {text!r} {problem}"
+        raise InvalidInput(f"{words} Nothing was done.", field=field or (name if name.isidentifier() else "name"))
     return text
 
 

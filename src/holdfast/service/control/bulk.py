@@ -68,7 +68,7 @@ class Bulks(Repairs):
         repeat_effects: bool = False,
         dry_run: bool = False,
         by: str | Actor | None = None,
-        **sought: Unpack[RunFilter],
+        **filters: Unpack[RunFilter],
     ) -> Sequence[BulkOutcome]:
         """Retry, cancel, pause, resume or fork all runs that match, newest first. Without `status` the runs are those that the
         action applies to, like `failed` for retry.
@@ -83,9 +83,9 @@ class Bulks(Repairs):
         """
         if (step is None) == (deed == "fork"):
             raise InvalidInput("step= says from where runs are forked, and goes with fork and nothing else. Nothing was done.")
-        _expect_few(sought.get("limit", MAX_RUNS))
-        sought["limit"], sought["status"] = sought.get("limit", MAX_RUNS), sought.get("status") or USUAL[deed]
-        found = await self.runs(**sought)
+        _expect_few(filters.get("limit", MAX_RUNS))
+        filters["limit"], filters["status"] = filters.get("limit", MAX_RUNS), filters.get("status") or USUAL[deed]
+        found = await self.runs(**filters)
         if step is not None:
             name = fork_name(fork_key, step, repeat_effects)
             return [await self._forked(row, name, step, repeat_effects, dry_run, by) for row in found]

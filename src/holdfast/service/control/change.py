@@ -15,10 +15,10 @@ TRIES: Final = 20
 Kept = TypeVar("Kept")
 
 
-async def changed(what: str, attempt: Callable[[], Awaitable[Kept | None]]) -> Kept:
-    """Return what the first `attempt` has kept without a conflict; one that met a conflict returns None. `what` is the record,
+async def changed(name: str, attempt: Callable[[], Awaitable[Kept | None]]) -> Kept:
+    """Return what the first `attempt` has kept without a conflict; one that met a conflict returns None. `name` is the record,
     in words. Raises Conflict after too many conflicts."""
     for _ in range(TRIES):
         if (kept := await attempt()) is not None:
             return kept
-    raise Conflict(f"{what} was changed by others {TRIES} times in a row. Nothing was changed: try again later.")
+    raise Conflict(f"{name} was changed by others {TRIES} times in a row. Nothing was changed: try again later.")

@@ -101,39 +101,39 @@ def read_terms(options: Mapping[str, Any], redact: Callable[[str], str]) -> dict
     return found
 
 
-def _tokens(given: Any, _: Any) -> int:
+def _tokens(value: Any, _: Any) -> int:
     try:
-        return whole_tokens(given)
+        return whole_tokens(value)
     except ValueError as problem:
         words = f"The limit on tokens cannot be used: {problem}. No run was started."
         raise InvalidInput(words, field="max_tokens") from None
 
 
 def _calls(name: str) -> Callable[[Any, Any], int]:
-    def read(given: Any, _: Any) -> int:
-        if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-            raise InvalidInput(f"{name} is {given!r:.80}; it is a whole number of calls, at least 1. No run was started.")
-        return given
+    def read(value: Any, _: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InvalidInput(f"{name} is {value!r:.80}; it is a whole number of calls, at least 1. No run was started.")
+        return value
 
     return read
 
 
-def _wall_s(given: Any, _: Any) -> float:
-    if not isinstance(given, int | float) or not 0 < given < math.inf:
-        raise InvalidInput(f"max_wall_s is {given!r:.80}; it is seconds, above zero. No run was started.")
-    return float(given)
+def _wall_s(value: Any, _: Any) -> float:
+    if not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise InvalidInput(f"max_wall_s is {value!r:.80}; it is seconds, above zero. No run was started.")
+    return float(value)
 
 
-def _on_limit(given: Any, _: Any) -> OnLimit:
-    if given not in get_args(OnLimit):
-        raise InvalidInput(f"on_limit is {given!r:.80}; it is one of {', '.join(get_args(OnLimit))}. No run was started.")
-    how: OnLimit = given
+def _on_limit(value: Any, _: Any) -> OnLimit:
+    if value not in get_args(OnLimit):
+        raise InvalidInput(f"on_limit is {value!r:.80}; it is one of {', '.join(get_args(OnLimit))}. No run was started.")
+    how: OnLimit = value
     return how
 
 
-def _tags(given: Any, redact: Callable[[str], str]) -> tuple[str, ...]:
+def _tags(value: Any, redact: Callable[[str], str]) -> tuple[str, ...]:
     """Words by which a run is found, each once, in their order."""
-    tags = sorted({redact(word("tag", tag)) for tag in ([given] if isinstance(given, str) else given)})
+    tags = sorted({redact(word("tag", tag)) for tag in ([value] if isinstance(value, str) else value)})
     for tag in tags:
         if not tag.strip() or len(tag) > MAX_OF_TAG:
             raise InvalidInput(f"The tag {tag!r:.50} is no word of 1 to {MAX_OF_TAG} characters. No run was started.")
@@ -142,8 +142,8 @@ def _tags(given: Any, redact: Callable[[str], str]) -> tuple[str, ...]:
     return tuple(tags)
 
 
-def _labels(given: Any, redact: Callable[[str], str]) -> dict[str, str]:
-    found = merged({}, checked(given, redact))
+def _labels(value: Any, redact: Callable[[str], str]) -> dict[str, str]:
+    found = merged({}, checked(value, redact))
     expect_few(found)
     return found
 
@@ -305,22 +305,22 @@ class Commands(ControlBase):
         stored = await self.workflow(workflow, version, tenant=tenant) if isinstance(workflow, str) else workflow
         return self.runtime.catalog.workflows.get(stored.hash, stored)
 
-    async def _valid_input(self, workflow: Workflow | StoredWorkflow, given: Any) -> Any:
+    async def _valid_input(self, workflow: Workflow | StoredWorkflow, value: Any) -> Any:
         """An input as a run starts with it. Raises InvalidInput."""
         if isinstance(workflow, StoredWorkflow):
-            return await self.executor.services.threads.run(workflow.validated_input, {"raw": given})
-        return workflow.validated_input(given)
+            return await self.executor.services.threads.run(workflow.validated_input, {"raw": value})
+        return workflow.validated_input(value)
 
-    def _same(self, key: str | None, known: StartedRun, input_digest: str) -> Run[Any]:
+    def _same(self, key: str | None, started: StartedRun, input_digest: str) -> Run[Any]:
         """Return the run of a start key. Raises KeyReused, whose words do not name the run: it may be of a workflow that the
         caller does not reach."""
-        if known.input_digest != input_digest:
+        if started.input_digest != input_digest:
             raise KeyReused(
                 f"The key {key!r} has started a run of another workflow or with another input. Nothing was started: use another"
                 " key.",
-                run=known.run,
+                run=started.run,
             )
-        return Run(self.executor, known.run)
+        return Run(self.executor, started.run)
 
     def run(self, run_id: str) -> Run[Any]:
         """Return the handle of a run."""

@@ -125,18 +125,18 @@ class Run(OfLoop, Generic[Output_co]):
         """
         return await self._until(met, fresh=True)
 
-    async def _until(self, met: Callable[[State], bool], *, fresh: bool, at_end: bool = False) -> State:
+    async def _until(self, condition: Callable[[State], bool], *, fresh: bool, at_end: bool = False) -> State:
         """`fresh`: what was heard here of the run may be out of date by what another process has just committed, and
-        `met` may hold of it no longer. `at_end`: it holds of no run that has not ended."""
+        `condition` may hold of it no longer. `at_end`: it holds of no run that has not ended."""
         runtime = self._runtime
-        async with runtime.runs.watch(self._run, met, at_end=at_end) as changed:
+        async with runtime.runs.watch(self._run, condition, at_end=at_end) as changed:
             changed.elsewhere = fresh
             while True:
                 changed.clear()
                 fresh, changed.elsewhere = changed.elsewhere, False
                 state = await runtime.runs.state(self._run, fresh=fresh)
                 changed.seq = state.seq
-                if met(state):
+                if condition(state):
                     return state
                 if runtime.membership.broken is not None:
                     raise runtime.membership.broken

@@ -17,31 +17,31 @@ _FIELDS: Final = {"run": ("id", "run"), "gate": ("gate",), "call": ("call",), "d
 """The attributes in which rows and handles have the id of their subject."""
 
 
-def run_named(given: str) -> RunId:
+def run_named(text: str) -> RunId:
     """Return the id of a run. Raises InvalidInput for what is no text."""
-    return RunId(_text("run", given))
+    return RunId(_text("run", text))
 
 
-def gate_named(given: str) -> GateId:
+def gate_named(text: str) -> GateId:
     """Return the id of a gate. Raises InvalidInput for what is no text."""
-    return GateId(_text("gate", given))
+    return GateId(_text("gate", text))
 
 
-def call_named(given: str) -> CallId:
+def call_named(text: str) -> CallId:
     """Return the id of a call. Raises InvalidInput for what is no text."""
-    return CallId(_text("call", given))
+    return CallId(_text("call", text))
 
 
-def letter_named(given: str | Letter) -> str:
+def letter_named(letter: str | Letter) -> str:
     """Return the id of a dead letter, or of the run of one. Raises InvalidInput for what is neither a text nor a Letter."""
-    return given.id if isinstance(given, Letter) else _text("dead letter", given)
+    return letter.id if isinstance(letter, Letter) else _text("dead letter", letter)
 
 
-def _text(what: str, given: object) -> str:
-    if isinstance(given, str):
-        return given
-    row = given[0] if isinstance(given, tuple) and given and not hasattr(given, "_fields") else given
-    found = next((name for name in _FIELDS[what] if isinstance(getattr(row, name, None), str)), None)
-    place = "[0]" if row is not given else ""
+def _text(noun: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    row = value[0] if isinstance(value, tuple) and value and not hasattr(value, "_fields") else value
+    found = next((name for name in _FIELDS[noun] if isinstance(getattr(row, name, None), str)), None)
+    place = "[0]" if row is not value else ""
     instead = f", like {place}.{found} of what was given" if found is not None else ""
-    raise InvalidInput(f"Name the {what} by its id, a text{instead}: {type(row).__name__} is none. Nothing was done.")
+    raise InvalidInput(f"Name the {noun} by its id, a text{instead}: {type(row).__name__} is none. Nothing was done.")

@@ -293,37 +293,37 @@ class Repairs(Commands):
         with self.sensitive(tenant):
             return await self.executor.services.threads.run(known.validated_input, {"raw": raw})
 
-    async def _here(self, said: Sequence[Any], tenant: str) -> list[Any]:
+    async def _here(self, value: Sequence[Any], tenant: str) -> list[Any]:
         """The same with the large values that are another month's kept for this one too: a run refers to none that was kept
         before it began, so that a month can go with its runs."""
         fresh: dict[str, Payload] = {}
-        for payload in {each.blob: each for some in said for each in _payloads(some)}.values():
+        for payload in {each.blob: each for some in value for each in _payloads(some)}.values():
             if payload.blob is not None:
                 content = (await self.payloads.fetch([payload], tenant))[payload.blob]
                 fresh[payload.blob] = await self.payloads.put(content, tenant, self.now_ms())
-        return [_with(each, fresh) for each in said] if fresh else [*said]
+        return [_with(each, fresh) for each in value] if fresh else [*value]
 
 
-def _payloads(said: Payload | Event) -> Iterator[Payload]:
-    if isinstance(said, Payload):
-        yield said
+def _payloads(payload: Payload | Event) -> Iterator[Payload]:
+    if isinstance(payload, Payload):
+        yield payload
         return
-    for name in said.__struct_fields__:
-        value = getattr(said, name)
+    for name in payload.__struct_fields__:
+        value = getattr(payload, name)
         for each in value.values() if isinstance(value, dict) else (value,):
             if isinstance(each, Payload):
                 yield each
 
 
-def _with(said: Any, fresh: Mapping[str, Payload]) -> Any:
+def _with(value: Any, fresh: Mapping[str, Payload]) -> Any:
     """Return the given data, its large values replaced."""
-    if isinstance(said, Payload):
-        return said if said.blob is None else fresh[said.blob]
-    if isinstance(said, dict):
-        return {name: _with(each, fresh) for name, each in said.items()}
-    if isinstance(said, Event):
-        return msgspec.structs.replace(said, **{name: _with(getattr(said, name), fresh) for name in said.__struct_fields__})
-    return said
+    if isinstance(value, Payload):
+        return value if value.blob is None else fresh[value.blob]
+    if isinstance(value, dict):
+        return {name: _with(each, fresh) for name, each in value.items()}
+    if isinstance(value, Event):
+        return msgspec.structs.replace(value, **{name: _with(getattr(value, name), fresh) for name in value.__struct_fields__})
+    return value
 
 
 def expect_settled(state: State, step: StepId) -> None:

@@ -232,10 +232,10 @@ class RunReader(OfLoop, called="engine"):
         """
         return await self.store.sessions.labels(sessions) if sessions else {}
 
-    async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
+    async def runs(self, **filters: Unpack[RunFilter]) -> Sequence[RunRow]:
         """Return runs that match the criteria, newest first."""
-        expect_criteria(sought, RunFilter)
-        return await self.store.views.runs(**sought)
+        expect_criteria(filters, RunFilter)
+        return await self.store.views.runs(**filters)
 
     async def labels_of(self, rows: Sequence[RunRow]) -> Mapping[RunId, Sequence[Pair]]:
         """Return the labels of runs that have any. A tag is a label with an empty key.
@@ -266,11 +266,11 @@ class RunReader(OfLoop, called="engine"):
         given = await self.store.scores.given(run_named(run_id))
         return given if every else counting(given)
 
-    async def score_means(self, **sought: Unpack[ScoreFilter]) -> Sequence[ScoreMean]:
+    async def score_means(self, **filters: Unpack[ScoreFilter]) -> Sequence[ScoreMean]:
         """Return the mean scores of runs by version of their workflow: count, mean and time of the newest. It reads all scores;
         300,000 take a second."""
-        expect_criteria(sought, ScoreFilter)
-        return await self.store.scores.means(**sought)
+        expect_criteria(filters, ScoreFilter)
+        return await self.store.scores.means(**filters)
 
     async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
         """Return the pieces of the kept output of a run's jobs.
@@ -289,7 +289,7 @@ class RunReader(OfLoop, called="engine"):
         return await self.store.job_logs.read(place)
 
     async def gates(
-        self, run_id: str | None = None, **sought: Unpack[GateFilter]
+        self, run_id: str | None = None, **filters: Unpack[GateFilter]
     ) -> Sequence[tuple[GateRow, GateChange | None]]:
         """Return gates, oldest first, each with its latest change.
 
@@ -299,13 +299,13 @@ class RunReader(OfLoop, called="engine"):
             after: Id of the last gate of the page before.
             risk_levels: Only gates with one of these risk levels.
         """
-        expect_criteria(sought, GateFilter)
-        if (after := sought.get("after")) is not None:
-            sought["after"] = gate_named(after)
-        return await self.store.views.gates(run=None if not run_id else run_named(run_id), **sought)
+        expect_criteria(filters, GateFilter)
+        if (after := filters.get("after")) is not None:
+            filters["after"] = gate_named(after)
+        return await self.store.views.gates(run=None if not run_id else run_named(run_id), **filters)
 
     async def effects(
-        self, run_id: str | None = None, **sought: Unpack[EffectFilter]
+        self, run_id: str | None = None, **filters: Unpack[EffectFilter]
     ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
         """Return tool calls, oldest first, each with its latest change.
 
@@ -314,10 +314,10 @@ class RunReader(OfLoop, called="engine"):
             state: Only calls in this state: intended, completed, failed, released, in_doubt, repeated or orphaned.
             after: Id of the last call of the page before.
         """
-        expect_criteria(sought, EffectFilter)
-        if (after := sought.get("after")) is not None:
-            sought["after"] = call_named(after)
-        return await self.store.views.effects(run=None if not run_id else run_named(run_id), **sought)
+        expect_criteria(filters, EffectFilter)
+        if (after := filters.get("after")) is not None:
+            filters["after"] = call_named(after)
+        return await self.store.views.effects(run=None if not run_id else run_named(run_id), **filters)
 
     async def dead_letters(self, *, state: LetterState | None = "open", **criteria: Unpack[LetterCriteria]) -> Sequence[Letter]:
         """Return dead letters that match the criteria: steps that have failed for good. Those of the oldest run come first.
@@ -378,15 +378,15 @@ class RunReader(OfLoop, called="engine"):
         """
         return await self.store.scopes.waiting(scopes, MAX_LISTED)
 
-    async def costs(self, first_day: str, last_day: str, **sought: Unpack[CostFilter]) -> Sequence[Cost]:
+    async def costs(self, first_day: str, last_day: str, **filters: Unpack[CostFilter]) -> Sequence[Cost]:
         """Return the cost of model calls by day, as of the last roll-up.
 
         Args:
             after: Key of the last row of the page before.
             limit: Maximum number of rows; by default all.
         """
-        expect_criteria(sought, CostFilter)
-        return await self.store.costs.rollup(first_day, last_day, **sought)
+        expect_criteria(filters, CostFilter)
+        return await self.store.costs.rollup(first_day, last_day, **filters)
 
 
 def no_run(run_id: str) -> NotFound:
@@ -394,9 +394,9 @@ def no_run(run_id: str) -> NotFound:
     return NotFound(f"There is no run {run_id} in this store; `holdfast runs list` shows those that are.")
 
 
-def expect_criteria(given: Mapping[str, Any], known: type) -> None:
+def expect_criteria(arguments: Mapping[str, Any], known: type) -> None:
     """Raise TypeError for a keyword that is no criterion: ignored, it would select more than was meant."""
-    if unknown := sorted(given.keys() - known.__annotations__.keys()):
+    if unknown := sorted(arguments.keys() - known.__annotations__.keys()):
         raise TypeError(
             f"There is no criterion {unknown[0]!r}; there are {', '.join(known.__annotations__)}. Nothing was done."
         )

@@ -112,16 +112,16 @@ class Schedules(Commands):
         return await self._changed(tenant, name, lambda before: _in_place_of(before, schedule, now_ms))
 
     async def _input_of(
-        self, tenant: str, name: str, workflow: Workflow | StoredWorkflow, given: Any, time_field: str | None, now_ms: int
+        self, tenant: str, name: str, workflow: Workflow | StoredWorkflow, value: Any, time_field: str | None, now_ms: int
     ) -> bytes:
         """Return the input as it is kept, as JSON; with a time in it, it has to fit too."""
         if time_field is not None:
-            if not isinstance(given or {}, dict):
+            if not isinstance(value or {}, dict):
                 words = f"time_field={time_field!r} needs an input that is an object. Nothing was changed."
                 raise InvalidInput(words, field="time_field")
-            given = {**(given or {}), time_field: schedules.stamp(now_ms)}
+            value = {**(value or {}), time_field: schedules.stamp(now_ms)}
         with self.sensitive(tenant):
-            valid = await self._valid_input(workflow, given)
+            valid = await self._valid_input(workflow, value)
         try:
             encoded = encode(self.payloads.plain(valid))
         except InvalidInput as problem:

@@ -135,16 +135,16 @@ class Supervisors(Commands):
 
         return await changed(f"Supervisor {name!r}", attempt)
 
-    async def _worker(self, given: WorkerAgent, workflow: Workflow | StoredWorkflow) -> rule.Worker:
+    async def _worker(self, worker: WorkerAgent, workflow: Workflow | StoredWorkflow) -> rule.Worker:
         if isinstance(workflow, Workflow):
             await self.runtime.catalog.add(workflow)
-        types = [given.task_types] if isinstance(given.task_types, str) else given.task_types
+        types = [worker.task_types] if isinstance(worker.task_types, str) else worker.task_types
         return rule.Worker(
-            name=_bounded("name of the worker", given.name),
+            name=_bounded("name of the worker", worker.name),
             workflow=workflow.name,
-            timeout_s=given.timeout_s,
+            timeout_s=worker.timeout_s,
             task_types=tuple(_bounded("task type", each) for each in types),
-            max_concurrent=given.max_concurrent,
+            max_concurrent=worker.max_concurrent,
         )
 
     def supervisor(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Supervisor:
@@ -240,17 +240,17 @@ class Supervisor(OfLoop):
         )
         return await self._supervising.submit(self._tenant, self.name, task)
 
-    async def _payload(self, task_type: str, given: Any) -> bytes:
+    async def _payload(self, task_type: str, value: Any) -> bytes:
         """Return a payload as it is kept, as JSON: it has to fit every worker that may take the task."""
         control = self._control
         schemas: list[dict[str, Any]] = []
         for worker in rule.takers(await self.declared(), task_type):
             meant = await control._meant(worker.workflow, None, self._tenant)
-            await control._valid_input(meant, given)
+            await control._valid_input(meant, value)
             schemas.append(meant.input_schema or {})
         try:
             with control.sensitive(self._tenant):
-                plain = control.payloads.plain(given)
+                plain = control.payloads.plain(value)
                 for schema in schemas:
                     plain = sealed_by(schema, plain)
             encoded = encode(plain)
@@ -327,7 +327,7 @@ class Supervisor(OfLoop):
         return rule.dashboard(await self.declared(), self._control.now_ms())
 
 
-def _bounded(what: str, given: str) -> str:
-    if not given.strip() or len(given.encode()) > rule.MAX_NAME_BYTES:
-        raise InvalidInput(f"The {what} has 1 to {rule.MAX_NAME_BYTES} bytes. Nothing was changed.")
-    return word(what, given)
+def _bounded(name: str, text: str) -> str:
+    if not text.strip() or len(text.encode()) > rule.MAX_NAME_BYTES:
+        raise InvalidInput(f"The {name} has 1 to {rule.MAX_NAME_BYTES} bytes. Nothing was changed.")
+    return word(name, text)

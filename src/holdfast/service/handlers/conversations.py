@@ -40,12 +40,12 @@ async def open_conversation(request: Request, command: cmd.OpenConversation, *, 
 
 
 @handles
-async def send_message(request: Request, command: cmd.Say, **brought: Any) -> ExchangeRow:
-    """`brought` are the `tools` and `context` of a front end."""
+async def send_message(request: Request, command: cmd.Say, **extras: Any) -> ExchangeRow:
+    """`extras` are the `tools` and `context` of a front end."""
     options = msgspec.structs.asdict(command) | {"tenant": request.tenant}
     text, parts = options.pop("text"), options.pop("parts")
     message = text if not parts else [text, *parts]
-    sent = await request.engine.send_message(options.pop("conversation"), message, **options, **brought, by=request.by)
+    sent = await request.engine.send_message(options.pop("conversation"), message, **options, **extras, by=request.by)
     return view.of_exchange(sent)
 
 

@@ -117,15 +117,15 @@ def of_ways(
     return {"signed_in": signed_in, "ways": ways, "errors": explained}
 
 
-def of_caller(who: Principal, sign_in: SignIn | None = None) -> CallerRow:
-    access = who.access
+def of_caller(principal: Principal, sign_in: SignIn | None = None) -> CallerRow:
+    access = principal.access
     return {
-        "name": who.name,
-        "verified": who.verified,
-        "client": who.client or None,
-        "tenant": who.tenant,
-        "roles": list(who.roles),
-        "teams": list(who.teams),
+        "name": principal.name,
+        "verified": principal.verified,
+        "client": principal.client or None,
+        "tenant": principal.tenant,
+        "roles": list(principal.roles),
+        "teams": list(principal.teams),
         "may": list(access.may),
         "workflows": list(access.workflows),
         "tools": list(access.tools),

@@ -133,22 +133,22 @@ def recorded_of(event: dict[str, Any]) -> Recorded:
     return Recorded(event["seq"], at_ms, _made(_EVENTS[event["type"]], event))
 
 
-def of_told(told: streams.StreamEvent) -> StreamRow:
+def of_told(event: streams.StreamEvent) -> StreamRow:
     """Return the row of a stream event; it has only the keys of its kind."""
     found: StreamRow = {
-        "run_id": told.run,
-        "stream": told.stream,
-        "kind": told.kind,
-        "source": told.source,
-        "offset": told.offset,
-        "cursor": told.cursor,
+        "run_id": event.run,
+        "stream": event.stream,
+        "kind": event.kind,
+        "source": event.source,
+        "offset": event.offset,
+        "cursor": event.cursor,
     }
-    if told.text or told.kind == "result":
-        found["text"] = told.text
-    elif told.kind == "value":
-        found["value"] = told.value
-    if told.outcome is not None:
-        found["outcome"] = told.outcome
+    if event.text or event.kind == "result":
+        found["text"] = event.text
+    elif event.kind == "value":
+        found["value"] = event.value
+    if event.outcome is not None:
+        found["outcome"] = event.outcome
     return found
 
 

@@ -362,14 +362,14 @@ class TeamBudgetWhole(TeamBudgetRow):
     tokens: Annotated[TeamTokensRow | None, doc("Null where tokens are not limited.")]
 
 
-def of_team_budget(found: Dashboard) -> TeamBudgetWhole:
+def of_team_budget(dashboard: Dashboard) -> TeamBudgetWhole:
     """Return the row of a team budget, in dollars and in tokens, with the share of each agent. None for a unit that is not
     limited."""
     return {
-        "name": found.name,
-        "tenant": found.tenant,
-        "money": None if found.money is None else _money(found.money),
-        "tokens": None if found.tokens is None else _tokens(found.tokens),
+        "name": dashboard.name,
+        "tenant": dashboard.tenant,
+        "money": None if dashboard.money is None else _money(dashboard.money),
+        "tokens": None if dashboard.tokens is None else _tokens(dashboard.tokens),
     }
 
 

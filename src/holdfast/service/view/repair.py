@@ -238,11 +238,11 @@ class DeadLetterWhole(DeadLetterRow):
     gate: Annotated[str | None, doc("The gate that asks about the step.")]
 
 
-def of_letter(found: Letter) -> DeadLetterRow:
+def of_letter(dead_letter: Letter) -> DeadLetterRow:
     """A dead letter as lists show it."""
-    letter = found.letter
+    letter = dead_letter.letter
     return {
-        "letter": found.id,
+        "letter": dead_letter.id,
         "run_id": letter.run,
         "step": letter.step,
         "tenant": letter.tenant,
@@ -255,20 +255,20 @@ def of_letter(found: Letter) -> DeadLetterRow:
         "last_at": iso(letter.last_at_ms),
         "asked": letter.asked,
         "edited": letter.edited,
-        "state": "open" if found.resolved_at_ms is None else "resolved",
-        "resolved_at": iso(found.resolved_at_ms),
+        "state": "open" if dead_letter.resolved_at_ms is None else "resolved",
+        "resolved_at": iso(dead_letter.resolved_at_ms),
     }
 
 
-async def of_letter_whole(control: Control, found: Letter, state: State) -> DeadLetterWhole:
+async def of_letter_whole(control: Control, letter: Letter, state: State) -> DeadLetterWhole:
     """A dead letter with what its step had come to: its error, the operations of its journal, the input of the run."""
-    step = state.step(found.letter.step)
+    step = state.step(letter.letter.step)
     failed = None if step is None or step.failed_path is None else step.journal.get(step.failed_path)
     calls = [] if failed is None or failed.call is None else await control.effects(state.run, limit=MAX_EFFECTS)
     sent = next((row for row, _ in calls if failed is not None and row.call == failed.call), None)
     edit = None if step is None or step.failed_path is None else step.edits.get(step.failed_path)
     return {
-        **of_letter(found),
+        **of_letter(letter),
         "status": status.status(state),
         "input": await control.payloads.value(state.input, state.tenant),
         "error": None if step is None else error_of(step.error),
@@ -281,7 +281,7 @@ async def of_letter_whole(control: Control, found: Letter, state: State) -> Dead
             {"path": path, "kind": op.kind, "name": op.name, "status": op.status, "key": op.key, "error": error_of(op.error)}
             for path, op in step.journal.items()
         ],
-        "gate": next((id_ for id_, gate in state.gates.items() if gate.opened.subject == found.letter.step), None),
+        "gate": next((id_ for id_, gate in state.gates.items() if gate.opened.subject == letter.letter.step), None),
     }
 
 

@@ -118,11 +118,11 @@ class Bucket:
             raise self._explained(problem, "removed") from problem
         return freed_bytes
 
-    def _explained(self, problem: Exception, what: str) -> StoreError:
+    def _explained(self, problem: Exception, name: str) -> StoreError:
         code = _CODE.search(str(problem))
         why = _ADVICE.get(code[1], code[1]) if code is not None else _brief(problem)
         return StoreUnreadable(
-            f"A large payload could not be {what} in {self!r}: {why}. Nothing is lost: what waits for it tries again for a"
+            f"A large payload could not be {name} in {self!r}: {why}. Nothing is lost: what waits for it tries again for a"
             " minute; a worker that has stopped is to be started again.",
             bucket=self._name,
         )

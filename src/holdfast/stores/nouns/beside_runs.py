@@ -40,12 +40,12 @@ class Children(Noun):
 class DeadLetters(Noun):
     """Keeps ports.DeadLetters."""
 
-    async def letters(self, **sought: Unpack[LetterFilter]) -> Sequence[Letter]:
-        limit, state = sought.pop("limit", MAX_LISTED), sought.pop("state", None)
-        run, after = sought.get("run"), sought.get("after")
+    async def letters(self, **filters: Unpack[LetterFilter]) -> Sequence[Letter]:
+        limit, state = filters.pop("limit", MAX_LISTED), filters.pop("state", None)
+        run, after = filters.get("run"), filters.get("after")
         if (run is not None and not is_run(run)) or (after is not None and not is_run(after[0])):
             return []
-        found = await listed(self._tables, "letters", {**sought, **({state: ()} if state else {})}, limit)
+        found = await listed(self._tables, "letters", {**filters, **({state: ()} if state else {})}, limit)
         return [self._letter(*row) for row in found]
 
     def _letter(self, *row: Any) -> Letter:

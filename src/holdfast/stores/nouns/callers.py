@@ -31,12 +31,12 @@ class Signing:
         self.known = Head(0, FIRST)
         self._keys = keys
 
-    def next(self, ends: Sequence[Any], known: Head, entry: Entry) -> tuple[Link, Head]:
+    def next(self, ends: Sequence[Any], previous: Head, entry: Entry) -> tuple[Link, Head]:
         """Return the entry that follows the log's end, and the head after it. `ends` are the head, the last row, and the hash
-        that the entry `known` has there; `known` was read with them, and may be another by now."""
+        that the entry `previous` has there; `previous` was read with them, and may be another by now."""
         head, last = (Head(*part) if part[0] is not None else None for part in (ends[:3], ends[3:6]))
-        is_known_there = known.number == 0 or ends[6] == known.hash
-        before = before_next(head, last, known, is_known_there, self._keys)
+        is_known_there = previous.number == 0 or ends[6] == previous.hash
+        before = before_next(head, last, previous, is_known_there, self._keys)
         key = next(iter(self._keys), b"")
         added = link(before, entry, key)
         return added, head_of(added, key)

@@ -49,9 +49,9 @@ class Lists:
         found = await listed(self._tables, "runs", {"run": run}, 1) if is_run(run) else ()
         return RunRow(*found[0]) if found else None
 
-    async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
-        limit = sought.pop("limit", MAX_LISTED)
-        criteria = _criteria(sought)
+    async def runs(self, **filters: Unpack[RunFilter]) -> Sequence[RunRow]:
+        limit = filters.pop("limit", MAX_LISTED)
+        criteria = _criteria(filters)
         return [] if criteria is None else [RunRow(*row) for row in await listed(self._tables, "runs", criteria, limit)]
 
     async def labels(self, runs: Sequence[RunId]) -> Mapping[RunId, Sequence[Pair]]:

@@ -38,5 +38,5 @@ class ValuesRead(Noun):
     async def unlock(self, tenant: str, space: str, key: str, fence: int) -> None:
         await self._tables.change("free_shared_lock", tenant, space, key, fence)
 
-    def _opened(self, found: Iterable[Row]) -> Iterable[Row]:
-        return ((*row, shared_value_of(body, self._sealing)) for *row, body in found)
+    def _opened(self, rows: Iterable[Row]) -> Iterable[Row]:
+        return ((*row, shared_value_of(body, self._sealing)) for *row, body in rows)

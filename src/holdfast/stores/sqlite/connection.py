@@ -139,9 +139,9 @@ def _of_sqlite(problem: apsw.Error, path: Path, system_errno: int) -> StoreError
     return StoreError(f"SQLite could not do its work on {path}: {problem}", path=path)
 
 
-def _unreadable(path: Path, why: object) -> StoreUnreadable:
+def _unreadable(path: Path, reason: object) -> StoreUnreadable:
     return StoreUnreadable(
-        f"{path} cannot be opened or written ({why}). Nothing was done. Check that it is a file on a disk that works, and"
+        f"{path} cannot be opened or written ({reason}). Nothing was done. Check that it is a file on a disk that works, and"
         " that this user may write it and its directory.",
         path=path,
     )

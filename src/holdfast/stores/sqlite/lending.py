@@ -114,7 +114,7 @@ def _shares(db: apsw.Connection, pools: Sequence[str], now_ms: int) -> list[Shar
     return [Share(*(*row[:7], bool(row[7]), *row[8:])) for row in found]
 
 
-def _keep(db: apsw.Connection, lent: LendingResult) -> None:
-    db.executemany(SQL["delete_share"], [share.key for share in lent.gone])
-    db.executemany(SQL["put_share"], [astuple(share)[:-1] for share in lent.shares])
-    db.executemany(SQL["keep_level"], [(*astuple(bucket), pool) for pool, bucket in lent.buckets.items()])
+def _keep(db: apsw.Connection, loan: LendingResult) -> None:
+    db.executemany(SQL["delete_share"], [share.key for share in loan.gone])
+    db.executemany(SQL["put_share"], [astuple(share)[:-1] for share in loan.shares])
+    db.executemany(SQL["keep_level"], [(*astuple(bucket), pool) for pool, bucket in loan.buckets.items()])

@@ -149,9 +149,9 @@ def _broken(log: Path, noted: Reach) -> str | None:
     return None if is_later or _is_same(header, noted) else "is another than the one that was written last"
 
 
-def _lost(path: Path, log: Path, what: str) -> StoreUnreadable:
+def _lost(path: Path, log: Path, name: str) -> StoreUnreadable:
     return StoreUnreadable(
-        f"{path} was in use, and its log {log.name} {what}: whatever was committed last is missing, which may be everything."
+        f"{path} was in use, and its log {log.name} {name}: whatever was committed last is missing, which may be everything."
         " Nothing was touched. If it is a copy, copy both files again while no process uses the store, or better use"
         " `holdfast store backup` and take that; else restore both from a backup. `holdfast store accept` goes on with what is"
         " in the file and in the sound part of the log.",

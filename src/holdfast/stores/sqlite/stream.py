@@ -34,13 +34,13 @@ class Streams(StorePort, StreamSizes):
         await self._writer.write(write)
 
     async def chunks(
-        self, runs: Collection[RunId], known: Mapping[StreamName, int], limit: int, only: str | None = None
+        self, runs: Collection[RunId], sizes: Mapping[StreamName, int], limit: int, only: str | None = None
     ) -> Sequence[Chunk]:
         def read(db: apsw.Connection) -> list[Chunk]:
             found: list[Chunk] = []
             for name, size in _sizes(db, runs).items():
-                if len(found) < limit and size > known.get(name, 0) and only in (None, name.stream):
-                    asked = (*name, known.get(name, 0), limit - len(found))
+                if len(found) < limit and size > sizes.get(name, 0) and only in (None, name.stream):
+                    asked = (*name, sizes.get(name, 0), limit - len(found))
                     found += chunks_of(name, rows(db, "stream_chunks", asked), self._sealing)
             return found
 

@@ -337,8 +337,8 @@ class CallerReads:
 class ReaderOfTenant:
     """The reader as a tenant has it, or who acts for all (`""`)."""
 
-    def __init__(self, asked: CallerReads, tenant: str) -> None:
-        self._asked = asked
+    def __init__(self, reads: CallerReads, tenant: str) -> None:
+        self._asked = reads
         self._tenant = tenant
 
     async def ask(self, work: Work[T]) -> T:

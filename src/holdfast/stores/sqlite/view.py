@@ -83,10 +83,10 @@ def _stranded(db: apsw.Connection, before_ms: int, limit: int) -> list[DueRun]:
     return _in_order(found, before_ms, died_ms, limit)
 
 
-def _in_order(found: Iterable[_Waiting], now_ms: int, died_ms: dict[SessionId, int], limit: int) -> list[DueRun]:
+def _in_order(waiting: Iterable[_Waiting], now_ms: int, died_ms: dict[SessionId, int], limit: int) -> list[DueRun]:
     """The first of these runs, each once, those that have waited longest before the others."""
     due: dict[RunId, tuple[int, DueRun]] = {}
-    for run, graph_hash, due_at_ms, tenant, started_by, updated_at_ms, sessions in found:
+    for run, graph_hash, due_at_ms, tenant, started_by, updated_at_ms, sessions in waiting:
         dead = frozenset(sessions & died_ms.keys())
         times = [died_ms[session] for session in dead]
         if due_at_ms is not None and due_at_ms <= now_ms:
