@@ -93,3 +93,16 @@ def test_what_should_be_thought_about_is_said_and_strict_refuses_it(
     found = shell("validate", "mine.py", "--strict", "--json")
     assert (found.code, found.data["valid"], len(found.data["warnings"])) == (2, True, 3)
     assert shell("validate", "flow:greet", "--strict").code in (0, 2)
+
+
+def test_the_graph_of_a_run_shows_its_nodes_and_of_a_flow_its_operations(shell: Shell) -> None:
+    run = shell("run", "flow:letter", "-i", '{"customer": "Ada"}', "--json").data["run_id"]
+    row = shell("runs", "graph", run, "--json").data
+    assert row["operations"] == []
+    told = shell("runs", "graph", run).out
+    for node in row["nodes"]:
+        assert node["node"] in told
+    flow = shell("run", "flow:scales", "-i", '["a", "b"]', "--json").data["run_id"]
+    (weighed,) = shell("runs", "graph", flow, "--json").data["operations"]
+    assert (weighed["kind"], weighed["after"]) == ("map", [])
+    assert weighed["id"] in shell("runs", "graph", flow).out

@@ -28,6 +28,7 @@ from holdfast.cli.page.table import ID, Column
 from holdfast.cli.page.typed_input import who
 from holdfast.cli.runs import history, listing, run_view, transcript
 from holdfast.cli.runs.comparison import diff
+from holdfast.cli.runs.drawing import graph
 from holdfast.cli.runs.fork import fork
 from holdfast.cli.runs.recording import export
 from holdfast.cli.runs.stream import stream
@@ -341,6 +342,7 @@ def _act(run: str, *deeds: Deed, caller: Caller) -> None:
 app.command()(fork)
 app.command(context_settings={"ignore_unknown_options": True})(score)  # -1 is a value
 app.command()(diff)
+app.command()(graph)
 app.command()(export)
 
 
@@ -354,6 +356,7 @@ EXAMPLES: Final = {
     "stream": "019aa8b2 --follow",
     "fork": "019aa8b2 --from flow#1/1 --cost-limit 0.50",
     "diff": "019aa8b2 019aa9c3",
+    "graph": "019aa8b2",
     "export": "019aa8b2 --to runs.jsonl",
     "score": "019aa8b2 helpful 0.8 --comment 'Found the invoice.'",
     "label": "019aa8b2 customer=acme stage=",
