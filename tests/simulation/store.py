@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import re
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -1784,13 +1785,27 @@ class Views(Port):
         await self._mount.read()
         tenant, after, limit = filters.get("tenant"), filters.get("after"), filters.get("limit", MAX_LISTED)
         open_only, risk_levels = filters.get("open_only", True), filters.get("risk_levels", ())
+        order = filters.get("order", "opened")
+
+        def is_listed(change: GateChange | None) -> bool:
+            is_open = change is None or change.state in ("open", "escalated")
+            return not is_open if order == "closed" else is_open or not open_only
+
+        gates = self._disk.gates
+        if order == "due":
+            gates = dict(
+                sorted(gates.items(), key=lambda each: math.inf if each[1][0].due_at_ms is None else each[1][0].due_at_ms)
+            )
+        elif order == "closed":
+            known = reversed(gates.items())
+            gates = dict(sorted(known, key=lambda each: 0 if each[1][1] is None else -each[1][1].at_ms))
         return [
             (row, change)
-            for row, change in _after(self._disk.gates, after)
+            for row, change in _after(gates, after)
             if run in (None, row.run)
             and self._is_of(row.run, tenant)
             and (not risk_levels or row.risk_level in risk_levels)
-            and (not open_only or change is None or change.state in ("open", "escalated"))
+            and is_listed(change)
         ][:limit]
 
     async def effects(

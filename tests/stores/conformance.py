@@ -36,6 +36,7 @@ from holdfast.core.values.policies import ErrorRecord
 from holdfast.core.values.proposal import Proposal
 from holdfast.core.values.scopes import FLEET_RUNS, AgentRow, ScopeRow, ScopeWaiter, family_of, in_tokens, of_agent, team_budget
 from holdfast.core.views.projection import EffectChange, project
+from holdfast.core.views.selection import GateOrder
 from holdfast.core.views.status import Wait
 from holdfast.engine.runs.mailbox import Delivery
 from holdfast.errors import (
@@ -1657,6 +1658,31 @@ class StoreConformance:
             rows = await store.views.gates(risk_levels=levels)
             assert [row.gate for row, _ in rows] == [found[risk].gate for risk in risks]
         assert await store.views.gates(run=found["low"].run, risk_levels=["high"]) == []
+
+    async def test_gates_are_listed_by_deadline_and_closed_ones_last_first(self, connect: Connect) -> None:
+        store = await connect()
+        late, soon, never = stories = Story(), Story(), Story()
+        for story, timeout_ms in zip(stories, (9_000, 100, None), strict=True):
+            await put(store, story.start(), story.draft(), story.ask(timeout_ms=timeout_ms))
+
+        async def listed(order: GateOrder, after: Story | None = None, limit: int = 9) -> list[GateId]:
+            cursor = None if after is None else after.gate
+            return [row.gate for row, _ in await store.views.gates(order=order, after=cursor, limit=limit)]
+
+        assert await listed("due") == [soon.gate, late.gate, never.gate]
+        assert await listed("due", limit=2) == [soon.gate, late.gate]
+        assert await listed("due", after=late) == [never.gate]
+        assert await listed("due", after=never) == []
+        assert await listed("closed") == []
+        for number, story in enumerate((late, never), 1):
+            story.at_ms += number * 1_000
+            await put(store, story.answer())
+        assert await listed("closed") == [never.gate, late.gate]
+        assert await listed("closed", after=never) == [late.gate]
+        assert await listed("closed", after=late) == []
+        assert await listed("due") == [soon.gate]
+        with pytest.raises(NotFound, match="to go on after"):
+            await store.views.gates(order="due", after=GateId(f"{soon.run}:nothing"))
 
     async def test_gates_are_listed_with_those_who_have_approved(self, connect: Connect) -> None:
         store, story = await connect(), Story()

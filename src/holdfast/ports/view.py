@@ -13,7 +13,7 @@ import msgspec
 from holdfast.core.nouns.labels import BEFORE_ALL_COUNTS, CountKey, LabelCount, Pair
 from holdfast.core.values.ids import RunId, SessionId
 from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
-from holdfast.core.views.selection import RunFilter
+from holdfast.core.views.selection import GateOrder, RunFilter
 
 MAX_LISTED: Final = 100
 """Default number of rows of a list."""
@@ -51,8 +51,11 @@ class GateFilter(TypedDict, total=False):
     """True, and by default: only those that wait for a decision."""
     risk_levels: Sequence[str]
     """One of which they have."""
+    order: GateOrder
+    """`opened`, and by default: the oldest first. `due`: by deadline, those without one last. `closed`: only those that wait
+    for no decision any more, closed last first; it overrides `open_only`."""
     after: str | None
-    """Only those that were opened after this one."""
+    """Only those after this one, in that order."""
     limit: int
 
 
@@ -122,7 +125,7 @@ class Views(Protocol):
     async def gates(
         self, *, run: RunId | None = None, **filters: Unpack[GateFilter]
     ) -> Sequence[tuple[GateRow, GateChange | None]]:
-        """Gates, oldest first, each with the latest that became of it; with `after` those that were opened after that one, with
+        """Gates in the `order`, each with the latest that became of it; with `after` those that come after that one, with
         `risk_levels` those of one of these.
         Raises NotFound where the store has no gate `after`."""
         ...

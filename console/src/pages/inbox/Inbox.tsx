@@ -1,5 +1,5 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useMemo, useRef } from "react";
+import { useEffect, useRef } from "react";
 import { Link, useNavigate, useParams } from "react-router";
 import { useCaller } from "@/api/caller";
 import { useList } from "@/api/queries";
@@ -31,9 +31,13 @@ export default function Inbox() {
   const isWide = useMedia("(min-width: 900px)");
   const navigate = useNavigate();
   const caller = useCaller();
-  const query = { mine: show === "mine", all: show === "decided", limit: 200 };
+  const query = {
+    mine: show === "mine",
+    order: show === "decided" ? ("closed" as const) : ("due" as const),
+    limit: 100,
+  };
   const list = useList("/api/v1/gates", { query }, { every: EVERY_MS });
-  const rows = useMemo(() => arranged(list.rows, show), [list.rows, show]);
+  const { rows } = list;
   const selected = given ?? (isWide ? rows[0]?.gate_id : undefined);
   const search = show === "mine" ? "" : `?show=${show}`;
   const addressOf = (id: string) => `/inbox/${encodeURIComponent(id)}${search}`;
@@ -110,14 +114,6 @@ function countWords(count: number, hasMore: boolean, show: Show): string {
   const many = hasMore ? `more than ${count}` : String(count);
   if (show === "decided") return `${many} decided`;
   return show === "mine" ? `${many} ask for you` : `${many} open`;
-}
-
-function arranged(rows: readonly GateRow[], show: Show): GateRow[] {
-  if (show === "decided") {
-    return rows.filter((row) => row.state !== "open" && row.state !== "escalated").reverse();
-  }
-  const due = (row: GateRow) => (row.due_at ? Date.parse(row.due_at) : Number.POSITIVE_INFINITY);
-  return [...rows].sort((one, other) => due(one) - due(other) || one.opened_at.localeCompare(other.opened_at));
 }
 
 interface RowsProps {
@@ -201,7 +197,8 @@ function When({ row }: { row: GateRow }) {
   }
   return (
     <span className="inbox-when">
-      <Status status={row.state} words={row.decision ? `${row.decision}${row.by ? ` by ${row.by}` : ""}` : row.state} />
+      <Status status={row.state} words={row.decision ? `${row.decision}${row.by ? ` by ${row.by}` : ""}` : row.state} />{" "}
+      <Time at={row.closed_at} />
     </span>
   );
 }

@@ -7,7 +7,7 @@ names of RunFilter and LetterFilter. Never here: a condition, a caller's rights.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal, TypedDict
+from typing import Annotated, Final, Literal, TypeAlias, TypedDict
 
 import msgspec
 from msgspec import Meta
@@ -16,6 +16,8 @@ from holdfast.core.nouns.labels import Pair
 from holdfast.core.values.ids import RunId, StepId
 from holdfast.core.values.money import Usd
 
+GateOrder: TypeAlias = Literal["opened", "due", "closed"]
+"""The order of a list of gates: as they were opened, by deadline, or those that are no longer open, closed last first."""
 _TENANT: Final = "Only this tenant; by default the caller's own, or all for a caller that acts for all tenants."
 
 

@@ -291,11 +291,13 @@ class RunReader(OfLoop, called="engine"):
     async def gates(
         self, run_id: str | None = None, **filters: Unpack[GateFilter]
     ) -> Sequence[tuple[GateRow, GateChange | None]]:
-        """Return gates, oldest first, each with its latest change.
+        """Return gates, each with its latest change.
 
         Args:
             run_id: Only gates of this run; by default of all.
             open_only: False to return decided, expired and withdrawn gates too.
+            order: `opened`: oldest first, as by default. `due`: by deadline. `closed`: only those that are no longer open,
+                closed last first.
             after: Id of the last gate of the page before.
             risk_levels: Only gates with one of these risk levels.
         """

@@ -14,7 +14,7 @@ from msgspec import UNSET
 from holdfast.core.nouns.memory import Kind
 from holdfast.core.values.money import Usd
 from holdfast.core.values.proposal import RiskLevel
-from holdfast.core.views.selection import LetterSelection, Selection
+from holdfast.core.views.selection import GateOrder, LetterSelection, Selection
 from holdfast.service.declarations import field
 from holdfast.service.declarations.declaration import GeneralSubject, ListQuery, Query, Rows, Subject, query
 from holdfast.service.doc import doc
@@ -194,7 +194,7 @@ class Gate(Query["view.GateWhole"], frozen=True):
 
 @query("GET /gates", "viewer", about={"run": Subject.RUN}, rows="run_id")
 class Gates(ListQuery["view.GateRow"], frozen=True, kw_only=True):
-    """List gates, oldest first: open ones, or every one."""
+    """List gates: open ones, or every one."""
 
     run: field.OfRun = None
     tenant: field.OfTenant = None
@@ -202,6 +202,13 @@ class Gates(ListQuery["view.GateRow"], frozen=True, kw_only=True):
     mine: Annotated[bool, doc("True to list only gates that ask the caller, by name, role or team, or that ask anyone.")] = (
         False
     )
+    order: Annotated[
+        GateOrder | None,
+        doc(
+            "`opened`: oldest first, as by default. `due`: by deadline. `closed`: only those that are no longer open, closed"
+            " last first."
+        ),
+    ] = None
     risk_level: Annotated[tuple[RiskLevel, ...], doc("Only gates with one of these risk levels; by default any.")] = ()
     cursor: field.Cursor = None
     limit: field.Limit = USUAL

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, cast
 
 from holdfast.core.people.follow_ups import FollowUp
 from holdfast.core.values.policies import EffectPolicy
@@ -14,6 +14,8 @@ from holdfast.service.view.plain import Dollars, Time, iso
 
 if TYPE_CHECKING:
     from holdfast.core.views import projection
+
+_OPEN: Final = ("open", "escalated")
 
 
 class GateRow(TypedDict):
@@ -39,6 +41,7 @@ class GateRow(TypedDict):
     reminders: Annotated[int, doc("Number of reminders that were sent.")]
     decision: Annotated[str | None, doc("The decision: `approve`, `reject`, `edit`, or one of the gate's own.")]
     by: Annotated[str | None, doc("The person who decided.")]
+    closed_at: Annotated[Time | None, doc("Time at which it was decided, expired or was withdrawn; null while it is open.")]
 
 
 class GateApprovalRow(TypedDict):
@@ -120,7 +123,6 @@ class GateWhole(GateRow):
     refusal: Annotated[str | None, doc("Reason why the caller may not decide it; null if they may, or if it is closed.")]
     remind_at: Annotated[Time | None, doc("Time of the next reminder; null if there is none.")]
     cancel_at: Annotated[Time | None, doc("Time at which the run is cancelled without a decision; null for never.")]
-    closed_at: Annotated[Time | None, doc("Time at which it was decided, expired or was withdrawn; null while it is open.")]
 
     requester: Annotated[str | None, doc("The person for whom it is asked.")]
     four_eyes: Annotated[bool, doc("True if neither the requester nor a contributor may decide it.")]
@@ -167,4 +169,5 @@ def of_gate(row: projection.GateRow, change: projection.GateChange | None) -> Ga
         "reminders": (change.reminders if change is not None else None) or 0,
         "decision": change.decision if change is not None else None,
         "by": change.by if change is not None else None,
+        "closed_at": None if change is None or change.state in _OPEN else iso(change.at_ms),
     }

@@ -22,9 +22,9 @@ _RUNS: Final = ("before", "parent", "root")
 """Criteria that name a run."""
 
 
-async def listed(tables: Tables, name: str, criteria: Mapping[str, Any], limit: int) -> Sequence[Row]:
-    """Return rows of the named list, in its order. A criterion without a value is not asked, so that each list finds the index
-    made for it; a tuple is as many values as its condition has."""
+async def listed(tables: Tables, name: str, criteria: Mapping[str, Any], limit: int, order: str = "order") -> Sequence[Row]:
+    """Return rows of the named list, in its order or another of its orders. A criterion without a value is not asked, so that
+    each list finds the index made for it; a tuple is as many values as its condition has."""
     asked: list[Any] = []
     words: list[str] = []
     for criterion, value in criteria.items():
@@ -34,8 +34,8 @@ async def listed(tables: Tables, name: str, criteria: Mapping[str, Any], limit: 
             words.append(condition.format(*(f"${len(asked) + place}" for place in range(1, len(values) + 1))))
             asked += values
     where = f"where {' and '.join(words)} " if words else ""
-    order = f"order by {tables.text(f'{name}_order')} limit ${len(asked) + 1}"
-    return await tables.look(f"{tables.text(name)} {where}{order}", [*asked, limit])
+    ordered = f"order by {tables.text(f'{name}_{order}')} limit ${len(asked) + 1}"
+    return await tables.look(f"{tables.text(name)} {where}{ordered}", [*asked, limit])
 
 
 class Lists:
@@ -78,10 +78,18 @@ class Lists:
     ) -> Sequence[tuple[GateRow, GateChange | None]]:
         if run is not None and not is_run(run):
             return []
-        after, opened = filters.get("after"), () if filters.get("open_only", True) else None
-        risks = list(filters.get("risk_levels", ())) or None
-        criteria = {"run": run, "tenant": filters.get("tenant"), "open": opened, "risk_levels": risks, "after": after}
-        found = await listed(self._tables, "gates", criteria, filters.get("limit", MAX_LISTED))
+        order = filters.get("order", "opened")
+        after = filters.get("after")
+        criteria = {
+            "run": run,
+            "tenant": filters.get("tenant"),
+            "open": () if order != "closed" and filters.get("open_only", True) else None,
+            "closed": () if order == "closed" else None,
+            "risk_levels": list(filters.get("risk_levels", ())) or None,
+            "after" if order == "opened" else f"after_{order}": after,
+        }
+        name = "order" if order == "opened" else f"order_{order}"
+        found = await listed(self._tables, "gates", criteria, filters.get("limit", MAX_LISTED), name)
         if not found and after is not None and not await listed(self._tables, "gates", {"gate": after}, 1):
             raise no_gate(GateId(after))
         return [gate_of(row, self._sealing) for row in found]

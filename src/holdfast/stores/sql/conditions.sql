@@ -94,6 +94,10 @@ run = {}
 -- That wait for a decision.
 state in ('open', 'escalated')
 
+-- name: gates_closed
+-- That wait for no decision any more.
+state not in ('open', 'escalated')
+
 -- name: gates_risk_levels
 -- Of one of these risk levels.
 risk_level = any({})

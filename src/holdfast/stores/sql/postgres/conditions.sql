@@ -16,6 +16,24 @@ place > (select place from holdfast.gates where gate = {})
 -- As they were opened.
 place
 
+-- name: gates_after_due
+-- Due after this one; those without a deadline come last.
+(coalesce(due_at_ms, 9223372036854775807), place) > (
+    select coalesce(due_at_ms, 9223372036854775807), place from holdfast.gates where gate = {}
+)
+
+-- name: gates_order_due
+-- By deadline.
+coalesce(due_at_ms, 9223372036854775807), place
+
+-- name: gates_after_closed
+-- Closed before this one.
+(changed_at_ms, place) < (select changed_at_ms, place from holdfast.gates where gate = {})
+
+-- name: gates_order_closed
+-- Those that were closed last first.
+changed_at_ms desc, place desc
+
 -- name: effects_after
 -- Intended after this call of a run.
 place > (select place from holdfast.effects where run = {} and call = {})

@@ -16,6 +16,24 @@ id > (select id from gates where gate = {})
 -- As they were opened.
 id
 
+-- name: gates_after_due
+-- Due after this one; those without a deadline come last.
+(coalesce(due_at_ms, 9223372036854775807), id) > (
+    select coalesce(due_at_ms, 9223372036854775807), id from gates where gate = {}
+)
+
+-- name: gates_order_due
+-- By deadline.
+coalesce(due_at_ms, 9223372036854775807), id
+
+-- name: gates_after_closed
+-- Closed before this one.
+(changed_at_ms, id) < (select changed_at_ms, id from gates where gate = {})
+
+-- name: gates_order_closed
+-- Those that were closed last first.
+changed_at_ms desc, id desc
+
 -- name: effects_after
 -- Intended after this call of a run.
 id > (select id from effects where run = {} and call = {})
