@@ -82,7 +82,12 @@ function Message({ exchange }: { exchange: Exchange }) {
   return (
     <div className="turn-message">
       <div className="turn-by faint">
-        {exchange.by ?? "you"} · <Time at={exchange.said_at} />
+        {exchange.by ? (
+          <>
+            <ForeignText text={exchange.by} /> ·
+          </>
+        ) : null}
+        <Time at={exchange.said_at} />
         {state ? <Status status={exchange.status === "waiting" ? "waiting" : "ready"} words={state} /> : null}
         {exchange.left ? <span>replaced by a later message</span> : null}
       </div>

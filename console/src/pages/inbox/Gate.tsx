@@ -37,7 +37,8 @@ interface Props {
   onDecided?: () => void;
 }
 
-const EVERY_MS = 3_000;
+/** Events of its run come by the stream; only a deadline passes without one. */
+const EVERY_MS = 30_000;
 
 /** A gate: what is asked, what follows, and the decision. */
 export function Gate({ id, isInside = false, above, onDecided }: Props) {

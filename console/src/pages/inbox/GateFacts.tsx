@@ -7,13 +7,12 @@ import { Money } from "@/parts/Money";
 import { Status } from "@/parts/Status";
 import { Time } from "@/parts/Time";
 
-const EVERY_MS = 5_000;
 /** A key that the API made of a request's: it says nothing to a person. */
 const GIVEN = "http:";
 
 /** Beside a gate: its evidence, who decides and until when, and its run. */
 export function GateFacts({ gate }: { gate: Whole }) {
-  const run = useList("/api/v1/runs", { query: { prefix: gate.run_id, limit: 1 } }, { every: EVERY_MS }).rows[0];
+  const run = useList("/api/v1/runs", { query: { prefix: gate.run_id, limit: 1 } }).rows[0];
   return (
     <aside className="gate-facts">
       {gate.evidence_ids.length > 0 ? (

@@ -19,7 +19,6 @@ import "./Inbox.css";
 const SHOWS = ["mine", "open", "decided"] as const;
 type Show = (typeof SHOWS)[number];
 const WORDS: Record<Show, string> = { mine: "for me", open: "all open", decided: "decided" };
-const EVERY_MS = 3_000;
 const ROW_PX = 62;
 const NEAR_END = 10;
 
@@ -36,7 +35,7 @@ export default function Inbox() {
     order: show === "decided" ? ("closed" as const) : ("due" as const),
     limit: 100,
   };
-  const list = useList("/api/v1/gates", { query }, { every: EVERY_MS });
+  const list = useList("/api/v1/gates", { query });
   const { rows } = list;
   const selected = given ?? (isWide ? rows[0]?.gate_id : undefined);
   const search = show === "mine" ? "" : `?show=${show}`;
@@ -81,7 +80,7 @@ export default function Inbox() {
             again={list.again}
             isEmpty={rows.length === 0}
             noun="gates"
-            filter={show === "open" ? undefined : WORDS[show]}
+            filter={show === "open" ? undefined : `the filter “${WORDS[show]}”`}
             clear={() => setShow("open")}
             hint="A gate appears here when a workflow asks a person."
           >
