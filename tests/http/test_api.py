@@ -205,6 +205,25 @@ async def test_a_decision_is_of_what_was_seen(api: Asked) -> None:
     assert await api.refused("POST", decided, {}, holdfast_as="ida") in ((409, "already_decided"), (409, "run_ended"))
 
 
+async def test_limits_of_all_tenants_are_listed(api: Asked) -> None:
+    for body in (
+        {"tenant": "acme", "period": "day", "limit_usd": "5"},
+        {"tenant": "acme", "team": "search/it", "period": "month", "limit_usd": "7.000000001"},
+        {"tenant": "globex", "period": "day", "in_tokens": True, "max_tokens": 900},
+    ):
+        await api.post("/budgets", body)
+    found = [
+        (row["tenant"], row["team"], row["period"], row["limit_usd"], row["max_tokens"])
+        for row in await api.rows("/budgets/limits", limit=1)
+    ]
+    assert found == [
+        ("acme", "search/it", "month", "7.000000001", None),
+        ("acme", None, "day", "5.00", None),
+        ("globex", None, "day", None, 900),
+    ]
+    assert len(await api.rows("/budgets/limits", tenant="acme")) == 2
+
+
 async def test_everything_else_that_there_is_can_be_queried_and_changed(api: Asked) -> None:
     await api.post("/pools", {"name": "gpu", "slots": 2})
     assert (await api.get("/pools/gpu"))["name"] == "gpu"

@@ -55,6 +55,8 @@ LISTS = {
     "/supervisors",
     "/supervisors/{name}",
     "/budgets",
+    "/budgets/days",
+    "/budgets/limits",
     "/admission",
     "/events",
     "/keys",

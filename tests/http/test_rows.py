@@ -40,6 +40,7 @@ NOT_HERE: Final = {
     "RecordRow",
     "KeptToolRow",
     "PoolShareRow",
+    "PoolStepRow",
     "SignInErrorRow",
     "ComparedDecisionRow",
 }

@@ -1495,6 +1495,15 @@ class Sessions(Port):
             if lease.described is not None and lease.dead_at_ms is None
         ]
 
+    async def lost(self, since_ms: int, limit: int) -> Sequence[tuple[bytes, int]]:
+        await self._mount.read()
+        found = [
+            (lease.described, lease.dead_at_ms)
+            for _, lease in sorted(self._disk.leases.items())
+            if lease.described is not None and lease.dead_at_ms is not None and lease.dead_at_ms >= since_ms
+        ]
+        return sorted(found, key=lambda each: -each[1])[:limit]
+
     async def able(self, hashes: Sequence[str]) -> int:
         await self._mount.read()
         living = [lease for lease in self._disk.leases.values() if lease.dead_at_ms is None]
@@ -1517,6 +1526,7 @@ class Sessions(Port):
             await self._mount.write("session")
         finally:
             lease.unlocked = True  # if the disk does not take it: nobody holds it any more, so it is found dead
+        lease.described = None
         self._mount.expire(lease)
         self._disk.touched(self._mount)
 

@@ -628,6 +628,14 @@ class StoreConformance:
         await mine.sessions.close(sessions[0])
         assert await theirs.sessions.described() == [b"new"]
 
+    async def test_a_session_that_was_closed_is_not_lost(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        await mine.sessions.open(SessionId("closed"), "label", [], b"{}")
+        assert await theirs.sessions.lost(0, 10) == []
+        await mine.sessions.close(SessionId("closed"))
+        await theirs.sessions.expire()
+        assert await theirs.sessions.lost(0, 10) == []
+
     async def test_runs_with_steps_to_be_placed_stand_in_line_until_they_are(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         demand = Demand(labels=("gpu",), pools={"OPENAI_RPS": 5})

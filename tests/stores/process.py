@@ -54,7 +54,7 @@ async def first(path: Path) -> None:
 async def session(path: Path, name: str, lease_s: str) -> None:
     """Hold a session with work in flight, and say when asked whether it is alive."""
     store, story = await SqliteStore.connect(path, lease_s=float(lease_s)), Story(session=name)
-    await store.sessions.open(SessionId(name), "a process", [TINY.hash])
+    await store.sessions.open(SessionId(name), "a process", [TINY.hash], name.encode())
     await store.log.append([story.start()])
     say(story.run)
     while await told():

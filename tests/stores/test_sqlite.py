@@ -637,6 +637,8 @@ async def test_the_session_of_a_killed_process_is_known_to_be_dead_at_once(path:
     (due,) = await store.views.due(0, [TINY.hash], 10)
     assert (due.run, due.dead) == (run, frozenset({THEIRS}))
     assert not list(path.with_name("holdfast.db-locks").glob("session-*")), "its lock file goes with it"
+    ((described, at_ms),) = await store.sessions.lost(0, 10)
+    assert (described, await store.sessions.lost(at_ms + 1, 10)) == (THEIRS.encode(), []), "it is listed for a while"
 
 
 async def test_a_child_that_a_dead_process_forked_does_not_keep_its_session_alive(

@@ -54,12 +54,11 @@ function Text({ filter, set }: { filter: Filter; set: Filters }) {
     const timer = setTimeout(() => apply(filter.name, text.trim()), SETTLES_MS);
     return () => clearTimeout(timer);
   }, [text, value, apply, filter.name]);
-  return (
+  const input = (
     <input
       className="field"
       type={filter.isDate ? "date" : "search"}
       aria-label={filter.title}
-      title={filter.title}
       placeholder={filter.title}
       value={text}
       spellCheck={false}
@@ -70,5 +69,14 @@ function Text({ filter, set }: { filter: Filter; set: Filters }) {
         if (event.key === "Escape") event.currentTarget.blur();
       }}
     />
+  );
+  // A field of a date has no place for its name.
+  return filter.isDate ? (
+    <span className="filter-date">
+      <span className="faint">{filter.title}</span>
+      {input}
+    </span>
+  ) : (
+    input
   );
 }

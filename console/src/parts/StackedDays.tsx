@@ -13,6 +13,8 @@ export interface Group {
   name: string;
   /** Dollars of each day. */
   amounts: readonly string[];
+  /** By default the next of all tones. */
+  tone?: Tone;
 }
 
 interface Props {
@@ -23,7 +25,8 @@ interface Props {
   label: string;
 }
 
-export const TONES = ["busy", "ok", "wait", "doubt", "bad", "idle"] as const;
+const TONES = ["busy", "ok", "wait", "doubt", "bad", "idle"] as const;
+type Tone = (typeof TONES)[number] | "text";
 const HEIGHT_PX = 180;
 const NANOS = 1e9;
 
@@ -73,7 +76,7 @@ export function StackedDays({ days, groups, label }: Props) {
           {},
           // The whole first, then what is below it: each bar covers the lower part of the one before.
           ...stacked.map((_, index) => ({
-            fill: resolved(element, TONES[(stacked.length - 1 - index) % TONES.length] ?? "busy"),
+            fill: resolved(element, toneOf(groups, stacked.length - 1 - index)),
             stroke: colour("surface"),
             width: 0,
             paths: uPlot.paths.bars?.({ size: [0.7, 40], align: 0 }) ?? (() => null),
@@ -101,7 +104,7 @@ export function StackedDays({ days, groups, label }: Props) {
         <span className="muted">{day ?? "All days"}</span>
         {groups.map((group, index) => (
           <span key={group.name} className="line">
-            <i className="days-colour" data-tone={TONES[index % TONES.length]} />
+            <i className="days-colour" data-tone={toneOf(groups, index)} />
             <ForeignText text={group.name} />
             {at === null ? null : <Money usd={group.amounts[at]} />}
           </span>
@@ -114,6 +117,10 @@ export function StackedDays({ days, groups, label }: Props) {
 const DAY_S = 86_400;
 const AXIS_FONT = "11px Inter, sans-serif";
 const INCREMENTS = [1, 2, 7, 14, 28, 91, 182, 365].map((days) => days * DAY_S);
+
+function toneOf(groups: readonly Group[], index: number): Tone {
+  return groups[index]?.tone ?? TONES[index % TONES.length] ?? "busy";
+}
 
 /** For each group the sum of it and of those below it, the whole first. */
 export function stack(days: number, groups: readonly Group[]): number[][] {

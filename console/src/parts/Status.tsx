@@ -18,6 +18,7 @@ const LOOKS: Record<string, { tone: Tone; shape: keyof typeof SHAPES }> = {
   failed: { tone: "bad", shape: "cross" },
   cancelled: { tone: "idle", shape: "bar" },
   skipped: { tone: "idle", shape: "bar" },
+  lost: { tone: "bad", shape: "cross" },
   unknown: { tone: "doubt", shape: "mark" },
   in_doubt: { tone: "doubt", shape: "mark" },
 };

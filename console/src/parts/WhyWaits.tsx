@@ -157,13 +157,7 @@ function freeOf(reason: Reason): ReactNode {
     case "nothing":
       return <Status status="done" words="placed" />;
     case "worker":
-      return (
-        <Status
-          status="failed"
-          tone={reason.possible ? "wait" : "bad"}
-          words={reason.lacking === "capacity" ? "every worker is busy" : `no worker has ${reason.lacking ?? "it"}`}
-        />
-      );
+      return <Status status="failed" tone={reason.possible ? "wait" : "bad"} words={lackingOf(reason)} />;
     default:
       return (
         <Status
@@ -173,6 +167,13 @@ function freeOf(reason: Reason): ReactNode {
         />
       );
   }
+}
+
+/** What no worker has. Hashes of workflows and names of shells are said in words. */
+function lackingOf({ lacking, workflow }: Reason): string {
+  if (lacking === "capacity") return "every worker is busy";
+  if (lacking?.startsWith("able ")) return `no worker has the workflow ${workflow}`;
+  return `no worker has ${lacking ?? "it"}`;
 }
 
 function free(reason: Reason): number {
@@ -191,40 +192,46 @@ function amounts(reason: Reason): string {
 function Starts({ reason }: { reason: Reason }) {
   if (!reason.possible) return <>never, unless you add a worker that has it or enlarge a pool</>;
   if (reason.waits_for === "nothing") return <>now, with {reason.worker ?? "a worker"}</>;
-  if (reason.refills_at) {
+  if (reason.starts_at) {
     return (
       <>
-        <Time at={reason.refills_at} /> at the earliest: the pool has enough then
+        about <Time at={reason.starts_at} />{" "}
+        <span className="faint">
+          {reason.learned_from > 0
+            ? `if steps take as long as the last ${reason.learned_from === 1 ? "one" : reason.learned_from} did`
+            : "when the pool has refilled"}
+        </span>
       </>
     );
   }
-  return <>not known</>;
+  return <>not known: no step of this kind has ended yet</>;
 }
 
 function Held({ reason }: { reason: Reason }) {
-  if (reason.kept_for) {
-    const [run = "", step = ""] = reason.kept_for;
-    return (
-      <p className="muted">
-        What is free is kept for <Holder run={run} step={step} />, which is first in line.
-      </p>
-    );
-  }
-  if (reason.holders.length === 0) return null;
+  const [run = "", step = ""] = reason.kept_for ?? [];
   return (
-    <div>
-      <span className="muted">Held by, the longest first: </span>
-      <ul className="why-holders">
-        {reason.holders.map((holder) => {
-          const cut = holder.indexOf("/");
-          return (
-            <li key={holder}>
-              <Holder run={holder.slice(0, cut)} step={holder.slice(cut + 1)} />
-            </li>
-          );
-        })}
-      </ul>
-    </div>
+    <>
+      {reason.holders.length === 0 ? null : (
+        <div>
+          <span className="muted">Held by, the longest first: </span>
+          <ul className="why-holders">
+            {reason.holders.map((holder) => {
+              const cut = holder.indexOf("/");
+              return (
+                <li key={holder}>
+                  <Holder run={holder.slice(0, cut)} step={holder.slice(cut + 1)} />
+                </li>
+              );
+            })}
+          </ul>
+        </div>
+      )}
+      {run ? (
+        <p className="muted">
+          What comes back is kept for <Holder run={run} step={step} />.
+        </p>
+      ) : null}
+    </>
   );
 }
 

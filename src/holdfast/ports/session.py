@@ -34,6 +34,11 @@ class Sessions(Protocol):
         """Return the self-descriptions of the sessions that are not known to be dead."""
         ...
 
+    async def lost(self, since_ms: int, limit: int) -> Sequence[tuple[bytes, int]]:
+        """Return the self-descriptions of the sessions that were found dead since then, the latest first, each with the time.
+        A session that was closed is not among them."""
+        ...
+
     async def able(self, hashes: Sequence[str]) -> int:
         """Return the number of living sessions that can run one of these workflows."""
         ...

@@ -36,7 +36,7 @@ from holdfast.core.rules.forking import Fork
 from holdfast.core.values.actor import Actor
 from holdfast.core.values.demand import Resources
 from holdfast.core.values.ids import GateId, RunId, SessionId
-from holdfast.core.values.scopes import Period, ScopeRow, ScopeWaiter
+from holdfast.core.values.scopes import OwnerOfBudget, Period, ScopeRow, ScopeWaiter
 from holdfast.core.views.attempts import AttemptRow
 from holdfast.core.views.model_calls import ModelCallRow
 from holdfast.core.views.operations import OperationRow
@@ -45,7 +45,7 @@ from holdfast.core.views.selection import LetterCriteria
 from holdfast.core.views.trajectory import TraceEvent, Trajectory
 from holdfast.engine.background.doubt import Doubt
 from holdfast.engine.background.stuck import StuckRun
-from holdfast.engine.capacity.diagnosis import WaitReason
+from holdfast.engine.capacity.diagnosis import PoolUsers, WaitReason
 from holdfast.engine.fleet.idleness import StrandedRun
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.platform.own_loop import timeout
@@ -125,6 +125,9 @@ class Control:
     def backfill_schedule(
         self, name: str, since_ms: int, until_ms: int, *, tenant: str = ..., by: str | Actor | None = None
     ) -> Sequence[BackfilledRun]: ...
+    def budget_limits(
+        self, tenant: str | None = None, *, after: str | None = None, limit: int
+    ) -> Sequence[tuple[str, OwnerOfBudget, ScopeRow]]: ...
     def budgets(self, tenant: str, *, team: str | None = None, tokens: bool = False) -> Mapping[Period, ScopeRow]: ...
     def bulk(
         self,
@@ -268,6 +271,7 @@ class Control:
     def label_run(self, run_id: str, labels: Mapping[str, str | None], *, by: str | Actor | None = None) -> None: ...
     def labels_of(self, rows: Sequence[RunRow]) -> Mapping[RunId, Sequence[Pair]]: ...
     def line(self) -> Sequence[PlacedStep]: ...
+    def lost_reports(self) -> Sequence[tuple[Report, int]]: ...
     def memories(
         self, agent: str, user: str | None = None, *, tenant: str = ..., words: str | None = None
     ) -> Sequence[Memory]: ...
@@ -300,6 +304,7 @@ class Control:
     def pool(self, name: str) -> DeclaredPool: ...
     def pool_estimates(self, name: str) -> Sequence[Estimate]: ...
     def pool_shares(self, name: str) -> Sequence[Share]: ...
+    def pool_users(self, name: str) -> PoolUsers: ...
     def pools(self) -> Sequence[DeclaredPool]: ...
     def quote_route(
         self,

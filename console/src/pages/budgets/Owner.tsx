@@ -4,6 +4,8 @@ import { useCaller } from "@/api/caller";
 import type { Schemas } from "@/api/client";
 import { useCommand, useRow } from "@/api/queries";
 import { Balance } from "@/pages/budgets/Balance";
+import { Days } from "@/pages/budgets/Days";
+import { Limits } from "@/pages/budgets/Limits";
 import { FormAction } from "@/parts/Action";
 import { FilterFields } from "@/parts/FilterFields";
 import { type Filter, useFilters } from "@/parts/filters";
@@ -37,13 +39,18 @@ export function Owner() {
       <FilterFields filters={filters} set={set} />
       <State isLoading={isLoading} problem={problem} again={again} noun="budgets">
         {row ? (
-          <div className="columns">
-            {row.books.map((book) => (
-              <BookCard key={book.period} book={book} tenant={row.tenant} team={row.team} />
-            ))}
+          <div className="grid">
+            <div className="columns">
+              {row.books.map((book) => (
+                <BookCard key={book.period} book={book} tenant={row.tenant} team={row.team} />
+              ))}
+            </div>
+            <Days tenant={row.tenant} team={row.team} />
           </div>
         ) : null}
       </State>
+      <h2 className="budgets-all">All limits</h2>
+      <Limits tenant={tenant} team={team ?? null} />
     </>
   );
 }

@@ -162,7 +162,7 @@ function columnsOf(by: By, lines: readonly Line[], total: string): readonly Colu
         return <Meter parts={[{ share: part, tone: "text" }]} label={`${(part * 100).toFixed(1)} %`} />;
       },
     },
-    { name: "calls", title: "Calls", width: "90px", isNumber: true, cell: (row) => count(row.calls) },
+    { name: "calls", title: "Calls", width: "90px", isNumber: true, narrow: "none", cell: (row) => count(row.calls) },
     {
       name: "input",
       title: "Tokens sent",

@@ -1,6 +1,7 @@
 import { Link, useNavigate, useParams } from "react-router";
 import { useCommand, useRow } from "@/api/queries";
-import { count, countsOf, limitOf, type PoolWhole, usedOf } from "@/pages/pools/pool";
+import { PoolSteps } from "@/pages/pools/PoolSteps";
+import { count, countsOf, limitOf, type PoolWhole } from "@/pages/pools/pool";
 import { SetPool } from "@/pages/pools/SetPool";
 import { ConfirmAction } from "@/parts/Action";
 import { ForeignText } from "@/parts/ForeignText";
@@ -49,7 +50,7 @@ function Actions({ row }: { row: PoolWhole }) {
         }}
       >
         {row.counts ? "Model calls are no longer limited by it." : "Steps that ask for it wait until it is set again."}{" "}
-        {count(usedOf(row))} units are in use by {count(row.shares.length)}{" "}
+        {count(row.in_use)} units are in use by {count(row.shares.length)}{" "}
         {row.shares.length === 1 ? "process" : "processes"}; those steps go on.
       </ConfirmAction>
     </>
@@ -92,34 +93,52 @@ const ESTIMATES: readonly Column<Estimate>[] = [
 ];
 
 function Details({ row }: { row: PoolWhole }) {
-  const used = usedOf(row);
+  const used = row.in_use;
   return (
     <div className="grid">
-      {row.kind === "slots" ? (
-        <section className="card grid" aria-label="Use">
+      <section className="card grid" aria-label="Use">
+        {row.kind === "slots" ? (
+          <>
+            <div>
+              <strong>
+                {count(used)} of {count(row.limit)}
+              </strong>{" "}
+              in use, <strong>{count(Math.max(0, row.limit - used))}</strong> free; processes ask for{" "}
+              {count(row.wanted)}
+            </div>
+            <Meter
+              label={`${used} of ${row.limit} in use`}
+              parts={[{ share: used / row.limit, tone: used >= row.limit ? "bad" : "busy" }]}
+            />
+          </>
+        ) : (
           <div>
-            <strong>
-              {count(used)} of {count(row.limit)}
-            </strong>{" "}
-            in use, {count(row.granted)} granted to processes, {count(Math.max(0, row.limit - row.granted))} not granted
+            {limitOf(row)}; <strong>{count(used)}</strong> units are in flight, processes ask for {count(row.wanted)}
           </div>
-          <Meter
-            label={`${used} of ${row.limit} in use`}
-            parts={[
-              { share: used / row.limit, tone: "busy" },
-              { share: Math.max(0, row.granted - used) / row.limit, tone: "wait" },
-            ]}
-          />
+        )}
+      </section>
+      {row.holders.length > 0 ? (
+        <section>
+          <h2>Steps that hold it</h2>
+          <PoolSteps label="Steps that hold it" rows={row.holders} />
         </section>
       ) : null}
-      {row.shares.length > 0 ? (
+      {row.waiting.length > 0 ? (
         <section>
-          <h2>Processes with a share</h2>
-          <Table label="Shares" columns={SHARES} rows={row.shares} idOf={(each) => each.session} />
+          <h2>
+            {count(row.waiting_steps)} {row.waiting_steps === 1 ? "step waits" : "steps wait"} for it, longest first
+          </h2>
+          <PoolSteps label="Steps that wait for it" rows={row.waiting} waits />
         </section>
       ) : (
-        <p className="muted">No process has a share of it now.</p>
+        <p className="muted">No step waits for it.</p>
       )}
+      {row.shares.length > 0 ? (
+        <section>
+          <h2>Shares of processes</h2>
+          <Table label="Shares" columns={SHARES} rows={row.shares} idOf={(each) => each.session} />
+        </section>
+      ) : null}
       {row.estimates.length > 0 ? (
         <section>
           <h2>What steps take</h2>

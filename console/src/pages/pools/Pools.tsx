@@ -1,6 +1,5 @@
 import type { Row } from "@/api/queries";
-import { useRow } from "@/api/queries";
-import { addressOf, count, countsOf, limitOf, usedOf } from "@/pages/pools/pool";
+import { addressOf, count, countsOf, limitOf } from "@/pages/pools/pool";
 import { SetPool } from "@/pages/pools/SetPool";
 import { ForeignText } from "@/parts/ForeignText";
 import { ListPage } from "@/parts/ListPage";
@@ -23,14 +22,19 @@ const COLUMNS: readonly Column<Pool>[] = [
   },
   { name: "limit", title: "Limit", width: "minmax(0, 1.2fr)", cell: limitOf },
   { name: "counts", title: "Counts", width: "minmax(0, 1fr)", narrow: "none", cell: countsOf },
-  { name: "use", title: "In use", width: "minmax(0, 1.2fr)", cell: (row) => <Use name={row.name} /> },
+  { name: "use", title: "In use", width: "minmax(0, 1.2fr)", cell: (row) => <Use row={row} /> },
+  {
+    name: "wanted",
+    title: "Asked for",
+    width: "84px",
+    isNumber: true,
+    narrow: "none",
+    cell: (row) => count(row.wanted),
+  },
 ];
 
-/** The use of a pool, which the list does not have. Only rows on the screen ask for it. */
-function Use({ name }: { name: string }) {
-  const { row } = useRow("/api/v1/pools/{name}", { path: { name } }, { every: 2_000 });
-  if (!row) return null;
-  const used = row.shares.length > 0 ? usedOf(row) : row.granted;
+function Use({ row }: { row: Pool }) {
+  const used = row.in_use;
   const words = row.kind === "slots" ? `${count(used)} of ${count(row.limit)}` : `${count(used)} in flight`;
   return (
     <span className="line">
@@ -55,7 +59,7 @@ export default function Pools() {
       idOf={(row) => row.name}
       linkOf={(row) => addressOf(row.name)}
       nameOf={(row) => `Pool ${row.name}`}
-      every={5_000}
+      every={2_000}
       hint="A pool limits what all processes share: browsers, requests a second, a provider's tokens."
       actions={<SetPool label="New pool…" />}
     />

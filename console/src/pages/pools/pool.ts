@@ -29,7 +29,3 @@ function every(seconds: number): string {
 export function countsOf(pool: PoolRow): string {
   return pool.counts ? `${pool.counts.replaceAll("_", " ")} of ${pool.of ?? ""}` : "what steps ask for";
 }
-
-export function usedOf(pool: PoolWhole): number {
-  return pool.shares.reduce((sum, share) => sum + share.used, 0);
-}

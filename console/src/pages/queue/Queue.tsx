@@ -38,6 +38,7 @@ const COLUMNS: readonly Column<Step>[] = [
     title: "Ahead of it",
     width: "80px",
     isNumber: true,
+    narrow: "none",
     cell: (row) => row.ahead.toLocaleString("en-US"),
   },
 ];

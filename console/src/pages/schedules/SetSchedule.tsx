@@ -13,7 +13,7 @@ export function SetSchedule({ label, row }: { label: string; row?: Schedule }) {
   const names = [...new Set(workflows.rows.map((each) => each.workflow))];
   const schema: Schema = {
     type: "object",
-    required: ["workflow", "cron", "timezone", "input", "overlap"].concat(row ? [] : ["name"]),
+    required: ["workflow", "cron", "timezone", "overlap"].concat(row ? [] : ["name"]),
     properties: {
       ...(row ? {} : { name: { type: "string", title: "Name", minLength: 1 } }),
       workflow: names.length > 0 ? { enum: names, title: "Workflow" } : { type: "string", title: "Workflow" },

@@ -1,8 +1,10 @@
+import { Link } from "react-router";
 import type { Schemas } from "@/api/client";
 import { useList } from "@/api/queries";
 import { ForeignText } from "@/parts/ForeignText";
 import { Meter } from "@/parts/Meter";
 import { Page } from "@/parts/Page";
+import { shortRun } from "@/parts/runs";
 import { State } from "@/parts/State";
 import { Status } from "@/parts/Status";
 import { type Column, Table } from "@/parts/Table";
@@ -33,44 +35,26 @@ const COLUMNS: readonly Column<Line>[] = [
         </strong>
       ),
   },
+  { name: "state", title: "State", width: "minmax(0, 1.1fr)", cell: (row) => <WorkerState row={row} /> },
+  { name: "load", title: "Slots at work", width: "minmax(0, 1.2fr)", cell: (row) => <Load row={row} /> },
   {
-    name: "state",
-    title: "State",
-    width: "100px",
-    cell: (row) => (
-      <Status status={row.working > 0 ? "running" : "completed"} words={row.working > 0 ? "at work" : "free"} />
-    ),
+    name: "steps",
+    title: "Works at",
+    width: "minmax(0, 1.5fr)",
+    narrow: "none",
+    cell: (row) => <Steps row={row} />,
   },
-  {
-    name: "load",
-    title: "Slots at work",
-    width: "minmax(0, 1.2fr)",
-    cell: (row) => {
-      const busy = row.slots - row.free;
-      const words = `${busy} of ${row.slots}`;
-      return (
-        <span className="line">
-          <Meter
-            parts={[{ share: busy / Math.max(1, row.slots), tone: row.free > 0 ? "busy" : "bad" }]}
-            label={`${words} slots at work`}
-          />
-          {words}
-        </span>
-      );
-    },
-  },
-  { name: "working", title: "Steps", width: "60px", isNumber: true, narrow: "none", cell: (row) => row.working },
-  { name: "placed", title: "Placed", width: "60px", isNumber: true, narrow: "none", cell: (row) => row.placed },
   {
     name: "labels",
     title: "Labels",
-    width: "minmax(0, 1fr)",
+    width: "minmax(0, 0.8fr)",
+    narrow: "none",
     cell: (row) => (row.labels.length > 0 ? <code>{row.labels.join(", ")}</code> : <span className="faint">none</span>),
   },
   {
     name: "workflows",
     title: "Workflows",
-    width: "76px",
+    width: "72px",
     isNumber: true,
     narrow: "none",
     cell: (row) => row.workflows.length,
@@ -82,17 +66,80 @@ const COLUMNS: readonly Column<Line>[] = [
     narrow: "none",
     cell: (row) => <ForeignText text={row.lane} />,
   },
-  { name: "said", title: "Unchanged", width: "84px", narrow: "none", cell: (row) => <Time at={row.said_at} /> },
 ];
+
+function WorkerState({ row }: { row: Line }) {
+  if (row.state === "lost") {
+    return (
+      <>
+        <Status status="lost" /> <Time at={row.lost_at} />
+      </>
+    );
+  }
+  return row.working > 0 ? <Status status="running" words="at work" /> : <Status status="completed" words="free" />;
+}
+
+function Load({ row }: { row: Line }) {
+  if (row.state === "lost") return <span className="faint">its work goes to others</span>;
+  const busy = row.slots - row.free;
+  const words = `${busy} of ${row.slots}`;
+  return (
+    <span className="line">
+      <Meter
+        parts={[{ share: busy / Math.max(1, row.slots), tone: row.free > 0 ? "busy" : "bad" }]}
+        label={`${words} slots at work`}
+      />
+      {words}
+    </span>
+  );
+}
+
+/** The first steps that it works at, or worked at when it was lost. */
+function Steps({ row }: { row: Line }) {
+  const [first, ...others] = row.steps;
+  if (first === undefined) return <span className="faint">–</span>;
+  const [run = "", step = ""] = split(first);
+  const more = Math.max(others.length, row.working - 1);
+  return (
+    <>
+      <Link to={`/runs/${run}`}>
+        <code>
+          {shortRun(run)} / {step}
+        </code>
+      </Link>
+      {more > 0 ? <span className="faint"> and {more} more</span> : null}
+    </>
+  );
+}
+
+/** `RUN/STEP`, of which only the step may have slashes. */
+function split(key: string): [run: string, step: string] {
+  const cut = key.indexOf("/");
+  return [key.slice(0, cut), key.slice(cut + 1)];
+}
 
 export default function Workers() {
   const { rows, isLoading, problem, again } = useList("/api/v1/workers", {}, { every: EVERY_MS });
   const lines = rows.flatMap((row) => ("worker" in row ? linesOf(row) : []));
   const totals = rows.flatMap((row) => ("worker" in row ? [] : [row]));
-  const slots = lines.reduce((sum, row) => sum + row.slots, 0);
-  const busy = lines.reduce((sum, row) => sum + row.slots - row.free, 0);
+  const live = lines.filter((row) => row.state === "live");
+  const slots = live.reduce((sum, row) => sum + row.slots, 0);
+  const busy = live.reduce((sum, row) => sum + row.slots - row.free, 0);
+  const lost = lines.length - live.length;
   return (
-    <Page title="Workers" facts={lines.length > 0 ? `${busy} of ${slots} slots at work` : null}>
+    <Page
+      title="Workers"
+      facts={
+        lines.length === 0 ? null : (
+          <>
+            <span>
+              {busy} of {slots} slots at work
+            </span>
+            {lost > 0 ? <span>{lost} lost in the last hour</span> : null}
+          </>
+        )
+      }
+    >
       <State
         isLoading={isLoading}
         problem={problem}
@@ -107,7 +154,8 @@ export default function Workers() {
       >
         {totals.map((each) => (
           <p key="totals" className="card">
-            {each.workers} processes execute steps; {each.slots - each.free} of their {each.slots} slots are at work.
+            {each.workers === 1 ? "1 process executes" : `${each.workers} processes execute`} steps;{" "}
+            {each.slots - each.free} of {each.slots} slots are at work.
           </p>
         ))}
         {lines.length > 0 ? (

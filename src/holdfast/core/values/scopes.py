@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -129,6 +129,29 @@ def _money_scopes(tenant: str, team: str | None, day: int) -> tuple[tuple[str, s
 def money_scopes(tenant: str, team: str | None, at_ms: int) -> tuple[str, ...]:
     """The scopes in which a run's money of that moment counts."""
     return tuple(scope for scope, _ in _money_scopes(tenant, team, at_ms // DAY_MS))
+
+
+class OwnerOfBudget(NamedTuple):
+    """The tenant or team whose spending a family of scopes counts, and the period of each."""
+
+    tenant: str
+    team: str | None
+    period: Period
+
+
+def owner_of(family: str) -> OwnerOfBudget | None:
+    """Return whose money or tokens a family counts, and in what periods. None for one that is no tenant's or team's."""
+    kind, *names = family.removeprefix(_TOKENS).split("/")
+    period = next((each for each in PERIODS if each == names[-1]), None) if names else None
+    if kind not in _DATED or period is None or len(names) != (2 if kind == "tenant" else 3):
+        return None
+    return OwnerOfBudget(unquote(names[0]), unquote(names[1]) if kind == "team" else None, period)
+
+
+def current_scope(family: str, at_ms: int) -> str:
+    """Return the scope of a dated family that a moment is in."""
+    today = (_EPOCH + timedelta(days=at_ms // DAY_MS)).isoformat()
+    return f"{family}/{today if family.endswith('/day') else today[:7]}"
 
 
 TREE: Final = "tree"

@@ -28,6 +28,8 @@ from holdfast.scheduling.placement import Scheduler
 MAX_IN_LINE: Final = 100_000
 MAX_FOR_SLOTS: Final = 500
 """Runs that wait for slots and are looked at, those that have waited longest."""
+MAX_LOST: Final = 100
+"""Lost processes that are listed, the latest of them."""
 _SLOT: Final = Demand()
 _PICKUP_MS: Final = 1_000
 """A process that executes a run has so long to take its ready steps, before others look."""
@@ -35,6 +37,13 @@ _PAGE: Final = 500
 
 _decode_waits = msgspec.json.Decoder(list[Wait]).decode
 _decode_report = msgspec.json.Decoder(Report).decode
+
+
+class Forecast(NamedTuple):
+    """A step starts at about `at_ms` if nothing changes, as far as `steps` earlier steps tell; 0 where time alone tells."""
+
+    at_ms: int
+    steps: int
 
 
 class WaitReason(NamedTuple):
@@ -46,6 +55,8 @@ class WaitReason(NamedTuple):
     reason: Reason
     workers: int
     refills_at_ms: int | None = None
+    starts: Forecast | None = None
+    """When it starts, if nothing changes; None where that is not known."""
 
 
 async def line(views: Views, now_ms: int) -> Sequence[PlacedStep]:
@@ -100,6 +111,29 @@ async def waits_of(
     if "pool" in kinds:
         found += await _for_calls(lending, row, waits, reports)
     return [each._replace(refills_at_ms=refills.get(each.reason.pool or "")) for each in found]
+
+
+class PoolUsers(NamedTuple):
+    """The steps that hold something of a pool, and those that wait in line and ask for it, longest first; with amounts."""
+
+    holders: Sequence[PlacedStep]
+    waiting: Sequence[PlacedStep]
+
+
+async def users_of(views: Views, lending: Lending, sessions: Sessions, pool: str) -> PoolUsers:
+    """Return who has of a pool and who asks for it. Model calls that take of it by themselves are not among them."""
+    pools = {each.name: each for each in await lending.pools()}
+    reports = await living(sessions)
+    held = [step for each in reports for report in (each, *each.connected) for step in report.held]
+    found = [[_with_amounts(each, pools) for each in steps] for steps in (held, await _unplaced(views))]
+    holders, waiting = ([each for each in steps if pool in each.demand.pools] for steps in found)
+    return PoolUsers(holders, waiting)
+
+
+async def lost(sessions: Sessions, since_ms: int) -> list[tuple[Report, int]]:
+    """Return the last reports of processes that executed steps and were found dead since then, each with the time."""
+    found = [(_decode_report(said), at_ms) for said, at_ms in await sessions.lost(since_ms, MAX_LOST)]
+    return [(report, at_ms) for report, at_ms in found if report.slots]
 
 
 async def living(sessions: Sessions) -> list[Report]:

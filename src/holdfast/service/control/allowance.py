@@ -12,10 +12,14 @@ from typing import Final
 from holdfast.core.values.scopes import (
     FLEET_RUNS,
     PERIODS,
+    OwnerOfBudget,
     Period,
     ScopeRow,
+    current_scope,
+    in_scopes,
     in_tokens,
     money_family,
+    owner_of,
     owner_scopes,
     tenant_runs,
 )
@@ -63,6 +67,27 @@ class Allowances(ControlBase):
         scopes = owner_scopes(word("tenant", tenant), None if team is None else word("team", team), store.clock.now_ms())
         asked = [*map(in_tokens, scopes)] if tokens else scopes
         return dict(zip(PERIODS, await store.scopes.balances(asked), strict=True))
+
+    async def budget_limits(
+        self, tenant: str | None = None, *, after: str | None = None, limit: int
+    ) -> Sequence[tuple[str, OwnerOfBudget, ScopeRow]]:
+        """Return the limits on what tenants and teams may spend in each day or month, by the names of their families, each with
+        its owner and the books of the current day or month.
+
+        Args:
+            tenant: Only this tenant and its teams.
+            after: Family of the last row of the page before.
+        """
+        of = "" if tenant is None else f"{in_scopes(word('tenant', tenant))}/"
+        families: set[str] = set()
+        for kind in ("tenant", "team"):
+            for prefix in (f"{kind}/{of}", in_tokens(f"{kind}/{of}")):
+                families.update(await self.store.scopes.limits(prefix))
+        owners = {family: owner for family in sorted(families) if (owner := owner_of(family)) is not None}
+        chosen = [family for family in owners if after is None or family > after][:limit]
+        now_ms = self.store.clock.now_ms()
+        rows = await self.store.scopes.balances([current_scope(family, now_ms) for family in chosen])
+        return [(family, owners[family], row) for family, row in zip(chosen, rows, strict=True)]
 
     async def doubts(
         self,

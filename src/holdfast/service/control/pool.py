@@ -6,11 +6,15 @@ Never here: who gets how much of one (core.capacity.lending, scheduling).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from holdfast.core.capacity.estimates import Estimate
 from holdfast.core.capacity.lending import Counted, DeclaredPool, Share, declared_pool
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.service.control.base import ControlBase, word
+
+if TYPE_CHECKING:
+    from holdfast.engine.capacity.diagnosis import PoolUsers
 
 
 class DeclaredPools(ControlBase):
@@ -73,6 +77,17 @@ class DeclaredPools(ControlBase):
             name: Name of the pool.
         """
         return await self.store.lending.pool_shares(word("name of the pool", name))
+
+    async def pool_users(self, name: str) -> PoolUsers:
+        """Return the steps that hold something of a pool, and those that wait and ask for it.
+
+        Args:
+            name: Name of the pool.
+        """
+        from holdfast.engine.capacity import diagnosis  # noqa: PLC0415 - who only asks for pools needs no scheduler
+
+        store = self.store
+        return await diagnosis.users_of(store.views, store.lending, store.sessions, name)
 
     async def pool_estimates(self, name: str) -> Sequence[Estimate]:
         """Return the estimates of how much of a pool the steps of each node take.

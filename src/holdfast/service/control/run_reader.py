@@ -6,7 +6,7 @@ Never here: answering in words (cli), changing anything.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import msgspec
 
@@ -51,6 +51,10 @@ if TYPE_CHECKING:
     from holdfast.engine.capacity.diagnosis import WaitReason
     from holdfast.engine.runs.stored_workflow import StoredWorkflow
     from holdfast.service.control.tree import Tree
+
+
+_LOST_MS: Final = 3_600_000
+"""Time for which a lost process stays listed."""
 
 
 class RunReader(OfLoop, called="engine"):
@@ -224,6 +228,13 @@ class RunReader(OfLoop, called="engine"):
 
         return await diagnosis.living(self.store.sessions)
 
+    async def lost_reports(self) -> Sequence[tuple[Report, int]]:
+        """Return the last reports of processes that were lost in the last hour, each with the time at which it was found
+        dead."""
+        from holdfast.engine.capacity import diagnosis  # noqa: PLC0415 - as above
+
+        return await diagnosis.lost(self.store.sessions, self.now_ms() - _LOST_MS)
+
     async def names_of(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
         """Return the names, `host:pid`, of the processes of sessions, if still known.
 
@@ -367,10 +378,14 @@ class RunReader(OfLoop, called="engine"):
             NotFound: The run does not exist.
         """
         from holdfast.engine.capacity import diagnosis  # noqa: PLC0415 - the same
+        from holdfast.engine.capacity.forecast import Forecaster  # noqa: PLC0415 - the same
 
         row = await self.find(run_id)
         store, one = self.store, None if step is None else StepId(step)
-        return await diagnosis.waits_of(store.views, store.lending, store.sessions, store.clock.now_ms(), row.run, one)
+        now_ms = store.clock.now_ms()
+        waits = await diagnosis.waits_of(store.views, store.lending, store.sessions, now_ms, row.run, one)
+        forecaster = Forecaster(store, now_ms)
+        return [each._replace(starts=await forecaster.of(each)) for each in waits]
 
     async def waiting(self, scopes: Sequence[str]) -> Sequence[ScopeWaiter]:
         """Return the runs that wait for room in scopes, longest first.

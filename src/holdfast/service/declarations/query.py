@@ -467,6 +467,15 @@ class Budget(Query["view.BudgetRow"], frozen=True):
     team: field.TeamOfBudget = None
 
 
+@query("GET /budgets/limits", "viewer")
+class BudgetLimits(ListQuery["view.BudgetLimitRow"], frozen=True, kw_only=True):
+    """List the limits on what tenants and teams may spend in each day or month (UTC), with the use of the current one."""
+
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
 @query("GET /budgets/days", "viewer")
 class BudgetDays(ListQuery["view.BudgetDayRow"], frozen=True, kw_only=True):
     """List what a tenant or team has spent on each day (UTC) up to today, the oldest first. The list has one page."""
@@ -591,8 +600,8 @@ class Tail(ListQuery["view.TailRow"], frozen=True, kw_only=True):
 
 @query("GET /workers", "viewer", whole=GeneralSubject.COUNTS)
 class Workers(ListQuery["view.WorkerRow | view.WorkerCountRow"], frozen=True):
-    """List live processes that execute steps, with their workflows and slots. A caller that acts for one tenant gets only
-    totals, in one row."""
+    """List processes that execute steps, with their workflows and slots: live ones, then those that were lost in the last hour.
+    A caller that acts for one tenant gets only totals of the live ones, in one row."""
 
 
 @query("GET /keys", "admin", rows="workflows", reach=True)

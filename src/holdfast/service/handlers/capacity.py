@@ -17,7 +17,8 @@ from holdfast.service.view import AdmissionRow, PoolRow, PoolWhole, QueueReasonR
 
 @handles
 async def pools(request: Request, query: ask.Pools) -> Rows[PoolRow]:
-    return Rows([view.of_pool(pool) for pool in await request.control.pools()], None)
+    control = request.control
+    return Rows([view.of_pool(pool, await control.pool_shares(pool.name)) for pool in await control.pools()], None)
 
 
 @handles
@@ -25,7 +26,7 @@ async def pool(request: Request, query: ask.Pool) -> PoolWhole:
     row = await view.of_pool_in_use(request.control, query.name)
     if request.who.tenant is None:
         return row
-    return view.of_pool_for_one(row, partial(request.permission.is_startable, request.who))
+    return view.of_pool_for_one(row, request.who.tenant, partial(request.permission.is_startable, request.who))
 
 
 @handles
@@ -53,8 +54,10 @@ async def workers(request: Request, query: ask.Workers) -> Rows[WorkerRow | Work
     reports = await request.control.reports()
     if request.whose is not None:
         return Rows([view.of_workers(reports)], None)
-    names = await request.control.names_of({each.worker for each in reports})
-    return Rows([view.of_worker(each, names.get(each.worker)) for each in reports], None)
+    lost = await request.control.lost_reports()
+    names = await request.control.names_of({each.worker for each in (*reports, *(report for report, _ in lost))})
+    rows = [view.of_worker(each, names.get(each.worker)) for each in reports]
+    return Rows([*rows, *(view.of_worker(each, names.get(each.worker), at_ms) for each, at_ms in lost)], None)
 
 
 @handles

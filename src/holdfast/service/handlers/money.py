@@ -18,6 +18,7 @@ from holdfast.service.handler import Request, handles
 from holdfast.service.listing import key_of, keyed_page, seq_of
 from holdfast.service.view import (
     BudgetDayRow,
+    BudgetLimitRow,
     BudgetRow,
     CostRow,
     CostsCountedRow,
@@ -34,6 +35,7 @@ ROLL_UP_S: Final = 5.0
 """Longest time in seconds that a request for costs waits until they are up to date."""
 MAX_DAYS: Final = 366
 """Days of a list of budgets."""
+_OF_FAMILY: Final = msgspec.json.Decoder(str)
 _BY_KEY: Final = msgspec.json.Decoder(CostKey)
 
 
@@ -101,6 +103,13 @@ async def raise_budget(request: Request, command: cmd.RaiseBudget) -> RunId:
 @handles
 async def budget(request: Request, query: ask.Budget) -> BudgetRow:
     return await view.of_owner(request.control, request.whose or query.tenant, query.team)
+
+
+@handles
+async def budget_limits(request: Request, query: ask.BudgetLimits) -> Rows[BudgetLimitRow]:
+    after = key_of(query.cursor, _OF_FAMILY)
+    found = await request.control.budget_limits(request.whose, after=after, limit=query.limit + 1)
+    return keyed_page([view.of_limit(owner, row) for _, owner, row in found], [family for family, *_ in found], query.limit)
 
 
 @handles

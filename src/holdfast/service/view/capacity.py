@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NotRequired, TypedDict
 
 import msgspec
 
@@ -48,6 +48,8 @@ class PoolRow(TypedDict):
     burst: Annotated[int | None, doc("Units of a rate that may be used at once.")]
     counts: Annotated[Counted | None, doc("Unit that it counts at a model provider; null where steps name the pool.")]
     of: Annotated[str | None, doc("The model or provider whose use counts.")]
+    in_use: Annotated[int, doc("Slots of it that are in use; of a rate, units of calls whose use is not known yet.")]
+    wanted: Annotated[int, doc("Units that processes ask for, what is in use included.")]
 
 
 class PoolShareRow(TypedDict):
@@ -70,16 +72,33 @@ class PoolEstimateRow(TypedDict):
     samples: Annotated[int, doc("Number of steps from which it was learned.")]
 
 
+class PoolStepRow(TypedDict):
+    """A step that holds something of a pool, or waits for it."""
+
+    run: Annotated[str, doc("The id of its run.")]
+    step: field.StepId
+    tenant: Annotated[str, doc("Tenant of the run.")]
+    workflow: Annotated[str, doc("Name of the run's workflow.")]
+    amount: Annotated[int, doc("Units that it holds or asks for.")]
+
+
 class PoolWhole(PoolRow):
     """A pool with its use."""
 
     granted: Annotated[int, doc("Units of it that are granted to processes.")]
     shares: Annotated[list[PoolShareRow], doc("The shares of processes; empty for a caller of one tenant.")]
     estimates: Annotated[list[PoolEstimateRow], doc("Estimates of what steps use, by workflow and node.")]
+    holders: Annotated[list[PoolStepRow], doc("Steps that hold something of it, at most 100.")]
+    waiting: Annotated[list[PoolStepRow], doc("Steps in line that ask for it, longest first, at most 100.")]
+    waiting_steps: Annotated[int, doc("Number of steps in line that ask for it.")]
 
 
-def of_pool(pool: DeclaredPool) -> PoolRow:
-    is_rate = pool.kind == "rate"
+MAX_POOL_STEPS: Final = 100
+"""Holders of a pool, and steps that wait for it, that are shown."""
+
+
+def of_pool(pool: DeclaredPool, shares: Sequence[Share]) -> PoolRow:
+    is_rate, living = pool.kind == "rate", [share for share in shares if share.life != "dead"]
     return {
         "name": pool.name,
         "kind": pool.kind,
@@ -88,6 +107,8 @@ def of_pool(pool: DeclaredPool) -> PoolRow:
         "burst": pool.burst if is_rate else None,
         "counts": pool.counts,
         "of": pool.of,
+        "in_use": sum(share.used for share in living),
+        "wanted": sum(share.wanted for share in living),
     }
 
 
@@ -95,18 +116,38 @@ async def of_pool_in_use(control: Control, name: str) -> PoolWhole:
     """A pool with its shares, and what steps are thought to take of it. Raises NotFound."""
     pool = await control.pool(name)
     shares = [share for share in await control.pool_shares(name) if share.life != "dead"]
+    users = await control.pool_users(name)
     return {
-        **of_pool(pool),
+        **of_pool(pool, shares),
         "granted": sum(share.granted for share in shares),
         "shares": [_share(share) for share in shares],
         "estimates": [_estimate(each) for each in await control.pool_estimates(name)],
+        "holders": [_of_pool_step(each, name) for each in users.holders[:MAX_POOL_STEPS]],
+        "waiting": [_of_pool_step(each, name) for each in users.waiting[:MAX_POOL_STEPS]],
+        "waiting_steps": len(users.waiting),
     }
 
 
-def of_pool_for_one(pool: PoolWhole, is_there: Callable[[str], bool]) -> PoolWhole:
-    """The same for one who acts for a tenant: of processes only what they have together, of estimates those of workflows that
-    are there for them."""
-    return {**pool, "shares": [], "estimates": [each for each in pool["estimates"] if is_there(each["workflow"])]}
+def of_pool_for_one(pool: PoolWhole, tenant: str, is_there: Callable[[str], bool]) -> PoolWhole:
+    """The same for one who acts for a tenant: of processes only what they have together, of estimates and steps those of
+    workflows that are there for them, and of steps the tenant's own."""
+    return {
+        **pool,
+        "shares": [],
+        "estimates": [each for each in pool["estimates"] if is_there(each["workflow"])],
+        "holders": [each for each in pool["holders"] if each["tenant"] == tenant and is_there(each["workflow"])],
+        "waiting": [each for each in pool["waiting"] if each["tenant"] == tenant and is_there(each["workflow"])],
+    }
+
+
+def _of_pool_step(step: PlacedStep, pool: str) -> PoolStepRow:
+    return {
+        "run": step.run,
+        "step": step.step,
+        "tenant": step.tenant,
+        "workflow": step.workflow,
+        "amount": step.demand.pools[pool] or 0,
+    }
 
 
 def _share(share: Share) -> PoolShareRow:
@@ -135,7 +176,12 @@ class WorkerRow(TypedDict):
     workflows: Annotated[list[str], doc("Graph hashes of the workflows it runs; of a connected worker its tasks.")]
     working: Annotated[int, doc("Number of steps that it executes.")]
     placed: Annotated[int, doc("Number of placed steps that it has.")]
+    steps: Annotated[list[str], doc("The first steps that it executes, or executed when it was lost, as `RUN/STEP`.")]
     connected: Annotated[list[WorkerRow], doc("The remote workers that are connected to it.")]
+    state: Annotated[
+        Literal["live", "lost"], doc("`lost` if its process ended without a word; it then stays listed for an hour.")
+    ]
+    lost_at: Annotated[Time | None, doc("Time at which it was found dead; null while it lives.")]
     said_at: Annotated[Time | None, doc("Time since which its figures are these, as it reported them.")]
 
 
@@ -147,18 +193,22 @@ class WorkerCountRow(TypedDict):
     free: Annotated[int, doc("Number of their slots that are free.")]
 
 
-def of_worker(report: Report, name: str | None) -> WorkerRow:
-    """A process that executes steps, with the workers that are connected to it."""
+def of_worker(report: Report, name: str | None, lost_ms: int | None = None) -> WorkerRow:
+    """A process that executes steps, with the workers that are connected to it. One that was found dead at `lost_ms` has no
+    slots free."""
     return {
         "worker": report.worker if name is None else name,
         "lane": report.lane,
         "slots": report.slots,
-        "free": report.free,
+        "free": report.free if lost_ms is None else 0,
         "labels": list(report.labels),
         "workflows": list(report.hashes),
         "working": report.working,
         "placed": len(report.held),
-        "connected": [of_worker(each, None) for each in report.connected],
+        "steps": ["/".join(each) for each in report.steps],
+        "connected": [of_worker(each, None, lost_ms) for each in report.connected],
+        "state": "live" if lost_ms is None else "lost",
+        "lost_at": iso(lost_ms),
         "said_at": iso(report.at_ms or None),
     }
 
@@ -238,6 +288,8 @@ class QueueReasonRow(TypedDict):
     in_use: Annotated[int | None, doc("Number of these slots that are in use.")]
     level: Annotated[float | None, doc("Units of a rate that are left; negative below empty.")]
     refills_at: Annotated[Time | None, doc("Time at which a rate has enough for the next step or call.")]
+    starts_at: Annotated[Time | None, doc("Estimated time of its start if nothing changes; null if that is not known.")]
+    learned_from: Annotated[int, doc("Number of earlier steps that the estimate is based on; 0 where time alone decides.")]
     holders: Annotated[list[str], doc("Steps that hold what it waits for, as `RUN/STEP`, the longest first.")]
     lacking: Annotated[str | None, doc("Resource that every worker lacks: `label gpu`; `capacity` if they are only busy.")]
     kept_for: Annotated[list[str] | None, doc("The run and step for which free capacity is reserved.")]
@@ -263,6 +315,8 @@ def of_wait(wait: WaitReason) -> QueueReasonRow:
         "in_use": reason.in_use,
         "level": reason.level,
         "refills_at": iso(wait.refills_at_ms),
+        "starts_at": iso(None if wait.starts is None else wait.starts.at_ms),
+        "learned_from": 0 if wait.starts is None else wait.starts.steps,
         "holders": ["/".join(key) for key in reason.holders],
         "lacking": reason.lacking,
         "kept_for": None if reason.kept_for is None else list(reason.kept_for),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 from msgspec import Meta
 
 from holdfast.core.values.money import usd
-from holdfast.core.values.scopes import DAY_MS, Period, in_words, owner_scopes
+from holdfast.core.values.scopes import DAY_MS, OwnerOfBudget, Period, ScopeRow, counts_tokens, in_words, owner_scopes
 from holdfast.service.doc import doc
 from holdfast.service.view import field
 from holdfast.service.view.plain import Dollars, Time, iso, maybe_usd
@@ -88,6 +88,36 @@ async def of_owner(control: Control, tenant: str, team: str | None) -> BudgetRow
             }
             for period, row in books.items()
         ],
+    }
+
+
+class BudgetLimitRow(TypedDict):
+    """A limit on what a tenant or a team may spend in each day or month, and the use of the current one."""
+
+    tenant: Annotated[str, doc("Tenant whose limit it is.")]
+    team: Annotated[str | None, doc("Team whose limit it is; null for the whole tenant.")]
+    period: Annotated[Period, doc("Period of the limit, in UTC.")]
+    limit_usd: Annotated[Dollars | None, doc("The limit; null if tokens are limited.")]
+    settled_usd: Annotated[Dollars | None, doc("Dollars that calls have cost; null if tokens are limited.")]
+    held_usd: Annotated[Dollars | None, doc("Dollars that are reserved for calls in flight; null if tokens are limited.")]
+    in_doubt_usd: Annotated[Dollars | None, doc("Dollars that calls of unknown cost may have cost; null for tokens.")]
+    max_tokens: Annotated[int | None, doc("The limit in tokens; null if dollars are limited.")]
+    used_tokens: Annotated[int | None, doc("Tokens that are used, reserved or in doubt; null if dollars are limited.")]
+
+
+def of_limit(owner: OwnerOfBudget, row: ScopeRow) -> BudgetLimitRow:
+    """Return the row of a limit, with the books of its current day or month."""
+    is_money = not counts_tokens(row.scope)
+    return {
+        "tenant": owner.tenant,
+        "team": owner.team,
+        "period": owner.period,
+        "limit_usd": maybe_usd(row.limit) if is_money else None,
+        "settled_usd": usd(row.settled) if is_money else None,
+        "held_usd": usd(row.held) if is_money else None,
+        "in_doubt_usd": usd(row.in_doubt) if is_money else None,
+        "max_tokens": None if is_money else row.limit,
+        "used_tokens": None if is_money else row.used,
     }
 
 

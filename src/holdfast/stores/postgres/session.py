@@ -140,6 +140,10 @@ class Sessions(StorePort):
     async def described(self) -> Sequence[bytes]:
         return [bytes(said) for (said,) in await self._db.fetch(self._sql["described"])]
 
+    async def lost(self, since_ms: int, limit: int) -> Sequence[tuple[bytes, int]]:
+        found = await self._db.fetch(self._sql["lost_sessions"], since_ms, limit)
+        return [(bytes(described), dead_ms) for described, dead_ms in found]
+
     async def able(self, hashes: Sequence[str]) -> int:
         found: int = await self._db.value(self._sql["able"], list(hashes))
         return found

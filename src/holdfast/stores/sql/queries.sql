@@ -179,6 +179,11 @@ update holdfast.sessions set described = $2 where session = $1
 -- What all say of themselves that are not known to be dead.
 select described from holdfast.sessions where dead_at_ms is null and described is not null order by session
 
+-- name: lost_sessions
+-- What sessions said of themselves that were found dead after a moment, and when; one that was closed says nothing any more.
+select described, dead_at_ms from holdfast.sessions
+where dead_at_ms >= $1 and described is not null order by dead_at_ms desc, session limit $2
+
 -- --- Lanes ----------------------------------------------------------------------------------------------------------
 
 -- name: session_labels

@@ -125,6 +125,9 @@ class Sessions(StorePort):
     async def described(self) -> Sequence[bytes]:
         return [said for (said,) in await self._tables.ask("described")]
 
+    async def lost(self, since_ms: int, limit: int) -> Sequence[tuple[bytes, int]]:
+        return [(described, dead_ms) for described, dead_ms in await self._tables.ask("lost_sessions", since_ms, limit)]
+
     async def able(self, hashes: Sequence[str]) -> int:
         asked = (msgspec.json.encode(hashes).decode(),)
         return await self._reader.ask(lambda db: sum(not self._is_over(*each) for each in rows(db, "able_sessions", asked)))
@@ -143,7 +146,7 @@ class Sessions(StorePort):
             return
         end = {"session": session, "now_ms": self._clock.now_ms()}
         try:
-            await self._writer.write(lambda db: rows(db, "end_session", end))
+            await self._writer.write(lambda db: rows(db, "close_session", end))
         except BaseException:
             lease.file.close()  # the free lock says that it is dead
             raise

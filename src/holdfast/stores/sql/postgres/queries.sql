@@ -462,8 +462,8 @@ where session = any($1::text[]) and dead_at_ms is null
 returning session
 
 -- name: end_session
--- A session dies because its process says so.
-update holdfast.sessions set dead_at_ms = holdfast.now_ms() where session = $1 and dead_at_ms is null
+-- A session dies because its process says so. It is not lost, so nothing is left to show of it.
+update holdfast.sessions set dead_at_ms = holdfast.now_ms(), described = null where session = $1 and dead_at_ms is null
 
 -- name: forget_sessions
 -- Sessions that have been dead for long and left nothing behind.

@@ -261,8 +261,12 @@ where exists (select 1 from json_each(hashes) as has where has.value in (select 
 -- Sessions that nobody has found dead yet.
 select session, lease_ms, renewed_boot_ms from sessions where dead_at_ms is null
 
+-- name: close_session
+-- A session dies because its process says so. It is not lost, so nothing is left to show of it.
+update sessions set dead_at_ms = :now_ms, described = null where session = :session and dead_at_ms is null
+
 -- name: end_session
--- A session dies because its process says so, or because its lock is free.
+-- A session dies because its lock is free.
 update sessions set dead_at_ms = :now_ms where session = :session and dead_at_ms is null
 
 -- name: expire_session

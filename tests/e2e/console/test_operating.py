@@ -1,0 +1,343 @@
+"""What an operator sees and does: why steps wait, pools, workers, dead letters, money, keys. One server serves all tests."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import pytest
+
+from holdfast.testing.model_server import ModelServer
+from tests.e2e.console.conftest import MOST_MS, Errors, findings
+from tests.e2e.console.server import DevServer
+from tests.wire.kit import Process, holdfast
+
+CODE: Final = Path(__file__).parent / "operating.py"
+NAMES: Final = ("browse", "render", "letters", "ask")
+LEASE_S: Final = 10.0
+"""Of a process on SQLite; a killed one is known at once, and marked when the next sweep looks."""
+WAITING: Final = 3
+LETTERS: Final = 3
+
+
+@pytest.fixture(scope="module")
+def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    """A `holdfast dev` with a model server, where two steps hold all slots of a pool and some wait, a step waits for a label,
+    letters have failed and money was spent."""
+    folder = tmp_path_factory.mktemp("operating")
+    with ModelServer(journal=folder / "calls.jsonl") as models:
+        environment = {**models.environment, "OPERATING_FOLDER": str(folder)}
+        server = DevServer(folder, tuple(f"{CODE}:{name}" for name in NAMES), **environment)
+        try:
+            server.request("POST", "/pools", {"name": "BROWSERS", "slots": 2})
+            for _ in range(2 + WAITING):
+                server.request("POST", "/runs", {"workflow": "browse"})
+            server.request("POST", "/runs", {"workflow": "render"})
+            for number in range(LETTERS):
+                server.start("letters", {"name": f"bob{number}", "address": "nowhere"})
+            for number in range(2):
+                server.start("ask", f"what {number}?")
+            server.request("POST", "/budgets", {"tenant": "default", "period": "day", "limit_usd": "5.000000001"})
+            await_(lambda: len(server.request("GET", "/dead-letters")["rows"]) == LETTERS)
+            await_(lambda: len(server.request("GET", "/queue")["rows"]) == WAITING + 1)
+            await_(lambda: len(server.request("GET", "/runs?status=completed")["rows"]) == 2)
+            yield server
+        finally:
+            server.end()
+
+
+def await_(met: Callable[[], Any], within_s: float = MOST_MS / 1000) -> None:
+    """Look until it is so. Fails after a while."""
+    late_s = time.monotonic() + within_s
+    while not met():
+        assert time.monotonic() < late_s, "it did not come to that"
+        time.sleep(0.05)
+
+
+def cells(page: Any, table: str) -> list[str]:
+    """The texts of a table's rows, without its heading."""
+    return [" ".join(each.split()) for each in page.get_by_role("table", name=table).get_by_role("row").all_inner_texts()[1:]]
+
+
+# --- 9: pools, and why a step waits -----------------------------------------------------------------------------------
+
+
+def test_9_why_does_this_wait_is_one_click_from_any_waiting_step(dev: DevServer, page: Any) -> None:
+    page.goto(f"{dev.address}/queue")
+    page.get_by_text(f"{WAITING + 1} steps wait").wait_for()
+    page.get_by_role("table", name="Waiting steps").get_by_role("link", name=re.compile("browse")).nth(1).click()
+    why = page.get_by_role("region", name="Why it waits")
+    why.get_by_text("1 of").wait_for()
+    for words in ("0 of 2", "not known: no step of this kind has ended yet", "Held by", "What comes back is kept for"):
+        why.get_by_text(words).first.wait_for()
+    held = {each["run"] for each in dev.request("GET", "/pools/BROWSERS")["holders"]}
+    shown = why.get_by_role("listitem").get_by_role("link")
+    assert {str(each.get_attribute("href")).removeprefix("/runs/") for each in shown.all()} == held
+    assert "run=" in page.url, "the answer has an address"
+    page.get_by_role("table", name="Waiting steps").get_by_role("link", name=re.compile("render")).click()
+    why.get_by_text("no worker has label gpu").wait_for()
+    why.get_by_text("never, unless you add a worker").wait_for()
+
+
+def test_9_a_pool_shows_holders_waiters_and_headroom(dev: DevServer, page: Any) -> None:
+    page.goto(f"{dev.address}/pools")
+    page.get_by_role("table", name="Pools").get_by_text("2 of 2").wait_for()
+    page.get_by_role("link", name="Pool BROWSERS").click()
+    page.get_by_text("2 of 2 in use").wait_for()
+    page.get_by_role("heading", name=f"{WAITING} steps wait for it").wait_for()
+    assert len(cells(page, "Steps that hold it")) == 2
+    assert len(cells(page, "Steps that wait for it")) == WAITING
+    page.get_by_role("button", name="Change the limit…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Slots").fill("1")
+    dialog.get_by_text("What is in use above the new limit stays in use").wait_for()
+    dialog.get_by_label("Slots").fill("3")
+    dialog.get_by_text("2 at a time → 3 at a time").wait_for()
+    dialog.get_by_role("button", name="Change the limit").click()
+    dialog.wait_for(state="hidden")
+    page.get_by_text("3 of 3 in use").wait_for()
+    page.get_by_role("heading", name=f"{WAITING - 1} steps wait for it").wait_for()
+    assert dev.request("GET", "/pools/BROWSERS")["limit"] == 3
+
+
+def test_9_a_step_that_waits_for_others_of_its_kind_says_when_it_starts(dev: DevServer, page: Any) -> None:
+    (dev.folder / "go").touch()
+    await_(lambda: not dev.request("GET", "/pools/BROWSERS")["holders"])
+    (dev.folder / "go").unlink()
+    for _ in range(3 + WAITING):
+        dev.request("POST", "/runs", {"workflow": "browse"})
+    await_(lambda: len(dev.request("GET", "/pools/BROWSERS")["waiting"]) == WAITING)
+    step = dev.request("GET", "/pools/BROWSERS")["waiting"][0]
+    page.goto(f"{dev.address}/queue?run={step['run']}&step={quote(step['step'])}")
+    page.get_by_role("region", name="Why it waits").get_by_text(
+        re.compile("if steps take as long as the last 5 did")
+    ).wait_for()
+
+
+# --- 10: workers ------------------------------------------------------------------------------------------------------
+
+
+def papers(dev: DevServer) -> list[Any]:
+    return [row for row in dev.request("GET", "/workers")["rows"] if "paper" in row["labels"]]
+
+
+def worker(dev: DevServer) -> Process:
+    """A real worker on the store of `dev`, which is known there."""
+    process = holdfast(
+        "worker",
+        f"{CODE}:render",
+        "--label",
+        "paper",
+        "--store",
+        f"sqlite:///{dev.folder / 'runs.db'}",
+        folder=dev.folder,
+        OPERATING_FOLDER=str(dev.folder),
+    )
+    await_(lambda: "live" in [row["state"] for row in papers(dev)])
+    return process
+
+
+def test_10_a_killed_worker_is_marked_within_its_lease(dev: DevServer, page: Any) -> None:
+    process = worker(dev)
+    page.goto(f"{dev.address}/workers")
+    row = page.get_by_role("row").filter(has_text="paper")
+    row.get_by_text("free").wait_for()
+    os.kill(process.pid, 9)
+    killed_s = time.monotonic()
+    row.get_by_text("lost", exact=True).wait_for()
+    assert time.monotonic() - killed_s < LEASE_S
+    page.get_by_text("1 lost in the last hour").wait_for()
+    process.process.wait(MOST_MS / 1000)
+    assert worker(dev).stop() == 0
+    await_(lambda: [row["state"] for row in papers(dev)] == ["lost"])
+
+
+# --- 11: dead letters -------------------------------------------------------------------------------------------------
+
+
+def sent(dev: DevServer) -> list[str]:
+    ledger = dev.folder / "sent"
+    return ledger.read_text().splitlines() if ledger.exists() else []
+
+
+def test_11_a_dead_letter_is_edited_against_its_schema_and_retried(dev: DevServer, page: Any) -> None:
+    page.goto(f"{dev.address}/dead-letters")
+    page.get_by_role("link", name=re.compile("Dead letter of letters")).first.click()
+    page.get_by_text("'nowhere' is no address").first.wait_for()
+    page.get_by_role("button", name="Edit the input…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Copies").fill("12")
+    dialog.get_by_role("button", name="Keep the edit").click()
+    dialog.get_by_text("At most 9.").wait_for()
+    dialog.get_by_label("Copies").fill("2")
+    dialog.get_by_label("Address").fill("bob@example.com")
+    dialog.get_by_text("bob@example.com").last.wait_for()  # the change, before it is sent
+    dialog.get_by_role("button", name="Keep the edit").click()
+    dialog.wait_for(state="hidden")
+    page.get_by_text("edited").first.wait_for()
+    assert sent(dev) == []
+    page.get_by_role("button", name="Retry…").click()
+    page.get_by_role("alertdialog").get_by_text("It is tried with what was edited.").wait_for()
+    page.get_by_role("button", name="Retry the step").click()
+    page.get_by_text("closed").first.wait_for()
+    await_(lambda: sent(dev) == ["bob@example.com 2"])
+
+
+def test_11_all_that_match_are_retried_after_a_dry_run(dev: DevServer, page: Any) -> None:
+    open_ = len(dev.request("GET", "/dead-letters")["rows"])
+    page.goto(f"{dev.address}/dead-letters?workflow=letters")
+    page.get_by_role("button", name="Retry all that match…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text(f"All {open_} that match: it would retry {open_}.").wait_for()
+    assert len(dev.request("GET", "/dead-letters")["rows"]) == open_, "a dry run changes nothing"
+    dialog.get_by_role("button", name=f"Retry {open_}").click()
+    dialog.get_by_text(f"{open_} retried").wait_for()
+    dialog.get_by_role("button", name="Close", exact=True).click()
+    dialog.wait_for(state="hidden")
+    await_(lambda: all(row["attempts"] > 1 for row in dev.request("GET", "/dead-letters")["rows"]))
+
+
+# --- 8: money ---------------------------------------------------------------------------------------------------------
+
+
+def shown_usd(place: Any) -> list[str]:
+    """Amounts as the API has them, that a place shows; what is on the screen says the same."""
+    found = []
+    for each in place.locator(".money").all():
+        exact = each.get_attribute("data-usd")
+        assert Decimal(each.inner_text().replace("$", "").replace(",", "")) == Decimal(exact)
+        found.append(exact)
+    return found
+
+
+def test_8_budgets_and_costs_are_the_api_s_to_the_nano_dollar(dev: DevServer, page: Any) -> None:
+    day = dev.request("GET", "/budgets?tenant=default")["books"][0]
+    page.goto(f"{dev.address}/budgets")
+    card = page.get_by_role("region", name=day["scope"])
+    card.get_by_text("Left").wait_for()
+    names = ("settled_usd", "held_usd", "in_doubt_usd", "limit_usd", "left_usd")
+    assert shown_usd(card) == [day[name] for name in names]
+    page.locator(".days canvas").wait_for()
+    page.get_by_role("table", name="All limits").get_by_role("row").nth(1).wait_for()
+    costs = dev.request("GET", "/costs")["rows"]
+    by_node = {}
+    for row in costs:
+        name = f"{row['workflow']} / {row['node']}"
+        by_node[name] = by_node.get(name, Decimal(0)) + Decimal(row["cost_usd"])
+    page.goto(f"{dev.address}/costs?by=node")
+    table = page.get_by_role("table", name="Costs by node")
+    table.get_by_role("row").nth(len(by_node)).wait_for()
+    assert sorted(map(Decimal, shown_usd(table))) == sorted(by_node.values())
+    assert sum(by_node.values()) == Decimal(day["settled_usd"])
+    page.locator(".days canvas").wait_for()
+
+
+def test_a_budget_s_limit_is_set_with_what_it_counts_said_before(dev: DevServer, page: Any) -> None:
+    page.goto(f"{dev.address}/budgets?tenant=acme&team=search")
+    card = page.get_by_role("region", name=re.compile("team search of acme, month"))
+    card.get_by_role("button", name="Set the limit…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Dollars").fill("12.000000001")
+    dialog.get_by_text("What is spent above a lower limit stays spent").wait_for()
+    dialog.get_by_role("button", name="Set the limit").click()
+    dialog.wait_for(state="hidden")
+    page.get_by_role("table", name="All limits").get_by_text("12.000000001").wait_for()
+    (book,) = [each for each in dev.request("GET", "/budgets?tenant=acme&team=search")["books"] if each["period"] == "month"]
+    assert book["limit_usd"] == "12.000000001"
+
+
+# --- Schedules, keys --------------------------------------------------------------------------------------------------
+
+
+def test_a_schedule_is_made_paused_and_removed(dev: DevServer, page: Any, errors: Errors) -> None:
+    errors.expected.append("422")  # the cron line that is none
+    page.goto(f"{dev.address}/schedules")
+    page.get_by_role("button", name="New schedule…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("nightly")
+    dialog.get_by_label("Workflow").select_option("render")
+    dialog.get_by_label("Cron line").fill("not a cron")
+    dialog.get_by_role("button", name="Create the schedule").click()
+    dialog.get_by_role("alert").wait_for()
+    dialog.get_by_label("Cron line").fill("30 2 * * *")
+    dialog.get_by_role("button", name="Create the schedule").click()
+    dialog.wait_for(state="hidden")
+    page.get_by_role("link", name="Schedule nightly").click()
+    page.get_by_role("button", name="Pause…").click()
+    page.get_by_role("button", name="Pause the schedule").click()
+    page.get_by_text("None while it is paused.").wait_for()
+    page.get_by_role("button", name="Remove…").click()
+    page.get_by_role("button", name="Remove the schedule").click()
+    page.get_by_text("No schedules.").wait_for()
+    assert dev.request("GET", "/schedules")["rows"] == []
+
+
+def test_a_key_s_secret_is_shown_once_and_a_revoked_key_stays_listed(dev: DevServer, page: Any) -> None:
+    page.goto(f"{dev.address}/settings")
+    page.get_by_role("button", name="New key…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("deploy")
+    dialog.get_by_label("Grant").select_option("operator")
+    dialog.get_by_role("button", name="Create the key").click()
+    page.get_by_role("dialog", name="Secret of deploy").get_by_role("code").wait_for()
+    secret = page.get_by_role("dialog", name="Secret of deploy").get_by_role("code").inner_text()
+    assert len(secret) > 20
+    page.get_by_role("button", name="I have copied it").click()
+    page.get_by_role("row").filter(has_text="deploy").get_by_text("works").wait_for()
+    assert secret not in page.content()
+    page.get_by_role("button", name="Revoke…").click()
+    page.get_by_role("button", name="Revoke the key").click()
+    page.get_by_role("row").filter(has_text="deploy").get_by_text("revoked").wait_for()
+    (key,) = dev.request("GET", "/keys")["rows"]
+    assert (key["may"], key["revoked_at"] is not None) == (["operator"], True)
+
+
+# --- Every page -------------------------------------------------------------------------------------------------------
+
+PAGES: Final = (
+    "/queue",
+    "/pools",
+    "/pools/BROWSERS",
+    "/workers",
+    "/dead-letters",
+    "/doubts",
+    "/doubts?of=tools",
+    "/schedules",
+    "/costs",
+    "/budgets",
+    "/budgets?of=agents",
+    "/evals",
+    "/audit",
+    "/settings",
+    "/settings?of=approvals",
+)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_no_page_has_a_serious_finding_or_scrolls_sideways(
+    dev: DevServer, open_page: Callable[..., Any], width: int, scheme: str
+) -> None:
+    page = open_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    for path in PAGES:
+        page.goto(f"{dev.address}{path}")
+        page.get_by_role("heading", level=1).wait_for()
+        page.get_by_text(re.compile(r"^Loading ")).first.wait_for(state="hidden")
+        assert findings(page) == [], path
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+
+
+def test_what_is_not_there_says_so_and_offers_the_way_back(dev: DevServer, page: Any, errors: Errors) -> None:
+    errors.expected.append("404")
+    for path in ("/pools/nothing", "/dead-letters/nothing", "/schedules/nothing", "/evals/nothing", "/budgets/nothing"):
+        page.goto(f"{dev.address}{path}")
+        page.get_by_role("alert").wait_for()
+    page.goto(f"{dev.address}/dead-letters?workflow=none")
+    page.get_by_text("No dead letters match workflow “none”.").wait_for()
+    page.get_by_role("button", name="Clear the filter").click()
+    page.wait_for_url("**/dead-letters")
