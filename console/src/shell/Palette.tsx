@@ -6,6 +6,7 @@ import { PAGES } from "@/pages";
 import { Dialog } from "@/parts/Dialog";
 import { ForeignText } from "@/parts/ForeignText";
 import { setTheme, setZone } from "@/parts/preferences";
+import { shortRun } from "@/parts/runs";
 import { targetOf } from "@/shell/target";
 import "./Palette.css";
 
@@ -92,7 +93,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
                   onSelect={() => go(`/runs/${run.run_id}`)}
                 >
                   {run.workflow} {run.key ? <ForeignText text={run.key} /> : null}
-                  <code className="faint right">{run.run_id.slice(0, 8)}</code>
+                  <code className="faint right">{shortRun(run.run_id)}</code>
                 </Command.Item>
               ))}
             </Command.Group>

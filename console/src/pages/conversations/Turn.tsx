@@ -8,6 +8,7 @@ import type { Exchange } from "@/pages/conversations/words";
 import { Gate } from "@/pages/inbox/Gate";
 import { CopyButton } from "@/parts/CopyButton";
 import { ForeignText } from "@/parts/ForeignText";
+import { shortRun } from "@/parts/runs";
 import { Status } from "@/parts/Status";
 import { Time } from "@/parts/Time";
 
@@ -46,7 +47,7 @@ export function Turn({ exchange, steering, isActive, again }: Props) {
         <footer className="turn-foot faint">
           {run ? (
             <Link className="plain" to={`/runs/${run}`}>
-              Run <code>{run.slice(0, 8)}</code>
+              Run <code>{shortRun(run)}</code>
             </Link>
           ) : null}
           {exchange.agent ? <span>answered by {exchange.agent}</span> : null}

@@ -4,6 +4,7 @@ import type { Whole } from "@/pages/inbox/words";
 import { CopyButton } from "@/parts/CopyButton";
 import { ForeignText } from "@/parts/ForeignText";
 import { Money } from "@/parts/Money";
+import { shortRun } from "@/parts/runs";
 import { Status } from "@/parts/Status";
 import { Time } from "@/parts/Time";
 
@@ -110,7 +111,7 @@ export function GateFacts({ gate }: { gate: Whole }) {
           <dt>Run</dt>
           <dd>
             <Link to={`/runs/${gate.run_id}`}>
-              <code>{gate.run_id.slice(0, 8)}</code>
+              <code>{shortRun(gate.run_id)}</code>
             </Link>{" "}
             <CopyButton text={gate.run_id} label="Copy the run's id" /> {run ? <Status status={run.status} /> : null}
           </dd>

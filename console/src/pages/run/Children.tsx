@@ -2,6 +2,7 @@ import { useList, useRow } from "@/api/queries";
 import type { TabProps } from "@/pages/run/tabs";
 import { useColumns } from "@/pages/runs/columns";
 import { Money } from "@/parts/Money";
+import { shortRun } from "@/parts/runs";
 import { State } from "@/parts/State";
 import { Table } from "@/parts/Table";
 
@@ -38,7 +39,7 @@ export default function Children({ run }: TabProps) {
         rows={list.rows}
         idOf={(each) => each.run_id}
         linkOf={(each) => `/runs/${each.run_id}`}
-        nameOf={(each) => `${each.workflow}, ${each.status.replaceAll("_", " ")}, ${each.run_id.slice(0, 8)}`}
+        nameOf={(each) => `${each.workflow}, ${each.status.replaceAll("_", " ")}, ${shortRun(each.run_id)}`}
         more={list.more}
         hasMore={list.hasMore}
       />

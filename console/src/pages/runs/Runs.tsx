@@ -9,6 +9,7 @@ import { useAddress } from "@/parts/address";
 import { FilterBar } from "@/parts/FilterBar";
 import { useNow } from "@/parts/now";
 import { Page } from "@/parts/Page";
+import { shortRun } from "@/parts/runs";
 import { State } from "@/parts/State";
 import { Table } from "@/parts/Table";
 import "./Runs.css";
@@ -91,7 +92,7 @@ export default function Runs() {
           rows={rows}
           idOf={idOf}
           linkOf={(run) => `/runs/${run.run_id}`}
-          nameOf={(run) => `${run.workflow}, ${run.status.replaceAll("_", " ")}, ${run.run_id.slice(0, 8)}`}
+          nameOf={(run) => `${run.workflow}, ${run.status.replaceAll("_", " ")}, ${shortRun(run.run_id)}`}
           more={list.more}
           hasMore={list.hasMore}
           onView={list.see}

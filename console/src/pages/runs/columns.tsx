@@ -4,6 +4,7 @@ import { share } from "@/parts/amount";
 import { CopyButton } from "@/parts/CopyButton";
 import { ForeignText } from "@/parts/ForeignText";
 import { Money } from "@/parts/Money";
+import { shortRun } from "@/parts/runs";
 import { Status } from "@/parts/Status";
 import type { Column } from "@/parts/Table";
 import { Duration, Time } from "@/parts/Time";
@@ -56,7 +57,7 @@ function columns(widest: number): Column<Run>[] {
       narrow: "none",
       cell: (run) => (
         <>
-          <code className="faint">{run.run_id.slice(0, 8)}</code>{" "}
+          <code className="faint">{shortRun(run.run_id)}</code>{" "}
           <CopyButton text={run.run_id} label="Copy the run's id" />
         </>
       ),
