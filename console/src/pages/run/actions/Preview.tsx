@@ -1,0 +1,156 @@
+import type { ReactNode } from "react";
+import { Link } from "react-router";
+import type { Problem } from "@/api/problem";
+import type { Quote } from "@/pages/run/actions/preview";
+import { Facts } from "@/parts/Facts";
+import { ForeignText } from "@/parts/ForeignText";
+import { Money } from "@/parts/Money";
+import { State } from "@/parts/State";
+import { Status } from "@/parts/Status";
+import "./Preview.css";
+
+interface Props {
+  quote: Quote | undefined;
+  problem: Problem | null;
+  again: () => void;
+}
+
+/** The server's own answer to what a command would do. */
+export function Preview({ quote, problem, again }: Props) {
+  return (
+    <section className="run-preview" aria-label="What will happen" aria-live="polite">
+      <State isLoading={!quote} problem={problem} again={again} noun="what will happen">
+        {quote ? <Answer quote={quote} /> : null}
+      </State>
+    </section>
+  );
+}
+
+function Answer({ quote }: { quote: Quote }) {
+  if (quote.refused !== null) {
+    return (
+      <p>
+        <strong>This would be refused.</strong> <ForeignText text={quote.refused} />
+      </p>
+    );
+  }
+  const names = new Map(quote.in_flight.map((each) => [each.call, each.name]));
+  return (
+    <Facts
+      facts={[
+        ["status", <Becomes key="status" quote={quote} />],
+        ["goes on", some(quote.goes_on, (each) => <code>{each}</code>)],
+        ["cancels", some(quote.called_off, (each) => <code>{each}</code>)],
+        [
+          "goes to",
+          quote.deed !== "signal"
+            ? null
+            : (some(quote.delivered_to, (each) => <code>{each}</code>) ??
+              "no step waits for it: the run keeps it until one does"),
+        ],
+        [
+          "withdraws",
+          some(quote.gates_withdrawn, (each) => <Link to={`/inbox/${encodeURIComponent(each)}`}>a gate</Link>),
+        ],
+        [
+          "calls again",
+          some(quote.calls_again, (each) => (
+            <>
+              <code>
+                <ForeignText text={each.name} />
+              </code>{" "}
+              <span className="faint">under the same effect key</span>
+            </>
+          )),
+        ],
+        [
+          "undoes",
+          some(quote.compensated, (each) => (
+            <>
+              <code>
+                <ForeignText text={each.tool} />
+              </code>{" "}
+              {each.with ? (
+                <span className="faint">
+                  by{" "}
+                  <code>
+                    <ForeignText text={each.with} />
+                  </code>
+                </span>
+              ) : (
+                <span className="faint">by the child run itself</span>
+              )}
+            </>
+          )),
+        ],
+        [
+          "in flight",
+          some(quote.in_flight, (each) => (
+            <>
+              {each.kind === "model" ? "model" : "tool"}{" "}
+              <code>
+                <ForeignText text={each.name} />
+              </code>{" "}
+              <span className="faint">
+                {each.doubted ? "may have happened; a person must find out" : "may have happened"}
+              </span>
+            </>
+          )),
+        ],
+        [
+          "asks about",
+          some(quote.asked, (each) => (
+            <>
+              <code>
+                <ForeignText text={names.get(each) ?? each} />
+              </code>{" "}
+              <span className="faint">if its outcome is lost</span>
+            </>
+          )),
+        ],
+        [
+          "can spend",
+          quote.most_usd === null ? (
+            "any amount: the run has no cost limit"
+          ) : (
+            <>
+              at most <Money usd={quote.most_usd} /> more
+            </>
+          ),
+        ],
+      ]}
+    />
+  );
+}
+
+function Becomes({ quote }: { quote: Quote }) {
+  if (quote.status_after === null || quote.status === quote.status_after) {
+    return (
+      <>
+        stays <Status status={quote.status} />
+      </>
+    );
+  }
+  return (
+    <span className="line">
+      <Status status={quote.status} /> <span aria-hidden="true">→</span>
+      <span className="unseen">becomes</span> <Status status={quote.status_after} />
+    </span>
+  );
+}
+
+const SHOWN = 8;
+
+/** The first of a list, a line each, and how many more there are; null for none. */
+export function some<T>(rows: readonly T[], one: (row: T) => ReactNode): ReactNode {
+  if (rows.length === 0) return null;
+  return (
+    <ul className="plain-list">
+      {rows.slice(0, SHOWN).map((row, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: the server's answer as a whole, in its order
+        <li key={index}>{one(row)}</li>
+      ))}
+      {rows.length > SHOWN ? <li className="faint">and {(rows.length - SHOWN).toLocaleString("en")} more</li> : null}
+    </ul>
+  );
+}

@@ -1,0 +1,83 @@
+"""Workflows whose runs are acted on in the console: one with an effect to undo that waits for a signal, one that fails once, and a
+graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from holdfast import Context, StateView, Workflow, flow, task, tool
+
+REPAIRED = Path(__file__).parent / "repaired"
+"""While this file is missing, `breaks` fails."""
+
+
+@tool(effect="idempotent")
+def release(to: str) -> str:
+    """Give it back."""
+    return f"released {to}"
+
+
+@tool(effect="once", compensation=release)
+def reserve(to: str) -> str:
+    """Reserve."""
+    return f"reserved {to}"
+
+
+@flow(tools=[reserve, release], cost_limit_usd="2.00", max_tool_calls=9)
+async def awaits(ctx: Context, given: Any) -> Any:
+    """Reserves, and waits until it is paid."""
+    await ctx.tool(reserve, to="ada")
+    return await ctx.wait_signal("paid")
+
+
+@flow
+async def breaks(ctx: Context, given: Any) -> str:
+    """Fails until it is repaired."""
+    if not REPAIRED.exists():
+        raise ValueError("not repaired")
+    return "repaired"
+
+
+class Order(BaseModel):
+    """An order to check."""
+
+    customer: str = Field(min_length=2, description="Name of the customer.")
+    amount: int = Field(ge=1)
+    is_urgent: bool = False
+
+
+orders = Workflow(name="orders", input=Order)
+
+
+@orders.node("fetch")
+@task
+async def fetch(state: StateView, ctx: Context) -> dict[str, Any]:
+    return {"amount": state.input.amount}
+
+
+@orders.node("judge")
+@task
+async def judge(state: StateView, ctx: Context) -> dict[str, Any]:
+    return {"large": state.fetch.output["amount"] > 100}
+
+
+@orders.node("wait")
+@task
+async def wait(state: StateView, ctx: Context) -> dict[str, Any]:
+    if state.input.is_urgent:
+        return {"went": True}
+    return {"went": await ctx.wait_signal("go")}
+
+
+@orders.node("send")
+@task
+async def send(state: StateView, ctx: Context) -> dict[str, Any]:
+    return {"sent": state.fetch.output["amount"]}
+
+
+orders.edge("fetch", "judge")
+orders.edge("judge", "wait")
+orders.edge("wait", "send")
