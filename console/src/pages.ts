@@ -45,6 +45,14 @@ export const PAGES: readonly Page[] = [
     load: () => import("@/pages/schedules/Schedules"),
   },
   { path: "/schedules/:name", title: "Schedule", load: () => import("@/pages/schedules/Schedule") },
+  {
+    path: "/workflows",
+    title: "Workflows",
+    group: "Work",
+    key: "w",
+    load: () => import("@/pages/workflows/Workflows"),
+  },
+  { path: "/workflows/:name", title: "Workflow", load: () => import("@/pages/workflows/Workflow") },
 
   // Operate
   { path: "/queue", title: "Queue", group: "Operate", key: "q", load: () => import("@/pages/queue/Queue") },

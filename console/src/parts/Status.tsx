@@ -9,6 +9,8 @@ const LOOKS: Record<string, { tone: Tone; shape: keyof typeof SHAPES }> = {
   waiting: { tone: "wait", shape: "clock" },
   ready: { tone: "wait", shape: "clock" },
   open: { tone: "wait", shape: "clock" },
+  suspended: { tone: "wait", shape: "clock" },
+  retrying: { tone: "wait", shape: "clock" },
   paused: { tone: "idle", shape: "pause" },
   requires_attention: { tone: "doubt", shape: "mark" },
   budget_blocked: { tone: "idle", shape: "bar" },

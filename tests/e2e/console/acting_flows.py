@@ -61,7 +61,7 @@ async def fetch(state: StateView, ctx: Context) -> dict[str, Any]:
 @orders.node("judge")
 @task
 async def judge(state: StateView, ctx: Context) -> dict[str, Any]:
-    return {"large": state.fetch.output["amount"] > 100}
+    return {"large": state.input.amount > 100}
 
 
 @orders.node("wait")
@@ -75,7 +75,7 @@ async def wait(state: StateView, ctx: Context) -> dict[str, Any]:
 @orders.node("send")
 @task
 async def send(state: StateView, ctx: Context) -> dict[str, Any]:
-    return {"sent": state.fetch.output["amount"]}
+    return {"sent": state.input.amount}
 
 
 orders.edge("fetch", "judge")

@@ -27,6 +27,7 @@ const timeline = import("@/pages/run/timeline/Timeline");
 
 export const TABS: readonly Tab[] = [
   { name: "timeline", title: "Timeline", Content: lazy(() => timeline) },
+  { name: "graph", title: "Graph", Content: lazy(() => import("@/pages/run/graph/Graph")) },
   { name: "conversation", title: "Conversation", Content: lazy(() => import("@/pages/run/Conversation")) },
   {
     name: "events",

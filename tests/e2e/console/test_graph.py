@@ -1,0 +1,114 @@
+"""Interaction 3: the graph shows each node's state as soon as it is committed, and a click opens the step. And the page of a
+workflow, from which a run is started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.e2e.console.conftest import findings
+from tests.e2e.console.server import DevServer
+
+FLOWS: Final = Path(__file__).parent / "acting_flows.py"
+WITHIN_MS: Final = 1_000
+TRIES: Final = 3
+"""The best of them counts: other tests share the machine."""
+WATCH: Final = """
+window.seen = {};
+new MutationObserver(() => {
+  for (const each of document.querySelectorAll("[data-node]")) {
+    const key = `${each.dataset.node} ${each.dataset.state}`;
+    window.seen[key] ??= Date.now();
+  }
+}).observe(document.body, {subtree: true, childList: true, attributes: true, attributeFilter: ["data-state"]});
+"""
+PLACES: Final = "Array.from(document.querySelectorAll('.react-flow__node'), (each) => each.style.transform)"
+
+
+@pytest.fixture(scope="module")
+def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    """A `holdfast dev` with a graph of four nodes and a flow."""
+    server = DevServer(tmp_path_factory.mktemp("graph"), tuple(f"{FLOWS}:{name}" for name in ("orders", "awaits")))
+    yield server
+    server.end()
+
+
+def node(page: Any, name: str, state: str) -> Any:
+    found = page.locator(f"[data-node={name}][data-state={state}]")
+    found.wait_for()
+    return found
+
+
+def test_interaction_3_each_state_is_shown_within_a_second_of_its_commit_and_a_click_opens_the_step(
+    dev: DevServer, page: Any
+) -> None:
+    late_ms = min(late(dev, page) for _ in range(TRIES))
+    assert late_ms < WITHIN_MS
+    assert findings(page) == []
+    node(page, "judge", "completed").click()
+    page.wait_for_url("**?step=judge%231")
+    page.get_by_role("heading", name="judge").first.wait_for()
+
+
+def late(dev: DevServer, page: Any) -> float:
+    """Watch a run to its end, and return by how much the latest of its nodes was late, in milliseconds."""
+    run = dev.start("orders", {"customer": "ada", "amount": 7})
+    page.goto(f"{dev.address}/runs/{run}?tab=graph")
+    node(page, "wait", "suspended")
+    places = page.evaluate(PLACES)
+    page.evaluate(WATCH)
+    dev.request("POST", f"/runs/{run}/signals/go", {"data": True})
+    node(page, "wait", "completed")
+    node(page, "send", "completed")
+    assert page.evaluate(PLACES) == places
+    seen = page.evaluate("window.seen")
+    events = dev.request("GET", f"/runs/{run}/events?limit=1000")["rows"]
+    ended = {each["step"].split("#")[0]: at_ms(each) for each in events if each["type"] == "StepCompleted"}
+    return max(seen[f"{name} completed"] - ended[name] for name in ("wait", "send"))
+
+
+def at_ms(event: dict[str, Any]) -> float:
+    return datetime.fromisoformat(event["at"]).timestamp() * 1_000
+
+
+def test_the_graph_of_a_flow_has_its_operations(dev: DevServer, page: Any) -> None:
+    run = dev.start("awaits", {})
+    page.goto(f"{dev.address}/runs/{run}?tab=graph")
+    page.locator("[data-node][data-state=waiting]").get_by_text("paid").wait_for()
+    page.locator("[data-node][data-state=completed]").get_by_text("reserve").click()
+    page.get_by_role("heading", name="reserve").first.wait_for()
+
+
+def test_a_run_is_started_from_the_page_of_its_workflow(dev: DevServer, page: Any) -> None:
+    page.goto(f"{dev.address}/workflows")
+    page.get_by_role("link", name="orders, version 1").click()
+    page.locator("[data-node=judge]").wait_for()
+    assert findings(page) == []
+    page.get_by_role("button", name="Start a run…").click()
+    form = page.get_by_role("dialog")
+    form.get_by_label("customer").fill("a")
+    form.get_by_label("amount").fill("120")
+    form.get_by_role("button", name="Start the run").click()
+    form.get_by_text("At least 2 characters.").wait_for()
+    form.get_by_label("customer").fill("ada")
+    form.get_by_label("is urgent").check()
+    form.get_by_label("Cost limit, in dollars").fill("0.25")
+    form.get_by_role("button", name="Start the run").click()
+    page.wait_for_url("**/runs/*-*")
+    run = dev.request("GET", f"/runs/{page.url.rsplit('/', 1)[1]}")
+    assert (run["workflow"], run["limit_usd"]) == ("orders", "0.25")
+    page.locator("header [data-status=completed]").first.wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pages_of_workflows_fit_a_telephone(dev: DevServer, open_page: Callable[..., Any], scheme: str) -> None:
+    page = open_page(viewport={"width": 390, "height": 800}, color_scheme=scheme)
+    for path in ("/workflows", "/workflows/orders"):
+        page.goto(f"{dev.address}{path}")
+        page.get_by_text("orders").first.wait_for()
+        assert findings(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
