@@ -102,6 +102,7 @@ def test_interaction_6_a_person_reads_edits_with_a_diff_and_decides_what_was_sho
     shown = rows.evaluate_all("all => all.map(each => each.dataset.gate)")
     assert [each for each in shown if each in ours] == ours
     page.locator(f'[data-gate="{late["gate_id"]}"]').click()
+    page.locator(f'[data-gate="{late["gate_id"]}"][aria-current]').wait_for()
     for key, by in (("j", 1), ("k", 0)):
         page.keyboard.press(key)
         page.locator(f'[data-gate="{shown[shown.index(late["gate_id"]) + by]}"][aria-current]').wait_for()
@@ -185,11 +186,12 @@ def test_the_second_of_two_sees_who_was_first_and_keeps_the_draft(dev: DevServer
     part.get_by_role("button", name="Review the edit…").click()
     page.get_by_role("dialog").get_by_role("button", name="Send the edit").wait_for()
     stale = again(dev, gate)  # the page has not heard of it yet
-    page.route("**/api/v1/gates/*", lambda route: route.fulfill(json=stale))
+    sent: list[str] = []
+    page.on("request", lambda each: sent.extend([each.url] if each.method == "POST" else []))
+    page.route("**/api/v1/gates/*", lambda route: route.continue_() if sent else route.fulfill(json=stale))
     decide(dev, gate, "grace", decision="reject", reason="It was paid already.")
     page.get_by_role("dialog").get_by_role("button", name="Send the edit").click()
     page.get_by_role("dialog").wait_for(state="hidden")
-    page.unroute("**/api/v1/gates/*")
     part.get_by_text("Decided: reject by grace").wait_for()
     part.get_by_text("It was paid already.").wait_for()
     part.get_by_text("Your draft was not sent.").wait_for()

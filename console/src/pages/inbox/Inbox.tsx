@@ -41,9 +41,15 @@ export default function Inbox() {
   const search = show === "mine" ? "" : `?show=${show}`;
   const addressOf = (id: string) => `/inbox/${encodeURIComponent(id)}${search}`;
 
+  // Keys may come faster than the router shows what they select.
+  const target = useRef(selected);
+  useEffect(() => {
+    target.current = selected;
+  }, [selected]);
   const move = (by: number) => {
-    const index = rows.findIndex((row) => row.gate_id === selected);
+    const index = rows.findIndex((row) => row.gate_id === target.current);
     const next = rows[index === -1 ? 0 : Math.min(rows.length - 1, Math.max(0, index + by))];
+    if (next) target.current = next.gate_id;
     if (next) void navigate(addressOf(next.gate_id), { replace: given !== undefined });
   };
   useKeys([
