@@ -27,6 +27,7 @@ export const PAGES: readonly Page[] = [
   // Work
   { path: "/runs", title: "Runs", group: "Work", key: "r", load: () => import("@/pages/runs/Runs") },
   { path: "/runs/:run", title: "Run", load: () => import("@/pages/run/Run") },
+  { path: "/runs/:run/compare/:other", title: "Two runs", load: () => import("@/pages/compare/Compare") },
   { path: "/inbox", title: "Inbox", group: "Work", key: "i", load: () => import("@/pages/inbox/Inbox") },
   { path: "/inbox/:gate", title: "Gate", load: () => import("@/pages/inbox/Inbox") },
   {

@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { Link } from "react-router";
 import { DEEDS, Deed, type Plain } from "@/pages/run/actions/Deed";
 import { Extend } from "@/pages/run/actions/Extend";
 import { Signal } from "@/pages/run/actions/Signal";
@@ -16,6 +17,11 @@ export function RunActions({ run }: { run: RunWhole }) {
   const close = () => setOpen(null);
   return (
     <>
+      {run.forked_from ? (
+        <Link className="btn" to={`/runs/${run.forked_from.run_id}/compare/${run.run_id}`}>
+          Compare with the original
+        </Link>
+      ) : null}
       {offered(run).map((each) => (
         <ActionButton
           key={each}

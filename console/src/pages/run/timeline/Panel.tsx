@@ -314,6 +314,7 @@ function OfOperation({ run, row, line }: { run: RunWhole; row: Operation; line: 
         {row.reused ? <Fact name="reused">its outcome was known from an earlier call</Fact> : null}
         {row.about ? <About row={row} /> : null}
       </dl>
+      {row.path === null ? null : <StepActions run={run} step={`${row.step}/${row.path}`} />}
       <ErrorFacts error={row.error} />
       {row.kind === "map" ? <p className="muted">{line.note}</p> : null}
       {hasInput ? (

@@ -1,6 +1,15 @@
+import { useState } from "react";
+import { Fork } from "@/pages/run/actions/Fork";
 import type { RunWhole } from "@/pages/run/tabs";
+import { ActionButton } from "@/parts/Action";
 
-/** The buttons of a selected step. */
-export function StepActions(_: { run: RunWhole; step: string }) {
-  return null;
+/** The buttons of a selected step, or of an operation of a flow. */
+export function StepActions({ run, step }: { run: RunWhole; step: string }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <div className="line run-step-actions">
+      <ActionButton label="Fork from here…" needs="operator" onClick={() => setOpen(true)} />
+      {isOpen ? <Fork run={run.run_id} step={step} onClose={() => setOpen(false)} /> : null}
+    </div>
+  );
 }
