@@ -71,6 +71,7 @@ async def filled(api: Asked, engine: Engine) -> dict[str, str]:
         "space": SECRET,
         "key": SECRET,
         "broken": broken,
+        "seq": "1",
         "approval": granted["approval"],
         "evaluation": kept.id,
     }
@@ -139,7 +140,7 @@ async def test_a_crawler_of_one_tenant_finds_nothing_of_another_s(port: Port) ->
     async with port.asked(GLOBEX * 4) as globex, port.asked(ACME * 4) as acme:
         theirs = await filled(globex, port.engine)
         before = await everything(globex)
-        nobodys = dict.fromkeys(theirs, "no-such-thing")
+        nobodys = dict.fromkeys(theirs, "no-such-thing") | {"seq": "1"}
         hidden = [theirs["run"], theirs["broken"], theirs["evaluation"], theirs["approval"], SECRET, GLOBEX]
         for route in ROUTES:
             status, told = await asked(acme, route, theirs)
@@ -161,7 +162,7 @@ async def test_a_crawler_of_one_workflow_finds_nothing_of_the_others(port: Port)
         theirs = await filled(globex, port.engine)
         await globex.post("/keys", {"name": SECRET})
         before = await everything(globex)
-        nobodys = dict.fromkeys(theirs, "no-such-thing")
+        nobodys = dict.fromkeys(theirs, "no-such-thing") | {"seq": "1"}
         hidden = [theirs["run"], theirs["broken"], theirs["evaluation"], theirs["approval"], SECRET]
         for route in ROUTES:
             status, told = await asked(partly, route, theirs)
@@ -373,6 +374,7 @@ async def test_a_token_that_is_unknown_or_a_worker_s_asks_nothing(port: Port) ->
                 dict.fromkeys(
                     (
                         "run",
+                        "seq",
                         "parent",
                         "gate",
                         "letter",
