@@ -128,7 +128,7 @@ async def test_who_signals_a_child_under_way_does_not_decide_what_its_parent_ask
         await child.until(lambda state: bool(state.steps))
         await engine.signal(child.id, "no", by=BOB)
         await refused(engine, gate, "bob", BOB)
-        shown = await whole(engine, await story_of(engine, gate), await engine.find(run.id))
+        shown = await whole(engine, await story_of(engine, gate), await engine.find(run.id), BOB, None)
         assert {"bob", "keys.k"} <= {*shown["contributors"]}
         await engine.signal(child.id, "go", by="dan")
         await run.until(lambda state: all(each.ended for each in state.children.values()))

@@ -162,7 +162,9 @@ async def leaking(acme: Asked, theirs: dict[str, str]) -> set[str]:
             answer = await acme.http.get(path_of(route, theirs), params=said)
             assert answer.status_code in (200, 400, 404, 422), (route.path, answer.text)
             told = answer.json()
-            if answer.status_code != 200 or (route.path in ("/budgets", "/budgets/days", "/admission") and THEIRS not in answer.text):
+            if answer.status_code != 200 or (
+                route.path in ("/budgets", "/budgets/days", "/admission") and THEIRS not in answer.text
+            ):
                 continue
             if [row for row in told.get("rows", [told]) if row.get("tenant") != ACME]:
                 found.add(route.path)

@@ -96,6 +96,16 @@ def halve(number: int) -> float:
     return 1 / number
 
 
+@step(retry=1)
+def drop() -> None:
+    raise ConnectionError
+
+
+@flow
+async def dropping(ctx: Context) -> None:
+    await drop()
+
+
 @flow
 async def halving(ctx: Context) -> list[float]:
     return await ctx.map(halve, [1, 0, 2])
@@ -119,7 +129,7 @@ async def answer(state: Any) -> str:
     return "How much?"
 
 
-MORE: Final = (*WORKFLOWS, payday, vanishing, checked, tree, halving, lettered, asking)
+MORE: Final = (*WORKFLOWS, payday, vanishing, checked, tree, halving, dropping, lettered, asking)
 
 
 @pytest.fixture
@@ -241,6 +251,7 @@ async def everything(port: Port, ops: Asked, globex: Asked) -> AsyncIterator[tup
     rated, costs = await start("rated"), [await start("asking", cost_limit_usd="1") for _ in range(2)]
     await start("tree")
     await start("halving")
+    await start("dropping")
     await start("lettered")
     await start("learning", "The flat has two rooms")
     await start("counting", 2)

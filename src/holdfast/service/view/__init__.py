@@ -125,6 +125,7 @@ from holdfast.service.view.money import (
 )
 from holdfast.service.view.operation import (
     AttemptRow,
+    FailedTryRow,
     KeptRequestRow,
     KeptToolRow,
     KeptTurnRow,
@@ -254,6 +255,7 @@ __all__ = [
     "EvaluationWhole",
     "EventRow",
     "ExchangeRow",
+    "FailedTryRow",
     "ForkQuoteRow",
     "ForkedOperationRow",
     "FoundKind",
