@@ -270,6 +270,8 @@ async def test_everything_else_that_there_is_can_be_queried_and_changed(api: Ask
         "may": ["admin"],
         "workflows": ["*"],
         "tools": ["*"],
+        "signed_in_with": None,
+        "session_expires_at": None,
     }
     whole = await api.get("/workflows/order")
     assert (whole["input_schema"]["required"], whole["definition"]["name"]) == (["item"], "order")
@@ -619,6 +621,9 @@ async def test_the_description_is_of_every_path(api: Asked) -> None:
         ("GET", "/api/v1/me"),
         ("POST", "/api/v1/links/{token}"),
         ("POST", "/api/v1/agui/{workflow}"),
+        ("POST", "/api/v1/session"),
+        ("DELETE", "/api/v1/session"),
+        ("GET", "/api/v1/sign-in"),
     }
     ids = [each["operationId"] for path in told["paths"].values() for each in path.values()]
     assert len(ids) == len(set(ids))
