@@ -105,7 +105,7 @@ def dying(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         raise RuntimeError("the process dies here")
 
     with monkeypatch.context() as broken:
-        broken.setattr(Service, "tell", after(Service.execute, dies))
+        broken.setattr(Service, "execute", after(Service.execute, dies))
         yield
 
 
