@@ -3,6 +3,7 @@ graph."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,14 @@ async def breaks(ctx: Context, given: Any) -> str:
     if not REPAIRED.exists():
         raise ValueError("not repaired")
     return "repaired"
+
+
+@flow
+async def long(ctx: Context, steps: int) -> str:
+    """Takes so many steps, and waits."""
+    for number in range(steps):
+        await ctx.step(f"step {number}", asyncio.sleep, 0)
+    return str(await ctx.wait_signal("go"))
 
 
 class Order(BaseModel):
@@ -81,3 +90,16 @@ async def send(state: StateView, ctx: Context) -> dict[str, Any]:
 orders.edge("fetch", "judge")
 orders.edge("judge", "wait")
 orders.edge("wait", "send")
+
+
+wide = Workflow(name="wide")
+
+
+async def part(state: StateView, ctx: Context) -> dict[str, Any]:
+    return {}
+
+
+wide.node("first")(task(part))
+for number in range(400):
+    wide.node(f"part{number}")(task(part))
+    wide.edge("first", f"part{number}")

@@ -32,7 +32,9 @@ PLACES: Final = "Array.from(document.querySelectorAll('.react-flow__node'), (eac
 @pytest.fixture(scope="module")
 def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
     """A `holdfast dev` with a graph of four nodes and a flow."""
-    server = DevServer(tmp_path_factory.mktemp("graph"), tuple(f"{FLOWS}:{name}" for name in ("orders", "awaits")))
+    server = DevServer(
+        tmp_path_factory.mktemp("graph"), tuple(f"{FLOWS}:{name}" for name in ("orders", "awaits", "long", "wide"))
+    )
     yield server
     server.end()
 
@@ -81,6 +83,25 @@ def test_the_graph_of_a_flow_has_its_operations(dev: DevServer, page: Any) -> No
     page.locator("[data-node][data-state=waiting]").get_by_text("paid").wait_for()
     page.locator("[data-node][data-state=completed]").get_by_text("reserve").click()
     page.get_by_role("heading", name="reserve").first.wait_for()
+
+
+def test_a_long_flow_shows_what_it_is_at_first(dev: DevServer, page: Any) -> None:
+    run = dev.start("long", 120)
+    page.goto(f"{dev.address}/runs/{run}")
+    page.locator("header [data-status=waiting]").first.wait_for()
+    page.goto(f"{dev.address}/runs/{run}?tab=graph")
+    waiting = page.locator("[data-node][data-state=waiting]")
+    waiting.wait_for()
+    assert waiting.get_by_text("go").is_visible()
+    shown = waiting.bounding_box()
+    assert shown["width"] > 100
+    assert shown["y"] < 800
+
+
+def test_more_nodes_than_can_be_seen_are_folded_and_open(dev: DevServer, page: Any) -> None:
+    page.goto(f"{dev.address}/workflows/wide")
+    page.locator("[data-node]").get_by_text("400 nodes from part0").click()
+    page.locator("[data-node=part0]").wait_for()
 
 
 def test_a_run_is_started_from_the_page_of_its_workflow(dev: DevServer, page: Any) -> None:

@@ -8,9 +8,10 @@ import {
   type NodeProps,
   Position,
   ReactFlow,
+  type ReactFlowInstance,
 } from "@xyflow/react";
 import "@xyflow/react/dist/base.css";
-import { createContext, memo, useContext, useMemo, useState } from "react";
+import { createContext, memo, useContext, useEffect, useMemo, useRef, useState } from "react";
 import { ForeignText } from "@/parts/ForeignText";
 import { type Drawing, type DrawnNode, fold } from "@/parts/graph/drawing";
 import { HEIGHT, type Placed, useLayout, WIDTH } from "@/parts/graph/layout";
@@ -37,10 +38,22 @@ export default function Graph({ drawing, label, onOpen }: Props) {
   const places = useLayout(shown);
   const nodes = useMemo(() => nodesOf(shown, places ?? NO_PLACES), [shown, places]);
   const edges = useMemo(() => edgesOf(shown), [shown]);
+  const flow = useRef<ReactFlowInstance<Box> | null>(null);
+  // What a fold held comes into view once it is placed.
+  const wanted = useRef<string | null>(null);
+  useEffect(() => {
+    const place = wanted.current === null ? undefined : places?.[wanted.current];
+    if (!place) return;
+    wanted.current = null;
+    void flow.current?.setCenter(place.x + WIDTH / 2, place.y + HEIGHT / 2, { zoom: 0.8 });
+  }, [places]);
+  const first = useMemo(() => firstOf(shown), [shown]);
   const isOfRun = drawing.nodes.some((each) => each.status !== null);
   const open = (node: DrawnNode) => {
-    if (node.folded) setUnfolded(new Set([...unfolded, node.id]));
-    else onOpen?.(node);
+    if (node.folded) {
+      setUnfolded(new Set([...unfolded, node.id]));
+      wanted.current = node.folded[0]?.id ?? null;
+    } else onOpen?.(node);
   };
   return (
     <section className={isOfRun ? "graph of-run" : "graph"} aria-label={label}>
@@ -49,6 +62,9 @@ export default function Graph({ drawing, label, onOpen }: Props) {
           <ReactFlow
             nodes={nodes}
             edges={edges}
+            onInit={(instance) => {
+              flow.current = instance;
+            }}
             nodeTypes={TYPES}
             nodesDraggable={false}
             nodesConnectable={false}
@@ -61,7 +77,7 @@ export default function Graph({ drawing, label, onOpen }: Props) {
             minZoom={0.05}
             maxZoom={1.5}
             fitView
-            fitViewOptions={{ maxZoom: 1, padding: 0.08 }}
+            fitViewOptions={{ maxZoom: 1, padding: 0.08, ...first }}
             proOptions={{ hideAttribution: true }}
           >
             <Background gap={18} size={1} />
@@ -72,6 +88,22 @@ export default function Graph({ drawing, label, onOpen }: Props) {
     </section>
   );
 }
+
+/** More nodes than this are too small to read if all are in view. */
+const MOST_IN_VIEW = 24;
+const DONE: ReadonlySet<string | null> = new Set(["completed", "skipped", "cancelled", null]);
+
+/** What is in view at first: all, or of a large graph what is at work, or else its latest nodes. */
+function firstOf(drawing: Drawing): { nodes?: { id: string }[]; minZoom?: number } {
+  if (drawing.nodes.length <= MOST_IN_VIEW) return {};
+  const isOfRun = drawing.nodes.some((each) => each.status !== null);
+  const atWork = drawing.nodes.filter((each) => !DONE.has(each.status));
+  const reached = drawing.nodes.filter((each) => each.status !== null);
+  const nodes = atWork.length > 0 ? atWork : isOfRun ? reached.slice(-MOST_FIRST) : drawing.nodes.slice(0, MOST_FIRST);
+  return { nodes: nodes.slice(0, MOST_FIRST).map(({ id }) => ({ id })), minZoom: 0.5 };
+}
+
+const MOST_FIRST = 6;
 
 function nodesOf(drawing: Drawing, places: Placed): Box[] {
   return drawing.nodes.flatMap((node): Box[] => {
