@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall
-from tests.e2e.console.conftest import findings
+from tests.e2e.console.conftest import findings, until
 from tests.e2e.console.server import DevServer
 
 FLOWS: Final = Path(__file__).parent / "inbox_flows.py"
@@ -137,14 +137,14 @@ def test_the_page_stays_at_its_end_only_while_the_reader_is_there(dev: DevServer
     say(field, "Tell me slowly")
     page.get_by_text("Moby-Dick stands").wait_for()
     at_end = "innerHeight + scrollY >= document.documentElement.scrollHeight - 90"
-    page.wait_for_function(at_end)
+    until(page, at_end)
     page.evaluate("scrollTo(0, 0)")
     jump = page.get_by_role("button", name="Jump to now")
     jump.wait_for()
     page.get_by_text("word20").wait_for()
     assert page.evaluate("scrollY") == 0
     jump.click()
-    page.wait_for_function(at_end)
+    until(page, at_end)
 
 
 def test_the_reply_goes_on_after_a_restart_of_the_server(dev: DevServer, page: Any, errors: Any) -> None:

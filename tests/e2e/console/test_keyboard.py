@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tests.e2e.console.conftest import findings
+from tests.e2e.console.conftest import findings, until
 from tests.e2e.console.server import DevServer
 
 
@@ -65,7 +65,7 @@ def test_back_restores_the_filter_the_place_and_the_focus(dev: DevServer, page: 
     page.mouse.wheel(0, 500)
     row = page.get_by_role("row").filter(has_text="returning-20-")
     row.wait_for()
-    page.wait_for_function("window.scrollY > 300")
+    until(page, "window.scrollY > 300")
     place = page.evaluate("window.scrollY")
     run = row.get_attribute("data-row")
     row.get_by_role("link").click()
@@ -74,5 +74,5 @@ def test_back_restores_the_filter_the_place_and_the_focus(dev: DevServer, page: 
     page.wait_for_url("**/runs?q=returning")
     assert page.get_by_label("Filter runs").input_value() == "returning"
     row.wait_for()
-    page.wait_for_function(f"Math.abs(window.scrollY - {place}) < 5")
-    page.wait_for_function(f"document.activeElement?.closest('[data-row]')?.dataset.row === '{run}'")
+    until(page, f"Math.abs(window.scrollY - {place}) < 5")
+    until(page, f"document.activeElement?.closest('[data-row]')?.dataset.row === '{run}'")

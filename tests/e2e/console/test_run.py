@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.e2e.console.conftest import Errors, findings
+from tests.e2e.console.conftest import Errors, findings, until
 from tests.e2e.console.server import DevServer
 
 FLOWS: Final = Path(__file__).parent / "run_flows.py"
@@ -85,7 +85,7 @@ def test_interaction_2_ten_thousand_events_are_usable_within_two_seconds(dev: De
     line(page, "tick × 5,000").wait_for(timeout=MOST_WAIT_S * 1000)
     assert page.locator("[role=row]").count() < MOST_ROWS
     page.evaluate("window.scrollTo(0, document.documentElement.scrollHeight)")
-    page.wait_for_function("document.querySelector('[role=row]:last-child')?.ariaRowIndex > 4900")
+    until(page, "document.querySelector('[role=row]:last-child')?.ariaRowIndex > 4900")
     assert page.locator("[role=row]").count() < MOST_ROWS
 
 
@@ -108,7 +108,7 @@ def test_interaction_2_tries_and_waits_are_bars_items_and_children_are_folded(de
     details.get_by_text("12 of 12 done").first.wait_for()
     assert "step=" in page.url
     page.keyboard.press("Escape")
-    page.wait_for_function("!location.search.includes('step=')")
+    until(page, "!location.search.includes('step=')")
 
 
 def test_interaction_2_zoom_and_selection_are_in_the_address(dev: DevServer, page: Any, shapes: str) -> None:
@@ -120,12 +120,12 @@ def test_interaction_2_zoom_and_selection_are_in_the_address(dev: DevServer, pag
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 8, steps=4)
     page.mouse.up()
-    page.wait_for_function("location.search.includes('zoom=')")
+    until(page, "location.search.includes('zoom=')")
     page.reload()
     page.locator(".timeline-window").wait_for()
     page.get_by_role("complementary", name="Details").get_by_role("heading", name="sleep").wait_for()
     page.keyboard.press("f")
-    page.wait_for_function("!location.search.includes('zoom=')")
+    until(page, "!location.search.includes('zoom=')")
 
 
 def test_interaction_4_the_events_of_a_run_have_no_gap_and_no_repeat(dev: DevServer, page: Any, many: str) -> None:
@@ -134,10 +134,13 @@ def test_interaction_4_the_events_of_a_run_have_no_gap_and_no_repeat(dev: DevSer
     count = dev.request("GET", f"/runs/{many}")["events"]
     for share in (0.5, 1.0):
         page.evaluate("share => window.scrollTo(0, document.documentElement.scrollHeight * share)", share)
-        page.wait_for_function("""() => {
+        until(
+            page,
+            """() => {
           const rows = [...document.querySelectorAll('[data-seq]')];
           return rows.length > 5 && rows.every((each) => 'loaded' in each.dataset) && rows[0].dataset.seq > 1000;
-        }""")
+        }""",
+        )
         numbers = page.locator("[data-seq]").evaluate_all("all => all.map((each) => Number(each.dataset.seq))")
         assert numbers == [*range(numbers[0], numbers[0] + len(numbers))]
         assert len(numbers) < MOST_ROWS

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.e2e.console.conftest import until
 from tests.e2e.console.server import DevServer
 
 MANY: Final = 100_000
@@ -104,7 +105,7 @@ def test_interaction_1_a_hundred_thousand_runs_scroll(dev: DevServer, page: Any)
     for _ in range(12):
         before = page.evaluate("document.documentElement.scrollHeight")
         page.evaluate("window.scrollTo(0, document.documentElement.scrollHeight)")
-        page.wait_for_function("before => document.documentElement.scrollHeight > before", arg=before)
+        until(page, "before => document.documentElement.scrollHeight > before", before)
     newest.wait_for(state="detached")
     assert 0 < page.locator("[data-row]").count() < 80
     page.evaluate("window.scrollTo(0, 0)")
