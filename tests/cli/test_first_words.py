@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Final
 
@@ -110,18 +111,50 @@ def commands(shell: Shell, name: str, key: str) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "many"), [("role", 4), ("eyes", 4), ("called", 4), ("lost", 3), ("chance", 4), ("other", 4), ("poor", 2)]
 )
-def test_each_command_under_answer_with_works_as_pasted(shell: Shell, server: ModelServer, name: str, many: int) -> None:
+def test_each_command_under_answer_with_works_as_pasted(
+    shell: Shell, server: ModelServer, home: Path, name: str, many: int
+) -> None:
     found = commands(shell, name, "0")
     assert len(found) == many, found
     for number in range(many):
         command = (found if number == 0 else commands(shell, name, str(number)))[number]
-        said = shell(*shlex.split(command)[1:])
+        words = shlex.split(command)[1:]
+        if any(word in PLACEHOLDERS for word in words):
+            assert not starts(command, home), command
+        said = shell(*[PLACEHOLDERS.get(word, word) for word in words])
         assert said.code == 0, (command, said.err)
+
+
+PLACEHOLDERS = {"<NAME>": "eve", "<REASON>": "too much", "<RESPONSE>": "5"}
+
+
+def starts(command: str, where: Path) -> bool:
+    """True if a shell starts `command` as it is printed."""
+    done = subprocess.run(
+        ["sh", "-c", f"holdfast() {{ echo started; }}\n{command}"], cwd=where, capture_output=True, timeout=30
+    )
+    assert (done.returncode == 0) == (b"started" in done.stdout), done
+    return done.returncode == 0
+
+
+def test_a_shell_rejects_a_command_whose_placeholder_is_still_there(shell: Shell, home: Path) -> None:
+    happened, did_not, again = commands(shell, "lost", "0")
+    assert (starts(happened, home), starts(did_not, home), starts(again, home)) == (False, True, True)
+    assert not any(starts(each, home) for each in commands(shell, "role", "1"))
+
+
+def test_data_that_still_has_the_dots_of_an_example_is_refused(shell: Shell, home: Path) -> None:
+    run = shell("run", "asking.py:role", "-i", "{}", "--json").data["run_id"]
+    words = ("gates", "answer", run, "--as", "eve", "--role", "support team", "--data")
+    refused = shell(*words, '{"most": "..."}')
+    assert refused.code == 2
+    assert '--data has the placeholder "...": write your own text in its place.' in refused.err
+    assert len(shell("gates", "list", "--run", run, "--json").data) == 1, "nothing was recorded"
 
 
 def test_the_commands_say_in_which_role_and_hide_nothing_from_a_shell(shell: Shell) -> None:
     approve = commands(shell, "role", "0")[1]
-    assert shlex.split(approve)[-4:] == ["--as", "NAME", "--role", "support team"], approve
+    assert shlex.split(approve)[-4:] == ["--as", "<NAME>", "--role", "support team"], approve
     assert all("--as" not in each for each in commands(shell, "called", "1"))
 
 

@@ -268,7 +268,7 @@ def test_what_was_edited_is_decided_by_its_hash(shell: Shell, wire: str) -> None
         assert "was edited by bob" in refused.err
         assert f"--shown {shown}" in refused.err
     typed = next(line for line in shell("gates", "show", wire).out.splitlines() if "holdfast gates approve" in line)
-    assert shell(*[{"NAME": "ann"}.get(word, word) for word in shlex.split(typed)[1:]]).code == 0, "as it is printed there"
+    assert shell(*[{"<NAME>": "ann"}.get(word, word) for word in shlex.split(typed)[1:]]).code == 0, "as it is printed there"
     (decided,) = [row for row in _events(shell, wire) if row["type"] == "GateDecided"]
     assert (decided["decision"], decided["by"], decided["shown_hash"]) == ("approve", "ann", shown)
 

@@ -237,9 +237,15 @@ def _expect(place: str) -> None:
         )
 
 
+class Placeholder(str):
+    """A word like `<NAME>` that a person has to replace. It is printed unquoted, so a shell rejects a command that has it."""
+
+    __slots__ = ()
+
+
 def typed(*words: str, store: str | None) -> str:
-    """A command as a person can type it here, quoted for a shell."""
+    """Return a command as a person can type it here, quoted for a shell except for placeholders."""
+    command = " ".join(["holdfast", *(word if isinstance(word, Placeholder) else shlex.quote(word) for word in words)])
     if store is not None and shown(store) != store:  # a password is printed nowhere, and without it nothing could be opened
-        return f"{shlex.join(['holdfast', *words])} {_OF_ENVIRONMENT}"
-    named = ("--store", store) if store is not None else ()
-    return shlex.join(["holdfast", *words, *named])
+        return f"{command} {_OF_ENVIRONMENT}"
+    return f"{command} --store {shlex.quote(store)}" if store is not None else command

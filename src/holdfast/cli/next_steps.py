@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from msgspec import convert
 
 from holdfast import settings
-from holdfast.cli.connect import server, typed
+from holdfast.cli.connect import Placeholder, server, typed
 from holdfast.cli.page import sample
 from holdfast.cli.page.moment import around, clock
 from holdfast.cli.page.typed_input import who
@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 
 _IN_LINE: Final = frozenset({"slot", "worker", "pool"})
 """Kinds of waits whose reason is worked out from all who wait."""
-_SOMETHING: Final = '"..."'
-"""JSON in the place of what only a person knows."""
+_RESPONSE: Final = Placeholder("<RESPONSE>")
+_REASON: Final = Placeholder("<REASON>")
+_NAME: Final = Placeholder("<NAME>")
+"""In the places of what only a person knows."""
 _EXTEND: Final = {
     "max_steps": "--steps",
     "max_tokens": "--tokens",
@@ -241,7 +243,7 @@ def commands(gate: View, store: str | None) -> list[str]:
     """Every way to answer a gate, as commands."""
     run = gate["run_id"]
     if gate["reason"] == EFFECT_UNKNOWN and gate["subject"] is not None:
-        answers = {"answer": ("--happened", _SOMETHING), "reject": ("--did-not",), "retry": ("--again",)}
+        answers = {"answer": ("--happened", _RESPONSE), "reject": ("--did-not",), "retry": ("--again",)}
         return [typed("effects", "resolve", gate["subject"], *answers[each], store=store) for each in gate["allowed"]]
     if gate["reason"] == WORKFLOW_MISSING:
         worker, migrate = typed("worker", store=store), typed("runs", "migrate", run, store=store)
@@ -273,12 +275,12 @@ def _more(gate: View, decision: str) -> tuple[str, ...]:
     if decision == "answer" and gate["reason"] == CODE_CHANGED:
         return (*person, "--data", json.dumps(RESTART))
     if decision == "answer" and gate["reason"] == TOOL_APPROVAL:
-        return (*person, "--data", _SOMETHING)  # in the tool's place, so of its arguments' form it has nothing
+        return (*person, "--data", _RESPONSE)  # in the tool's place, so of its arguments' form it has nothing
     if decision in ("edit", "answer"):
         return (*person, "--data", json.dumps(sample.of(form, filled), ensure_ascii=False))
     if decision == "approve" and (rest := sample.left_open(form, filled)):
         return (*person, "--data", json.dumps(rest, ensure_ascii=False))
-    return (*person, "--reason", "...") if decision == "reject" else person
+    return (*person, "--reason", _REASON) if decision == "reject" else person
 
 
 def _person(gate: View) -> tuple[str, ...]:
@@ -288,7 +290,7 @@ def _person(gate: View) -> tuple[str, ...]:
     is_asker = is_asker or is_among(gate.get("not_by", ()), name, ())
     if not is_asker and (not reviewers or is_among(reviewers, name, ())):
         return ()
-    return ("--as", "NAME", *(("--role", reviewers[0].removeprefix(ROLE)) if reviewers else ()))
+    return ("--as", _NAME, *(("--role", reviewers[0].removeprefix(ROLE)) if reviewers else ()))
 
 
 def _twice(gate: View) -> str:

@@ -14,7 +14,7 @@ import msgspec
 import typer
 
 from holdfast.cli import completion, reference
-from holdfast.cli.connect import backend, typed
+from holdfast.cli.connect import Placeholder, backend, typed
 from holdfast.cli.noun import MANY, ArgumentSpec, Noun, SignedInRoles
 from holdfast.cli.option import AsJson, Reason, Store
 from holdfast.cli.page import consequence, form, moment, terminal
@@ -124,7 +124,7 @@ def _print_together(together: View, store: str | None) -> None:
     terminal.sheet(_numbered(calls), indent="  ")
     terminal.show("\nAnswer all, or each by its number, with")
     shown = ("--shown", together["shown_hash"])
-    for words in (("approve",), ("reject", "--reason", "..."), ("--each", '{"1": "approve", "2": "reject"}')):
+    for words in (("approve",), ("reject", "--reason", Placeholder("<REASON>")), ("--each", '{"1": "approve", "2": "reject"}')):
         terminal.show(f"  {typed('gates', 'together', first, *words, *shown, store=store)}")
 
 
@@ -154,7 +154,7 @@ def _print(gate: View, run: View, commands: list[str], now_ms: int) -> None:
             ("State", _state(gate, now_ms)),
             ("Hash", gate["shown_hash"]),
             *([("Call", consequence.of_call(gate["call"]))] if gate["call"] is not None else []),
-            *([("Still", _money(gate))] if _is_open(gate) else []),
+            *([("Can still spend", _money(gate))] if _is_open(gate) else []),
         ]
     )
     terminal.show("\nShown")

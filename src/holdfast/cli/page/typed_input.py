@@ -9,23 +9,33 @@ import errno
 import json
 import os
 import pwd
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from holdfast.cli import variable
 from holdfast.core.values.trace import trace_id_of
 from holdfast.errors import UsageError
 from holdfast.service.principal import Principal
 
+_PLACEHOLDER: Final = re.compile(r'"\.{3,}"')
+"""A text of dots alone, as examples of data have it."""
+
 
 def json_value(text: str, option: str) -> Any:
-    """The value that `option` was given: JSON, `@FILE` of it, or `@-` for stdin. Raises UsageError."""
+    """Return the value of `option`: JSON, `@FILE` of it, or `@-` for stdin. Raises UsageError, also for the placeholder of an
+    example."""
     source = option
     if text.startswith("@"):
         source = {"@-": "stdin", "@": "'@', which names no file,"}.get(text, text[1:])
         text = _content(source, text[1:])
+    elif (placeholder := _PLACEHOLDER.search(text)) is not None:
+        raise UsageError(
+            f"{option} has the placeholder {placeholder[0]}: write your own text in its place. If you mean these dots, pass"
+            " @FILE. Nothing was done."
+        )
     try:
         return json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as problem:
