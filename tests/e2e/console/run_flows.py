@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from typing import Any
 
 from holdfast import Context, flow, step
 
 HARM = "<img src=x onerror=alert(1)> \u202egnp.exe\u200b"
-GATE = Path(__file__).name
 
 
 @step(effect="idempotent")
@@ -51,21 +49,35 @@ async def pay(until: str) -> str:
     return "paid"
 
 
-@step(effect="once", price_usd="0.0000001")
-async def dies(token: str) -> None:
-    """End the process while it is called, once."""
-    mark = Path(token)
-    if not mark.exists():
-        mark.write_text("died")
-        os._exit(9)
-
-
 @flow(cost_limit_usd="1.00")
 async def spends(ctx: Context, until: str) -> str:
     """Spend exact amounts, then hold some."""
     await look_up(1)
     await look_up(2)
     return await pay(until)
+
+
+@flow
+async def slow(ctx: Context, count: int) -> int:
+    """Have a few events now and then."""
+    for number in range(count):
+        await tick(number)
+        await ctx.sleep(seconds=0.1)
+    return count
+
+
+@step
+async def patient(until: str) -> None:
+    """Take as long as a file of this name is missing."""
+    while not Path(until).exists():
+        await asyncio.sleep(0.05)
+
+
+@flow
+async def lost(ctx: Context, until: str) -> str:
+    """Be at work when the process is killed."""
+    await patient(until)
+    return "done"
 
 
 @step(retry=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -14,7 +15,7 @@ from tests.e2e.console.conftest import Errors, findings, until
 from tests.e2e.console.server import DevServer
 
 FLOWS: Final = Path(__file__).parent / "run_flows.py"
-NAMES: Final = ("many", "large", "spends", "part", "shapes")
+NAMES: Final = ("many", "large", "spends", "slow", "lost", "part", "shapes")
 EVENTS: Final = 10_000
 MOST_ROWS: Final = 200
 USABLE_S: Final = 2.0
@@ -34,7 +35,10 @@ new PerformanceObserver((list) => {
 
 @pytest.fixture(scope="module")
 def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    server = DevServer(tmp_path_factory.mktemp("dev"), tuple(f"{FLOWS}:{name}" for name in NAMES))
+    folder = tmp_path_factory.mktemp("dev")
+    shutil.copy(FLOWS, folder)
+    # Beside one of the server's own, with which it restarts.
+    server = DevServer(folder, ("flows.py:moment", *(f"{FLOWS.name}:{name}" for name in NAMES)))
     yield server
     server.end()
 
@@ -111,6 +115,24 @@ def test_interaction_2_tries_and_waits_are_bars_items_and_children_are_folded(de
     until(page, "!location.search.includes('step=')")
 
 
+def test_interaction_2_an_attempt_that_was_lost_is_a_bar_of_its_own(dev: DevServer, page: Any, errors: Errors) -> None:
+    errors.expected.append("ERR_")
+    dev.restart()
+    until = dev.folder / "patient"
+    run = dev.start("lost", str(until), key="lost")
+    page.goto(f"{dev.address}/runs/{run}")
+    line(page, "flow").locator("[data-tone=busy]").wait_for()
+    dev.kill()
+    dev.restart()
+    line(page, "flow").locator("[data-tone=lost]").wait_for(timeout=MOST_WAIT_S * 1000)
+    line(page, "flow").get_by_text("2 attempts · 1 lost with its process").wait_for()
+    until.write_text("")
+    line(page, "flow").locator("[data-tone=ok]").wait_for()
+    line(page, "flow").click()
+    details = page.get_by_role("complementary", name="Details")
+    assert details.get_by_role("listitem").filter(has_text="lost").count() == 1
+
+
 def test_interaction_2_zoom_and_selection_are_in_the_address(dev: DevServer, page: Any, shapes: str) -> None:
     page.goto(f"{dev.address}/runs/{shapes}")
     line(page, "sleep").click()
@@ -146,6 +168,22 @@ def test_interaction_4_the_events_of_a_run_have_no_gap_and_no_repeat(dev: DevSer
         assert len(numbers) < MOST_ROWS
     assert numbers[-1] == count
     page.get_by_text("Run completed").wait_for()
+
+
+def test_interaction_4_the_tail_of_a_run_is_followed_over_a_restart(dev: DevServer, page: Any, errors: Errors) -> None:
+    errors.expected.append("ERR_")
+    run = dev.start("slow", 40, key="slow")
+    page.goto(f"{dev.address}/runs/{run}?tab=events")
+    page.get_by_text("following: new events appear here").wait_for()
+    page.wait_for_function("[...document.querySelectorAll('[data-loaded]')].some((each) => each.dataset.seq > 12)")
+    dev.restart()
+    waited(dev, run, "completed")
+    page.get_by_text("Run completed").wait_for()
+    page.evaluate("window.scrollTo(0, document.documentElement.scrollHeight)")
+    page.wait_for_function("[...document.querySelectorAll('[data-seq]')].every((each) => 'loaded' in each.dataset)")
+    numbers = page.locator("[data-seq]").evaluate_all("all => all.map((each) => Number(each.dataset.seq))")
+    assert numbers == [*range(numbers[0], numbers[-1] + 1)]
+    assert numbers[-1] == dev.request("GET", f"/runs/{run}")["events"]
 
 
 def test_interaction_5_a_payload_of_5_mb_does_not_block_the_page(dev: DevServer, open_page: Callable[..., Any]) -> None:

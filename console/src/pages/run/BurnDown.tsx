@@ -54,7 +54,7 @@ export function BurnDown({ points, limit, start, end }: Props) {
         cursor: { y: false },
         scales: { x: { time: true }, y: { range: (_, __, most) => [0, most > 0 ? most * 1.05 : 1] } },
         axes: [
-          { ...axis, space: 90, values: (_, all) => all.map((each) => label(each * SECOND_MS)) },
+          { ...axis, space: 90, size: 28, values: (_, all) => all.map((each) => label(each * SECOND_MS)) },
           { ...axis, size: 82, values: (_, all) => all.map((each) => `$${trimmed(each)}`) },
         ],
         series: [

@@ -56,7 +56,7 @@ export default function Events({ run }: TabProps) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: a link's event is gone to once, the end with each new event
   useEffect(() => {
     if (open && !wasOpened.current) virtual.scrollToIndex(Number(open) - 1, { align: "center" });
-    else if (follows && run.ended_at === null) virtual.scrollToIndex(count - 1, { align: "end" });
+    else if (follows) virtual.scrollToIndex(count - 1, { align: "end" });
     wasOpened.current = true;
   }, [count]);
 

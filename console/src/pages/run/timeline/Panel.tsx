@@ -194,7 +194,7 @@ function OfStep(props: { run: RunWhole; line: Line; attempts: Attempt[]; step: S
       </dl>
       <StepActions run={run} step={line.id} />
       <ErrorFacts error={error} />
-      <Attempts attempts={attempts} />
+      <Attempts attempts={attempts} error={error} />
       {output !== null && output !== undefined ? (
         <EventData run={run.run_id} seq={output} title="Output" keys={OUTPUTS} />
       ) : null}
@@ -209,7 +209,8 @@ function isOver(status: string): boolean {
 
 const SHOWN_ATTEMPTS = 6;
 
-function Attempts({ attempts }: { attempts: readonly Attempt[] }) {
+/** An error is left out where the next attempt, or the step, has the same. */
+function Attempts({ attempts, error }: { attempts: readonly Attempt[]; error: Attempt["error"] | undefined }) {
   // Pieces of one attempt, between its waits, are one line.
   const last = new Map(attempts.map((each) => [each.attempt, each]));
   if (last.size < 2) return null;
@@ -217,7 +218,7 @@ function Attempts({ attempts }: { attempts: readonly Attempt[] }) {
     <>
       <h2 className="run-panel-title">Attempts</h2>
       <ol className="run-attempts">
-        {[...last.values()].slice(-SHOWN_ATTEMPTS).map((each) => (
+        {[...last.values()].slice(-SHOWN_ATTEMPTS).map((each, index, all) => (
           <li key={each.attempt} value={each.attempt}>
             <span className="line">
               <strong>{each.status}</strong>
@@ -226,7 +227,9 @@ function Attempts({ attempts }: { attempts: readonly Attempt[] }) {
                 <Time at={each.began_at} kind="clock" />, <Duration from={each.began_at} to={each.ended_at} />
               </span>
             </span>
-            {each.error ? <ForeignText text={each.error.message} /> : null}
+            {each.error && each.error.message !== (all[index + 1]?.error ?? error)?.message ? (
+              <ForeignText text={each.error.message} />
+            ) : null}
           </li>
         ))}
       </ol>

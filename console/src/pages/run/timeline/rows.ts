@@ -1,5 +1,6 @@
 /** The rows of a timeline: steps with their attempts and waits, and what each step did, folded where there is much of one kind. */
 import type { Schemas } from "@/api/client";
+import { nanos, parts } from "@/parts/amount";
 import { millis } from "@/parts/moment";
 
 export type Operation = Schemas["OperationRow"];
@@ -266,17 +267,24 @@ function operationLine(row: Operation, items: ReadonlyMap<string, Line[]>, lists
 function operationNote(row: Operation): string {
   const notes: string[] = [];
   if (row.decision) notes.push(row.by ? `${row.decision} by ${row.by}` : row.decision);
+  if (nanos(row.cost_usd) !== 0n) notes.push(moneyWords(row.cost_usd));
+  if (nanos(row.held_usd) !== 0n) notes.push(`${moneyWords(row.held_usd)} held`);
   if (row.tries > 1) notes.push(`${row.tries} tries`);
   if (row.reused) notes.push("from an earlier call");
   if (row.waits_for.length > 0) notes.push(`waits for ${row.waits_for.join(", ")}`);
   return notes.join(" · ");
 }
 
+function moneyWords(usd: string): string {
+  const { whole, fraction } = parts(usd);
+  return `${whole}${fraction}`;
+}
+
 function takeItems(line: Line, items: Line[], list: RunMap): void {
-  const parts = [`${list.completed.toLocaleString("en")} of ${list.items.toLocaleString("en")} done`];
-  if (list.failed > 0) parts.push(`${list.failed} failed`);
-  if (list.under_way > 0) parts.push(`${list.under_way} at work`);
-  line.note = [...parts, line.note].filter(Boolean).join(" · ");
+  const counts = [`${list.completed.toLocaleString("en")} of ${list.items.toLocaleString("en")} done`];
+  if (list.failed > 0) counts.push(`${list.failed} failed`);
+  if (list.under_way > 0) counts.push(`${list.under_way} at work`);
+  line.note = [...counts, line.note].filter(Boolean).join(" · ");
   line.lines.push(...items);
   line.isOpen = items.length < FEWEST_OF_A_GROUP;
 }
