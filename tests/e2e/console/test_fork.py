@@ -40,7 +40,7 @@ def asking(dev: DevServer, run: str) -> dict[str, Any]:
     raise AssertionError(f"no gate within {WITHIN_S} s")
 
 
-def test_interaction_7_a_fork_shows_its_worst_case_first_and_stands_beside_the_original(dev: DevServer, page: Any) -> None:
+def test_interaction_7_a_fork_shows_its_worst_case_and_stands_beside_the_original(dev: DevServer, page: Any) -> None:
     run = dev.start("expense-approval", FIRST)
     asking(dev, run)
     dev.request("POST", f"/runs/{run}/pause", {})
