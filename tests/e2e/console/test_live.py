@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,6 +10,7 @@ import pytest
 
 from tests.e2e.console.conftest import Errors
 from tests.e2e.console.server import DevServer
+from tests.wire.kit import ended, holdfast
 
 NOTICED_S = 5.0
 LOST = "Connection lost."
@@ -76,8 +75,9 @@ def test_runs_of_the_time_without_a_server_are_listed_afterwards(dev: DevServer,
     page.get_by_text(LOST).wait_for(timeout=NOTICED_S * 1000)
     words = ("run", "flows.py:broken", "--store", str(dev.folder / "runs.db"), "--input", '"no"')
     for number in (1, 2):
-        command = [sys.executable, "-m", "holdfast", *words, "--key", f"key-{number}"]
-        subprocess.run(command, cwd=dev.folder, check=False, capture_output=True, timeout=60)
+        process = holdfast(*words, "--key", f"key-{number}", folder=dev.folder)
+        with ended(process):
+            process.process.wait(60)
     dev.restart()
     page.get_by_text(BACK).wait_for()
     page.get_by_role("button", name="2 new").click()
