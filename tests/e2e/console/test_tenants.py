@@ -120,8 +120,9 @@ def test_a_second_tenant_sees_nothing_of_the_first_s_on_any_page(address: str, b
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/sign-in?**")
     sign_in(page, address, ACME)
-    seen = []
-    for path in pages():
+    seen, walked = [], pages()
+    assert set(walked) >= SHOW_IT
+    for path in walked:
         page.goto(address + at(path, ids))
         until(page, SETTLED)
         seen += [path] if "globex" in page.content() else []
