@@ -1,5 +1,5 @@
-"""Holdfast runs agent workflows that never forget where they were, never do a completed thing twice, and never spend
-above their limit.
+"""Holdfast is durable execution for LLM agents. Its runs survive crashes, wait weeks for human approval, and stop before
+they exceed a hard budget.
 
 Import everything that you use from here. A workflow in a file, say greet.py:
 
