@@ -28,7 +28,7 @@ TYPESCRIPT := examples/generated_clients/node_modules/.package-lock.json
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup console wheel clients demo test tests-again quick long mutants crash e2e workflows stores properties simulate chaos docs reference check lint types format wire lock clean
+.PHONY: help setup console wheel clients demo test tests-again quick long mutants crash e2e workflows stores properties simulate chaos docs screenshots reference check lint types format wire lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -125,6 +125,9 @@ chaos: setup ## Have everything go wrong in a fleet under load: make chaos SEED=
 docs: setup $(SITE_LOCKED) ## Build the pages and the reference into build/site; fails where a link leads nowhere
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet $(ARGS)
 	@echo "docs: open build/site/index.html"
+
+screenshots: setup ## Take the pictures of the console in docs/images, with the system's Chromium; takes minutes
+	@PYTHONPATH=. $(PY) docs/site/screenshots.py
 
 reference: setup ## Write from the code what follows from it: docs/reference, idioms, types of holdfast.sync, blocking client, tests/face
 	@$(PY) docs/site/blocking_client.py

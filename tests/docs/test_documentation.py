@@ -43,7 +43,7 @@ MARKS = {"illustrative", "output"}
 PAGE_LIMIT_S = 60
 
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]+)\]\((?P<target>[^)\s]+)\)")
+_LINK = re.compile(r"\[(?P<text>[^\]]+)\]\((?P<target>[^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _CODE = re.compile(r"`([^`\n]+)`")
 
@@ -426,3 +426,14 @@ def test_the_program_is_of_the_version_that_the_changelog_begins_with() -> None:
 def test_the_package_shows_the_readme() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["readme"] == "README.md"
+
+
+def test_every_picture_is_small_and_of_a_page_of_the_console() -> None:
+    table = (ROOT / "console" / "src" / "pages.ts").read_text(encoding="utf-8")
+    lists = {f"console-{path}.png" for path in re.findall(r'path: "/([\w-]+)"', table)} - {"console-sign-in.png"}
+    pictures = {each.name: each.read_bytes() for each in (ROOT / "docs" / "images").iterdir()}
+    assert lists <= pictures.keys()
+    for name, picture in pictures.items():
+        assert picture.startswith(b"\x89PNG"), name
+        assert len(picture) <= 200_000, name
+        assert int.from_bytes(picture[16:20], "big") == (390 if "-narrow" in name else 1280), name

@@ -44,9 +44,9 @@ class DevServer:
         """Address that signs a browser in, once."""
         return self._process.says(r"(http://\S+/\?code=\w+)")[1]
 
-    def request(self, method: str, path: str, body: Any = None) -> Any:
+    def request(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         """Ask the API, `/runs`, and return its answer. Fails for a problem."""
-        headers = {"authorization": f"Bearer {TOKEN}"}
+        headers = {"authorization": f"Bearer {TOKEN}", **headers}
         answer = httpx2.request(method, f"{self.address}/api/v1{path}", json=body, headers=headers, verify=NO_TLS, timeout=60)
         assert answer.is_success, answer.text
         return answer.json() if answer.content else None
