@@ -118,15 +118,15 @@ def test_interaction_2_tries_and_waits_are_bars_items_and_children_are_folded(de
 def test_interaction_2_an_attempt_that_was_lost_is_a_bar_of_its_own(dev: DevServer, page: Any, errors: Errors) -> None:
     errors.expected.append("ERR_")
     dev.restart()
-    until = dev.folder / "patient"
-    run = dev.start("lost", str(until), key="lost")
+    patient = dev.folder / "patient"
+    run = dev.start("lost", str(patient), key="lost")
     page.goto(f"{dev.address}/runs/{run}")
     line(page, "flow").locator("[data-tone=busy]").wait_for()
     dev.kill()
     dev.restart()
     line(page, "flow").locator("[data-tone=lost]").wait_for(timeout=MOST_WAIT_S * 1000)
     line(page, "flow").get_by_text("2 attempts · 1 lost with its process").wait_for()
-    until.write_text("")
+    patient.write_text("")
     line(page, "flow").locator("[data-tone=ok]").wait_for()
     line(page, "flow").click()
     details = page.get_by_role("complementary", name="Details")
@@ -175,12 +175,12 @@ def test_interaction_4_the_tail_of_a_run_is_followed_over_a_restart(dev: DevServ
     run = dev.start("slow", 40, key="slow")
     page.goto(f"{dev.address}/runs/{run}?tab=events")
     page.get_by_text("following: new events appear here").wait_for()
-    page.wait_for_function("[...document.querySelectorAll('[data-loaded]')].some((each) => each.dataset.seq > 12)")
+    until(page, "[...document.querySelectorAll('[data-loaded]')].some((each) => each.dataset.seq > 12)")
     dev.restart()
     waited(dev, run, "completed")
     page.get_by_text("Run completed").wait_for()
     page.evaluate("window.scrollTo(0, document.documentElement.scrollHeight)")
-    page.wait_for_function("[...document.querySelectorAll('[data-seq]')].every((each) => 'loaded' in each.dataset)")
+    until(page, "[...document.querySelectorAll('[data-seq]')].every((each) => 'loaded' in each.dataset)")
     numbers = page.locator("[data-seq]").evaluate_all("all => all.map((each) => Number(each.dataset.seq))")
     assert numbers == [*range(numbers[0], numbers[-1] + 1)]
     assert numbers[-1] == dev.request("GET", f"/runs/{run}")["events"]
@@ -214,8 +214,8 @@ def test_interaction_5_a_payload_of_5_mb_does_not_block_the_page(dev: DevServer,
 
 
 def test_interaction_8_amounts_are_the_api_s_to_the_nano_dollar(dev: DevServer, page: Any) -> None:
-    until = dev.folder / "paid"
-    run = dev.start("spends", str(until), key="spends")
+    paid = dev.folder / "paid"
+    run = dev.start("spends", str(paid), key="spends")
     end_s = time.monotonic() + MOST_WAIT_S
     while (budget := dev.request("GET", f"/runs/{run}/budget"))["held_usd"] != "0.01":
         assert time.monotonic() < end_s
@@ -232,7 +232,7 @@ def test_interaction_8_amounts_are_the_api_s_to_the_nano_dollar(dev: DevServer, 
     nodes = {each["node"]: each["cost_usd"] for each in dev.request("GET", f"/runs/{run}/costs")["rows"]}
     assert page.get_by_role("region", name="By node").locator(f"[data-usd='{nodes['flow']}']").first.is_visible()
     page.get_by_role("region", name="By model and tool").get_by_text("2 calls").wait_for()
-    until.write_text("")
+    paid.write_text("")
     page.locator("[data-amount='Spent'] [data-usd='0.010545002']").wait_for()
     page.locator("[data-amount='Held'] [data-usd='0.00']").wait_for()
 
