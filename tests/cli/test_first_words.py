@@ -143,6 +143,16 @@ def test_a_shell_rejects_a_command_whose_placeholder_is_still_there(shell: Shell
     assert not any(starts(each, home) for each in commands(shell, "role", "1"))
 
 
+def test_an_unknown_outcome_has_one_vocabulary_on_its_screen(shell: Shell) -> None:
+    run = shell("run", "asking.py:lost", "-i", "{}", "--json").data["run_id"]
+    (gate,) = shell("gates", "list", "--run", run, "--json").data
+    screen = shell("gates", "show", gate["gate_id"]).out
+    shown, follows = (screen.partition(f"\n{title}\n")[2].partition("\n\n")[0] for title in ("Shown", "What follows"))
+    assert "--data" not in shown
+    assert [line.split()[0] for line in follows.splitlines()] == ["--happened", "--did-not", "--again"]
+    assert "Can still spend" in screen
+
+
 def test_data_that_still_has_the_dots_of_an_example_is_refused(shell: Shell, home: Path) -> None:
     run = shell("run", "asking.py:role", "-i", "{}", "--json").data["run_id"]
     words = ("gates", "answer", run, "--as", "eve", "--role", "support team", "--data")

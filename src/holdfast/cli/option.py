@@ -53,11 +53,10 @@ TokenLimit = Annotated[
     int | None, typer.Option("--token-limit", metavar="N", min=0, help="Maximum number of tokens, input and output together.")
 ]
 TeamBudget = Annotated[
-    str | None,
-    typer.Option("--team-budget", metavar="NAME", help="Team budget in which what is spent counts too; requires --agent."),
+    str | None, typer.Option("--team-budget", metavar="NAME", help="Team budget in which costs also count; requires --agent.")
 ]
 Agent = Annotated[
-    str | None, typer.Option("--agent", metavar="NAME", help="Agent to charge there when a node does not name one.")
+    str | None, typer.Option("--agent", metavar="NAME", help="Agent of the team budget to charge when a node names none.")
 ]
 THIS_MACHINE: Final = "127.0.0.1"
 HealthHost = Annotated[str, typer.Option("--host", metavar="HOST", help="Host of the health and metrics port.")]

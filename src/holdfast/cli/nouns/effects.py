@@ -72,7 +72,7 @@ def resolve(
     happened: Annotated[
         str | None, typer.Option("--happened", metavar="JSON", help="The call took effect, with this response: JSON or @FILE.")
     ] = None,
-    did_not: Annotated[bool, typer.Option("--did-not", help="The call did not take effect; its step fails.")] = False,
+    did_not: Annotated[bool, typer.Option("--did-not", help="The call did not take effect; its step gets an error.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Make the call again, with the same key.")] = False,
     reason: Reason = None,
     shown: Annotated[

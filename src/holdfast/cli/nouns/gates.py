@@ -21,6 +21,7 @@ from holdfast.cli.page import consequence, form, moment, terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.table import ID, Column
 from holdfast.cli.page.typed_input import json_value, who
+from holdfast.core.rules.questions import EFFECT_UNKNOWN
 from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import GateId, run_of
 from holdfast.core.values.payload import digest
@@ -159,6 +160,8 @@ def _print(gate: View, run: View, commands: list[str], now_ms: int) -> None:
     )
     terminal.show("\nShown")
     fields = gate["shown"] if isinstance(gate["shown"], dict) else {"": gate["shown"]}
+    if gate["reason"] == EFFECT_UNKNOWN:  # `What follows` has its answers, in the words of the commands
+        fields = {name: value for name, value in fields.items() if name != "answers"}
     terminal.sheet([(name, _readable(value)) for name, value in fields.items()], indent="  ")
     if gate["consequences"]:
         terminal.show("\nWhat follows")

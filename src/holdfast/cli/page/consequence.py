@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.cli.page.count import counted
+from holdfast.core.rules.questions import EFFECT_UNKNOWN
 from holdfast.service.declarations.query import View
 
 _WORDS: Final = {
@@ -25,9 +26,18 @@ _WORDS: Final = {
     "run_ends": "ends the run as it is",
 }
 
+_OF_UNKNOWN: Final = {
+    "answer": ("--happened", "the call took effect; the step gets your response"),
+    "reject": ("--did-not", "the call did not take effect; the step gets an error"),
+    "retry": ("--again", "makes the call again, with the same key"),
+}
+"""The options of `effects resolve`, with which such a gate is decided, instead of its decisions."""
+
 
 def follows(gate: View) -> list[tuple[str, str]]:
-    """Return each decision that a gate takes with what follows from it."""
+    """Return each decision that a gate takes, or the option for it, with its consequence."""
+    if gate["reason"] == EFFECT_UNKNOWN:
+        return [_OF_UNKNOWN[each["decision"]] for each in gate["consequences"]]
     tool = gate["call"]["tool"] if gate["call"] is not None else "the tool"
     return [(each["decision"], _in_words(each, tool)) for each in gate["consequences"]]
 

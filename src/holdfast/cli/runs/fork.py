@@ -63,7 +63,9 @@ RepeatEffects = Annotated[
 ]
 CostLimit = Annotated[
     str | None,
-    typer.Option("--cost-limit", metavar="USD", help="Cost limit of the new run in dollars; by default the original's."),
+    typer.Option(
+        "--cost-limit", metavar="USD", help="Cost limit of the new run in dollars; by default the original's first limit."
+    ),
 ]
 Key = Annotated[
     str | None,

@@ -102,8 +102,8 @@ class Supervisors(Commands):
             max_queue: Maximum number of waiting tasks.
             threshold: Load from which a task without a free worker is refused; None for only when the queue is full.
             cool_down_s: Seconds for which a worker with too many failures gets no task; doubled after each failed trial.
-            team: Team of the tenant; what is spent counts in the team's budgets too.
-            team_budget: Name of a team budget in which what is spent counts too.
+            team: Team of the tenant; costs also count in the team's budgets.
+            team_budget: Name of a team budget in which costs also count.
 
         Raises:
             InvalidInput: An option cannot be used.

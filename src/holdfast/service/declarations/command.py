@@ -420,7 +420,7 @@ class SetAdmission(Command[None], frozen=True):
 @command("POST /pools", "admin", whole=GeneralSubject.FLEET, names=("name",), repeats=True)
 class SetPool(Command[None], frozen=True, kw_only=True):
     """Set a pool that steps and model calls share: slots, or a rate. An existing pool of this name is replaced. Every process
-    follows within seconds; what is in use above a lower limit stays in use until its steps end."""
+    follows within seconds; after a cut, running steps keep their slots."""
 
     name: field.PoolName
     slots: Annotated[int | None, doc("Slots that can be held at the same time, 1 to 10,000,000,000; instead of `rate`.")] = None

@@ -60,8 +60,8 @@ Limit = Annotated[int, doc("Maximum number of rows, 1 to 1,000.")]
 
 # --- What a run may spend ---------------------------------------------------------------------------------------------
 
-Team = Annotated[str | None, doc("Team of the tenant; what is spent counts in the team's budgets too.")]
-TeamBudget = Annotated[str | None, doc("Name of a team budget in which what is spent counts too; requires `agent`.")]
+Team = Annotated[str | None, doc("Team of the tenant; costs also count in the team's budgets.")]
+TeamBudget = Annotated[str | None, doc("Name of a team budget in which costs also count; requires `agent`.")]
 Agent = Annotated[str | None, doc("Agent to charge in the team budget when a node does not name one; requires `team_budget`.")]
 
 Deed: TypeAlias = Literal["cancel", "pause", "resume", "retry", "extend", "raise_budget", "signal"]
