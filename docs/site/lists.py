@@ -83,7 +83,8 @@ def idiom_table() -> str:
             if each.verdict == verdict and each.code not in remarks[each.happens]:
                 remarks[each.happens].append(each.code)
         lines += ["", f"**{verdict.capitalize()}**: {meaning}.", ""]
-        lines += [f"- {'; '.join(codes)}{': ' if remark else ''}{remark}" for remark, codes in remarks.items()]
+        for remark, codes in remarks.items():
+            lines += [f"- {'; '.join(codes)}: {remark}"] if remark else [f"- {code}" for code in codes]
     return "\n".join(lines[1:])
 
 
