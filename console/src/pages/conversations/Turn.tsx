@@ -32,7 +32,7 @@ export function Turn({ exchange, steering, isActive, again }: Props) {
   useEffect(() => {
     if (isActive) setFollowed(true);
   }, [isActive]);
-  const said = useSaid(run, isFollowed || isActive || isOpened, again);
+  const said = withoutBeginning(useSaid(run, isFollowed || isActive || isOpened, again), exchange.reply);
   const isShort = !(isFollowed || isActive || isOpened);
   return (
     <article className="turn" aria-label={`Message ${exchange.number}`} data-left={exchange.left || undefined}>
@@ -102,6 +102,13 @@ function Message({ exchange }: { exchange: Exchange }) {
       </div>
     </div>
   );
+}
+
+/** The reply can be known before the end of its text has come: what has come of it would stand above it once more. */
+function withoutBeginning(said: Said, reply: string | null): Said {
+  const last = said.findLast((each) => each.kind === "text");
+  const isBeginning = reply !== null && last !== undefined && last.text !== reply && reply.startsWith(last.text);
+  return isBeginning ? said.filter((each) => each !== last) : said;
 }
 
 function Reply({ exchange, said, isActive }: { exchange: Exchange; said: Said; isActive: boolean }) {
