@@ -64,5 +64,5 @@ def test_the_commands_that_are_named_for_a_call_in_doubt_are_taken(
         said = shell("run", f"outage.py:{flow}", "-i", '"u"', "--key", f"k{number}")
         named = [shlex.split(line) for line in said.err.splitlines() if "effects resolve" in line]
         assert [words[4] for words in named] == ways
-        words = [json.dumps("by hand") if word == "{...}" else word for word in named[ways.index(way)][1:]]
+        words = [json.dumps("by hand") if word == "<RESPONSE>" else word for word in named[ways.index(way)][1:]]
         assert shell(*words).code == 0
