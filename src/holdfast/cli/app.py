@@ -61,7 +61,7 @@ GROUPS: Final = {
         "costs": ("nouns.costs", "Show the costs of model calls."),
     },
     "Develop": {
-        "dev": ("fleet.dev", "Serve workflows on this machine while you write them."),
+        "dev": ("fleet.dev", "Serve workflows as you write them, with a console."),
         "validate": ("develop.graph", "Check a workflow and report every error and warning."),
         "graph": ("develop.graph", "Print a workflow as a Mermaid flowchart."),
         "eval": ("develop.evaluation", "Evaluate scenarios or recorded runs."),

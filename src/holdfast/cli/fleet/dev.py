@@ -59,7 +59,7 @@ def dev(
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
-    """Serve workflows on this machine while you write them, with a console in the browser.
+    """Serve workflows as you write them, with a console.
 
     One process serves the HTTP API and executes runs, on SQLite. It restarts when an imported module under the working
     directory, a workflow file or holdfast.toml changes. Runs continue where they were; a run whose journal no longer fits the

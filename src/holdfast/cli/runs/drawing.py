@@ -24,11 +24,11 @@ _NODES: Final = (
 )
 _OPERATIONS: Final = (
     Column("operation", 14),
-    Column("kind"),
+    Column("kind", goes=1),
     Column("name", 12),
     Column("status"),
     Column("cost"),
-    Column("after"),
+    Column("after", 8),
 )
 
 
