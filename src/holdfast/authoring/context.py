@@ -310,7 +310,7 @@ class Context(Protocol):
             name: Name of the operation.
             function: Function to call; `step(retry=3)(function)` sets its options.
             args: Positional arguments of the function.
-            given: Named arguments of the function.
+            keywords: Named arguments of the function.
 
         Raises:
             OperationFailed: The function failed; it has the recorded error.

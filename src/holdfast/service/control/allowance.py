@@ -71,7 +71,7 @@ class Allowances(ControlBase):
     async def budget_limits(
         self, tenant: str | None = None, *, after: str | None = None, limit: int
     ) -> Sequence[tuple[str, OwnerOfBudget, ScopeRow]]:
-        """Return the limits on what tenants and teams may spend in each day or month, by the names of their families, each with
+        """Return the limits on what tenants and teams may spend in each day or month, by the names of their families. Each has
         its owner and the books of the current day or month.
 
         Args:
