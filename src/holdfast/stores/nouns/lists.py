@@ -12,6 +12,7 @@ from holdfast.core.nouns.labels import BEFORE_ALL_COUNTS, FIRST_KEY, LAST_KEY, C
 from holdfast.core.values.ids import CallId, GateId, RunId, run_of
 from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.views.sealing import Sealing
+from holdfast.core.views.selection import GateOrder
 from holdfast.ports import MAX_LISTED, EffectFilter, GateFilter, RunFilter
 from holdfast.stores.archive import no_line
 from holdfast.stores.archive_store import ArchiveStore
@@ -20,6 +21,9 @@ from holdfast.stores.row import Row, effect_of, gate_of, is_run, no_gate, runs_f
 
 _RUNS: Final = ("before", "parent", "root")
 """Criteria that name a run."""
+_GATES_BY: Final[Mapping[GateOrder, str]] = {"opened": "order", "due": "order_due", "closed": "order_closed"}
+_AFTER_GATE: Final[Mapping[GateOrder, str]] = {"opened": "after", "due": "after_due", "closed": "after_closed"}
+"""The criterion of a gate's place in each order."""
 
 
 async def listed(tables: Tables, name: str, criteria: Mapping[str, Any], limit: int, order: str = "order") -> Sequence[Row]:
@@ -86,10 +90,9 @@ class Lists:
             "open": () if order != "closed" and filters.get("open_only", True) else None,
             "closed": () if order == "closed" else None,
             "risk_levels": list(filters.get("risk_levels", ())) or None,
-            "after" if order == "opened" else f"after_{order}": after,
+            _AFTER_GATE[order]: after,
         }
-        name = "order" if order == "opened" else f"order_{order}"
-        found = await listed(self._tables, "gates", criteria, filters.get("limit", MAX_LISTED), name)
+        found = await listed(self._tables, "gates", criteria, filters.get("limit", MAX_LISTED), _GATES_BY[order])
         if not found and after is not None and not await listed(self._tables, "gates", {"gate": after}, 1):
             raise no_gate(GateId(after))
         return [gate_of(row, self._sealing) for row in found]
