@@ -32,6 +32,8 @@ def test_pools_are_declared_listed_and_removed(shell: Shell) -> None:
         "burst": 10,
         "counts": "requests",
         "of": "openai",
+        "in_use": 0,
+        "wanted": 0,
     }
     assert shell("pools", "remove", "BROWSERS").code == 0
     assert [each["name"] for each in shell("pools", "list", "--json").data] == ["OPENAI_RPS"]

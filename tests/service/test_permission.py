@@ -138,6 +138,7 @@ TeamBudgets          viewer             403 403 403 ok  h
 TeamBudget           viewer             403 403 403 ok  h
 Budget               viewer             403 403 403 ok  h
 BudgetDays           viewer             403 403 403 ok  h
+BudgetLimits         viewer             403 403 403 ok  h
 CostSummary          viewer             403 403 403 ok  h
 Admission            viewer             403 ok  ok  ok  h
 Pools                viewer             ok  ok  ok  ok  h

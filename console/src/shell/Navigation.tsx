@@ -35,8 +35,10 @@ export function Navigation() {
           <div>
             {[caller.tenant ?? "all tenants", caller.name].filter(Boolean).join(" · ")}
             <br />
-            {caller.may.join(", ")}
-            <SignOut />
+            <span className="line">
+              {caller.may.join(", ")}
+              <SignOut />
+            </span>
           </div>
         ) : null}
         <Keyboard />

@@ -73,7 +73,7 @@ async def gates(inquiries: RunReader, query: asked.Gates, tenant: str | None) ->
         query.run,
         tenant=tenant,
         open_only=not query.all,
-        order=query.order or "opened",
+        order=query.order,
         after=query.cursor,
         limit=query.limit + 1,
         risk_levels=query.risk_level,

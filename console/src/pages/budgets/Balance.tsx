@@ -1,4 +1,4 @@
-import { dollars, nanos, places, share } from "@/parts/amount";
+import { places, share } from "@/parts/amount";
 import { Meter } from "@/parts/Meter";
 import { Money } from "@/parts/Money";
 
@@ -13,8 +13,6 @@ interface Props {
 /** Spent, held and in doubt together, under their limit: each as the API says it. */
 export function Balance({ limit, settled, held, inDoubt, left }: Props) {
   const widest = places([settled, held, inDoubt, limit, left]);
-  // Without a limit the bar shows how what is used is made up.
-  const whole = limit ?? dollars(nanos(settled) + nanos(held) + nanos(inDoubt));
   const lines = [
     ["Spent", settled, "text"],
     ["Held for calls in flight", held, "wait"],
@@ -22,10 +20,12 @@ export function Balance({ limit, settled, held, inDoubt, left }: Props) {
   ] as const;
   return (
     <>
-      <Meter
-        parts={lines.map(([, amount, tone]) => ({ share: share(amount, whole), tone }))}
-        label={`$${settled} spent, $${held} held, $${inDoubt} in doubt${limit ? ` of $${limit}` : ", no limit"}`}
-      />
+      {limit === null ? null : (
+        <Meter
+          parts={lines.map(([, amount, tone]) => ({ share: share(amount, limit), tone }))}
+          label={`$${settled} spent, $${held} held, $${inDoubt} in doubt of $${limit}`}
+        />
+      )}
       <dl className="balance">
         {lines.map(([name, amount, tone]) => (
           <div key={name}>

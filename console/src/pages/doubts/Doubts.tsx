@@ -162,7 +162,7 @@ const EFFECTS: readonly Column<Effect>[] = [
   {
     name: "act",
     title: "",
-    width: "300px",
+    width: "340px",
     narrow: "main",
     cell: (row) => (
       <span className="line">

@@ -203,12 +203,9 @@ class Gates(ListQuery["view.GateRow"], frozen=True, kw_only=True):
         False
     )
     order: Annotated[
-        GateOrder | None,
-        doc(
-            "`opened`: oldest first, as by default. `due`: by deadline. `closed`: only those that are no longer open, closed"
-            " last first."
-        ),
-    ] = None
+        GateOrder,
+        doc("`opened`: oldest first. `due`: by deadline. `closed`: only those that are no longer open, closed last first."),
+    ] = "opened"
     risk_level: Annotated[tuple[RiskLevel, ...], doc("Only gates with one of these risk levels; by default any.")] = ()
     cursor: field.Cursor = None
     limit: field.Limit = USUAL
