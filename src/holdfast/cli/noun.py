@@ -265,12 +265,15 @@ class _FieldArgument:
 
     def retyped(self, value: Any) -> list[str]:
         """Return the words that give the same again; none for what was not given, or where a list goes on."""
-        if self.name in ("cursor", "limit") or value in (None, False):
+        if self.name in ("cursor", "limit") or value in (None, False) or self._is_default(value):
             return []
         if value is True:
             return [self.flag]
         flag = [self.flag] if self.is_option else []
         return [word for each in (value if isinstance(value, list) else [value]) for word in (*flag, str(each))]
+
+    def _is_default(self, value: Any) -> bool:
+        return self.is_option and not self._field.required and value == self._default()
 
     def _typed(self, default: Any) -> Any:
         kind: Any = self._word.kind or self._type

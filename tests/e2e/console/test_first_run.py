@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.console.conftest import findings
+from tests.e2e.console.conftest import findings, until
 from tests.e2e.console.server import DevServer
 
 WITHIN_S = 10.0
@@ -33,6 +33,7 @@ def test_the_first_paint_comes_within_a_second(dev: DevServer, open_page: Callab
         page = open_page()
         page.goto(f"{dev.address}/runs")
         page.get_by_role("heading", name="Runs").wait_for()
+        until(page, "performance.getEntriesByName('first-contentful-paint').length > 0")
         painted: float = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
         return painted
 
