@@ -381,6 +381,8 @@ async def test_a_row_that_is_kept_is_asked_for_again_only_where_it_has_changed(a
     assert (await api.said("HEAD", "/runs")).status_code == 200
     refused = await api.said("PUT", f"/runs/{run}")
     assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
+    refused = await api.said("PUT", "/session")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "DELETE, POST")
 
 
 async def _all(api: Asked, path: str, **headers: str) -> list[tuple[str, str | None, object]]:

@@ -267,7 +267,8 @@ class Api:
                 return problem.response(problem_, trace_id)
             if (file := self._console.answer(http_request)) is not None:
                 return file
-        allowed = methods_of(http_request.scope["path"].partition(BASE)[2])
+        path = http_request.scope["path"].partition(BASE)[2]
+        allowed = methods_of(path) or _OF_SESSION.get(path, [])
         headers = {"Allow": ", ".join(allowed)} if status is HTTPStatus.METHOD_NOT_ALLOWED and allowed else wrong.headers
         code = {HTTPStatus.NOT_FOUND: "no_route", HTTPStatus.METHOD_NOT_ALLOWED: "no_method"}.get(status, "refused")
         words = f"{http_request.method} is nothing that can be asked at this address;"
@@ -370,6 +371,10 @@ class Api:
             return _json(openapi.document())
         except Problem as wrong:
             return problem.response(wrong, request.trace_id_of(http_request) or self._new_trace())
+
+
+_OF_SESSION: Final = {"/session": ["DELETE", "POST"]}
+"""Methods of a path that is two routes beside those of commands and queries: the framework names those of the first."""
 
 
 class _AsSent:
