@@ -4,8 +4,8 @@ import { BulkAction } from "@/parts/Bulk";
 import { ForeignText } from "@/parts/ForeignText";
 import type { Filter } from "@/parts/filters";
 import { ListPage } from "@/parts/ListPage";
-import { shortRun } from "@/parts/runs";
 import { Status } from "@/parts/Status";
+import { StepOfRun } from "@/parts/StepOfRun";
 import type { Column } from "@/parts/Table";
 import { Time } from "@/parts/Time";
 import "./DeadLetters.css";
@@ -41,16 +41,7 @@ const COLUMNS: readonly Column<Letter>[] = [
     title: "Step",
     width: "minmax(0, 1.5fr)",
     narrow: "main",
-    cell: (row) => (
-      <>
-        <strong>
-          <ForeignText text={row.workflow} />
-        </strong>{" "}
-        <code className="faint">
-          {shortRun(row.run_id)} / {row.step}
-        </code>
-      </>
-    ),
+    cell: (row) => <StepOfRun workflow={row.workflow} run={row.run_id} step={row.step} />,
   },
   { name: "error", title: "Error", width: "minmax(0, 0.7fr)", cell: (row) => <code>{row.error_class}</code> },
   {

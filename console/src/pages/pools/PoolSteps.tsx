@@ -1,6 +1,7 @@
 import { count, type PoolWhole } from "@/pages/pools/pool";
 import { ForeignText } from "@/parts/ForeignText";
 import { shortRun } from "@/parts/runs";
+import { StepOfRun } from "@/parts/StepOfRun";
 import { type Column, Table } from "@/parts/Table";
 import { addressOfWhy } from "@/parts/why";
 
@@ -19,16 +20,7 @@ const COLUMNS: readonly Column<PoolStep>[] = [
     title: "Step",
     width: "minmax(0, 2fr)",
     narrow: "main",
-    cell: (row) => (
-      <>
-        <strong>
-          <ForeignText text={row.workflow} />
-        </strong>{" "}
-        <code className="faint">
-          {shortRun(row.run)} / {row.step}
-        </code>
-      </>
-    ),
+    cell: (row) => <StepOfRun workflow={row.workflow} run={row.run} step={row.step} />,
   },
   { name: "tenant", title: "Tenant", width: "minmax(0, 1fr)", cell: (row) => <ForeignText text={row.tenant} /> },
   { name: "amount", title: "Units", width: "80px", isNumber: true, cell: (row) => count(row.amount) },

@@ -6,6 +6,7 @@ import { ForeignText } from "@/parts/ForeignText";
 import { Page } from "@/parts/Page";
 import { shortRun } from "@/parts/runs";
 import { State } from "@/parts/State";
+import { StepOfRun } from "@/parts/StepOfRun";
 import { type Column, Table } from "@/parts/Table";
 import { WhyWaits } from "@/parts/WhyWaits";
 import { addressOfWhy } from "@/parts/why";
@@ -21,16 +22,7 @@ const COLUMNS: readonly Column<Step>[] = [
     title: "Step",
     width: "minmax(0, 1.3fr)",
     narrow: "main",
-    cell: (row) => (
-      <>
-        <strong>
-          <ForeignText text={row.workflow} />
-        </strong>{" "}
-        <code className="faint">
-          {shortRun(row.run)} / {row.step}
-        </code>
-      </>
-    ),
+    cell: (row) => <StepOfRun workflow={row.workflow} run={row.run} step={row.step} />,
   },
   { name: "demands", title: "Waits for", width: "minmax(0, 1.3fr)", cell: (row) => <ForeignText text={row.demands} /> },
   {

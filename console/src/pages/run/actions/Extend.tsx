@@ -1,12 +1,12 @@
 import { useId, useState } from "react";
 import type { Schemas } from "@/api/client";
 import { useCommand } from "@/api/queries";
+import { CommandForm } from "@/pages/run/actions/CommandForm";
 import { Preview } from "@/pages/run/actions/Preview";
 import { type Asked, usePreview } from "@/pages/run/actions/preview";
 import type { RunWhole } from "@/pages/run/tabs";
 import { Dialog } from "@/parts/Dialog";
 import { Money } from "@/parts/Money";
-import { State } from "@/parts/State";
 
 type Limit = "cost" | Schemas["ExtendableLimit"];
 
@@ -36,22 +36,23 @@ export function Extend({ run, onClose }: { run: RunWhole; onClose: () => void })
   const command = limit === "cost" ? budget : extend;
   const preview = usePreview(run.run_id, isRight ? askedOf(limit, value) : null);
   const isReady = preview.quote?.refused === null && !command.isBusy;
-  const send = () =>
-    limit === "cost"
-      ? budget.run({ path: { run: run.run_id }, body: { limit_usd: value } })
-      : extend.run({ path: { run: run.run_id }, body: { limit, value: Number(value) } });
+  const send = async () => {
+    const path = { run: run.run_id };
+    const answer =
+      limit === "cost"
+        ? await budget.run({ path, body: { limit_usd: value } })
+        : await extend.run({ path, body: { limit, value: Number(value) } });
+    if (answer) onClose();
+  };
   return (
     <Dialog isOpen onClose={onClose} title="Raise a limit of this run">
-      <form
-        className="form"
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (!isReady) return;
-          void send().then(
-            (answer) => answer && onClose(),
-            () => undefined, // shown below
-          );
-        }}
+      <CommandForm
+        submit="Raise the limit"
+        isBusy={command.isBusy}
+        isReady={isReady}
+        problem={command.problem}
+        send={send}
+        onClose={onClose}
       >
         <div className="form-field">
           <label htmlFor={`${id}-limit`}>Limit</label>
@@ -89,16 +90,7 @@ export function Extend({ run, onClose }: { run: RunWhole; onClose: () => void })
           {value !== "" && !isRight ? <div className="form-error">Write a number, like 20 or 0.50.</div> : null}
         </div>
         {isRight ? <Preview {...preview} /> : null}
-        <State problem={command.problem} />
-        <div className="dialog-foot">
-          <button type="button" className="btn" onClick={onClose}>
-            Keep it as it is
-          </button>
-          <button type="submit" className="btn primary" disabled={!isReady}>
-            {command.isBusy ? "Working…" : "Raise the limit"}
-          </button>
-        </div>
-      </form>
+      </CommandForm>
     </Dialog>
   );
 }

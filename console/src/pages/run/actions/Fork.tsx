@@ -3,6 +3,7 @@ import { useNavigate } from "react-router";
 import type { Schemas } from "@/api/client";
 import { read, write } from "@/api/exact";
 import { useCommand, useRow } from "@/api/queries";
+import { CommandForm } from "@/pages/run/actions/CommandForm";
 import { some } from "@/pages/run/actions/Preview";
 import { useQuote } from "@/pages/run/actions/preview";
 import { Dialog } from "@/parts/Dialog";
@@ -60,7 +61,7 @@ function Ask({ run, step, onClose, input }: Props & { input: string }) {
   const { quote, problem, again } = useQuote<Quote>("/api/v1/runs/{run}/fork/quote", run, asked);
   const isReady = quote !== undefined && asked !== null && edited !== undefined && !command.isBusy;
   const send = async () => {
-    if (!isReady || !asked) return;
+    if (!asked || !edited) return;
     const answer = await command.run({
       path: { run },
       body: {
@@ -72,12 +73,13 @@ function Ask({ run, step, onClose, input }: Props & { input: string }) {
     if (answer) void navigate(`/runs/${answer.run_id}`);
   };
   return (
-    <form
-      className="form"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void send().catch(() => undefined); // shown below
-      }}
+    <CommandForm
+      submit="Start the fork"
+      isBusy={command.isBusy}
+      isReady={isReady}
+      problem={command.problem}
+      send={send}
+      onClose={onClose}
     >
       <div className="form-field">
         <div className="form-label">Input of the new run</div>
@@ -121,16 +123,7 @@ function Ask({ run, step, onClose, input }: Props & { input: string }) {
           </State>
         </section>
       ) : null}
-      <State problem={command.problem} />
-      <div className="dialog-foot">
-        <button type="button" className="btn" onClick={onClose}>
-          Keep it as it is
-        </button>
-        <button type="submit" className="btn primary" disabled={!isReady}>
-          {command.isBusy ? "Working…" : "Start the fork"}
-        </button>
-      </div>
-    </form>
+    </CommandForm>
   );
 }
 

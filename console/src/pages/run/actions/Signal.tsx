@@ -1,12 +1,12 @@
 import { useId, useState } from "react";
 import { read } from "@/api/exact";
 import { useCommand } from "@/api/queries";
+import { CommandForm } from "@/pages/run/actions/CommandForm";
 import { Preview } from "@/pages/run/actions/Preview";
 import { usePreview } from "@/pages/run/actions/preview";
 import type { RunWhole } from "@/pages/run/tabs";
 import { Dialog } from "@/parts/Dialog";
 import { Json } from "@/parts/Json";
-import { State } from "@/parts/State";
 
 /** The form that sends a signal to a run. */
 export function Signal({ run, onClose }: { run: RunWhole; onClose: () => void }) {
@@ -22,18 +22,23 @@ export function Signal({ run, onClose }: { run: RunWhole; onClose: () => void })
     isComplete ? { deed: "signal", name: name.trim(), data: data.value ?? null } : null,
   );
   const isReady = preview.quote?.refused === null && !command.isBusy;
+  const send = async () => {
+    if (!data) return;
+    const answer = await command.run({
+      path: { run: run.run_id, name: name.trim() },
+      body: { data: data.value ?? null },
+    });
+    if (answer) onClose();
+  };
   return (
     <Dialog isOpen onClose={onClose} title="Send a signal">
-      <form
-        className="form"
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (!isReady || !data) return;
-          void command.run({ path: { run: run.run_id, name: name.trim() }, body: { data: data.value ?? null } }).then(
-            (answer) => answer && onClose(),
-            () => undefined, // shown below
-          );
-        }}
+      <CommandForm
+        submit="Send the signal"
+        isBusy={command.isBusy}
+        isReady={isReady}
+        problem={command.problem}
+        send={send}
+        onClose={onClose}
       >
         <div className="form-field">
           <label htmlFor={id}>Name</label>
@@ -65,16 +70,7 @@ export function Signal({ run, onClose }: { run: RunWhole; onClose: () => void })
           {data === undefined ? <div className="form-error">This is no JSON.</div> : null}
         </div>
         {isComplete ? <Preview {...preview} /> : null}
-        <State problem={command.problem} />
-        <div className="dialog-foot">
-          <button type="button" className="btn" onClick={onClose}>
-            Keep it as it is
-          </button>
-          <button type="submit" className="btn primary" disabled={!isReady}>
-            {command.isBusy ? "Working…" : "Send the signal"}
-          </button>
-        </div>
-      </form>
+      </CommandForm>
     </Dialog>
   );
 }
