@@ -23,7 +23,7 @@ _INDEX: Final = "index.html"
 _SAFE: Final = re.compile(r"/[A-Za-z0-9._/-]*")
 _LOADS: Final = frozenset({"GET", "HEAD"})
 _ENCODINGS: Final = {"br": ".br", "gzip": ".gz"}
-"""Those in which the build keeps its files, the best first."""
+"""The encodings in which the build keeps its files, the smallest first."""
 _TYPES: Final = {
     ".css": "text/css",
     ".html": "text/html; charset=utf-8",

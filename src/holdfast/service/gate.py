@@ -14,7 +14,7 @@ from holdfast.core.facts import events as ev
 from holdfast.core.facts.contribution import contributors
 from holdfast.core.facts.events import GateDecided, GateOpened, Recorded
 from holdfast.core.facts.state import TOOL_APPROVAL, Gate, State
-from holdfast.core.people.follow_ups import consequences
+from holdfast.core.people.consequences import consequences
 from holdfast.core.people.gates import closed, offered, remind_at_ms, stale_at_ms
 from holdfast.core.people.reviewers import check_distinct, check_person
 from holdfast.core.rules.questions import EFFECT_UNKNOWN

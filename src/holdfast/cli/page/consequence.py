@@ -1,6 +1,6 @@
 """The consequences of a gate's decisions and the call that it asks about, in words.
 
-Never here: finding them out (core.people.follow_ups).
+Never here: finding them out (core.people.consequences).
 """
 
 from __future__ import annotations

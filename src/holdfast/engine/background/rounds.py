@@ -18,14 +18,14 @@ class Rounds:
 
     def __init__(self, runtime: Runtime, follow_ups: FollowUps, doubts: DoubtRule | None) -> None:
         store = runtime.store
-        self._consequences = follow_ups
+        self._follow_ups = follow_ups
         self._firing = ScheduleRunner(runtime)
         self._costs = Daily(store.costs, store.log, store.clock, runtime.clock)
         self._doubts = Doubts(runtime, doubts)
 
     async def turn(self, *, died: bool) -> None:
         """Look for all of it. `died`: a process is seen to have died, and may have left something undone. Raises StoreError."""
-        await self._consequences.turn(died=died)
+        await self._follow_ups.turn(died=died)
         await self._firing.turn()
         await self._costs.turn()
         await self._doubts.turn()

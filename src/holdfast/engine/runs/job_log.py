@@ -22,7 +22,7 @@ TAIL_BYTES: Final = 2 * 1024 * 1024
 """Of each attempt of a job: so much of its beginning, and of its end at least so much less a piece."""
 _EVERY_S: Final = 1.0
 _AWAY_S: Final = 5.0
-"""How long a store is left alone that is away."""
+"""The longest pause between two tries while the store is away."""
 _MAX_WAITING: Final = 256
 """Pieces of this process that the store has not got yet: 16 MiB."""
 _LAST_WORDS_S: Final = 5.0

@@ -31,7 +31,7 @@ _MAX_BYTES: Final = 8 * 1024 * 1024
 _FORGET_S: Final = 1.0
 """How long what the history has stays here too: who watches is about to ask for the rest."""
 _AWAY_S: Final = 0.5
-"""How long a store is left alone that is away."""
+"""The longest pause between two tries while the store is away."""
 _LAST_WORDS_S: Final = 5.0
 
 log = logging.getLogger("holdfast")

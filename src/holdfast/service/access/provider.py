@@ -31,7 +31,7 @@ from holdfast.settings import SignInRules, is_private
 log = logging.getLogger("holdfast")
 
 EVERYONE: Final = "*"
-"""In the grants: whoever signs in, in any role."""
+"""The name in the grants for every person who signs in, in any role."""
 _FRESH_S: Final = 600.0
 _TIMEOUT_S: Final = 5.0
 _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, cast
 
-from holdfast.core.people.follow_ups import FollowUp
+from holdfast.core.people.consequences import FollowUp
 from holdfast.core.values.policies import EffectPolicy
 from holdfast.core.values.proposal import RiskLevel
 from holdfast.core.views.projection import GateState

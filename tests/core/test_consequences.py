@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.people.follow_ups import consequences
+from holdfast.core.people.consequences import consequences
 from tests.core.game import Game, edge, graph, loop, node
 
 
