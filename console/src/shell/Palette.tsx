@@ -30,6 +30,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
   const runs = useList("/api/v1/runs", { query: { text, limit: MOST_RUNS } }, { enabled: isSearch });
   const [chosen, setChosen] = useState("");
   const list = useRef<HTMLDivElement>(null);
+  const input = useRef<HTMLInputElement>(null);
   const first = runs.rows[0];
   const firstValue = isSearch && first ? `${text} ${first.run_id}` : null;
   // Runs come after what is known at once: they go before this browser's settings.
@@ -38,6 +39,12 @@ export default function Palette({ onClose }: { onClose: () => void }) {
     const isSelected = list.current?.querySelector("[aria-selected=true]") != null;
     setChosen((before) => (isSelected && !SETTINGS.has(before) ? before : firstValue));
   }, [firstValue]);
+  // cmdk keeps naming the option before, which may be gone, where the choice is not made by its own keys.
+  useEffect(() => {
+    const option = list.current?.querySelector("[aria-selected=true]");
+    if (option?.id) input.current?.setAttribute("aria-activedescendant", option.id);
+    else input.current?.removeAttribute("aria-activedescendant");
+  });
   const go = (to: string) => {
     onClose();
     void navigate(to);
@@ -57,6 +64,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
         loop
       >
         <Command.Input
+          ref={input}
           className="field"
           value={typed}
           onValueChange={setTyped}
