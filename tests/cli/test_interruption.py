@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.page import terminal
+from holdfast.cli.process.interruption import Interruption
 from tests.cli.conftest import Said, Shell, spelled
 from tests.forks import Fork
 
@@ -81,6 +83,20 @@ def test_several_interrupts_in_a_row_say_the_same_once(shell: Shell, process: St
     assert out == ""
     assert "Traceback" not in err
     assert taken_up(shell, err).data["status"] == "completed"
+
+
+def test_an_interrupt_that_comes_as_the_words_are_said_has_a_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython prints an OSError for a signal that had come when its handler became SIG_IGN; that is too rare to provoke here."""
+    monkeypatch.setattr(terminal, "say_at_once", lambda words: None)
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with Interruption(lambda: "words") as interruption:
+            interruption.tell()
+            assert all(callable(signal.getsignal(each)) and signal.getsignal(each) != signal.SIG_IGN for each in before)
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def test_the_second_interrupt_ends_a_process_whose_step_lets_nothing_else_move(

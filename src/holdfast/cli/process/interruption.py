@@ -61,7 +61,7 @@ class Interruption:
         """Say the words; no signal keeps them from being said."""
         self._is_told = True
         for each in _SIGNALS:
-            signal.signal(each, signal.SIG_IGN)
+            signal.signal(each, _ignored)
         terminal.say_at_once(self._words())
 
     def _heard(self, number: int, frame: FrameType | None) -> None:
@@ -75,3 +75,7 @@ class Interruption:
             return
         self.tell()
         os._exit(INTERRUPTED)
+
+
+def _ignored(number: int, frame: FrameType | None) -> None:
+    """Do nothing. If SIG_IGN took its place, Python would print a traceback for a signal that is on its way meanwhile."""
