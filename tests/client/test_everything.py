@@ -169,7 +169,7 @@ async def test_calls_are_approved_beforehand_or_together(client: AsyncClient) ->
         "ann",
         ["legal"],
         9,
-        [{"argument": "to", "compared": "matches", "value": "a*"}],
+        [{"argument": "to", "operator": "matches", "value": "a*"}],
     )
     run = await started(client, "payday", ["ada", "bob", "cid"], by="eve")
     gate = await gate_of(client, run)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.facts.graph import Graph
-from holdfast.core.nouns.tool_policy import ToolRule, When, proposed, ruling
+from holdfast.core.nouns.tool_policy import ToolRule, When, matching_rule, proposed
 from tests.core.game import definition
 
 RULES = (
@@ -36,23 +36,23 @@ RULES = (
 def test_the_first_rule_decides_that_matches_the_tool_and_its_arguments(
     tool: str, arguments: dict[str, Any], number: int
 ) -> None:
-    assert ruling(RULES, tool, arguments, "acme") is RULES[number]
+    assert matching_rule(RULES, tool, arguments, "acme") is RULES[number]
 
 
 @pytest.mark.parametrize("amount", [None, "much", True, [1], {"eur": 1}, float("nan"), float("inf"), "1_000 000"], ids=str)
 def test_what_cannot_be_compared_is_asked_about_or_denied_and_never_let_through(amount: Any) -> None:
     given = {"amount": amount, "order": {"kind": "lamp"}}
-    assert ruling(RULES, "refund", given, "acme") is RULES[0]
-    assert ruling(RULES[2:3], "refund", given, "acme") is None
-    assert ruling(RULES[:1], "refund", {}, "acme") is RULES[0], "nor what is not there at all"
+    assert matching_rule(RULES, "refund", given, "acme") is RULES[0]
+    assert matching_rule(RULES[2:3], "refund", given, "acme") is None
+    assert matching_rule(RULES[:1], "refund", {}, "acme") is RULES[0], "nor what is not there at all"
 
 
 def test_a_rule_is_for_its_tenant() -> None:
-    assert ruling(RULES[3:4], "mail_all", {"to": "a@example.com"}, "other") is None
+    assert matching_rule(RULES[3:4], "mail_all", {"to": "a@example.com"}, "other") is None
 
 
 @pytest.mark.parametrize(
-    ("compared", "value", "given", "holds"),
+    ("operator", "value", "given", "holds"),
     [
         ("==", 1, "1.0", True),
         ("==", "a", "a", True),
@@ -70,16 +70,16 @@ def test_a_rule_is_for_its_tenant() -> None:
         ("matches", "a?", "abc", False),
     ],
 )
-def test_each_comparison(compared: Any, value: Any, given: Any, holds: bool) -> None:
-    rule = ToolRule("t", "allow", (When("x", compared, value),))
-    assert (ruling([rule], "t", {"x": given}, "acme") is rule) == holds
+def test_each_comparison(operator: Any, value: Any, given: Any, holds: bool) -> None:
+    rule = ToolRule("t", "allow", (When("x", operator, value),))
+    assert (matching_rule([rule], "t", {"x": given}, "acme") is rule) == holds
 
 
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        (ToolRule("t", "perhaps"), "then='perhaps' is none of allow, ask, deny"),  # type: ignore[arg-type]
-        (ToolRule("t", "ask", (When("x", "~", 1),)), "'~' compares nothing"),  # type: ignore[arg-type]
+        (ToolRule("t", "perhaps"), "action='perhaps' is none of allow, ask, deny"),  # type: ignore[arg-type]
+        (ToolRule("t", "ask", (When("x", "~", 1),)), "'~' is no operator"),  # type: ignore[arg-type]
         (ToolRule("t", "ask", (When("x", "in", 1),)), "give a list"),
         (ToolRule("t", "ask", (When("x", "matches", 1),)), "give a text"),
         (ToolRule("t", "ask", (When("x", ">", "much"),)), "give a number"),

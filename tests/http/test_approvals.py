@@ -68,7 +68,7 @@ async def paid(api: Asked, **given: int) -> Any:
 
 async def test_a_preapproved_call_is_not_asked_about_until_the_approval_is_revoked(port: Port) -> None:
     async with asking(port, "ida", "admin") as (ida, admin):
-        when = [{"argument": "amount", "compared": "<=", "value": 100}]
+        when = [{"argument": "amount", "operator": "<=", "value": 100}]
         granted = await ida.post(
             "/approvals", {"tool": "pay", "for_s": 3600, "most": 3, "when": when, "reason": "small"}, holdfast_as="ann"
         )
@@ -116,7 +116,7 @@ async def test_no_person_approves_in_advance_what_they_may_not_decide(port: Port
             (ida, {"for_s": 0}, 422),
             (ida, {"most": 0}, 422),
             (ida, {"when": [{"argument": "a"}]}, 422),
-            (ida, {"when": [{"argument": "a", "compared": "~", "value": 1}]}, 422),
+            (ida, {"when": [{"argument": "a", "operator": "~", "value": 1}]}, 422),
             (ida, {"reason": "x" * 9_000}, 422),
             (ida, {"workflow": "a\nb"}, 422),
             (ida, {"for_s": 1e300}, 422),

@@ -275,7 +275,7 @@ async def everything(port: Port, ops: Asked, globex: Asked) -> AsyncIterator[tup
     yield await post(f"/gates/{gate}/decision", await globex.seen(gate, decision="approve"), by="ida")
     yield await post(f"/gates/{gate}/reassign", {"to": ["ida", "cid", "bob"]}, api=ops)
     yield await post(
-        "/approvals", {"tool": "mail_*", "for_s": 60, "when": [{"argument": "to", "compared": "==", "value": 1}]}, by="ann"
+        "/approvals", {"tool": "mail_*", "for_s": 60, "when": [{"argument": "to", "operator": "==", "value": 1}]}, by="ann"
     )
     yield await post(f"/runs/{costs[0]}/fork", {"step": "answer#1"})
     yield await post(f"/runs/{costs[0]}/fork/quote", {"step": "answer#1"})

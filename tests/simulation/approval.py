@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.compose import Engine
 from holdfast.core.facts import events as ev
-from holdfast.core.nouns.tool_policy import Ruling, ToolRule, When
+from holdfast.core.nouns.tool_policy import RuleAction, ToolRule, When
 from holdfast.core.values.payload import digest
 from holdfast.core.views.projection import SharedChange
 from holdfast.errors import NotFound
@@ -47,14 +47,14 @@ class Rule(NamedTuple):
 
     tool: str
     items: tuple[str, ...]
-    then: Ruling
+    action: RuleAction
     reviewers: tuple[str, ...] = ()
     four_eyes: bool = False
 
     @property
     def told(self) -> ToolRule:
         when = (When("item", "in", list(self.items)),)
-        return ToolRule(self.tool, self.then, when, reviewers=self.reviewers, four_eyes=self.four_eyes)
+        return ToolRule(self.tool, self.action, when, reviewers=self.reviewers, four_eyes=self.four_eyes)
 
 
 def draw_rules(stream: Random) -> tuple[Rule, ...]:
@@ -66,10 +66,10 @@ def draw_rules(stream: Random) -> tuple[Rule, ...]:
 
 def _draw_rule(stream: Random) -> Rule:
     tool, items = (stream.choice(("pay", "sign", "sign", "mail", "put")), tuple(stream.sample(_ITEMS, stream.randint(1, 3))))
-    then: Ruling = stream.choice(("ask", "ask", "ask", "ask", "allow", "deny"))
-    if then != "ask":
-        return Rule(tool, items[:1], then)
-    return Rule(tool, items, then, stream.choice(((), ("lead",), ("lead", "ann"))), stream.random() < 0.3)
+    action: RuleAction = stream.choice(("ask", "ask", "ask", "ask", "allow", "deny"))
+    if action != "ask":
+        return Rule(tool, items[:1], action)
+    return Rule(tool, items, action, stream.choice(((), ("lead",), ("lead", "ann"))), stream.random() < 0.3)
 
 
 class _Grant(msgspec.Struct):
@@ -100,7 +100,7 @@ class _Grant(msgspec.Struct):
         )
 
     def is_of_who_may(self, rule: Rule | None, requester: str | None) -> bool:
-        if rule is None or rule.then != "ask":
+        if rule is None or rule.action != "ask":
             return True
         is_asked = not rule.reviewers or {self.value["by"], *self.value.get("roles", ())} & {*rule.reviewers}
         return bool(is_asked) and not (rule.four_eyes and requester in (None, self.value["by"]))
@@ -178,7 +178,7 @@ class Approvals:
         """Whether nobody may make such a call unasked. What cannot be undone no rule lets through."""
         rule = self.rule(books, tool, item)
         if rule is not None and tool != "pay":
-            return rule.then == "ask"
+            return rule.action == "ask"
         return item in APPROVED.get(tool, ())
 
     def changed(self, change: SharedChange) -> None:
@@ -234,7 +234,7 @@ class Approvals:
         arguments = event.request.value()
         item = arguments.get("item")
         rule = self.rule(books, event.tool, item)
-        if rule is not None and rule.then == "deny":
+        if rule is not None and rule.action == "deny":
             self._fault("what a rule denies is not called", run, f"{event.call}: {rule}")
         if not self.needs_word(books, event.tool, item):
             return

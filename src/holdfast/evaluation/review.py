@@ -204,12 +204,12 @@ def _approvals(workflow: Workflow) -> Iterator[str]:
         if each.approval:
             yield f"{each.name} is asked about before it is called" + (", irreversible" if each.irreversible else "")
     for rule in workflow.tool_rules:
-        when = ", ".join(f"{each.argument} {each.compared} {each.value}" for each in rule.when)
+        when = ", ".join(f"{each.argument} {each.operator} {each.value}" for each in rule.when)
         asks = [*rule.reviewers, *(["with four eyes"] if rule.four_eyes else [])]
         asks += [f"{rule.quorum} persons"] if rule.quorum > 1 else []
         asks += [f"{rule.risk_level} risk"] if rule.risk_level is not None else []
         yield (
-            f"rule: {rule.then} {rule.tool}" + (f" where {when}" if when else "") + (f" ({', '.join(asks)})" if asks else "")
+            f"rule: {rule.action} {rule.tool}" + (f" where {when}" if when else "") + (f" ({', '.join(asks)})" if asks else "")
         )
 
 

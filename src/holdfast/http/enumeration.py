@@ -19,7 +19,7 @@ from holdfast.service.view import conversation, run
 
 _SETS: Final[Mapping[str, Any]] = {
     "BudgetPeriod": scopes.Period,
-    "Comparison": tool_policy.Comparison,
+    "Operator": tool_policy.Operator,
     "DeadLetterState": LetterState,
     "EffectPolicy": policies.EffectPolicy,
     "EffectState": projection.EffectState,

@@ -15,7 +15,7 @@ from typing import Any, Final
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.values.plain import refusal, shown
 from holdfast.core.facts.state import REPEATABLE
-from holdfast.core.nouns.tool_policy import ToolRule, ToolTerms, ruling
+from holdfast.core.nouns.tool_policy import ToolRule, ToolTerms, matching_rule
 from holdfast.core.values.ids import CallId, Path, Unique
 from holdfast.core.values.payload import digest
 from holdfast.core.values.policies import (
@@ -378,7 +378,7 @@ def _repeats(journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any]
 def _asks(tool: Tool, arguments: dict[str, Any], rule: ToolRule | None) -> bool:
     """Return True if a person is asked about a call. No rule lets an irreversible call through unasked."""
     if rule is not None and not tool.irreversible:
-        return rule.then == "ask"
+        return rule.action == "ask"
     return tool.approval(arguments) if callable(tool.approval) else tool.approval
 
 
@@ -388,8 +388,8 @@ def _terms(tool: Tool) -> ToolTerms:
 
 def _rule(journal: Journal, tool: Tool, arguments: dict[str, Any]) -> ToolRule | None:
     """Return the workflow's rule for a call, also for one that a person has edited. Raises _Refusal if it denies the call."""
-    rule = ruling(journal.tool_rules, tool.name, arguments, journal.tenant)
-    if rule is None or rule.then != "deny":
+    rule = matching_rule(journal.tool_rules, tool.name, arguments, journal.tenant)
+    if rule is None or rule.action != "deny":
         return rule
     why = f" {rule.reason.rstrip('.')}." if rule.reason else ""
     message = f"The workflow's rules deny this call of {tool.name!r}.{why} It was not called."

@@ -31,7 +31,7 @@ const COLUMNS: readonly Column<Approval>[] = [
         <span className="faint">always</span>
       ) : (
         <ForeignText
-          text={row.when.map((each) => `${each.argument} ${each.compared} ${JSON.stringify(each.value)}`).join(" and ")}
+          text={row.when.map((each) => `${each.argument} ${each.operator} ${JSON.stringify(each.value)}`).join(" and ")}
         />
       ),
   },

@@ -39,17 +39,17 @@ def _condition(text: str) -> When:
         raise UsageError(
             f"--when {text!r:.80} is not a condition; write it like 'amount<=100' or 'order~A-*'. Nothing was granted."
         )
-    argument, compared, value = found.groups()
-    if compared == "~":
+    argument, operator, value = found.groups()
+    if operator == "~":
         return When(argument, "matches", value)
     try:
-        return When(argument, compared, json.loads(value))  # type: ignore[arg-type]
+        return When(argument, operator, json.loads(value))  # type: ignore[arg-type]
     except ValueError:
-        return When(argument, compared, value)  # type: ignore[arg-type]
+        return When(argument, operator, value)  # type: ignore[arg-type]
 
 
 def _conditions(row: View) -> str:
-    return ", ".join(f"{cond['argument']} {cond['compared']} {cond['value']}" for cond in row["when"]) or "always"
+    return ", ".join(f"{cond['argument']} {cond['operator']} {cond['value']}" for cond in row["when"]) or "always"
 
 
 def _used(row: View) -> str:

@@ -22,12 +22,12 @@ from holdfast.core.values.actor import folded, is_among, suffices
 from holdfast.core.values.policies import EffectPolicy
 from holdfast.core.values.proposal import MAX_ACTION, Proposal, RiskLevel
 
-Ruling: TypeAlias = Literal["allow", "ask", "deny"]
+RuleAction: TypeAlias = Literal["allow", "ask", "deny"]
 """The call is made without asking; a person is asked, whatever the tool says of itself; it is not made (class `denied`)."""
-RULINGS: Final[tuple[Ruling, ...]] = ("allow", "ask", "deny")
-Comparison: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">=", "in", "matches"]
+RULE_ACTIONS: Final[tuple[RuleAction, ...]] = ("allow", "ask", "deny")
+Operator: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">=", "in", "matches"]
 """`in` a list; `matches` a text with `*` and `?`. Numbers, also in texts, are compared as decimals."""
-COMPARISONS: Final[tuple[Comparison, ...]] = ("==", "!=", "<", "<=", ">", ">=", "in", "matches")
+OPERATORS: Final[tuple[Operator, ...]] = ("==", "!=", "<", "<=", ">", ">=", "in", "matches")
 _MISSING: Final = object()
 _MAX_S: Final = 10 * 365 * 86_400
 
@@ -47,22 +47,22 @@ class When(msgspec.Struct, frozen=True):
     """A condition on one argument of a call."""
 
     argument: Annotated[str, Meta(description="Name of the argument, or a path into objects: `order.amount`.")]
-    compared: Annotated[Comparison, Meta(description="Comparison that must hold; numbers are compared as decimals.")]
+    operator: Annotated[Operator, Meta(description="Comparison that must hold; numbers are compared as decimals.")]
     value: Annotated[Any, Meta(description="Value that it is compared with: for `in` a list, for `matches` a pattern.")]
 
     @property
     def problem(self) -> str | None:
         """Problem of the condition, as text; None if it has none."""
-        if self.compared not in COMPARISONS:
-            return f"{self.compared!r} compares nothing; use one of {', '.join(COMPARISONS)}"
+        if self.operator not in OPERATORS:
+            return f"{self.operator!r} is no operator; use one of {', '.join(OPERATORS)}"
         wanted = None
-        if self.compared == "in" and not isinstance(self.value, list | tuple):
+        if self.operator == "in" and not isinstance(self.value, list | tuple):
             wanted = "a list"
-        elif self.compared == "matches" and not isinstance(self.value, str):
+        elif self.operator == "matches" and not isinstance(self.value, str):
             wanted = "a text"
-        elif self.compared in ("<", "<=", ">", ">=") and _number(self.value) is None:
+        elif self.operator in ("<", "<=", ">", ">=") and _number(self.value) is None:
             wanted = "a number"
-        return None if wanted is None else f"{self.argument!r} {self.compared} {self.value!r}: give {wanted}"
+        return None if wanted is None else f"{self.argument!r} {self.operator} {self.value!r}: give {wanted}"
 
 
 class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -70,8 +70,8 @@ class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
 
     tool: str
     """Name of the tool, or a pattern like `mail_*`."""
-    then: Ruling
-    """Ruling: `allow` the call, `ask` a person, or `deny` it (class `denied`)."""
+    action: RuleAction
+    """Action: `allow` the call, `ask` a person, or `deny` it (class `denied`)."""
     when: tuple[When, ...] = ()
     """Conditions on the arguments, all of which must hold."""
     tenant: str = "*"
@@ -95,13 +95,13 @@ class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def problems(self) -> Iterator[str]:
         """Yield each problem of the rule, as text."""
-        if self.then not in RULINGS:
-            yield f"then={self.then!r} is none of {', '.join(RULINGS)}"
+        if self.action not in RULE_ACTIONS:
+            yield f"action={self.action!r} is none of {', '.join(RULE_ACTIONS)}"
         yield from (problem for each in self.when if (problem := each.problem) is not None)
         for name in ("reviewers", "four_eyes", "expires_after_s", "hash_optional", "risk_level", "evidence"):
-            if getattr(self, name) and self.then != "ask":
+            if getattr(self, name) and self.action != "ask":
                 yield f"{name}= is for a rule that asks"
-        if self.quorum != 1 and self.then != "ask":
+        if self.quorum != 1 and self.action != "ask":
             yield "quorum= is for a rule that asks"
         yield from quorum_problems(self.quorum, self.reviewers)
         yield from proposal.problems(risk_level=self.risk_level)
@@ -182,7 +182,7 @@ class StandingApproval(msgspec.Struct, frozen=True, omit_defaults=True):
         return folded(requester) != "" and involved.isdisjoint({folded(self.by), folded(self.maker)})
 
 
-def ruling(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], tenant: str) -> ToolRule | None:
+def matching_rule(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], tenant: str) -> ToolRule | None:
     """The rule that decides about a call; None where the tool's own word counts."""
     return next((rule for rule in rules if _matches(rule, tool, arguments, tenant)), None)
 
@@ -201,7 +201,7 @@ def _matches(rule: ToolRule, tool: str, arguments: Mapping[str, Any], tenant: st
     if not (fnmatchcase(tool, rule.tool) and fnmatchcase(tenant, rule.tenant)):
         return False
     found = [_holds(each, arguments) for each in rule.when]
-    unknown_matches = rule.then != "allow"
+    unknown_matches = rule.action != "allow"
     return all(unknown_matches if each is None else each for each in found)
 
 
@@ -210,16 +210,16 @@ def _holds(when: When, arguments: Mapping[str, Any]) -> bool | None:
     given = _at(arguments, when.argument.split("."))
     if given is _MISSING:
         return None
-    if when.compared == "matches":
+    if when.operator == "matches":
         return fnmatchcase(given, when.value) if isinstance(given, str) else None
-    if when.compared == "in":
+    if when.operator == "in":
         return any(_same(given, each) for each in when.value)
-    if when.compared in ("==", "!="):
-        return _same(given, when.value) == (when.compared == "==")
+    if when.operator in ("==", "!="):
+        return _same(given, when.value) == (when.operator == "==")
     one, other = _number(given), _number(when.value)
     if one is None or other is None:
         return None
-    return {"<": one < other, "<=": one <= other, ">": one > other, ">=": one >= other}[when.compared]
+    return {"<": one < other, "<=": one <= other, ">": one > other, ">=": one >= other}[when.operator]
 
 
 def _at(value: Any, way: Iterable[str]) -> Any:

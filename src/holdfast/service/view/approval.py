@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict
 
 import msgspec
 
-from holdfast.core.nouns.tool_policy import Comparison
+from holdfast.core.nouns.tool_policy import Operator
 from holdfast.service.doc import doc
 from holdfast.service.view import field
 from holdfast.service.view.plain import Time, iso
@@ -21,7 +21,7 @@ class ConditionRow(TypedDict):
     """A condition on an argument of a tool call."""
 
     argument: Annotated[str, doc("The argument's name, or its path into objects: `order.amount`.")]
-    compared: Annotated[Comparison, doc("The comparison; numbers are compared as decimals.")]
+    operator: Annotated[Operator, doc("The comparison; numbers are compared as decimals.")]
     value: Annotated[Any, doc("Value with which the argument is compared.")]
 
 
