@@ -210,7 +210,7 @@ async def test_an_engine_tells_everything_that_a_gate_shows(store: str) -> None:
         assert (gate.run, gate.step, gate.reason, gate.shown) == (run.id, "approval#1", "approval", SHOWN)
         assert gate.decisions == ("approve", "edit", "reject", "answer")
         assert gate.form is not None
-        assert gate.filled == {"edited_body": "one line"}
+        assert gate.initial_data == {"edited_body": "one line"}
         assert gate.expires_at_ms - gate.due_at_ms == 30_000  # type: ignore[operator]
         assert (gate.reviewers, gate.four_eyes) == (("ann",), False)
         with pytest.raises(Conflict):
@@ -232,7 +232,7 @@ async def test_an_engine_shows_a_gate_also_when_it_is_decided(store: str) -> Non
             before.gate, "edit", {"edited_body": "two"}, by="ann", reason="too short", shown_hash=before.shown_hash
         )
         after = await engine.gate(before.gate)
-        assert (after.is_open, after.state, after.decision, after.by, after.why) == (
+        assert (after.is_open, after.state, after.decision, after.by, after.decision_reason) == (
             False,
             "decided",
             "edit",
@@ -240,8 +240,8 @@ async def test_an_engine_shows_a_gate_also_when_it_is_decided(store: str) -> Non
             "too short",
         )
         assert after.data == {"edited_body": "two"}
-        told = ("state", "decision", "by", "why", "data")
-        assert after == before._replace(**{name: getattr(after, name) for name in told})
+        decided = ("state", "decision", "by", "decision_reason", "data")
+        assert after == before._replace(**{name: getattr(after, name) for name in decided})
 
 
 # --- The event loop --------------------------------------------------------------------------------------------------------

@@ -387,7 +387,7 @@ async def test_a_gate_is_an_interrupt_bound_to_its_shown_content_and_its_reviewe
         changed = asks("Pay Ida", **resumes(asked, "reject"))
         assert (await ann.refused("POST", "/agui/clerk", changed))[0] == 409
         gate = await ann.get(f"/gates/{asked.id.replace('#', '%23')}")
-        assert (gate["by"], gate["rationale"], gate["verified"]) == ("clients.ann", "she is owed", True)
+        assert (gate["by"], gate["decision_reason"], gate["verified"]) == ("clients.ann", "she is owed", True)
 
 
 async def test_the_form_of_a_gate_is_its_response_schema_and_its_reviewers_decide(tmp_path: Path, server: ModelServer) -> None:

@@ -143,7 +143,7 @@ async def test_a_link_decides_its_gate_once_and_the_same_again_is_answered_alike
         assert again.json()["run_id"] == run
         assert (await stranger.refused("POST", link, {"decision": "reject"}))[0] == 422
         assert await decided(admin, run) == [("approve", "ida", f"keys.{made['name']}", [], False)]
-        assert (await mails.get(gate))["rationale"] == "fine"
+        assert (await mails.get(gate))["decision_reason"] == "fine"
         monkeypatch.setattr(idempotency, "KEPT_MS", -1)
         assert await stranger.refused("POST", link, approval) == (410, "used")
         rows = [*await admin.rows("/keys"), *await admin.rows("/audit"), *await admin.rows(f"/runs/{run}/events")]

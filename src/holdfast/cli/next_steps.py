@@ -270,15 +270,15 @@ def deciding(gate: str, decision: str) -> tuple[str, ...]:
 
 def _more(gate: View, decision: str) -> tuple[str, ...]:
     """Return the options of a decision beside the gate's id."""
-    form, filled = gate["form"], gate["filled"]
+    form, initial = gate["form"], gate["initial_data"]
     person = _person(gate)
     if decision == "answer" and gate["reason"] == CODE_CHANGED:
         return (*person, "--data", json.dumps(RESTART))
     if decision == "answer" and gate["reason"] == TOOL_APPROVAL:
         return (*person, "--data", _RESPONSE)  # in the tool's place, so of its arguments' form it has nothing
     if decision in ("edit", "answer"):
-        return (*person, "--data", json.dumps(sample.of(form, filled), ensure_ascii=False))
-    if decision == "approve" and (rest := sample.left_open(form, filled)):
+        return (*person, "--data", json.dumps(sample.of(form, initial), ensure_ascii=False))
+    if decision == "approve" and (rest := sample.left_open(form, initial)):
         return (*person, "--data", json.dumps(rest, ensure_ascii=False))
     return (*person, "--reason", _REASON) if decision == "reject" else person
 

@@ -384,14 +384,14 @@ def _interrupt(row: query.View) -> Interrupt:
         "additionalProperties": False,
     }
     asks = f"May {row['shown']['tool']} be called?" if row["reason"] == TOOL_APPROVAL else row["subject"]
-    told = ("run_id", "step", "shown", "shown_hash", "filled", "allowed", "reviewers", "due_at")
+    names = ("run_id", "step", "shown", "shown_hash", "initial_data", "allowed", "reviewers", "due_at")
     return Interrupt(
         id=row["gate_id"],
         reason=row["reason"],
         message=asks,
         expires_at=row["expires_at"],
         response_schema=schema if row["allowed"] else None,
-        metadata={OUR: {name: row[name] for name in told}},
+        metadata={OUR: {name: row[name] for name in names}},
     )
 
 

@@ -120,19 +120,18 @@ async def whole(control: Control, story: Story, run: RunRow, caller: Actor, not_
         "hash_optional": opened.hash_optional,
         "form": opened.form,
         "decision": gate.decision,
-        "why": gate.why,
+        "decision_reason": gate.decision_reason,
         "by": gate.by,
         "os_user": decided.os_user or None if decided is not None else None,
         "client": decided.client or None if decided is not None else None,
         "roles": list(decided.roles) if decided is not None else [],
         "verified": decided is not None and is_verified(decided),
         "approver_role": None if decided is None else approver_role(opened, decided),
-        "rationale": decided.reason if decided is not None else None,
         "shown": gate.shown,
-        "filled": gate.filled,
+        "initial_data": gate.initial_data,
         "data": gate.data,
         "asked_together": None if together is None or len(together.calls) == 1 else _together(together),
-        "call": await _call(control, state, opened, gate.filled),
+        "call": await _call(control, state, opened, gate.initial_data),
         "consequences": []
         if known is None
         else [
@@ -155,7 +154,7 @@ async def _still_together(control: Control, gate: GateId) -> AskedTogether | Non
         return None
 
 
-async def _call(control: Control, state: State, opened: GateOpened, filled: Any) -> GateCallRow | None:
+async def _call(control: Control, state: State, opened: GateOpened, arguments: Any) -> GateCallRow | None:
     """Return the call that a gate asks about, before it is made or with an unknown outcome."""
     made = state.calls.get(CallId(opened.subject or "")) if opened.reason == EFFECT_UNKNOWN else None
     if made is not None:
@@ -172,7 +171,7 @@ async def _call(control: Control, state: State, opened: GateOpened, filled: Any)
     shown, terms = await control.payloads.value(opened.shown, state.tenant), opened.terms
     return {
         "tool": shown["tool"],
-        "arguments": filled,
+        "arguments": arguments,
         "policy": None if terms is None else terms.policy,
         "undone_by": None if terms is None else terms.undone_by,
         "irreversible": None if terms is None else terms.irreversible,

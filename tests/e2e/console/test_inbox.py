@@ -127,11 +127,11 @@ def test_interaction_6_a_person_reads_edits_with_a_diff_and_decides_what_was_sho
     assert sent[0]["shown_hash"] == gate["shown_hash"]
     assert ended(dev, gate)["output"] == {
         "amount": 18.5,
-        "note": gate["filled"]["note"].replace("$18.04", "$18.50").replace("a few", "three"),
+        "note": gate["initial_data"]["note"].replace("$18.04", "$18.50").replace("a few", "three"),
         "days": 3,
     }
     kept = again(dev, gate)
-    assert (kept["decision"], kept["by"], kept["rationale"]) == ("edit", "ada", "Amount was misread.")
+    assert (kept["decision"], kept["by"], kept["decision_reason"]) == ("edit", "ada", "Amount was misread.")
 
 
 def test_a_tool_call_says_its_effect_its_undoing_and_its_cost(dev: DevServer, page: Any) -> None:
@@ -173,7 +173,7 @@ def test_a_rejection_has_a_reason(dev: DevServer, page: Any) -> None:
     dialog.get_by_label("Reason").fill("Not this order.")
     dialog.get_by_role("button", name="Reject").click()
     part.get_by_text("Decided: reject").wait_for()
-    assert again(dev, gate)["rationale"] == "Not this order."
+    assert again(dev, gate)["decision_reason"] == "Not this order."
 
 
 def test_the_second_of_two_sees_who_was_first_and_keeps_the_draft(dev: DevServer, page: Any, errors: Any) -> None:

@@ -93,7 +93,7 @@ function One({ gate, deciding, draft, change, onClose, onDone }: Props) {
       onConfirm={send}
       focusConfirm={!isReject && !isFree}
     >
-      {decision === "edit" ? <Changes before={gate.filled} after={data} /> : null}
+      {decision === "edit" ? <Changes before={gate.initial_data} after={data} /> : null}
       {decision !== "edit" && data !== undefined ? <Material value={data} /> : null}
       {isFree ? <FreeAnswer draft={draft} change={change} gate={gate} /> : null}
       <Reason draft={draft} change={change} isRequired={isReject} isFirst={isReject} />
@@ -113,9 +113,9 @@ function onRefused(problem: Problem, change: (next: Partial<Draft>) => void, onC
 function dataOf(gate: Whole, decision: string, draft: Draft | undefined): unknown {
   const schema = schemaOf(gate);
   if (!schema) return undefined;
-  if (decision === "edit" || decision === "answer") return draft?.value ?? gate.filled;
+  if (decision === "edit" || decision === "answer") return draft?.value ?? gate.initial_data;
   if (decision !== "approve") return undefined;
-  const names = openFields(schema, gate.filled);
+  const names = openFields(schema, gate.initial_data);
   if (names.length === 0) return undefined;
   const held = isObject(draft?.value) ? draft.value : {};
   return Object.fromEntries(names.filter((each) => held[each] !== undefined).map((each) => [each, held[each]]));
@@ -123,7 +123,7 @@ function dataOf(gate: Whole, decision: string, draft: Draft | undefined): unknow
 
 function fittingSchema(gate: Whole, decision: string) {
   const schema = schemaOf(gate) ?? {};
-  return decision === "approve" ? withOnly(schema, openFields(schema, gate.filled)) : schema;
+  return decision === "approve" ? withOnly(schema, openFields(schema, gate.initial_data)) : schema;
 }
 
 function Delegate({ gate, onClose, draft, change }: Props) {

@@ -31,12 +31,12 @@ export function Decided({ gate, me, draft, forget }: Props) {
         ) : null}
         {gate.approver_role ? `, as ${gate.approver_role}` : ""}
       </p>
-      {gate.why ? (
+      {gate.decision_reason ? (
         <p>
-          <ForeignText text={gate.why} />
+          <ForeignText text={gate.decision_reason} />
         </p>
       ) : null}
-      {gate.decision === "edit" ? <Changes before={gate.filled} after={gate.data} /> : null}
+      {gate.decision === "edit" ? <Changes before={gate.initial_data} after={gate.data} /> : null}
       {gate.decision !== "edit" && hasData(gate) ? <Material value={gate.data} /> : null}
       <p>
         <Link to={`/runs/${gate.run_id}`}>Open the run</Link>
@@ -46,7 +46,7 @@ export function Decided({ gate, me, draft, forget }: Props) {
           <p>
             <strong>Your draft was not sent.</strong> It is kept here until you discard it.
           </p>
-          {draft.value !== undefined ? <Changes before={gate.filled} after={draft.value} /> : null}
+          {draft.value !== undefined ? <Changes before={gate.initial_data} after={draft.value} /> : null}
           {draft.answer ? <ForeignText text={draft.answer} isBlock /> : null}
           {draft.reason ? (
             <p>

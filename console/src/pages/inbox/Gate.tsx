@@ -233,7 +233,7 @@ interface DataProps {
 /** The data of the decision: read, filled in where the gate leaves fields open, or edited. */
 function Data({ gate, draft, change, isEditing, isOpen }: DataProps) {
   const schema = schemaOf(gate);
-  const filled = gate.filled;
+  const filled = gate.initial_data;
   const errors = draft?.errors ? new Map(Object.entries(draft.errors)) : new Map<string, string>();
   if (isOpen && schema && (isEditing || !gate.allowed.includes("approve"))) {
     return (

@@ -54,8 +54,8 @@ export function saidElsewhere(gate: Whole): string[] {
   ];
   const found = known.filter(([name, value]) => value !== null && shown[name] === value).map(([name]) => name);
   if (same(shown.evidence_ids, gate.evidence_ids) && gate.evidence_ids.length > 0) found.push("evidence_ids");
-  if (isObject(gate.filled)) {
-    for (const [name, value] of Object.entries(gate.filled)) if (same(shown[name], value)) found.push(name);
+  if (isObject(gate.initial_data)) {
+    for (const [name, value] of Object.entries(gate.initial_data)) if (same(shown[name], value)) found.push(name);
   }
   if (gate.call) found.push("tool", "arguments");
   return found;

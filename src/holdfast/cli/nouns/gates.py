@@ -111,7 +111,7 @@ async def _show(text: str, as_json: bool, store: str | None) -> None:
         now_ms = service.now_ms()
     commands = next_steps.commands(gate, store) if _is_open(gate) else []
     if as_json:
-        terminal.emit({**gate, "commands": commands})
+        terminal.emit({**gate, "filled": gate["initial_data"], "commands": commands})  # `filled`: its name in 0.1.0
         return
     _print(gate, run, commands, now_ms)
     if gate["asked_together"] is not None:
@@ -168,7 +168,7 @@ def _print(gate: View, run: View, commands: list[str], now_ms: int) -> None:
         terminal.sheet(consequence.follows(gate), indent="  ")
     if gate["form"] is not None:
         terminal.show("\nForm")
-        form.show(gate["form"], gate["filled"] if isinstance(gate["filled"], dict) else {})
+        form.show(gate["form"], gate["initial_data"] if isinstance(gate["initial_data"], dict) else {})
     if commands:
         terminal.show("\nAnswer with")
         for command in commands:
@@ -220,13 +220,13 @@ def _given_on(assigned: View, now_ms: int) -> str:
 
 def _state(gate: View, now_ms: int) -> str:
     if gate["state"] == "decided":
-        why = f": {gate['why']}" if gate["why"] else ""
+        why = f": {gate['decision_reason']}" if gate["decision_reason"] else ""
         roles = f" as {', '.join(gate['roles'])}" if gate["roles"] else ""
         return f"{gate['decision']} by {Actor(gate['by'], gate['os_user'] or '', gate['client'] or '')}{roles}{why}"
     if gate["state"] == "expired":
         return "expired: it accepts no decision any more"
     if gate["state"] == "withdrawn":
-        return f"withdrawn: {gate['why']}"
+        return f"withdrawn: {gate['decision_reason']}"
     if gate["escalated_at"] is not None:
         return f"escalated {moment.around(moment.ms(gate['escalated_at']), now_ms)}"
     return "open"

@@ -12,20 +12,20 @@ _DEEPEST: Final = 8
 """A form that refers to itself has no end."""
 
 
-def of(form: Mapping[str, Any] | None, filled: Any) -> Any:
-    """Data for the fields of `form`: what they are filled with, else something of their type. Without a form, nothing."""
+def of(form: Mapping[str, Any] | None, initial: Any) -> Any:
+    """Data for the fields of `form`: their initial value, else something of their type. Without a form, nothing."""
     if form is None:
         return {}
-    known = filled if isinstance(filled, dict) else {}
+    known = initial if isinstance(initial, dict) else {}
     fields = form.get("properties", {})
     return {name: known[name] if name in known else _value(shape, form, 0) for name, shape in fields.items()}
 
 
-def left_open(form: Mapping[str, Any] | None, filled: Any) -> Any:
+def left_open(form: Mapping[str, Any] | None, initial: Any) -> Any:
     """The same of those fields alone that must be given and have no value yet: what an approval has to fill in."""
-    known = filled if isinstance(filled, dict) else {}
+    known = initial if isinstance(initial, dict) else {}
     needed = (form or {}).get("required", ())
-    return {name: value for name, value in of(form, filled).items() if name in needed and known.get(name) is None}
+    return {name: value for name, value in of(form, initial).items() if name in needed and known.get(name) is None}
 
 
 def _value(shape: Any, form: Mapping[str, Any], depth: int) -> Any:

@@ -37,8 +37,8 @@ class Gate(NamedTuple):
     """Hash of what it shows. Pass it to `decide`: the decision then counts only for that."""
     form: dict[str, Any] | None
     """JSON Schema of the data that a decision brings; None for anything."""
-    filled: Any
-    """Values that the form begins with."""
+    initial_data: Any
+    """Data that the form begins with."""
     decisions: tuple[str, ...]
     """Decisions that it takes."""
     reviewers: tuple[str, ...]
@@ -69,8 +69,8 @@ class Gate(NamedTuple):
     """Its decision; None while it has none."""
     by: str | None = None
     """Person who decided it."""
-    why: str | None = None
-    """Reason of the decision, or why it was withdrawn."""
+    decision_reason: str | None = None
+    """Reason of the decision or withdrawal."""
     data: Any = None
     """Data of the decision."""
 
@@ -180,16 +180,16 @@ async def gate_of(
 ) -> Gate:
     """Return a gate with the decisions that it takes and those who have approved it."""
     opened, decided, value = story.opened, story.decided, control.payloads.value
-    filled = await value(opened.filled, run.tenant)
+    initial_data = await value(opened.filled, run.tenant)
     return Gate(
         gate=opened.gate,
         run=run.run,
         step=opened.step,
         reason=opened.reason,
-        shown=shown_now(opened, await value(opened.shown, run.tenant), filled),
+        shown=shown_now(opened, await value(opened.shown, run.tenant), initial_data),
         shown_hash=opened.shown_hash,
         form=opened.form,
-        filled=filled,
+        initial_data=initial_data,
         decisions=tuple(decisions),
         reviewers=opened.reviewers,
         four_eyes=opened.four_eyes,
@@ -205,6 +205,6 @@ async def gate_of(
         state=story.state,
         decision=None if decided is None else decided.decision,
         by=None if decided is None else decided.by,
-        why=story.withdrawn if decided is None else decided.reason,
+        decision_reason=story.withdrawn if decided is None else decided.reason,
         data=await value(NULL if decided is None else decided.data, run.tenant),
     )
