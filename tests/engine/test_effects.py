@@ -189,7 +189,7 @@ async def test_an_error_of_a_tool_is_data_in_the_runs_state(store: str) -> None:
         state = await run.settled()
         (error,) = state.errors
         assert state.steps["pay"].error == state.error
-        kept_once = msgspec.structs.replace(state.error, trace=None, raised=None)
+        kept_once = msgspec.structs.replace(state.error, trace=None, exception=None)
         assert error == kept_once, "not with every attempt"
         assert (error.node, error.error_class, error.message, error.retryable, error.tool) == (
             "pay",

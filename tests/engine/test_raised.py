@@ -236,7 +236,10 @@ async def test_an_error_that_leaves_the_flow_again_is_recorded_as_it_was(engine:
         await run.result()
     error = (await run.state()).error
     assert error is not None
-    assert (error.error_class, error.raised) == ("timeout", RaisedError("builtins", "TimeoutError", inline({"args": ["late"]})))
+    assert (error.error_class, error.exception) == (
+        "timeout",
+        RaisedError("builtins", "TimeoutError", inline({"args": ["late"]})),
+    )
     assert error.message.startswith("TimeoutError: late (test_raised.py")
 
 
@@ -265,7 +268,7 @@ async def test_the_data_of_an_exception_holds_no_secret(tmp_path: Path, monkeypa
 
 def error(module: str, name: str, data: Any = None) -> ErrorRecord:
     told = RaisedError(module, name, None if data is None else inline(data))
-    return ErrorRecord("flow", "error", "It failed.", True, 0, raised=told)
+    return ErrorRecord("flow", "error", "It failed.", True, 0, exception=told)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +292,7 @@ def error(module: str, name: str, data: Any = None) -> ErrorRecord:
         error("pydantic_core", "ValidationError"),
         error(__name__, "test_a_record_that_names_no_class_is_an_operation_that_failed.<locals>.Here"),
     ],
-    ids=lambda record: record.raised.name if record.raised else "none",
+    ids=lambda record: record.exception.name if record.exception else "none",
 )
 def test_a_record_that_names_no_class_is_an_operation_that_failed(record: ErrorRecord) -> None:
     loaded = set(sys.modules)
@@ -304,7 +307,7 @@ def test_no_code_of_the_class_runs_when_it_is_made(monkeypatch: pytest.MonkeyPat
     for problem in PROBLEMS:
         told = raised.of(problem, PLAIN.clean)
         assert told is not None
-        made = raised.again(ErrorRecord("flow", "error", "It failed.", True, 0, raised=told), None, __name__)
+        made = raised.again(ErrorRecord("flow", "error", "It failed.", True, 0, exception=told), None, __name__)
         assert isinstance(made, type(problem))
         assert (str(made), made.message) == ("It failed.", "It failed.")
     assert Registered.known == {}
@@ -329,7 +332,7 @@ def test_an_error_class_of_a_file_loaded_by_path_is_found_in_its_own_module(
     told = raised.of(module.problem, PLAIN.clean)
     assert told is not None
     assert told.module == "orders"
-    record = ErrorRecord("flow", "error", "It failed.", True, 0, raised=told)
+    record = ErrorRecord("flow", "error", "It failed.", True, 0, exception=told)
     assert isinstance(raised.again(record, None, module.__name__), module.Late)
     assert type(raised.again(record, None, "another")) is OperationFailed
 
@@ -341,7 +344,7 @@ def test_a_class_that_is_not_loaded_is_caught_by_the_nearest_of_its_bases(monkey
     monkeypatch.setitem(sys.modules, "lazily_imported", module)
     told = raised.of(module.ParseFailed("line 3"), PLAIN.clean)
     assert told is not None
-    record = ErrorRecord("flow", "error", "It failed.", True, 0, raised=told)
+    record = ErrorRecord("flow", "error", "It failed.", True, 0, exception=told)
     assert isinstance(raised.again(record, None, __name__), module.ParseFailed)
     del module.ParseFailed
     assert isinstance(raised.again(record, None, __name__), module.Unread)

@@ -61,7 +61,7 @@ class Signal(Generic[T]):
         found: T = reader(self.type)(plain)
         return found
 
-    def dumped(self, value: Any) -> Any:
+    def dump(self, value: Any) -> Any:
         """Return a value as plain data.
 
         Args:

@@ -69,7 +69,7 @@ class Handoff:
     def __repr__(self) -> str:
         return f"<handoff to {self.to!r}>"
 
-    def given(self, chat: Chat) -> dict[str, Any]:
+    def input_for(self, chat: Chat) -> dict[str, Any]:
         """Return the part of a conversation that the other agent gets.
 
         Args:

@@ -128,8 +128,8 @@ class ErrorRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """Seconds after which the service allows another attempt."""
     trace: str | None = None
     """Place in the user's code, as a Python traceback."""
-    raised: RaisedError | None = None
-    """Class as which code can catch it, besides OperationFailed."""
+    exception: RaisedError | None = None
+    """Exception that code raised, by its class; code can catch it as that, besides OperationFailed."""
 
 
 EffectPolicy = Literal["read", "idempotent", "verify", "once"]

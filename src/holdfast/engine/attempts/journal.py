@@ -508,11 +508,14 @@ def error_of(journal: StepJournal, problem: BaseException) -> tuple[ErrorRecord,
 
 def _recorded(journal: StepJournal, error: ErrorRecord, problem: BaseException | None) -> ErrorRecord:
     """An error with no secret in it, and with what is recorded of the exception behind it, if it has one of its own."""
-    where, told = error.trace, error.raised
+    where, exception = error.trace, error.exception
     if problem is not None:
-        where, told = where or trace.of(problem), raised.of(problem, journal.attempt.services.payloads.clean)
+        where, exception = where or trace.of(problem), raised.of(problem, journal.attempt.services.payloads.clean)
     return msgspec.structs.replace(
-        error, message=journal.redact(error.message), trace=None if where is None else journal.redact(where), raised=told
+        error,
+        message=journal.redact(error.message),
+        trace=None if where is None else journal.redact(where),
+        exception=exception,
     )
 
 

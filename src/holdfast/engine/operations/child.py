@@ -161,7 +161,7 @@ def _outcome(path: Path, recall: Recall, on_failure: OnFailure, returns: Adapter
 
 async def _command(journal: StepJournal, path: Path, request: Request, args_hash: str, background: bool) -> cmd.RequestChild:
     workflow = await _meant(journal, request)
-    given = request.input if request.handoff is None else request.handoff.given(request.input)
+    given = request.input if request.handoff is None else request.handoff.input_for(request.input)
     if isinstance(workflow, StoredWorkflow):
         valid = await journal.attempt.services.threads.run(workflow.validated_input, {"raw": given})
     else:

@@ -78,7 +78,7 @@ async def _data(journal: StepJournal, path: Path, name: str, timeout_s: float | 
 async def send(journal: StepJournal, path: Path, run: str, name: str | Signal[Any], data: Any) -> None:
     """Send a run of the same tenant a signal, once. Raises OperationFailed with the recorded error."""
     step, called = _step(journal.attempt), name.name if isinstance(name, Signal) else name
-    arguments = step.bound((run, called, name.dumped(data) if isinstance(name, Signal) else data), {})
+    arguments = step.bound((run, called, name.dump(data) if isinstance(name, Signal) else data), {})
     with outside_of_flows():
         try:
             await journal.attempt.services.tools.call(journal, path, SEND, arguments, allowed={SEND: step})
@@ -103,9 +103,9 @@ async def addressed(
     code = runtime.catalog.workflows.get(to.graph_hash)
     declared = None if code is None else code.signals.get(called)
     with sealed_for(to.tenant, payloads.sealing):
-        given = name.dumped(data) if isinstance(name, Signal) else data
+        given = name.dump(data) if isinstance(name, Signal) else data
         if declared is not None and declared is not name:
-            given = declared.dumped(given)
+            given = declared.dump(given)
         plain = payloads.plain(given) if declared is None else msgspec.UNSET
         if declared is None and (wanted := schema_of_wait(await runtime.runs.state(to.run, fresh=False), called)) is not None:
             given = _sealed_by(wanted, plain)

@@ -126,7 +126,7 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
 
 def again(error: ErrorRecord, path: Path | None, home: str, *, spent: bool = False) -> OperationFailed:
     """Return the exception to raise for a recorded error; `home` is the module of the code that it is raised in."""
-    raised = error.raised
+    raised = error.exception
     kind = None if raised is None else _class_of(raised, home)
     data = {} if raised is None or raised.data is None else raised.data.value()
     problem: OperationFailed | None = None if kind is None else _made(kind, data.get("args"))

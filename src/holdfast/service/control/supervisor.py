@@ -244,7 +244,7 @@ class Supervisor(OfLoop):
         """Return a payload as it is kept, as JSON: it has to fit every worker that may take the task."""
         control = self._control
         schemas: list[dict[str, Any]] = []
-        for worker in rule.takers(await self.declared(), task_type):
+        for worker in rule.takers(await self.declaration(), task_type):
             meant = await control._meant(worker.workflow, None, self._tenant)
             await control._valid_input(meant, value)
             schemas.append(meant.input_schema or {})
@@ -263,7 +263,7 @@ class Supervisor(OfLoop):
             )
         return encoded
 
-    async def declared(self) -> rule.Supervisor:
+    async def declaration(self) -> rule.Supervisor:
         """Return the supervisor as it was declared, with its tasks.
 
         Raises:
@@ -283,7 +283,7 @@ class Supervisor(OfLoop):
         Raises:
             NotFound: The task was not taken, or ended more than a week ago.
         """
-        supervisor, task = await self.declared(), await self._supervisors.task(self._tenant, self.name, task_id)
+        supervisor, task = await self.declaration(), await self._supervisors.task(self._tenant, self.name, task_id)
         if task is None:
             raise NotFound(
                 f"Supervisor {self.name!r} knows of no task {task_id!r:.150}: it was not accepted, or ended more than a week"
@@ -324,7 +324,7 @@ class Supervisor(OfLoop):
         Raises:
             NotFound: The supervisor does not exist.
         """
-        return rule.dashboard(await self.declared(), self._control.now_ms())
+        return rule.dashboard(await self.declaration(), self._control.now_ms())
 
 
 def _bounded(name: str, text: str) -> str:

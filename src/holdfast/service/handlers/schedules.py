@@ -72,5 +72,5 @@ async def supervisors(request: Request, query: ask.Supervisors) -> Rows[Supervis
 
 @handles
 async def supervisor(request: Request, query: ask.Supervisor) -> SupervisorWhole:
-    found = await request.control.supervisor(query.name, tenant=request.tenant).declared()
+    found = await request.control.supervisor(query.name, tenant=request.tenant).declaration()
     return view.of_dashboard(found, request.control.now_ms())

@@ -225,7 +225,7 @@ def _plain(value: Any) -> Any:
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, tuple | list):
         return [_plain(inner) for inner in value]
-    if isinstance(value, ErrorRecord) and value.raised is not None:  # whose data is a payload
-        plain: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(value, raised=None))
-        return plain | {"raised": {name: _plain(getattr(value.raised, name)) for name in ("module", "name", "data")}}
+    if isinstance(value, ErrorRecord) and value.exception is not None:  # whose data is a payload
+        plain: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(value, exception=None))
+        return plain | {"exception": {name: _plain(getattr(value.exception, name)) for name in ("module", "name", "data")}}
     return msgspec.to_builtins(value)

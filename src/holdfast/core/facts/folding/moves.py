@@ -106,7 +106,7 @@ def unjudge(s: State, id_: StepId) -> None:
 
 
 def remember(s: State, error: ErrorRecord) -> None:
-    s.errors.append(msgspec.structs.replace(error, trace=None, raised=None))  # the step and the history have it
+    s.errors.append(msgspec.structs.replace(error, trace=None, exception=None))  # the step and the history have it
     if len(s.errors) > MAX_ERRORS_KEPT:
         del s.errors[0]
 
