@@ -65,8 +65,8 @@ class FlowDefinition(NodeDefinition):
     def _returns_of(self, function: Callable[..., Any]) -> Adapter:
         return self.signature.returns
 
-    def given(self, view: Any, context: Any) -> dict[str, Any]:
-        return {self.parameters[0]: context, **self._input.given(view.input)}
+    def bind_arguments(self, view: Any, context: Any) -> dict[str, Any]:
+        return {self.parameters[0]: context, **self._input.bind_arguments(view.input)}
 
     def called(self, tool: Tool) -> Tool:
         """Return the function that is called where the flow calls `tool`."""
@@ -74,12 +74,12 @@ class FlowDefinition(NodeDefinition):
 
     def undoing(self, tool: str, compensation: str) -> Tool | None:
         """The tool that undoes what a step of the flow has done; a flow lists only those that it knows by name."""
-        done = self._known(tool)
+        done = self._find_tool(tool)
         if done is not None and isinstance(done.compensation, Tool):
             return done.compensation
-        return self._known(compensation) if done is None else find(compensation, done.function)
+        return self._find_tool(compensation) if done is None else find(compensation, done.function)
 
-    def _known(self, tool: str) -> Tool | None:
+    def _find_tool(self, tool: str) -> Tool | None:
         """The tool of that name that the flow's function can call: by its name, or as `module.name`."""
         modules = (each for each in self.handler.__globals__.values() if isinstance(each, ModuleType))
         others = (each for module in modules for each in vars(module).values() if isinstance(each, Tool))

@@ -51,9 +51,11 @@ class FlowInput:
             is_typeddict(first) or (issubclass(first, BaseModel) and not issubclass(first, RootModel))
         )
         self._required: frozenset[str] = getattr(first, "__required_keys__", frozenset())
-        self.model = self._taken_whole(hints[self._names[0]]) if self._is_whole else self._taken(hints, parameters)
+        self.model = (
+            self._create_whole_model(hints[self._names[0]]) if self._is_whole else self._create_fields_model(hints, parameters)
+        )
         if self.model is not None:
-            self._writes = self._kept(self.model)
+            self._writes = self._adapter_of(self.model)
 
     def missing(self, raw: Any) -> str | None:
         """Return the name of the one parameter if it must be given, and `raw` is nothing. The fields of an object are checked
@@ -92,7 +94,7 @@ class FlowInput:
         """Return True if `raw` is an object that names the one parameter, which is the whole input itself."""
         return self._is_whole and isinstance(raw, Mapping) and [*raw] == self._names
 
-    def given(self, plain: Any) -> dict[str, Any]:
+    def bind_arguments(self, plain: Any) -> dict[str, Any]:
         """Return the arguments of the function, made of what its run has started with."""
         if not self._names:
             return {}
@@ -121,7 +123,7 @@ class FlowInput:
                 f"{self._what}: a hint names what is not there yet ({problem}); define it above the flow."
             ) from None
 
-    def _taken_whole(self, hint: Any) -> type[BaseModel] | None:
+    def _create_whole_model(self, hint: Any) -> type[BaseModel] | None:
         if isinstance(hint, type) and issubclass(hint, BaseModel):
             return hint
         if hint in (_EMPTY, Any, object):
@@ -131,9 +133,9 @@ class FlowInput:
             return None
         self._wraps = True
         default = ... if self._default is _EMPTY else self._default
-        return self._made(label(hint), {"root": (self._type(self._names[0], hint), default)})
+        return self._create_model(label(hint), {"root": (self._type(self._names[0], hint), default)})
 
-    def _taken(self, hints: Mapping[str, Any], parameters: list[inspect.Parameter]) -> type[BaseModel]:
+    def _create_fields_model(self, hints: Mapping[str, Any], parameters: list[inspect.Parameter]) -> type[BaseModel]:
         found = {
             each.name: (
                 Any if hints[each.name] is _EMPTY else self._type(each.name, hints[each.name]),
@@ -141,7 +143,7 @@ class FlowInput:
             )
             for each in parameters
         }
-        return self._made("Input", found)
+        return self._create_model("Input", found)
 
     def _type(self, name: str, hint: Any) -> Any:
         """Return the type of a field. Raises UsageError for what cannot be kept."""
@@ -158,7 +160,7 @@ class FlowInput:
                 f" {problem.message[0].lower()}{problem.message[1:]}"
             ) from None
 
-    def _made(self, name: str, fields: dict[str, Any]) -> type[BaseModel]:
+    def _create_model(self, name: str, fields: dict[str, Any]) -> type[BaseModel]:
         base: Any = _Whole if self._wraps else _Fields
         try:
             with warnings.catch_warnings():
@@ -171,7 +173,7 @@ class FlowInput:
                 f" {str(problem).partition(chr(10))[0]}"
             ) from None
 
-    def _kept(self, model: type[BaseModel]) -> Adapter:
+    def _adapter_of(self, model: type[BaseModel]) -> Adapter:
         try:
             expect_kept(model)
             return adapter_of(model)

@@ -325,7 +325,7 @@ def retry_of(mapped: Mapped) -> RetryPolicy:
 
 def item_definition(name: str, around: NodeDefinition, *, is_call: bool) -> ItemDefinition:
     """Return the code that does an item, which the code around calls `name`. Raises UsageError where there is none any more."""
-    mapped = around.item_functions.get(name) or known(name, around.handler)
+    mapped = around.item_functions.get(name) or find_mapped(name, around.handler)
     if mapped is None:
         raise UsageError(
             f"The items of this map are done by {name!r}, which the code does not have any more. Bring it back; until then"
@@ -337,7 +337,7 @@ def item_definition(name: str, around: NodeDefinition, *, is_call: bool) -> Item
 def check_known(mapped: Mapped, near: NodeDefinition) -> None:
     """Raises UsageError for what another process, or this one later, would not find by its name."""
     name = name_of(mapped)
-    if (near.item_functions.get(name) or known(name, near.handler)) != mapped:
+    if (near.item_functions.get(name) or find_mapped(name, near.handler)) != mapped:
         raise UsageError(
             f"{name}: whichever process does an item has to find {name!r} by its name, and from"
             f" {getattr(near.handler, '__qualname__', 'the handler')!r} that leads to something else, or to nothing. Define it"
@@ -346,7 +346,7 @@ def check_known(mapped: Mapped, near: NodeDefinition) -> None:
 
 
 @lru_cache(1024)
-def known(name: str, near: Callable[..., Any]) -> Mapped | None:
+def find_mapped(name: str, near: Callable[..., Any]) -> Mapped | None:
     """Return the meaning of that name in the code of `near`: a step or a tool that is called so, or such a function."""
     return next((each for each in _around(near) if _is_called(each, name)), None)
 

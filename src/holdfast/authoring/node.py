@@ -110,7 +110,7 @@ class NodeDefinition:
     def _returns_of(self, handler: Handler) -> Adapter:
         return Signature(handler).returns
 
-    def given(self, view: Any, context: Any) -> dict[str, Any]:
+    def bind_arguments(self, view: Any, context: Any) -> dict[str, Any]:
         """Return the arguments of its function, from the run as it sees it and its operations."""
         return {name: context if name == "ctx" else view for name in self.parameters}
 

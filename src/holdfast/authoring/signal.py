@@ -75,12 +75,12 @@ class Signal(Generic[T]):
             self.read(plain)
         except (InvalidInput, SchemaMismatch) as problem:
             raise InvalidInput(
-                f"Send the signal {self.name!r} with data that fits {label(self.type)}: {self._why(value, problem)}. It was not"
-                " sent."
+                f"Send the signal {self.name!r} with data that fits {label(self.type)}:"
+                f" {self._describe_mismatch(value, problem)}. It was not sent."
             ) from None
         return plain
 
-    def _why(self, value: Any, refused: HoldfastError) -> str:
+    def _describe_mismatch(self, value: Any, refused: HoldfastError) -> str:
         """Return what does not fit, field by field; what the refusal says where the type itself takes the value."""
         try:
             schema = TypedAdapter(self.type).schema

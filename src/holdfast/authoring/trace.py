@@ -83,11 +83,11 @@ def is_theirs(file: str) -> bool:
     return not file.startswith(_NOT_THEIRS)
 
 
-def told(problem: BaseException) -> str:
+def describe_error(problem: BaseException) -> str:
     """Return an exception in words, as a history has them. Raises nothing."""
     ends = leaves(problem)
     if len(ends) > 1:
-        return joined([told(each) for each in ends])
+        return joined([describe_error(each) for each in ends])
     text = text_of(ends[0])
     if type(ends[0]) is ValidationError:
         return f"ValidationError: {describe(ends[0])}"

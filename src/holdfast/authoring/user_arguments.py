@@ -23,7 +23,7 @@ _NOT_ASKED: Final = "The question was not asked."
 def workflows_of(value: Any) -> list[Workflow]:
     """Return the workflows of a list. Raises UsageError for what is no list of them."""
     if isinstance(value, Workflow | FlowMethod | str) or not hasattr(value, "__iter__"):
-        raise UsageError(f"Give a list: workflows=[...], not {_shown(value)}. Nothing was opened.")
+        raise UsageError(f"Give a list: workflows=[...], not {_describe(value)}. Nothing was opened.")
     return [workflow_of(each) for each in value]
 
 
@@ -31,7 +31,7 @@ def workflow_of(value: Any) -> Workflow:
     """Return a workflow. Raises UsageError for what is none."""
     if isinstance(value, Workflow):
         return value
-    raise UsageError(f"{_way_out(value)}: {_shown(value)} is no workflow. Nothing was done.")
+    raise UsageError(f"{_way_out(value)}: {_describe(value)} is no workflow. Nothing was done.")
 
 
 def _way_out(value: Any) -> str:
@@ -51,7 +51,7 @@ def _way_out(value: Any) -> str:
     return "Give a flow or a Workflow"
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     name = getattr(value, "__qualname__", None)
     return f"the {type(value).__name__} {name:.200}" if isinstance(name, str) else f"{value!r:.200}"
 

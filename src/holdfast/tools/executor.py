@@ -13,7 +13,7 @@ from contextvars import copy_context
 from typing import Any, Final
 
 from holdfast.authoring.tool import Tool
-from holdfast.authoring.values.plain import refusal, shown
+from holdfast.authoring.values.plain import refusal, render_value
 from holdfast.core.facts.state import REPEATABLE
 from holdfast.core.nouns.tool_policy import ToolRule, ToolTerms, matching_rule
 from holdfast.core.values.ids import CallId, Path, Unique
@@ -246,7 +246,7 @@ class ToolExecutor:
 
     def _excerpt(self, response: Any) -> str:
         """Return the beginning of an answer as text, masked before it is cut, so that no part of a secret is left."""
-        text = self._secrets.redact(shown(response)[:_MAX_MASKED])
+        text = self._secrets.redact(render_value(response)[:_MAX_MASKED])
         more = len(text) - _MAX_SHOWN
         return text if more <= 0 else f"{text[:_MAX_SHOWN]}… ({more:,} characters more)"
 

@@ -112,4 +112,4 @@ def retry_after_s(problem: BaseException) -> float | None:
 
 def describe(problem: BaseException) -> str:
     """Return one line that describes the exception."""
-    return trace.told(problem)
+    return trace.describe_error(problem)

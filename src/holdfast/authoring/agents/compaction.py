@@ -45,8 +45,8 @@ def of(above_tokens: int | None, model: str | None) -> Compaction | None:
     return Compaction(above_tokens, model)
 
 
-def told(summary: str) -> str:
-    """A summary, as a model is told it."""
+def render_summary(summary: str) -> str:
+    """Return a summary as a model reads it."""
     return _TOLD.format(summary)
 
 

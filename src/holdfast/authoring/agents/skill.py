@@ -91,7 +91,7 @@ def tools_of(skills: Sequence[Skill]) -> tuple[Tool, ...]:
         return ()
     by_name = {skill.name: skill for skill in skills}
 
-    def found(name: str) -> Skill:
+    def find_skill(name: str) -> Skill:
         if name not in by_name:
             raise ValueError(f"there is no skill {name!r}; the skills are {', '.join(by_name)}")
         return by_name[name]
@@ -99,7 +99,7 @@ def tools_of(skills: Sequence[Skill]) -> tuple[Tool, ...]:
     @tool(name=LOAD, effect="read")
     def load_skill(name: str) -> str:
         """The instructions of a skill, and the files that go with it."""
-        skill = found(name)
+        skill = find_skill(name)
         listed = "\n".join(f"- {path}" for path in sorted(skill.files))
         said = f"{skill.name}, sha256 {skill.hash}\n\n{skill.body}"
         return f"{said}\n\nFiles, for {READ}:\n{listed}" if listed else said
@@ -107,7 +107,7 @@ def tools_of(skills: Sequence[Skill]) -> tuple[Tool, ...]:
     @tool(name=READ, effect="read")
     def read_skill_file(name: str, path: str) -> str:
         """A file that goes with a skill."""
-        skill = found(name)
+        skill = find_skill(name)
         if path not in skill.files:
             raise ValueError(f"the skill {name!r} has no file {path!r}; it has {', '.join(sorted(skill.files)) or 'none'}")
         try:

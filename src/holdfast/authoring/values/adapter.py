@@ -238,26 +238,26 @@ class _LateAdapter(Adapter):
         self._make = make
 
     @functools.cached_property
-    def _made(self) -> Adapter:
+    def _adapter(self) -> Adapter:
         return self._make()
 
     @property
     def is_sensitive(self) -> bool:
         """See Adapter."""
-        return self._made.is_sensitive
+        return self._adapter.is_sensitive
 
     def sealed(self, plain: Any) -> Any:
         """See Adapter."""
-        return self._made.sealed(plain)
+        return self._adapter.sealed(plain)
 
     def dump(self, value: Any) -> Any:
-        return self._made.dump(value)
+        return self._adapter.dump(value)
 
     def load(self, plain: Any) -> Any:
-        return self._made.load(plain)
+        return self._adapter.load(plain)
 
     def read(self, plain: Any) -> Any:
-        return self._made.read(plain)
+        return self._adapter.read(plain)
 
 
 def loader(adapter: Adapter) -> Callable[[Any], Any]:
@@ -271,7 +271,7 @@ def reader(hint: Any) -> Callable[[Any], Any]:
     try:
         return _reader(hint)
     except TypeError:  # a hint that cannot be hashed
-        return _made(hint).read
+        return _create_adapter(hint).read
 
 
 @functools.lru_cache(_MAX_REMEMBERED)
@@ -299,10 +299,10 @@ def adapter_of(hint: Any) -> Adapter:
     try:
         return _cached(hint)
     except TypeError:  # a hint that cannot be hashed, as Annotated with a dict in it
-        return _made(hint)
+        return _create_adapter(hint)
 
 
-def _made(hint: Any) -> Adapter:
+def _create_adapter(hint: Any) -> Adapter:
     if is_plain(hint):
         return PLAIN
     try:
@@ -311,7 +311,7 @@ def _made(hint: Any) -> Adapter:
         return late(lambda: TypedAdapter(hint))
 
 
-_cached = functools.lru_cache(_MAX_REMEMBERED)(_made)
+_cached = functools.lru_cache(_MAX_REMEMBERED)(_create_adapter)
 
 
 def _declares(hint: Any) -> bool:
@@ -349,7 +349,7 @@ def _adapter(hint: Any) -> TypeAdapter[Any]:
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError, AttributeError, KeyError) as problem:
         if is_known_to_msgspec(hint):
             return TypeAdapter(Annotated[Any, ByMsgspec(hint)])
-        raise UsageError(_why(hint, problem)) from None
+        raise UsageError(_describe_unsupported(hint, problem)) from None
 
 
 def _complete(adapter: TypeAdapter[Any]) -> TypeAdapter[Any]:
@@ -358,7 +358,7 @@ def _complete(adapter: TypeAdapter[Any]) -> TypeAdapter[Any]:
     return adapter
 
 
-def _why(hint: Any, problem: Exception) -> str:
+def _describe_unsupported(hint: Any, problem: Exception) -> str:
     if (get_origin(hint) or hint) in _GENERATORS:
         return "The value is a generator, which is not data. Use list(...) instead."
     because = "" if isinstance(problem, PydanticSchemaGenerationError) else f": {problem}".partition("\n")[0].rstrip(".")

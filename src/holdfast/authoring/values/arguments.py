@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ValidationError
 
-from holdfast.authoring.values.sensitive import opened, shown
+from holdfast.authoring.values.sensitive import mask_name, opened
 from holdfast.core.values.payload import SENSITIVE
 from holdfast.errors import Misfit, SchemaMismatch
 
@@ -87,7 +87,7 @@ def describe(problem: ValidationError) -> str:
 def misfits(problem: ValidationError) -> list[Misfit]:
     """Everything that a validation found, with its places; without what was given."""
     found = problem.errors(include_url=False, include_input=False)
-    places = [[*map(shown, each["loc"])] for each in found]
+    places = [[*map(mask_name, each["loc"])] for each in found]
     return [Misfit(f"{'.'.join(path) or 'value'}: {each['msg']}", path) for path, each in zip(places, found, strict=True)]
 
 

@@ -217,7 +217,7 @@ def _culprit(value: Any, place: str = "the value", depth: int = 0) -> str | None
     return _culprit_of_other(value, place, depth)
 
 
-def shown(value: Any) -> str:
+def render_value(value: Any) -> str:
     """Return a value as text for a person, also where it cannot be kept: as JSON, without what its model leaves out, and else
     its class. Raises nothing of the value's own code."""
     try:

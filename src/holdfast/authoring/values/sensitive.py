@@ -136,7 +136,7 @@ def _open(value: Any) -> Any:
     return SensitiveText(value)
 
 
-def shown(name: object) -> str:
+def mask_name(name: object) -> str:
     """Return a name as an error may show it: the key of a dict is a sensitive text where its type says so."""
     sealer = _sealer.get()
     return HIDDEN if sealer is not None and name in sealer.seen else str(name)

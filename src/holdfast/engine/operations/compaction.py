@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from holdfast.authoring.agents.compaction import Compaction, cut, told
+from holdfast.authoring.agents.compaction import Compaction, cut, render_summary
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.state import CONVERSATION, SUMMARY
 from holdfast.core.values.ids import Path, summary_at
@@ -90,7 +90,7 @@ def _is_too_much(request: ModelRequest, plan: Compaction) -> bool:
 
 
 def _cut_short(request: ModelRequest, summed: StoredSummary) -> ModelRequest:
-    return msgspec.structs.replace(request, turns=(UserTurn(told(summed.text)), *request.turns[summed.turns :]))
+    return msgspec.structs.replace(request, turns=(UserTurn(render_summary(summed.text)), *request.turns[summed.turns :]))
 
 
 def _border(request: ModelRequest, plan: Compaction) -> int:

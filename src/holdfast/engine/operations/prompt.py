@@ -13,7 +13,7 @@ import msgspec
 from pydantic import ValidationError
 
 from holdfast.authoring.agents.chat import Chat, Message
-from holdfast.authoring.agents.compaction import told
+from holdfast.authoring.agents.compaction import render_summary
 from holdfast.authoring.values.arguments import describe
 from holdfast.authoring.values.content import Audio, Document, Image, is_part, part_of
 from holdfast.authoring.values.plain import encode
@@ -106,7 +106,7 @@ def _messages(messages: Any) -> list[ModelTurn | Given]:
 def _message(message: Message) -> ModelTurn | Given:
     if message.role == "assistant":
         return ModelTurn(in_words(message.text))
-    return (message.text, *message.parts) if message.role == "user" else (told(message.text),)
+    return (message.text, *message.parts) if message.role == "user" else (render_summary(message.text),)
 
 
 def as_text(part: Any) -> str:

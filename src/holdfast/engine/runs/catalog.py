@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.authoring import reach
 from holdfast.authoring.flow import FlowDefinition
-from holdfast.authoring.mapping import known as known_near
+from holdfast.authoring.mapping import find_mapped
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.capacity.lanes import DEFAULT, Lanes
@@ -222,7 +222,7 @@ class Catalog:
         if found is not None:
             return found
         flows = [each for each in self.workflows[graph_hash].nodes.values() if isinstance(each, FlowDefinition)]
-        near = (known_near(name, each.handler) for each in flows)
+        near = (find_mapped(name, each.handler) for each in flows)
         return next((each for each in near if isinstance(each, Tool)), None)
 
     def undoing(self, graph_hash: str, tool: str, compensation: str) -> Tool | None:

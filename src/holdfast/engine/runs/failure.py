@@ -117,5 +117,5 @@ def message_of(problem: BaseException) -> str:
     kind = type(problem)
     if kind is ValidationError:
         return describe(problem)[:MAX_MESSAGE]  # type: ignore[arg-type]
-    text, where = trace.told(problem), None if issubclass(kind, HoldfastError) else trace.innermost(problem)
+    text, where = trace.describe_error(problem), None if issubclass(kind, HoldfastError) else trace.innermost(problem)
     return (text[: MAX_MESSAGE - 200] + f" ({where})")[:MAX_MESSAGE] if where else text[:MAX_MESSAGE]

@@ -140,7 +140,7 @@ async def _handled(attempt: Attempt, context: StepContext) -> Any:
     if context.flow is not None:
         return await _flow(attempt, context, context.flow)
     handler = definition.handler
-    given = definition.given(await attempt.view(), context)
+    given = definition.bind_arguments(await attempt.view(), context)
     if attempt.item is not None:
         given["item"] = definition.item.load(await item.value(attempt))
     if attempt.has_tasks and is_async(handler):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from holdfast.authoring.mapping import MapDefinition, known
+from holdfast.authoring.mapping import MapDefinition, find_mapped
 from holdfast.authoring.node import CODE, NodeDefinition
 from holdfast.authoring.step import Step
 from holdfast.authoring.tool import Tool
@@ -64,7 +64,7 @@ def type_of_operation(catalog: Catalog, graph_hash: str, node: NodeName, op: Ope
     around = _definition(catalog, graph_hash, node, {}) if op.kind == FUNCTION else None
     if around is None:
         return None
-    found = around.item_functions.get(op.name) or known(op.name, around.handler)
+    found = around.item_functions.get(op.name) or find_mapped(op.name, around.handler)
     return found.returns if isinstance(found, Step | Tool) else None
 
 
