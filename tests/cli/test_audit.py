@@ -53,7 +53,7 @@ def test_the_audit_log_tells_a_claim_from_a_name_and_breaks_where_it_was_changed
     noted = json.loads(said(capsys, "audit", "verify", "--json", "--store", store)[1])["hash"]
     exported = [json.loads(line) for line in said(capsys, "audit", "export", "--json", "--store", store)[1].splitlines()]
     head = exported.pop()["head"]
-    assert [(row["deed"], row["about"]) for row in exported] == [("MakeKey", "one"), ("MakeKey", "two"), ("MakeKey", "three")]
+    assert [(row["action"], row["about"]) for row in exported] == [("MakeKey", "one"), ("MakeKey", "two"), ("MakeKey", "three")]
     assert exported[-1]["hash"] == noted == head["hash"]
     assert said(capsys, "audit", "export", "--store", store)[1].splitlines()[-1] == f"head  3  {noted}  not signed"
     said(capsys, "keys", "revoke", "one", "--store", store)

@@ -109,7 +109,7 @@ async def test_a_list_is_read_page_by_page(client: AsyncClient) -> None:
     assert found == runs[::-1]
     told = [row["run_id"] async for row in client.rows(asked.Tail(ends=True, limit=2)) if row["type"] == "RunStarted"]
     assert told == runs
-    outcomes = await client.execute_many(cmd.Bulk(deed="cancel", workflow="order", status=("waiting",), dry_run=True))
+    outcomes = await client.execute_many(cmd.Bulk(action="cancel", workflow="order", status=("waiting",), dry_run=True))
     assert outcomes == ([], None)
 
 
@@ -271,5 +271,5 @@ async def test_former_names_of_methods_still_work_and_warn(client: AsyncClient) 
     with pytest.warns(DeprecationWarning, match=r"ask\(\) has become query\(\)"):
         (run,) = (await client.ask(asked.Runs())).rows
     with pytest.warns(DeprecationWarning, match=r"tell_many\(\) has become execute_many\(\)"):
-        (row,) = (await client.tell_many(cmd.Bulk(deed="cancel", dry_run=True))).rows
+        (row,) = (await client.tell_many(cmd.Bulk(action="cancel", dry_run=True))).rows
     assert started["run_id"] == run["run_id"] == row["run_id"]

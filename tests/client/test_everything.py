@@ -341,21 +341,21 @@ async def test_the_same_is_done_to_many_a_page_at_a_time_and_a_dry_run_does_noth
                 return found
             bulk = msgspec.structs.replace(bulk, cursor=page.cursor)
 
-    would = await done(command.BulkDeadLetters(deed="replay", tenant="many", limit=2, dry_run=True))
+    would = await done(command.BulkDeadLetters(action="replay", tenant="many", limit=2, dry_run=True))
     assert would == [(run, "failed", None) for run in runs]
     assert len((await client.query(query.DeadLetters(tenant="many"))).rows) == 3
-    assert await done(command.BulkDeadLetters(deed="resolve", tenant="many", node="post", limit=2)) == would
+    assert await done(command.BulkDeadLetters(action="resolve", tenant="many", node="post", limit=2)) == would
     assert (await client.query(query.DeadLetters(tenant="many"))).rows == []
-    would = await done(command.Bulk(deed="fork", step="post#1", tenant="many", limit=2, dry_run=True))
+    would = await done(command.Bulk(action="fork", step="post#1", tenant="many", limit=2, dry_run=True))
     assert would == [(run, "failed", None) for run in reversed(runs)]
     assert len((await client.query(query.Runs(tenant="many"))).rows) == 3
-    page = await client.execute_many(command.Bulk(deed="fork", step="post#1", tenant="many"))
+    page = await client.execute_many(command.Bulk(action="fork", step="post#1", tenant="many"))
     assert [(await rested(client, row["fork"]))["status"] for row in page.rows] == ["failed"] * 3
-    refused = await done(command.Bulk(deed="pause", status=("failed",), tenant="many"))
+    refused = await done(command.Bulk(action="pause", status=("failed",), tenant="many"))
     assert len(refused) == 6
     assert all(why for _, _, why in refused)
-    with pytest.raises(InvalidInput, match="deed"):
-        await client.execute_many(command.Bulk(deed="forget"))  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="action"):
+        await client.execute_many(command.Bulk(action="forget"))  # type: ignore[arg-type]
 
 
 async def test_the_workflows_that_the_store_knows_are_listed_and_started(client: AsyncClient) -> None:

@@ -41,17 +41,17 @@ async def test_a_bulk_retry_or_fork_acts_on_each_run_alone_and_a_dry_run_only_li
         assert ({each.run for each in would}, {each.refused for each in would}) == ({run.id for run in (*runs, other)}, {None})
         assert await runs[0].status() == "failed"
         ids = [run.id for run in reversed(runs)]
-        quotes = await service.execute(ann, cmd.Bulk(deed="fork", step="break#1", dry_run=True))
+        quotes = await service.execute(ann, cmd.Bulk(action="fork", step="break#1", dry_run=True))
         assert [(row["run_id"], row["refused"], row["fork"]) for row in quotes.rows] == [(id_, None, None) for id_ in ids]
         mended.append(True)
-        page = await service.execute(ann, cmd.Bulk(deed="fork", step="break#1", limit=2))
-        rest = await service.execute(ann, cmd.Bulk(deed="fork", step="break#1", limit=2, cursor=page.cursor))
+        page = await service.execute(ann, cmd.Bulk(action="fork", step="break#1", limit=2))
+        rest = await service.execute(ann, cmd.Bulk(action="fork", step="break#1", limit=2, cursor=page.cursor))
         forks = [row["fork"] for row in (*page.rows, *rest.rows)]
         assert [await engine.run(fork).result() for fork in forks] == [2, 1, 0]
         assert rest.cursor is None
-        again = await service.execute(ann, cmd.Bulk(deed="fork", step="break#1", dry_run=True))
+        again = await service.execute(ann, cmd.Bulk(action="fork", step="break#1", dry_run=True))
         assert [row["fork"] for row in again.rows] == forks, "said again it forks nothing twice"
-        again = await service.execute(ann, cmd.Bulk(deed="fork", step="break#1", status=("failed", "completed")))
+        again = await service.execute(ann, cmd.Bulk(action="fork", step="break#1", status=("failed", "completed")))
         own = [row["run_id"] for row in again.rows if "a fork that this has made" in (row["refused"] or "")]
         assert (sorted(own), [row["fork"] for row in again.rows if row["fork"]]) == (sorted(forks), forks)
         other_forks = await engine.bulk("fork", step="break#1", fork_key="second look", tenant="acme", limit=1)
@@ -59,20 +59,20 @@ async def test_a_bulk_retry_or_fork_acts_on_each_run_alone_and_a_dry_run_only_li
         await engine.run(other_forks[0].fork or "").result()
         nowhere = await engine.bulk("fork", step="nowhere#1", tenant="acme")
         assert all("nowhere#1" in (each.refused or "") for each in nowhere)
-        done = await service.execute(ann, cmd.Bulk(deed="retry", workflow="fragile"))
+        done = await service.execute(ann, cmd.Bulk(action="retry", workflow="fragile"))
         assert [row["run_id"] for row in done.rows] == ids
         for run in runs:
             await run.result()
         assert await other.status() == "failed"
         refused = await engine.bulk("cancel", tenant="acme", status=["completed"], limit=1, reason="late")
         assert [each.refused is not None for each in refused] == [True]
-        for wrong in (cmd.Bulk(deed="retry", step="break#1"), cmd.Bulk(deed="fork"), cmd.Bulk(deed="retry", limit=0)):
+        for wrong in (cmd.Bulk(action="retry", step="break#1"), cmd.Bulk(action="fork"), cmd.Bulk(action="retry", limit=0)):
             with pytest.raises(InvalidInput):
                 await service.execute(ann, wrong)
         with pytest.raises(InvalidInput, match="no status"):
-            await service.execute(ann, cmd.Bulk(deed="retry", status=("brokn",)))
+            await service.execute(ann, cmd.Bulk(action="retry", status=("brokn",)))
         with pytest.raises(NotPermitted):
-            await service.execute(ann, cmd.Bulk(deed="retry", tenant="other"))
+            await service.execute(ann, cmd.Bulk(action="retry", tenant="other"))
 
 
 async def test_a_criterion_that_does_not_exist_is_refused(store: str) -> None:

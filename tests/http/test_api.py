@@ -86,7 +86,7 @@ async def test_a_run_takes_the_messages_that_one_may_send_it(api: Asked) -> None
     assert [(each["name"], each["by"]) for each in await api.rows(f"/runs/{run}/scores")] == [("helpful", "ann")]
     assert (await api.post(f"/runs/{run}/cancel", {"reason": "enough"}, wait_s=10))["status"] == "cancelled"
     assert await api.refused("POST", f"/runs/{run}/pause") == (409, "run_ended")
-    outcomes = await api.post("/runs/bulk", {"deed": "cancel", "workflow": "order", "status": ["waiting"], "dry_run": True})
+    outcomes = await api.post("/runs/bulk", {"action": "cancel", "workflow": "order", "status": ["waiting"], "dry_run": True})
     assert [each["run_id"] for each in outcomes["rows"]] == [fork.json()["run_id"]]
 
 
@@ -115,7 +115,7 @@ async def test_runs_are_labelled_found_by_labels_and_counted(api: Asked) -> None
     assert await api.rows("/runs/labels") == counted
     assert await api.rows("/runs/labels", key="customer", limit=1) == counted[:2]
     assert await api.rows("/runs/labels", workflow="order") == counted[2:]
-    outcomes = await api.post("/runs/bulk", {"deed": "cancel", "label": ["n=1"], "dry_run": True})
+    outcomes = await api.post("/runs/bulk", {"action": "cancel", "label": ["n=1"], "dry_run": True})
     assert [each["run_id"] for each in outcomes["rows"]] == [waits]
     for path, body, place in (
         ("/runs", {"workflow": "quick", "labels": {"a b": "c"}}, "#/labels/a b"),
@@ -148,7 +148,7 @@ async def test_runs_are_found_by_tags_text_and_cost(api: Asked) -> None:
     fork = (await api.post(f"/runs/{runs[0]}/fork", {"step": "do#1"}, wait_s=10))["run_id"]
     assert (await api.get(f"/runs/{fork}"))["tags"] == ["order=7", "red"]
     done = await api.post(
-        "/runs/bulk", {"deed": "fork", "step": "do#1", "status": ["completed"], "tag": ["order=7"], "dry_run": True}
+        "/runs/bulk", {"action": "fork", "step": "do#1", "status": ["completed"], "tag": ["order=7"], "dry_run": True}
     )
     assert [each["run_id"] for each in done["rows"]] == [fork, runs[0]]
     for wrong in (["x" * 101], [" "], ["a\nb"], [f"t{number}" for number in range(21)], "red", [1]):
@@ -536,12 +536,12 @@ async def test_the_audit_log_names_what_each_command_is_about(api: Asked) -> Non
         ("/pools", {"name": "LINES", "slots": 1}),
         ("/state", {"space": "prices", "key": "tea", "value": 1}),
         ("/admission", {"runs": 100, "tenant": "acme"}),
-        ("/runs/bulk", {"deed": "cancel", "workflow": "quick"}),
-        ("/dead-letters/bulk", {"deed": "replay"}),
+        ("/runs/bulk", {"action": "cancel", "workflow": "quick"}),
+        ("/dead-letters/bulk", {"action": "replay"}),
         (f"/runs/{run}/scores", {"name": "quality", "value": 1}),
     ):
         await api.post(place, said, holdfast_as="ida")
-    named = [(row["deed"], row["about"]) for row in await api.rows("/audit")]
+    named = [(row["action"], row["about"]) for row in await api.rows("/audit")]
     assert named == [
         ("Start", run),
         ("SetPool", "LINES"),

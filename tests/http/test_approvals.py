@@ -91,7 +91,7 @@ async def test_a_preapproved_call_is_not_asked_about_until_the_approval_is_revok
         revoked = await ida.get(f"/approvals/{granted['approval']}")
         assert (revoked["state"], revoked["revoked_by"]) == ("revoked", "bob")
         assert (await paid(ida, ada=10))["status"] == "waiting"
-        deeds = [(row["deed"], row["about"], row["name"]) for row in await admin.rows("/audit") if "Appr" in row["deed"]]
+        deeds = [(row["action"], row["about"], row["name"]) for row in await admin.rows("/audit") if "Appr" in row["action"]]
         assert deeds == [("GrantApproval", "pay", "ann"), ("RevokeApproval", granted["approval"], "bob")]
 
 

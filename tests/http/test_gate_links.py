@@ -151,7 +151,9 @@ async def test_a_link_decides_its_gate_once_and_the_same_again_is_answered_alike
         ours = [each.getMessage() for each in caplog.records if not each.name.startswith("http")]  # not the asking client
         assert made["link"] not in str([*rows, *ours])
         deeds = [
-            (each["deed"], each["about"], each["name"], each["verified"], each["outcome"]) for each in rows if "deed" in each
+            (each["action"], each["about"], each["name"], each["verified"], each["outcome"])
+            for each in rows
+            if "action" in each
         ]
         assert ("Decide", shown["gate_id"], "ida", False, "done") in deeds
         assert ("MakeGateLink", shown["gate_id"], "clients.mails", True, "done") in deeds
@@ -337,7 +339,7 @@ async def test_a_person_who_is_an_admin_makes_a_link_for_whom_the_gate_asks(port
         assert (await stranger.said("POST", f"/links/{made['link']}", {"decision": "approve"})).status_code == 200
         assert await decided(mails, run) == [("approve", "ida", f"keys.{made['name']}", [], False)]
         assert made["made_by"] == "boss"
-        deeds = [(each["deed"], each["name"], each["outcome"]) for each in await admin.rows("/audit")]
+        deeds = [(each["action"], each["name"], each["outcome"]) for each in await admin.rows("/audit")]
         assert ("MakeGateLink", "boss", "done") in deeds
         _, own = await waiting(boss, "priced")
         assert await boss.refused("POST", f"{own}/link", {"reviewer": "bob"}) == (409, "decision_refused")

@@ -168,7 +168,7 @@ async def leaking(acme: Asked, theirs: dict[str, str]) -> set[str]:
                 continue
             if [row for row in told.get("rows", [told]) if row.get("tenant") != ACME]:
                 found.add(route.path)
-    bulk = await acme.post("/runs/bulk", {"deed": "cancel", "dry_run": True})
+    bulk = await acme.post("/runs/bulk", {"action": "cancel", "dry_run": True})
     return found | ({"/runs/bulk"} if theirs["run"] in json.dumps(bulk) else set())
 
 
@@ -192,7 +192,7 @@ async def test_a_service_whose_filters_are_gone_tells_nothing_of_another_tenant(
             assert await acme.refused("GET", f"/runs/{theirs['run']}/{part}", **headers) == (404, "not_found")
         for deed in ("pause", "cancel", "retry"):
             assert await acme.refused("POST", f"/runs/{theirs['run']}/{deed}") == (404, "not_found")
-        assert (await acme.post("/runs/bulk", {"deed": "cancel"}))["rows"] == []
+        assert (await acme.post("/runs/bulk", {"action": "cancel"}))["rows"] == []
         assert (await globex.get(f"/runs/{theirs['run']}"))["status"] == "waiting"
 
 
@@ -231,9 +231,9 @@ async def test_a_tenant_sees_all_that_is_its_own(postgres: PostgresServer, guard
             told, meant = (re.sub(r'"(trace_id|cursor|age_s|oldest_open_s)":[^,}]*', "", each.text) for each in answers)
             assert (answers[0].status_code, told) == (answers[1].status_code, meant), route.path
         assert (await globex.get("/queue", run=theirs["run"]))["rows"] == []
-        asked = {"deed": "fork", "step": "do#1", "workflow": "quick", "status": ["completed"]}
+        asked = {"action": "fork", "step": "do#1", "workflow": "quick", "status": ["completed"]}
         assert [row["refused"] for row in (await globex.post("/runs/bulk", asked))["rows"]] == [None]
-        assert len((await globex.post("/runs/bulk", {"deed": "cancel"}))["rows"]) == 2
+        assert len((await globex.post("/runs/bulk", {"action": "cancel"}))["rows"]) == 2
         assert (await globex.get(f"/runs/{theirs['run']}"))["status"] == "cancelled"
 
 

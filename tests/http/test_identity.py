@@ -375,7 +375,7 @@ async def test_a_grant_is_for_some_commands_workflows_and_no_others(tmp_path: Pa
         for path in (f"/runs/{hidden}", f"/runs/{hidden}/events"):
             assert await works.refused("GET", path) == (404, "not_found")
         assert await works.refused("POST", f"/runs/{hidden}/cancel") == (404, "not_found")
-        bulk = {"deed": "cancel", "status": ["waiting"]}
+        bulk = {"action": "cancel", "status": ["waiting"]}
         assert await works.refused("POST", "/runs/bulk", bulk) == (403, "not_permitted")
         assert await works.refused("POST", "/runs/bulk", {**bulk, "workflow": "quick"}) == (404, "not_found")
         assert await works.refused("POST", f"/runs/{run}/budget", {"limit_usd": "9"}) == (403, "not_permitted")
@@ -527,7 +527,7 @@ async def test_what_was_done_and_what_was_refused_stands_in_the_audit_log(tmp_pa
         assert await admin.refused("POST", f"/gates/{gate}/decision", seen, holdfast_as="eve") == (409, "decision_refused")
         await admin.post(f"/gates/{gate}/decision", seen, wait_s=10, holdfast_as="ida")
         rows = await admin.rows("/audit", limit=2)
-        told = [(row["deed"], row["about"].partition(":")[0], row["outcome"], row["name"], row["verified"]) for row in rows]
+        told = [(row["action"], row["about"].partition(":")[0], row["outcome"], row["name"], row["verified"]) for row in rows]
         assert told == [
             ("Start", run, "done", "clients.admin", True),
             ("Cancel", run, "not_permitted", "clients.looks", True),
@@ -564,7 +564,7 @@ async def test_a_token_that_is_not_known_is_written_down_and_does_not_fill_the_l
         for _ in range(20):
             assert await guess.refused("GET", "/me") == (401, "unauthorized")
         rows = await admin.rows("/audit")
-        assert {(row["deed"], row["outcome"], row["origin"], row["name"]) for row in rows} == {
+        assert {(row["action"], row["outcome"], row["origin"], row["name"]) for row in rows} == {
             ("LogIn", "unauthorized", "127.0.0.1", None)
         }
         assert len(rows) <= 3, "one a minute of an address"

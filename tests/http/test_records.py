@@ -68,7 +68,9 @@ async def test_a_record_leaves_redacted_and_is_replayed_elsewhere(tmp_path: Path
                     assert (await api.refused("POST", f"/runs/{path}/record", body))[0] == status, (name, body)
         key = {"idempotency_key": "k"}
         assert await runs.refused("POST", f"/runs/{run}/record", {}, **key) == (400, "invalid_idempotency_key")
-        deeds = [each["outcome"] for each in await admin.rows("/audit") if each["deed"] == "ExportRun" and each["about"] == run]
+        deeds = [
+            each["outcome"] for each in await admin.rows("/audit") if each["action"] == "ExportRun" and each["about"] == run
+        ]
         assert deeds == ["done", "not_permitted", "not_found", "not_found", "not_permitted", "not_permitted"]
 
 

@@ -279,8 +279,8 @@ async def everything(port: Port, ops: Asked, globex: Asked) -> AsyncIterator[tup
     )
     yield await post(f"/runs/{costs[0]}/fork", {"step": "answer#1"})
     yield await post(f"/runs/{costs[0]}/fork/quote", {"step": "answer#1"})
-    yield await post(f"/runs/{costs[0]}/quote", {"deed": "cancel"})
-    yield await post("/runs/bulk", {"deed": "fork", "step": "do#1", "status": ["completed"], "dry_run": True})
+    yield await post(f"/runs/{costs[0]}/quote", {"action": "cancel"})
+    yield await post("/runs/bulk", {"action": "fork", "step": "do#1", "status": ["completed"], "dry_run": True})
     yield await post("/costs/rollup", {}, api=ops)
     name = ids["name"]
     yield await post(f"/schedules/{name}/backfill", {"since_ms": 0, "until_ms": 86_400_000})

@@ -95,7 +95,7 @@ async def test_a_browser_signs_in_with_a_token_and_out(tmp_path: Path, caplog: p
         assert "sign in again" in copied.json()["detail"]
         assert (await admin.get("/me"))["signed_in_with"] is None
         rows = await admin.rows("/audit")
-        assert [(row["deed"], row["about"], row["outcome"]) for row in rows if row["deed"] != "LogIn"] == [
+        assert [(row["action"], row["about"], row["outcome"]) for row in rows if row["action"] != "LogIn"] == [
             ("SignIn", "token", "done"),
             ("Start", rows[-2]["about"], "done"),
             ("SignOut", "token", "done"),
@@ -138,7 +138,7 @@ async def test_a_wrong_token_gives_no_cookie_and_is_shown_nowhere(tmp_path: Path
             said = await browser.send("POST", "/session", body)
             assert code_of(said) == (422, "invalid_input")
             assert ADMIN not in said.text
-        assert {row["deed"] for row in await ops.rows("/audit")} == {"LogIn"}, "attempts are noted"
+        assert {row["action"] for row in await ops.rows("/audit")} == {"LogIn"}, "attempts are noted"
         assert not any(token in caplog.text for token in wrong)
 
 

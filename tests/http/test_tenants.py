@@ -82,7 +82,7 @@ def path_of(route: Route, ids: dict[str, str]) -> str:
 
 
 NEEDED: dict[str, Any] = {
-    "deed": "cancel",
+    "action": "cancel",
     "labels": {"a": "b"},
     "limit_usd": "5",
     "step": "price#1",
@@ -119,7 +119,7 @@ def said_of(route: Route) -> dict[str, Any]:
     values = {**NEEDED, "limit": "steps"} if "extend" in route.path else NEEDED
     needed = {each: values[each] for each in route.elsewhere if each in values}
     if route.path.startswith("/dead-letters/bulk"):
-        needed["deed"] = "replay"
+        needed["action"] = "replay"
     if route.path.endswith("/quote") or route.what.__name__ in ("Bulk", "BulkDeadLetters"):
         needed.pop("key", None)
     return {**needed, "dry_run": True} if "dry_run" in route.elsewhere else needed

@@ -198,9 +198,9 @@ async def test_a_bulk_command_goes_on_after_own_runs_only(world: World) -> None:
     await run.result()
     letter = (await world.service.query(Principal("ops"), query.DeadLetters())).rows[0]["letter"]
     who, others = Principal("gil", "globex"), world.ids[0]
-    bulk = Bulk(deed="fork", step="flow#1", dry_run=True, status=("completed",), cursor=run.id)
+    bulk = Bulk(action="fork", step="flow#1", dry_run=True, status=("completed",), cursor=run.id)
     assert (await world.service.execute(who, bulk)).rows == []
-    for told in (msgspec.structs.replace(bulk, cursor=others), BulkDeadLetters(deed="resolve", cursor=letter, dry_run=True)):
+    for told in (msgspec.structs.replace(bulk, cursor=others), BulkDeadLetters(action="resolve", cursor=letter, dry_run=True)):
         with pytest.raises(NotFound):
             await world.service.execute(who, told)
 

@@ -93,7 +93,11 @@ async def test_who_has_no_say_about_a_tool_settles_nothing_of_what_failed_at_it(
     for deed in deeds:
         with pytest.raises(NotPermitted, match="no say about the tool 'pay'"):
             await world.service.execute(peek, deed)
-    for bulk in (BulkDeadLetters(deed="replay"), BulkDeadLetters(deed="resolve", output="forged", run=run), Bulk(deed="retry")):
+    for bulk in (
+        BulkDeadLetters(action="replay"),
+        BulkDeadLetters(action="resolve", output="forged", run=run),
+        Bulk(action="retry"),
+    ):
         with pytest.raises(NotPermitted, match="no say about the tool"):
             await world.service.execute(peek, bulk)
     assert (await world.service.query(peek, query.DeadLetter(letter=letter))).rows[0]["state"] == "open", "they look"

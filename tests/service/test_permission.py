@@ -238,7 +238,7 @@ async def _filled(engine: Engine, service: Service, tenant: str, workflow: Workf
 
 VALUES: dict[str, Any] = {
     "labels": {"a": "b"},
-    "deed": "replay",
+    "action": "replay",
     "limit_usd": "5",
     "step": "flow#1",
     "seq": 1,
@@ -272,7 +272,7 @@ def made(kind: Any, things: dict[Subject, Any], tenant: str | None = None, **mor
     fields = msgspec.structs.fields(kind)
     needed = {each.name: VALUES[each.name] for each in fields if each.required and each.name not in {*about, "tenant"}}
     if kind is cmd.Bulk:
-        needed["deed"] = "cancel"
+        needed["action"] = "cancel"
     if "tenant" in kind.__struct_fields__ and (tenant is not None or any(f.name == "tenant" and f.required for f in fields)):
         needed["tenant"] = tenant or ACME
     return kind(**needed | about | more)
@@ -380,9 +380,9 @@ async def test_a_workflow_file_takes_a_grant_of_its_own(world: World) -> None:
 
 async def test_who_reaches_some_workflows_names_one_of_them(world: World) -> None:
     limited = of_acme(workflows=("mine",))
-    assert await outcome(world, limited, cmd.Bulk(deed="cancel")) == "403"
+    assert await outcome(world, limited, cmd.Bulk(action="cancel")) == "403"
     assert await outcome(world, limited, cmd.GrantApproval(tool="pay", for_s=60)) == "403"
-    assert await outcome(world, of_acme(), cmd.Bulk(deed="cancel")) == "ok"
+    assert await outcome(world, of_acme(), cmd.Bulk(action="cancel")) == "ok"
     approvals = [{"approval": "x", "workflow": workflow, "run_id": None} for workflow in ("mine", "other", None)]
     seen = await world.permission.reached(limited, ask.Approvals(), approvals)
     assert [row["workflow"] for row in seen] == ["mine"], "one for all workflows is not about this one"

@@ -50,10 +50,10 @@ async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
         yield engine
 
 
-async def quoted(engine: Engine, run: str, deed: Any, **fields: Any) -> dict[str, Any]:
+async def quoted(engine: Engine, run: str, action: Any, **fields: Any) -> dict[str, Any]:
     """The quote, which leaves the history as it was."""
     before = len(await engine.run(run).events())
-    (row,) = (await Service(engine).query(IDA, query.RunQuote(run=run, deed=deed, **fields))).rows
+    (row,) = (await Service(engine).query(IDA, query.RunQuote(run=run, action=action, **fields))).rows
     assert len(await engine.run(run).events()) == before
     return dict(row)
 
@@ -75,13 +75,15 @@ async def test_cancelling_says_what_it_calls_off_and_undoes(engine: Engine) -> N
     assert "has ended" in (await quoted(engine, run, "cancel"))["refused"]
 
 
-@pytest.mark.parametrize("deed", ["pause", "resume", "retry", "cancel"])
-async def test_the_status_afterwards_and_a_refusal_are_those_of_the_command(engine: Engine, deed: str) -> None:
+@pytest.mark.parametrize("action", ["pause", "resume", "retry", "cancel"])
+async def test_the_status_afterwards_and_a_refusal_are_those_of_the_command(engine: Engine, action: str) -> None:
     for run in (await waiting(engine), (failed := await engine.start(breaks, {})).id):
         if run == failed.id:
             await engine.run(run).until(lambda state: bool(state.ended))
-        row = await quoted(engine, run, deed)
-        told = await asyncio.gather(Service(engine).execute(IDA, getattr(cmd, deed.capitalize())(run)), return_exceptions=True)
+        row = await quoted(engine, run, action)
+        told = await asyncio.gather(
+            Service(engine).execute(IDA, getattr(cmd, action.capitalize())(run)), return_exceptions=True
+        )
         refusals = [each.message for each in told if isinstance(each, HoldfastError)]
         assert ([row["refused"]] if row["refused"] else []) == refusals
         assert (row["status_after"] is None) == bool(refusals)
@@ -114,7 +116,7 @@ async def test_a_higher_limit_says_what_could_be_spent_then(engine: Engine) -> N
 async def test_a_dry_run_of_many_says_of_each_what_it_would_do(engine: Engine) -> None:
     run, failed = await waiting(engine), await engine.start(breaks, {})
     await engine.run(failed.id).until(lambda state: bool(state.ended))
-    told = cmd.Bulk(deed="cancel", status=("waiting", "failed"), dry_run=True)
+    told = cmd.Bulk(action="cancel", status=("waiting", "failed"), dry_run=True)
     rows = {each["run_id"]: each for each in (await Service(engine).execute(IDA, told)).rows}
     assert rows[run]["change"]["called_off"] == ["flow#1"]
     assert [each["tool"] for each in rows[run]["change"]["compensated"]] == ["reserve"]

@@ -23,7 +23,7 @@ def given(selection: type, name: str) -> Any:
     return ("a=1",) if get_origin(hint) is tuple else 1 if int in get_args(hint) else "1"
 
 
-@pytest.mark.parametrize("query", [Runs(), Bulk(deed="retry")], ids=["list", "bulk"])
+@pytest.mark.parametrize("query", [Runs(), Bulk(action="retry")], ids=["list", "bulk"])
 @pytest.mark.parametrize("name", OFFERED)
 def test_every_criterion_that_callers_have_reaches_the_store(name: str, query: Runs | Bulk) -> None:
     found = sought(msgspec.structs.replace(query, **{name: given(Selection, name)}), None, 10)
@@ -38,7 +38,7 @@ def test_a_list_of_runs_selects_by_more_than_a_bulk_command() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in LetterSelection.__struct_fields__ if name != "tenant"])
-@pytest.mark.parametrize("query", [DeadLetters(), BulkDeadLetters(deed="replay")], ids=["list", "bulk"])
+@pytest.mark.parametrize("query", [DeadLetters(), BulkDeadLetters(action="replay")], ids=["list", "bulk"])
 def test_every_criterion_of_dead_letters_reaches_the_engine(name: str, query: DeadLetters | BulkDeadLetters) -> None:
     request: Any = SimpleNamespace(whose="acme")
     value = given(LetterSelection, name)

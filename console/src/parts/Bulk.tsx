@@ -1,4 +1,4 @@
-/** A command on everything that matches, a page of the server at a time: first a dry run, then the deed. Both can be stopped. */
+/** A command on everything that matches, a page of the server at a time: first a dry run, then the command. Both can be stopped. */
 
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
@@ -23,7 +23,7 @@ interface Props {
   verb: string;
   done: string;
   path: Extract<keyof Paths, `${string}/bulk`>;
-  /** The deed and its filters. */
+  /** The action and its filters. */
   body: Readonly<Record<string, unknown>>;
   needs: Schemas["Grant"];
   look?: "danger";

@@ -14,7 +14,7 @@ from holdfast.service.declarations.query import RunQuote
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import QueryBackend
-    from holdfast.service.declarations.field import Deed
+    from holdfast.service.declarations.field import RunAction
 
 
 _LISTS: Final = {"called_off": "called off", "goes_on": "would continue", "gates_withdrawn": "gates withdrawn"}
@@ -22,7 +22,7 @@ _LISTS: Final = {"called_off": "called off", "goes_on": "would continue", "gates
 
 async def tell_all(asking: QueryBackend, name: str, runs: Sequence[str], as_json: bool) -> int:
     """Say what the command `name` would do to each."""
-    found = [await asking.row(RunQuote(run=run, deed=cast("Deed", name))) for run in runs]
+    found = [await asking.row(RunQuote(run=run, action=cast("RunAction", name))) for run in runs]
     if as_json:
         terminal.emit(found)
         return OK
@@ -48,6 +48,6 @@ def _lines(row: dict[str, Any]) -> list[str]:
         lines.append(f"{number}. {each['tool']} ({each['call']}) is undone {by}")
     if row["asked"]:
         lines.append("if the outcome of a once-only call in flight is lost, a person is asked before the run ends")
-    if row["deed"] == "cancel":
+    if row["action"] == "cancel":
         return lines or ["nothing is in flight, and nothing would be undone"]
     return [*lines, f"it would be {row['status_after']}"]

@@ -97,7 +97,7 @@ async def streamed(
 
 
 def _did_nothing(refused: Problem | HoldfastError) -> bool:
-    """Return True where that is certain. A store that cannot be reached may have failed at what came after the deed."""
+    """Return True where that is certain. A store that cannot be reached may have failed at what came after the command."""
     return not isinstance(refused, StoreError)
 
 

@@ -41,13 +41,13 @@ async def preview(control: Control, request: RunQuote, by: Actor) -> RunQuoteRow
     run = await control.find(request.run)
     before = await control.run(run.run).state()
     after = await _decided(control, request, before, by)
-    ends = request.deed == "cancel" and after.refused is None
+    ends = request.action == "cancel" and after.refused is None
     events, state = after.events, after.state
     again = {each.step: None for each in events if isinstance(each, ev.StepReplayed)}
     begins = {step.id: None for name, step in state.steps.items() if _begins(before, name, step.status)}
     return {
         "run_id": before.run,
-        "deed": request.deed,
+        "action": request.action,
         "status": status(before),
         "status_after": None if after.refused is not None else status(state),
         "refused": after.refused,
@@ -99,7 +99,7 @@ async def _decided(control: Control, request: RunQuote, before: State, by: Actor
 
 
 def _command(control: Control, request: RunQuote, by: Actor) -> commands.Command:
-    match request.deed:
+    match request.action:
         case "cancel":
             return commands.CancelRun("cancelled", by, insists=True)
         case "pause":

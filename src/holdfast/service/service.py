@@ -150,10 +150,10 @@ class Service:
         await self.keys.used(key)
         return {"run_id": found["run_id"], "status": found["status"]}
 
-    async def _record(self, principal: Principal, deed: str, about: str, outcome: str) -> None:
+    async def _record(self, principal: Principal, action: str, about: str, outcome: str) -> None:
         entry = Entry(
             self.control.now_ms(),
-            deed,
+            action,
             about,
             outcome,
             principal.name or "",

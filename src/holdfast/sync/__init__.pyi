@@ -73,7 +73,7 @@ from holdfast.ports import (
     WorkflowRecord,
 )
 from holdfast.scheduling.job import Strategy
-from holdfast.service.control.bulk import BulkOutcome, Deed, LetterDeed
+from holdfast.service.control.bulk import BulkAction, BulkOutcome, LetterAction
 from holdfast.service.control.command import AskedTogether, GateDecision, Input, Output, StartOptions, WithoutInput
 from holdfast.service.control.conversation import MessageText, Thread
 from holdfast.service.control.gate import Gate
@@ -131,7 +131,7 @@ class Control:
     def budgets(self, tenant: str, *, team: str | None = None, tokens: bool = False) -> Mapping[Period, ScopeRow]: ...
     def bulk(
         self,
-        deed: Deed,
+        action: BulkAction,
         *,
         step: str | None = None,
         fork_key: str | None = None,
@@ -143,7 +143,7 @@ class Control:
     ) -> Sequence[BulkOutcome]: ...
     def bulk_dead_letters(
         self,
-        deed: LetterDeed,
+        action: LetterAction,
         output: Any = ...,
         *,
         reason: str | None = None,

@@ -28,7 +28,7 @@ def block(client: Client) -> None:
     assert_type(client.execute(command.PauseSchedule("nightly")), None)
     assert_type(client.execute(command.MakeKey(name="ci")), NewKeyRow)
     assert_type(client.execute(command.Backfill("nightly", 0)), Rows[BackfilledRow])
-    assert_type(client.execute_many(command.Bulk(deed="retry")), Rows[OutcomeRow])
+    assert_type(client.execute_many(command.Bulk(action="retry")), Rows[OutcomeRow])
     assert_type(client.query(query.Runs(workflow="order")), Rows[RunRow])
     assert_type(client.query(query.Run("r1"), wait_s=5).rows[0], RunWhole)
     assert_type(client.query(query.Queue()).rows[0], QueueRow | QueueReasonRow)

@@ -30,11 +30,11 @@ const COLUMNS: readonly Column<Entry>[] = [
     cell: (row) => row.origin ?? <span className="faint">this machine</span>,
   },
   {
-    name: "deed",
-    title: "Command",
+    name: "action",
+    title: "Action",
     width: "minmax(0, 0.9fr)",
     narrow: "main",
-    cell: (row) => <strong>{row.deed}</strong>,
+    cell: (row) => <strong>{row.action}</strong>,
   },
   {
     name: "about",

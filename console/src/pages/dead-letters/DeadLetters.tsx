@@ -141,7 +141,7 @@ function Bulk({ query, words, isEmpty }: BulkProps) {
         title="Retry all that match"
         verb="retry"
         done="retried"
-        body={{ ...filters, deed: "replay" }}
+        body={{ ...filters, action: "replay" }}
       />
       <BulkAction
         {...common}
@@ -150,7 +150,7 @@ function Bulk({ query, words, isEmpty }: BulkProps) {
         verb="close"
         done="closed; runs that waited for them fail"
         look="danger"
-        body={{ ...filters, deed: "resolve" }}
+        body={{ ...filters, action: "resolve" }}
       />
     </div>
   );

@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { Link } from "react-router";
-import { DEEDS, Deed, type Plain } from "@/pages/run/actions/Deed";
 import { Extend } from "@/pages/run/actions/Extend";
+import { PLAIN_ACTIONS, type Plain, PlainAction } from "@/pages/run/actions/PlainAction";
 import { Signal } from "@/pages/run/actions/Signal";
 import type { RunWhole } from "@/pages/run/tabs";
 import { ActionButton } from "@/parts/Action";
@@ -33,7 +33,9 @@ export function RunActions({ run }: { run: RunWhole }) {
       ))}
       {open === "signal" ? <Signal run={run} onClose={close} /> : null}
       {open === "extend" ? <Extend run={run} onClose={close} /> : null}
-      {open && open !== "signal" && open !== "extend" ? <Deed run={run.run_id} deed={open} onClose={close} /> : null}
+      {open && open !== "signal" && open !== "extend" ? (
+        <PlainAction run={run.run_id} action={open} onClose={close} />
+      ) : null}
     </>
   );
 }
@@ -47,5 +49,5 @@ function offered(run: RunWhole): Act[] {
 
 function labelOf(act: Act): string {
   if (act === "signal") return "Signal…";
-  return act === "extend" ? "Extend…" : DEEDS[act].label;
+  return act === "extend" ? "Extend…" : PLAIN_ACTIONS[act].label;
 }

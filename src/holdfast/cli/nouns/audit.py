@@ -37,7 +37,7 @@ COLUMNS: Final = (
     Column("number", 6),
     Column("at", goes=1, of=lambda row: moment.second(row["at"])),
     Column("who", 10, of=_who),
-    Column("deed", 8),
+    Column("action", 8),
     Column("about", 12, goes=3, of=lambda row: row["about"] or ""),
     Column("outcome", 8),
     Column("from", goes=2, of=lambda row: row["origin"] or row["os_user"] or ""),

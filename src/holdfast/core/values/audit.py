@@ -28,8 +28,8 @@ class Entry(NamedTuple):
     """An action from outside. `outcome` is `done`, or the code of the error with which it was refused."""
 
     at_ms: int
-    deed: str
-    """The command: `Decide`."""
+    action: str
+    """The command, like `Decide`."""
     about: str
     """What it was done to: a run, a gate, a name."""
     outcome: str

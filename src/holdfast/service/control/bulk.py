@@ -20,13 +20,13 @@ from holdfast.ports import RunFilter
 from holdfast.service.control.base import NOT_GIVEN, word
 from holdfast.service.control.repair import Repairs, expect_settled
 
-Deed = Literal["retry", "cancel", "pause", "resume", "fork"]
-LetterDeed = Literal["replay", "resolve"]
+BulkAction = Literal["retry", "cancel", "pause", "resume", "fork"]
+LetterAction = Literal["replay", "resolve"]
 MAX_RUNS: Final = 1000
 """Of one call, each a commit or more: it takes some seconds. `before` the last of them the next go on."""
 
 _UNENDED: Final = ("running", "waiting", "requires_attention", "budget_blocked")
-USUAL: Final[Mapping[Deed, Sequence[str]]] = {
+USUAL: Final[Mapping[BulkAction, Sequence[str]]] = {
     "cancel": (*_UNENDED, "paused"),
     "pause": _UNENDED,
     "resume": ("paused",),
@@ -60,7 +60,7 @@ class Bulks(Repairs):
 
     async def bulk(
         self,
-        deed: Deed,
+        action: BulkAction,
         *,
         step: str | None = None,
         fork_key: str | None = None,
@@ -81,15 +81,15 @@ class Bulks(Repairs):
         Raises:
             StoreError: The store failed in between; the runs before it are done.
         """
-        if (step is None) == (deed == "fork"):
+        if (step is None) == (action == "fork"):
             raise InvalidInput("step= says from where runs are forked, and goes with fork and nothing else. Nothing was done.")
         _expect_few(filters.get("limit", MAX_RUNS))
-        filters["limit"], filters["status"] = filters.get("limit", MAX_RUNS), filters.get("status") or USUAL[deed]
+        filters["limit"], filters["status"] = filters.get("limit", MAX_RUNS), filters.get("status") or USUAL[action]
         found = await self.runs(**filters)
         if step is not None:
             name = fork_name(fork_key, step, repeat_effects)
             return [await self._forked(row, name, step, repeat_effects, dry_run, by) for row in found]
-        return [await self._outcome(deed, row.run, row.status, reason, dry_run, by) for row in found]
+        return [await self._outcome(action, row.run, row.status, reason, dry_run, by) for row in found]
 
     async def _forked(
         self, row: RunRow, name: str, step: str, repeats: bool, dry_run: bool, by: str | Actor | None
@@ -112,16 +112,16 @@ class Bulks(Repairs):
         return BulkOutcome(row.run, row.status, fork=RunId(fork.id))
 
     async def _outcome(
-        self, deed: Deed, run: RunId, status: str, reason: str, dry_run: bool, by: str | Actor | None
+        self, action: BulkAction, run: RunId, status: str, reason: str, dry_run: bool, by: str | Actor | None
     ) -> BulkOutcome:
         try:
             if dry_run:
-                may = status in USUAL[deed] or (deed in ("pause", "resume") and status in (*_UNENDED, "paused"))
+                may = status in USUAL[action] or (action in ("pause", "resume") and status in (*_UNENDED, "paused"))
                 return BulkOutcome(run, status, None if may else f"It is {status}.")
-            if deed == "cancel":
+            if action == "cancel":
                 await self.cancel(run, reason=reason, by=by)
             else:
-                await {"retry": self.retry, "pause": self.pause, "resume": self.resume}[deed](run, by=by)
+                await {"retry": self.retry, "pause": self.pause, "resume": self.resume}[action](run, by=by)
         except StoreError:
             raise
         except HoldfastError as problem:
@@ -130,7 +130,7 @@ class Bulks(Repairs):
 
     async def bulk_dead_letters(
         self,
-        deed: LetterDeed,
+        action: LetterAction,
         output: Any = NOT_GIVEN,
         *,
         reason: str | None = None,
@@ -149,24 +149,24 @@ class Bulks(Repairs):
         Raises:
             StoreError: The store failed in between; the dead letters before it are done.
         """
-        if deed == "replay" and output is not NOT_GIVEN:
+        if action == "replay" and output is not NOT_GIVEN:
             raise InvalidInput("output= goes with resolve; a replay finds out what comes of it. Nothing was done.")
         criteria.setdefault("limit", MAX_RUNS)
         _expect_few(criteria["limit"])
         found = await self.dead_letters(**criteria)
-        return [await self._letter_outcome(deed, each.id, output, reason, dry_run, by) for each in found]
+        return [await self._letter_outcome(action, each.id, output, reason, dry_run, by) for each in found]
 
     async def _letter_outcome(
-        self, deed: LetterDeed, letter: str, output: Any, reason: str | None, dry_run: bool, by: str | Actor | None
+        self, action: LetterAction, letter: str, output: Any, reason: str | None, dry_run: bool, by: str | Actor | None
     ) -> BulkOutcome:
         found, state = await self.dead_letter(letter)
         refused: str | None = None
         try:
             if found.resolved_at_ms is not None:
                 pass
-            elif dry_run and deed == "replay":
+            elif dry_run and action == "replay":
                 expect_settled(state, found.letter.step)
-            elif deed == "replay":
+            elif action == "replay":
                 await self.replay_dead_letter(letter, by=by)
             elif not dry_run:
                 await self.resolve_dead_letter(letter, output, reason=reason, by=by)

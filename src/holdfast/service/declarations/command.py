@@ -163,12 +163,12 @@ class ResolveDeadLetter(Command["view.RunStatusRow"], frozen=True):
     reason: field.Reason = None
 
 
-@command("POST /runs/bulk", "operator", about={"workflow": Subject.RUNS}, any_tool={"deed": ("retry",)}, names=("deed",))
+@command("POST /runs/bulk", "operator", about={"workflow": Subject.RUNS}, any_tool={"action": ("retry",)}, names=("action",))
 class Bulk(Command["Rows[view.OutcomeRow]"], Selection, frozen=True, kw_only=True):
     """Retry, cancel, pause, resume or fork all runs that match, newest first. Each call does one page and returns a row per
     run."""
 
-    deed: Annotated[Literal["retry", "cancel", "pause", "resume", "fork"], doc("Action to apply to each run.")]
+    action: Annotated[Literal["retry", "cancel", "pause", "resume", "fork"], doc("Action to apply to each run.")]
     step: Annotated[str | None, doc("With `fork`, which requires it: step to fork from, like `draft#2` or `flow#1/3`.")] = None
     fork_key: Annotated[
         str | None,
@@ -189,14 +189,14 @@ class Bulk(Command["Rows[view.OutcomeRow]"], Selection, frozen=True, kw_only=Tru
     "POST /dead-letters/bulk",
     "operator",
     about={"run": Subject.RUN, "workflow": Subject.RUNS},
-    any_tool={"deed": ("replay", "resolve")},
-    names=("run", "deed"),
+    any_tool={"action": ("replay", "resolve")},
+    names=("run", "action"),
 )
 class BulkDeadLetters(Command["Rows[view.OutcomeRow]"], LetterSelection, frozen=True, kw_only=True):
     """Replay or resolve all open dead letters that match, the oldest run's first. Each call does one page and returns a row per
     dead letter."""
 
-    deed: Annotated[Literal["replay", "resolve"], doc("Action to apply to each dead letter.")]
+    action: Annotated[Literal["replay", "resolve"], doc("Action to apply to each dead letter.")]
     output: field.ReadyOutput = UNSET
     reason: field.Reason = None
     cursor: field.Cursor = None

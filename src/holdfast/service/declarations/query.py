@@ -266,7 +266,7 @@ class RunQuote(Query["view.RunQuoteRow"], frozen=True, kw_only=True):
     """Show what a command would do to a run: the engine decides about it and stores nothing."""
 
     run: field.RunId
-    deed: Annotated[field.Deed, doc("Command to preview.")]
+    action: Annotated[field.RunAction, doc("Action to preview.")]
     limit_name: Annotated[field.LimitName | None, doc("With `extend`: limit to raise.")] = None
     value: Annotated[int | None, doc("With `extend`: new limit, a number or seconds.")] = None
     limit_usd: Annotated[Usd | None, doc("With `raise_budget`: new cost limit in dollars.")] = None

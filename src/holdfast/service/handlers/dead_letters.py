@@ -62,7 +62,7 @@ async def bulk(request: Request, command: cmd.BulkDeadLetters) -> Rows[OutcomeRo
     if command.cursor is not None:
         await request.permission.expect(request.who, ask.DeadLetter(command.cursor))
     found = await request.control.bulk_dead_letters(
-        command.deed,
+        command.action,
         given(command.output),
         reason=command.reason,
         dry_run=command.dry_run,

@@ -292,7 +292,7 @@ async def bulk(request: Request, command: cmd.Bulk) -> Rows[OutcomeRow]:
     if command.cursor is not None:  # where another's run stands among one's own would tell when that began
         await request.permission.expect(request.who, ask.Run(command.cursor))
     found = await request.control.bulk(
-        command.deed,
+        command.action,
         step=command.step,
         fork_key=command.fork_key,
         reason=command.reason,
@@ -303,15 +303,15 @@ async def bulk(request: Request, command: cmd.Bulk) -> Rows[OutcomeRow]:
     )
     rows = [view.of_outcome(each) for each in found]
     if command.dry_run:
-        rows = [await _previewed(request, row, command.deed) for row in rows]
+        rows = [await _previewed(request, row, command.action) for row in rows]
     return Rows(rows, found[-1].run if len(found) == command.limit else None)
 
 
-async def _previewed(request: Request, row: OutcomeRow, deed: str) -> OutcomeRow:
+async def _previewed(request: Request, row: OutcomeRow, action: str) -> OutcomeRow:
     """Return the row of a dry run with what the command would do; of a fork, whose quote it has, as it is."""
-    if deed == "fork":
+    if action == "fork":
         return row
-    change = await preview(request.control, ask.RunQuote(run=row["run_id"], deed=cast("field.Deed", deed)), request.by)
+    change = await preview(request.control, ask.RunQuote(run=row["run_id"], action=cast("field.RunAction", action)), request.by)
     return {**row, "refused": change["refused"], "change": change}
 
 

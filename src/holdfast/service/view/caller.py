@@ -179,7 +179,7 @@ class AuditRow(TypedDict):
     os_user: Annotated[str | None, doc("The operating system's user who ran the command.")]
     origin: Annotated[str | None, doc("The network address of the caller.")]
     tenant: Annotated[str | None, doc("The tenant for which the caller acted; null for all.")]
-    deed: Annotated[str, doc("The command: `Decide`.")]
+    action: Annotated[str, doc("The action: a command, like `Decide`.")]
     about: Annotated[str | None, doc("The run, gate or name that the command was about.")]
     outcome: Annotated[str, doc("`done`, or the code of the error that refused it.")]
     trace_id: Annotated[str | None, doc("Trace of the request, in which its logs and events are found.")]
@@ -210,7 +210,7 @@ def of_link(link: Link) -> AuditRow:
         "os_user": entry.os_user or None,
         "origin": entry.origin or None,
         "tenant": entry.tenant or None,
-        "deed": entry.deed,
+        "action": entry.action,
         "about": entry.about or None,
         "outcome": entry.outcome,
         "trace_id": entry.trace_id or None,

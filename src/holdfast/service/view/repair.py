@@ -108,10 +108,10 @@ CompensatedRow.__doc__ = "An effect that would be undone."
 
 
 class RunQuoteRow(TypedDict):
-    """A quote of a command to a run: what it would do."""
+    """A quote of an action on a run: what it would do."""
 
     run_id: field.RunId
-    deed: Annotated[str, doc("The command.")]
+    action: Annotated[str, doc("The action.")]
     status: Annotated[Status, doc("The run's status now.")]
     status_after: Annotated[Status | None, doc("The run's status right after the command; null if it would be refused.")]
     refused: Annotated[str | None, doc("Reason why it would be refused; null if it would not.")]

@@ -43,7 +43,7 @@ function Answer({ quote }: { quote: Quote }) {
         ["cancels", some(quote.called_off, (each) => <code>{each}</code>)],
         [
           "goes to",
-          quote.deed !== "signal"
+          quote.action !== "signal"
             ? null
             : (some(quote.delivered_to, (each) => <code>{each}</code>) ??
               "no step waits for it: the run keeps it until one does"),

@@ -5,25 +5,25 @@ import { Confirm } from "@/parts/Dialog";
 
 export type Plain = "pause" | "resume" | "retry" | "cancel";
 
-export const DEEDS = {
+export const PLAIN_ACTIONS = {
   pause: { path: "/api/v1/runs/{run}/pause", label: "Pause…", title: "Pause this run?", confirm: "Pause the run" },
   resume: { path: "/api/v1/runs/{run}/resume", label: "Resume…", title: "Resume this run?", confirm: "Resume the run" },
   retry: { path: "/api/v1/runs/{run}/retry", label: "Retry…", title: "Retry this run?", confirm: "Retry the run" },
   cancel: { path: "/api/v1/runs/{run}/cancel", label: "Cancel…", title: "Cancel this run?", confirm: "Cancel the run" },
 } as const;
 
-/** Asks before a command without fields is sent, and says what will happen. */
-export function Deed({ run, deed, onClose }: { run: string; deed: Plain; onClose: () => void }) {
-  const { path, title, confirm } = DEEDS[deed];
+/** Asks before an action without fields, and shows what it will do. */
+export function PlainAction({ run, action, onClose }: { run: string; action: Plain; onClose: () => void }) {
+  const { path, title, confirm } = PLAIN_ACTIONS[action];
   const command = useCommand(path);
-  const preview = usePreview(run, { deed });
+  const preview = usePreview(run, { action });
   return (
     <Confirm
       isOpen
       onClose={onClose}
       title={title}
       confirm={confirm}
-      isDanger={deed === "cancel"}
+      isDanger={action === "cancel"}
       isBusy={command.isBusy}
       isReady={preview.quote?.refused === null}
       problem={command.problem}
