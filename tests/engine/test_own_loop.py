@@ -92,6 +92,7 @@ def sorted_plain(methods: dict[str, Any]) -> list[str]:
         "Control.traced",
         "ControlBase.sensitive",
         "RunReader.now_ms",
+        "Run.is_idle",
         "Run.needs_somebody",
         "Supervisors.supervisor",
     }

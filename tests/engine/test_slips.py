@@ -244,6 +244,15 @@ async def test_an_engine_shows_a_gate_also_when_it_is_decided(store: str) -> Non
         assert after == before._replace(**{name: getattr(after, name) for name in decided})
 
 
+async def test_a_former_name_of_a_run_s_method_still_works_and_warns(store: str) -> None:
+    async with opened(store, workflows=[a_flow]) as engine:
+        run = await engine.start(a_flow)
+        state = await run.settled()
+        assert await run.is_settled(state)
+        with pytest.warns(DeprecationWarning, match=r"needs_somebody\(\) has become is_idle\(\)"):
+            assert run.needs_somebody(state) is run.is_idle(state) is True
+
+
 # --- The event loop --------------------------------------------------------------------------------------------------------
 
 

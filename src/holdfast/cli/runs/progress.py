@@ -127,11 +127,11 @@ async def _follow(run: Run, board: Display, look: Callable[[], None]) -> State:
     seen = 0
 
     def news(state: State) -> bool:
-        return state.seq > seen or run.needs_somebody(state)
+        return state.seq > seen or run.is_idle(state)
 
     while True:
         state = await run.until(news)
-        done = await run.rests(state)
+        done = await run.is_settled(state)
         events = await run.events(seen)
         seen = events[-1].seq if events else seen
         board.show(state, events)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
@@ -151,7 +152,7 @@ class Run(OfLoop, Generic[Output_co]):
         """Wait until the run has ended, or waits for a person, a signal or money, is paused, or has no prospect of a place. A
         run that waits for children is not settled while one of them goes on."""
         while True:
-            state = await self.until(self.needs_somebody)
+            state = await self.until(self.is_idle)
             busy = await self._busy_child(state)
             if busy is None and not await self._has_room(state):
                 return state
@@ -159,13 +160,13 @@ class Run(OfLoop, Generic[Output_co]):
             if busy is not None and await busy._has_begun():
                 await busy.settled()
 
-    async def rests(self, state: State) -> bool:
+    async def is_settled(self, state: State) -> bool:
         """Return True if the run, and each child it waits for, goes no further by itself.
 
         Args:
             state: State of the run.
         """
-        return self.needs_somebody(state) and await self._busy_child(state) is None and not await self._has_room(state)
+        return self.is_idle(state) and await self._busy_child(state) is None and not await self._has_room(state)
 
     async def _has_room(self, state: State) -> bool:
         """Return True if this process is about to give the run the room it waits for: a limit above it was raised, and no run
@@ -181,7 +182,7 @@ class Run(OfLoop, Generic[Output_co]):
             if not await child._has_begun():
                 return child
             now = await child.state()
-            if now.ended or not child.needs_somebody(now):
+            if now.ended or not child.is_idle(now):
                 return child
             if (busy := await child._busy_child(now)) is not None:
                 return busy
@@ -190,13 +191,22 @@ class Run(OfLoop, Generic[Output_co]):
     async def _has_begun(self) -> bool:
         return await self._runtime.store.views.run(self._run) is not None
 
-    def needs_somebody(self, state: State) -> bool:
+    def is_idle(self, state: State) -> bool:
         """Return True if the run goes no further by itself, as far as this process knows.
 
         Args:
             state: State of the run.
         """
-        return needs_somebody(state) and not self._executor.may_place(state)
+        return is_idle(state) and not self._executor.may_place(state)
+
+    def needs_somebody(self, state: State) -> bool:
+        """Do the same as `is_idle`. Deprecated.
+
+        Args:
+            state: State of the run.
+        """
+        warnings.warn("needs_somebody() has become is_idle(), and will be removed in 0.3.", DeprecationWarning, stacklevel=2)
+        return self.is_idle(state)
 
     async def events(self, after: int = 0, limit: int | None = None) -> Sequence[Recorded]:
         """Return the run's history.
@@ -237,7 +247,7 @@ async def output(payloads: Payloads, state: State) -> Any:
     return await payloads.value(state.output, state.tenant)
 
 
-def needs_somebody(state: State) -> bool:
+def is_idle(state: State) -> bool:
     """True if the run goes no further by itself: it has ended, is paused, or waits for more than time. One that waits for a
     place may be given it; the process that places knows."""
     now = status(state)
