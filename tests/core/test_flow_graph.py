@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from holdfast.core.values.ids import Path, StepId
 from holdfast.core.views.flow_graph import follows
 from holdfast.core.views.operations import OperationRow
@@ -24,3 +26,17 @@ def test_what_ran_side_by_side_follows_the_same_and_is_followed_by_the_same() ->
 
 def test_what_has_not_ended_is_followed_by_nothing() -> None:
     assert [*follows(rows((1, None), (2, None)))] == []
+
+
+def test_a_long_chain_is_drawn_without_looking_at_each_pair() -> None:
+    looked = 0
+
+    class Looked(list[OperationRow]):
+        def __getitem__(self, place: Any) -> Any:
+            nonlocal looked
+            looked += 1
+            return super().__getitem__(place)
+
+    chain = Looked(rows(*((2 * n, 2 * n + 1) for n in range(1_000))))
+    assert len([*follows(chain)]) == 999
+    assert looked <= 2_000

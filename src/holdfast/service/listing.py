@@ -13,6 +13,7 @@ import msgspec
 from holdfast.core.nouns.labels import pair
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.money import Usd, nanousd
+from holdfast.core.views.page import OfEvent
 from holdfast.core.views.projection import EffectState
 from holdfast.core.views.selection import RunFilter
 from holdfast.core.views.status import Status
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.service.declarations.command import Bulk
 
 _Key = TypeVar("_Key")
+Sequenced = TypeVar("Sequenced", bound=OfEvent)
 _LOOKED: Final = 100
 """Events that are read at a time, at least."""
 _MAX_LOOKED: Final = 10_000
@@ -151,6 +153,14 @@ def page(rows: list[Any], limit: int, cursor: str) -> Page:
 def keyed_page(rows: Sequence[View], keys: Sequence[Any], limit: int) -> Page:
     """The first `limit` of the rows, of which each stands at the place of its key in a list that goes on after the last."""
     return Page(list(rows[:limit]), msgspec.json.encode(keys[limit - 1]).decode() if len(keys) > limit else None)
+
+
+def seq_page(rows: Sequence[Sequenced], limit: int) -> tuple[Sequence[Sequenced], str | None]:
+    """Return the first `limit` of the rows, and all others of the last one's event; and the cursor, if there are more."""
+    if len(rows) <= limit:
+        return rows, None
+    last = rows[limit - 1].seq
+    return [each for each in rows if each.seq <= last], str(last)
 
 
 def key_of(cursor: str | None, decoder: msgspec.json.Decoder[_Key]) -> _Key | None:

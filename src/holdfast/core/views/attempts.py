@@ -47,32 +47,44 @@ class AttemptRow(msgspec.Struct, omit_defaults=True):
     error: ErrorRecord | None = None
 
 
-def attempts(history: Iterable[ev.Recorded]) -> list[AttemptRow]:
-    """Return the attempts of a run's steps, in the order in which they began."""
-    found: list[AttemptRow] = []
-    latest: dict[StepId, AttemptRow] = {}
-    ready: dict[StepId, int] = {}
-    rests: set[StepId] = set()
-    for recorded in history:
+class Attempts:
+    """The attempts of a run's steps, gathered from its history, event by event."""
+
+    def __init__(self) -> None:
+        self.rows: list[AttemptRow] = []
+        """In the order in which they began."""
+        self._latest: dict[StepId, AttemptRow] = {}
+        self._ready: dict[StepId, int] = {}
+        self._rests: set[StepId] = set()
+
+    def add(self, recorded: ev.Recorded) -> None:
+        """Take an event of the history in, in its order."""
         match recorded.event:
             case ev.StepReady(step=step):
-                ready[step] = recorded.at_ms
+                self._ready[step] = recorded.at_ms
             case ev.StepStarted(step=step, session=session):
-                before = latest.get(step)
-                number = 1 if before is None else before.attempt + (step not in rests)
-                rests.discard(step)
-                row = AttemptRow(step, number, session, recorded.seq, recorded.at_ms, ready.pop(step, None))
-                latest[step] = row
-                found.append(row)
+                before = self._latest.get(step)
+                number = 1 if before is None else before.attempt + (step not in self._rests)
+                self._rests.discard(step)
+                row = AttemptRow(step, number, session, recorded.seq, recorded.at_ms, self._ready.pop(step, None))
+                self._latest[step] = row
+                self.rows.append(row)
             case ev.StepReplayed(step=step):
-                rests.discard(step)
+                self._rests.discard(step)
             case event if (kind := _ENDS.get(type(event))) is not None:
-                _end(latest.get(getattr(event, "step", StepId(""))), kind, recorded)
+                _end(self._latest.get(getattr(event, "step", StepId(""))), kind, recorded)
                 if kind == "suspended":
-                    rests.add(getattr(event, "step", StepId("")))
+                    self._rests.add(getattr(event, "step", StepId("")))
             case _:
                 pass
-    return found
+
+
+def attempts(history: Iterable[ev.Recorded]) -> list[AttemptRow]:
+    """Return the attempts of a run's steps, in the order in which they began."""
+    gathered = Attempts()
+    for recorded in history:
+        gathered.add(recorded)
+    return gathered.rows
 
 
 def _end(row: AttemptRow | None, kind: AttemptStatus, recorded: ev.Recorded) -> None:

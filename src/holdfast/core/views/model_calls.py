@@ -41,28 +41,43 @@ class ModelCallRow(msgspec.Struct, omit_defaults=True):
         self.status, self.ended_at_ms, self.reply, self.error, self.cost_nanousd = status, at_ms, reply, error, nanousd
 
 
-def model_calls(history: Iterable[ev.Recorded]) -> list[ModelCallRow]:
-    """Return the model calls of a run, in the order in which they left."""
-    found: dict[CallId, ModelCallRow] = {}
-    held: dict[CallId, int] = {}
-    for recorded in history:
-        at_ms = recorded.at_ms
-        match recorded.event:
-            case ev.ModelCallHeld() as event:
-                row = ModelCallRow(event.call, event.step, event.path, event.sent_to or event.model, recorded.seq, at_ms)
-                row.request, row.agent = event.request, event.agent
-                found[event.call], held[event.call] = row, event.hold_nanousd
-            case ev.ModelCallSettled(call=call) as event if call in found:
-                row = found[call]
-                row._end("completed", at_ms, event.output, None, event.cost_nanousd)
-                row.input_tokens, row.output_tokens = event.input_tokens, event.output_tokens
-            case ev.ModelCallFailed(call=call, error=error) if call in found:
-                found[call]._end("failed", at_ms, None, error, 0)
-            case ev.ModelCallInDoubt(call=call, error=error) as event if call in found:
-                reply = event.output or event.partial
-                found[call]._end("in_doubt", at_ms, reply, error, held[call])
-            case ev.ModelCallReconciled(call=call, cost_nanousd=nanousd) if call in found:
-                found[call].cost_nanousd = nanousd
+class ModelCalls:
+    """The model calls of a run, gathered from its history, event by event."""
+
+    def __init__(self) -> None:
+        self.rows: list[ModelCallRow] = []
+        """In the order in which they left."""
+        self._of: dict[CallId, ModelCallRow] = {}
+        self._held: dict[CallId, int] = {}
+
+    def add(self, recorded: ev.Recorded) -> None:
+        """Take an event of the history in, in its order."""
+        event, at_ms = recorded.event, recorded.at_ms
+        if isinstance(event, ev.ModelCallHeld):
+            row = ModelCallRow(event.call, event.step, event.path, event.sent_to or event.model, recorded.seq, at_ms)
+            row.request, row.agent = event.request, event.agent
+            self._of[event.call], self._held[event.call] = row, event.hold_nanousd
+            self.rows.append(row)
+            return
+        if (found := self._of.get(getattr(event, "call", None))) is None:  # type: ignore[arg-type]
+            return
+        match event:
+            case ev.ModelCallSettled():
+                found._end("completed", at_ms, event.output, None, event.cost_nanousd)
+                found.input_tokens, found.output_tokens = event.input_tokens, event.output_tokens
+            case ev.ModelCallFailed(error=error):
+                found._end("failed", at_ms, None, error, 0)
+            case ev.ModelCallInDoubt(error=error):
+                found._end("in_doubt", at_ms, event.output or event.partial, error, self._held[event.call])
+            case ev.ModelCallReconciled(cost_nanousd=nanousd):
+                found.cost_nanousd = nanousd
             case _:
                 pass
-    return list(found.values())
+
+
+def model_calls(history: Iterable[ev.Recorded]) -> list[ModelCallRow]:
+    """Return the model calls of a run, in the order in which they left."""
+    gathered = ModelCalls()
+    for recorded in history:
+        gathered.add(recorded)
+    return gathered.rows

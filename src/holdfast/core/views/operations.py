@@ -6,7 +6,7 @@ alone. Never here: what people see of it (service.view), data of users.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -34,6 +34,7 @@ from holdfast.core.facts.state import (
 )
 from holdfast.core.values.ids import CallId, GateId, Path, StepId
 from holdfast.core.values.policies import CALLED_OFF, ErrorRecord
+from holdfast.core.views.page import rows_after
 from holdfast.core.views.status import Wait, waiting_for
 
 OperationKind: TypeAlias = Literal[
@@ -151,9 +152,15 @@ class Operations:
         self._ask(recorded)
 
     def rows(self, last: int | None = None) -> list[OperationRow]:
-        """Return the rows, or the `last` of them, in the order in which the operations began. They are read again: what lets
-        an operation go on may be an event of another."""
-        found = self._all if last is None else self._all[-last:]
+        """Return the rows, or the `last` of them, in the order in which the operations began."""
+        return self._current(self._all if last is None else self._all[-last:])
+
+    def after(self, seq: int, limit: int | None = None) -> list[OperationRow]:
+        """Return copies of the rows that began after event `seq`: at most `limit`, but all of the last one's event."""
+        return [msgspec.structs.replace(row) for row in self._current(rows_after(self._all, seq, limit))]
+
+    def _current(self, found: Sequence[OperationRow]) -> list[OperationRow]:
+        """Return rows as they are now. They are read again: what lets an operation go on may be an event of another."""
         waits = {wait.id: wait for wait in waiting_for(self.state)}
         for row in found:
             place = (row.step, row.path or Path(""))

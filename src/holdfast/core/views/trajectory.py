@@ -145,17 +145,76 @@ _OUTCOMES: Final = (ev.ModelCallSettled, ev.EffectCompleted, ev.ValueRecorded, e
 _RETRIES: Final = (ev.AttemptFailed, ev.RetryScheduled, ev.StepReplayed)
 
 
-class _Reading:
-    """A history on the way through it, with what later events are measured against."""
+class RunPath:
+    """The path of a run and its trace, gathered from its history, event by event; ways that it went are in them where its
+    `graph` is given."""
 
-    def __init__(self, graph: Graph | None) -> None:
+    def __init__(self, graph: Graph | None = None) -> None:
         self.graph = graph
         self.state = State()
+        self.lines: list[TraceEvent] = []
         self.entered_ms: dict[StepId, int] = {}
         self.asked_ms: dict[str, int] = {}
         self.left_ms: dict[CallId, int] = {}
         self.spent: dict[StepId, tuple[int, dict[str, int]]] = {}
         self.summoned_by: dict[NodeName, StepId] = {}
+        self._visits: dict[StepId, Visit] = {}
+        self._ways: list[Transition] = []
+        self._approvals: dict[GateId, Approval] = {}
+        self._tools: list[ToolUse] = []
+        self._meant: set[tuple[StepId, str]] = set()
+        self._retries = 0
+        self._holds = 0
+
+    def add(self, recorded: ev.Recorded) -> None:
+        """Take an event of the history in, in its order. Raises CorruptHistory for one that is not the next."""
+        event, at_ms = recorded.event, recorded.at_ms
+        if isinstance(event, ev.LoopTaken):
+            self.summoned_by[event.target] = event.source
+        spent = self.fold(recorded)
+        state = self.state
+        for node, kind, more in _told(self, event, at_ms, spent):
+            summary = {"status": status(state), "unfinished": len(state.unfinished), "gates": len(state.gates)}
+            self.lines.append(
+                TraceEvent(
+                    recorded.trace_id or state.root,
+                    state.run,
+                    recorded.seq,
+                    at_ms,
+                    state.steps_started,
+                    node,
+                    kind,
+                    summary,
+                    **more,
+                )
+            )
+            if kind == "transition" and not is_item(NodeName(node)):
+                self._ways.append(Transition(more["input_summary"]["source"], node, recorded.seq))
+        self._retries += isinstance(event, _RETRIES)
+        self._holds += _holds(event)
+        self._visit(recorded)
+        self._ask(recorded)
+        self._use(recorded)
+
+    def trajectory(self) -> Trajectory:
+        """Return the path so far."""
+        state = self.state
+        return Trajectory(
+            state.run,
+            state.workflow,
+            status(state),
+            tuple(self._visits.values()),
+            tuple(self._ways),
+            tuple(self._approvals.values()),
+            tuple(self._tools),
+            self._retries,
+            self._holds,
+            state.model_calls,
+            state.tool_calls,
+            state.tokens_used + state.tokens_in_doubt,
+            state.budget.settled_nanousd + state.budget.in_doubt_nanousd,
+            (state.ended_at_ms if state.ended else state.at_ms) - state.started_at_ms,
+        )
 
     def fold(self, recorded: ev.Recorded) -> int:
         """Take the event in, and return what it has spent, in nano-dollars. What is in doubt is spent, until it is known."""
@@ -181,37 +240,76 @@ class _Reading:
         cost, used = self.spent.get(step, (0, {}))
         self.spent[step] = (cost + nanousd, {name: used.get(name, 0) + tokens.get(name, 0) for name in {**used, **tokens}})
 
+    def _visit(self, recorded: ev.Recorded) -> None:
+        found = self._visits
+        match recorded.event:
+            case ev.StepStarted(step=step) if step not in found and not is_item(node_of(step)):
+                found[step] = Visit(node_of(step), recorded.seq)
+            case ev.StepCompleted(step=step, decisions=decisions) if step in found:
+                found[step] = msgspec.structs.replace(found[step], became="completed", decisions=decisions or ())
+            case ev.StepFailed(step=step) if step in found:
+                found[step] = msgspec.structs.replace(found[step], became="failed")
+            case ev.StepCancelled(step=step) if step in found:
+                found[step] = msgspec.structs.replace(found[step], became="cancelled")
+            case ev.StepReplayed(step=step) if step in found:
+                found[step] = msgspec.structs.replace(found[step], became=None)
+            case _:
+                pass
 
-def trace(events: Iterable[ev.Recorded], graph: Graph | None = None) -> Iterator[TraceEvent]:
-    """The trace of a run, from its whole history; ways that it went are in it where its `graph` is given.
+    def _ask(self, recorded: ev.Recorded) -> None:
+        found = self._approvals
+        match recorded.event:
+            case ev.GateOpened(gate=gate, step=step, reason=reason):
+                found[gate] = Approval(gate, node_of(step) if step is not None else "", reason, recorded.seq)
+            case ev.GateDecided(gate=gate, decision=decision) if gate in found:
+                found[gate] = msgspec.structs.replace(found[gate], decision=decision, decided_seq=recorded.seq)
+            case ev.GateExpired(gate=gate) if gate in found:
+                found[gate] = msgspec.structs.replace(found[gate], decision=EXPIRED, decided_seq=recorded.seq)
+            case _:
+                pass
+
+    def _use(self, recorded: ev.Recorded) -> None:
+        """Add a tool use that a step meant; a call that is repeated under its key is one."""
+        event = recorded.event
+        match event:
+            case ev.EffectIntended(step=step, path=path) if event.compensates is None and (step, path) not in self._meant:
+                self._meant.add((step, path))
+                self._tools.append(ToolUse(node_of(step), event.tool, event.args_hash, recorded.seq))
+            case ev.EffectReused(step=step):
+                self._tools.append(ToolUse(node_of(step), event.tool, event.args_hash, recorded.seq, "reused"))
+            case ev.ToolCallDenied(step=step):
+                self._tools.append(ToolUse(node_of(step), event.tool, event.args_hash, recorded.seq, "denied"))
+            case _:
+                pass
+
+
+def trace(events: Iterable[ev.Recorded], graph: Graph | None = None) -> list[TraceEvent]:
+    """Return the trace of a run, from its whole history; ways that it went are in it where its `graph` is given.
 
     Raises CorruptHistory for a history that does not begin at its beginning.
     """
-    reading = _Reading(graph)
+    return _gathered(events, graph).lines
+
+
+def trajectory(events: Iterable[ev.Recorded], graph: Graph | None = None) -> Trajectory:
+    """Return the path of a run, from its whole history; `transitions` are known where its `graph` is given.
+
+    Raises CorruptHistory for a history that does not begin at its beginning.
+    """
+    return _gathered(events, graph).trajectory()
+
+
+def _gathered(events: Iterable[ev.Recorded], graph: Graph | None) -> RunPath:
+    path = RunPath(graph)
     for recorded in events:
-        event, at_ms = recorded.event, recorded.at_ms
-        if isinstance(event, ev.LoopTaken):
-            reading.summoned_by[event.target] = event.source
-        spent = reading.fold(recorded)
-        state = reading.state
-        for node, kind, more in _told(reading, event, at_ms, spent):
-            yield TraceEvent(
-                recorded.trace_id or state.root,
-                state.run,
-                recorded.seq,
-                at_ms,
-                state.steps_started,
-                node,
-                kind,
-                {"status": status(state), "unfinished": len(state.unfinished), "gates": len(state.gates)},
-                **more,
-            )
+        path.add(recorded)
+    return path
 
 
 _Line: TypeAlias = tuple[str, TraceType, dict[str, Any]]
 
 
-def _told(reading: _Reading, event: ev.Event, at_ms: int, spent: int) -> Iterator[_Line]:
+def _told(reading: RunPath, event: ev.Event, at_ms: int, spent: int) -> Iterator[_Line]:
     """Yield the lines of the trace for an event."""
     match event:
         case ev.StepStarted(step=step):
@@ -248,7 +346,7 @@ def _told(reading: _Reading, event: ev.Event, at_ms: int, spent: int) -> Iterato
         yield from _kept(reading, event, at_ms, spent)
 
 
-def _entered(reading: _Reading, step: StepId, at_ms: int) -> Iterator[_Line]:
+def _entered(reading: RunPath, step: StepId, at_ms: int) -> Iterator[_Line]:
     node = node_of(step)
     if step not in reading.entered_ms:
         reading.entered_ms[step] = at_ms
@@ -259,7 +357,7 @@ def _entered(reading: _Reading, step: StepId, at_ms: int) -> Iterator[_Line]:
     yield node, "node_started", {"input_summary": {"attempt": attempt, "input": shape(reading.state.input)}}
 
 
-def _left(reading: _Reading, event: ev.StepCompleted | ev.StepFailed, at_ms: int) -> _Line:
+def _left(reading: RunPath, event: ev.StepCompleted | ev.StepFailed, at_ms: int) -> _Line:
     cost, tokens = reading.spent.get(event.step, (0, {}))
     more = {"latency_ms": at_ms - reading.entered_ms.get(event.step, at_ms), "token_usage": tokens, "cost_nanousd": cost}
     if isinstance(event, ev.StepFailed):
@@ -268,7 +366,7 @@ def _left(reading: _Reading, event: ev.StepCompleted | ev.StepFailed, at_ms: int
     return node_of(event.step), "node_completed", {**more, "output_summary": {"output": shape(event.output), **decided}}
 
 
-def _kept(reading: _Reading, event: Any, at_ms: int, spent: int) -> Iterator[_Line]:
+def _kept(reading: RunPath, event: Any, at_ms: int, spent: int) -> Iterator[_Line]:
     """An outcome that now stands in a journal."""
     call: CallId | None = getattr(event, "call", None)
     if call is None:
@@ -297,91 +395,10 @@ def _node_of_gate(gate: GateId) -> str:
     return "" if step.startswith("!") else node_of(StepId(step))
 
 
-def trajectory(events: Iterable[ev.Recorded], graph: Graph | None = None) -> Trajectory:
-    """The path of a run, from its whole history; `transitions` are known where its `graph` is given.
-
-    Raises CorruptHistory for a history that does not begin at its beginning.
-    """
-    history = tuple(events)
-    state = State()
-    for recorded in history:
-        evolve(state, recorded.event, recorded.at_ms)
-    told = tuple(trace(history, graph))
-    ways = [each for each in told if each.event_type == "transition" and not is_item(NodeName(each.node_name))]
-    end_ms = state.ended_at_ms if state.ended else state.at_ms
-    return Trajectory(
-        state.run,
-        state.workflow,
-        status(state),
-        _visits(history),
-        tuple(Transition(each.input_summary["source"], each.node_name, each.seq) for each in ways),
-        _approvals(history),
-        tuple(_tools(history)),
-        sum(isinstance(each.event, _RETRIES) for each in history),
-        sum(_holds(each.event) for each in history),
-        state.model_calls,
-        state.tool_calls,
-        state.tokens_used + state.tokens_in_doubt,
-        state.budget.settled_nanousd + state.budget.in_doubt_nanousd,
-        end_ms - state.started_at_ms,
-    )
-
-
-def _visits(history: Iterable[ev.Recorded]) -> tuple[Visit, ...]:
-    found: dict[StepId, Visit] = {}
-    for recorded in history:
-        match recorded.event:
-            case ev.StepStarted(step=step) if step not in found and not is_item(node_of(step)):
-                found[step] = Visit(node_of(step), recorded.seq)
-            case ev.StepCompleted(step=step, decisions=decisions) if step in found:
-                found[step] = msgspec.structs.replace(found[step], became="completed", decisions=decisions or ())
-            case ev.StepFailed(step=step) if step in found:
-                found[step] = msgspec.structs.replace(found[step], became="failed")
-            case ev.StepCancelled(step=step) if step in found:
-                found[step] = msgspec.structs.replace(found[step], became="cancelled")
-            case ev.StepReplayed(step=step) if step in found:
-                found[step] = msgspec.structs.replace(found[step], became=None)
-            case _:
-                pass
-    return tuple(found.values())
-
-
 def _answer(event: ev.GateDecided | ev.GateExpired) -> dict[str, Any]:
     if isinstance(event, ev.GateExpired):
         return {"decision": EXPIRED}
     return {"decision": event.decision, "data": shape(event.data)}
-
-
-def _approvals(history: Iterable[ev.Recorded]) -> tuple[Approval, ...]:
-    found: dict[GateId, Approval] = {}
-    for recorded in history:
-        match recorded.event:
-            case ev.GateOpened(gate=gate, step=step, reason=reason):
-                found[gate] = Approval(gate, node_of(step) if step is not None else "", reason, recorded.seq)
-            case ev.GateDecided(gate=gate, decision=decision) if gate in found:
-                found[gate] = msgspec.structs.replace(found[gate], decision=decision, decided_seq=recorded.seq)
-            case ev.GateExpired(gate=gate) if gate in found:
-                found[gate] = msgspec.structs.replace(found[gate], decision=EXPIRED, decided_seq=recorded.seq)
-            case _:
-                pass
-    return tuple(found.values())
-
-
-def _tools(history: Iterable[ev.Recorded]) -> Iterator[ToolUse]:
-    """Yield the tool uses that a step meant, in order; a call that is repeated under its key is one."""
-    meant: set[tuple[StepId, str]] = set()
-    for recorded in history:
-        event = recorded.event
-        match event:
-            case ev.EffectIntended(step=step, path=path) if event.compensates is None and (step, path) not in meant:
-                meant.add((step, path))
-                yield ToolUse(node_of(step), event.tool, event.args_hash, recorded.seq)
-            case ev.EffectReused(step=step):
-                yield ToolUse(node_of(step), event.tool, event.args_hash, recorded.seq, "reused")
-            case ev.ToolCallDenied(step=step):
-                yield ToolUse(node_of(step), event.tool, event.args_hash, recorded.seq, "denied")
-            case _:
-                pass
 
 
 def _holds(event: ev.Event) -> bool:

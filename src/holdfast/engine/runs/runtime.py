@@ -11,6 +11,7 @@ from holdfast.core.values.ids import SessionId
 from holdfast.engine.runs.catalog import Catalog
 from holdfast.engine.runs.membership import Membership
 from holdfast.engine.runs.observing import NOBODY, Observers
+from holdfast.engine.runs.read_models import ReadModels
 from holdfast.engine.runs.runs import Runs
 from holdfast.platform.own_loop import OwnLoop
 from holdfast.ports import Clock, Ids, Report, Store
@@ -25,6 +26,7 @@ class Runtime(NamedTuple):
     runs: Runs
     membership: Membership
     loop: OwnLoop
+    read_models: ReadModels
 
     @classmethod
     def of(
@@ -35,7 +37,7 @@ class Runtime(NamedTuple):
         runs = Runs(store.log, store.clock, clock, ids, catalog, observers)
         watching = WatchOnlyWork(runs, catalog)
         membership = Membership(store.sessions, ids, label, catalog, watching, store.clock.now_ms, works=works)
-        return cls(store, clock, catalog, runs, membership, OwnLoop())
+        return cls(store, clock, catalog, runs, membership, OwnLoop(), ReadModels())
 
 
 class WatchOnlyWork:

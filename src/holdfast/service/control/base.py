@@ -46,7 +46,7 @@ class ControlBase(RunReader):
         """`trace_id`: trace of all commands, unless a claim has its own; `store`: what is read here, if that is less than the
         engine's own."""
         self.runtime = executor.services.runtime
-        super().__init__(store if store is not None else self.runtime.store, self.runtime.loop)
+        super().__init__(store if store is not None else self.runtime.store, self.runtime.loop, self.runtime.read_models)
         self.executor = executor
         self.payloads = executor.services.payloads
         self._trace_id = trace_id

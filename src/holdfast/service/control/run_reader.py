@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import msgspec
 
 from holdfast.core.values.ids import RunId, SessionId, StepId
+from holdfast.core.views.page import rows_after
 from holdfast.core.views.selection import LetterCriteria
 from holdfast.errors import NotFound
 from holdfast.platform.own_loop import OfLoop, OwnLoop
@@ -46,9 +47,12 @@ if TYPE_CHECKING:
     from holdfast.core.views.model_calls import ModelCallRow
     from holdfast.core.views.operations import OperationRow
     from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
-    from holdfast.core.views.trajectory import TraceEvent, Trajectory
+    from holdfast.core.views.read_model import ReadModel
+    from holdfast.core.views.spending import SpendingRow
+    from holdfast.core.views.trajectory import RunPath, TraceEvent, Trajectory
     from holdfast.engine.background.stuck import StuckRun
     from holdfast.engine.capacity.diagnosis import WaitReason
+    from holdfast.engine.runs.read_models import ReadModels
     from holdfast.engine.runs.stored_workflow import StoredWorkflow
     from holdfast.service.control.tree import Tree
 
@@ -60,9 +64,10 @@ _LOST_MS: Final = 3_600_000
 class RunReader(OfLoop, called="engine"):
     """Answered from what the store says: a caller that only asks needs no engine, and does not wait for one to be loaded."""
 
-    def __init__(self, store: Store, loop: OwnLoop | None = None) -> None:
-        """`loop`: the one that the store belongs to, if not the one that runs."""
+    def __init__(self, store: Store, loop: OwnLoop | None = None, read_models: ReadModels | None = None) -> None:
+        """`loop`: the one that the store belongs to, if not the one that runs; `read_models`: those of the process."""
         self.store = store
+        self._read_models = read_models
         self._loop = OwnLoop() if loop is None else loop
 
     def now_ms(self) -> int:
@@ -127,42 +132,89 @@ class RunReader(OfLoop, called="engine"):
         Raises:
             NotFound: The run does not exist.
         """
-        from holdfast.core.views.trajectory import trajectory  # noqa: PLC0415 - as above
+        return (await self._path(run_id)).trajectory()
 
-        row = await self.find(run_id)
-        return trajectory(await self.store.log.events(row.run), await self.graph_of(row.graph_hash))
-
-    async def trace(self, run_id: str) -> Sequence[TraceEvent]:
+    async def trace(self, run_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[TraceEvent]:
         """Return the trace events of a run: what happened at its nodes, without data.
+
+        Args:
+            after: Only those of events after this one.
+            limit: Maximum number; all of the last one's event are returned.
 
         Raises:
             NotFound: The run does not exist.
         """
-        from holdfast.core.views.trajectory import trace  # noqa: PLC0415 - as above
+        return rows_after((await self._path(run_id)).lines, after, limit)
+
+    async def operations(self, run_id: str, *, after: int = 0, limit: int | None = None) -> list[OperationRow]:
+        """Return what the steps of a run did and wait for, in the order in which it began.
+
+        Args:
+            after: Only those that began after this event.
+            limit: Maximum number; all that began with the last one's event are returned.
+
+        Raises:
+            NotFound: The run does not exist.
+        """
+        return (await self._read_model(run_id)).operations.after(after, limit)
+
+    async def attempts(self, run_id: str, *, after: int = 0, limit: int | None = None) -> list[AttemptRow]:
+        """Return the attempts of a run's steps, in the order in which they began.
+
+        Args:
+            after: Only those that began after this event.
+            limit: Maximum number.
+
+        Raises:
+            NotFound: The run does not exist.
+        """
+        found = rows_after((await self._read_model(run_id)).attempts.rows, after, limit)
+        return [msgspec.structs.replace(row) for row in found]
+
+    async def model_calls(self, run_id: str, *, after: int = 0, limit: int | None = None) -> list[ModelCallRow]:
+        """Return the model calls of a run, in the order in which they left.
+
+        Args:
+            after: Only those that left after this event.
+            limit: Maximum number.
+
+        Raises:
+            NotFound: The run does not exist.
+        """
+        found = rows_after((await self._read_model(run_id)).model_calls.rows, after, limit)
+        return [msgspec.structs.replace(row) for row in found]
+
+    async def spending(self, run_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[SpendingRow]:
+        """Return the money of a run over time: what is spent, held, in doubt and the limit after each event that changes one.
+
+        Args:
+            after: Only changes after this event.
+            limit: Maximum number.
+
+        Raises:
+            NotFound: The run does not exist.
+        """
+        return rows_after((await self._read_model(run_id)).spending.rows, after, limit)
+
+    async def _read_model(self, run_id: str) -> ReadModel:
+        from holdfast.core.views.read_model import ReadModel  # noqa: PLC0415 - as above
+
+        row = await self.find(run_id)  # as the store of this caller shows it
+        return await self._models().of(self.store.log, row.run, ReadModel)
+
+    async def _path(self, run_id: str) -> RunPath:
+        from holdfast.core.views.trajectory import RunPath  # noqa: PLC0415 - as above
 
         row = await self.find(run_id)
-        return list(trace(await self.store.log.events(row.run), await self.graph_of(row.graph_hash)))
+        graph = await self.graph_of(row.graph_hash)
+        return await self._models().of(self.store.log, row.run, lambda: RunPath(graph))
 
-    async def operations(self, run_id: str) -> list[OperationRow]:
-        """Return what the steps of a run did and wait for, in the order in which it began. Raises NotFound."""
-        from holdfast.engine.runs.folded_operations import operations_of  # noqa: PLC0415 - as above
+    def _models(self) -> ReadModels:
+        from holdfast.engine.runs.read_models import ReadModels  # noqa: PLC0415 - as above
 
-        row = await self.find(run_id)
-        return await operations_of(self.store.log, row.run)
-
-    async def attempts(self, run_id: str) -> list[AttemptRow]:
-        """Return the attempts of a run's steps, in the order in which they began. Raises NotFound."""
-        from holdfast.core.views.attempts import attempts  # noqa: PLC0415 - as above
-
-        row = await self.find(run_id)
-        return attempts(await self.store.log.events(row.run))
-
-    async def model_calls(self, run_id: str) -> list[ModelCallRow]:
-        """Return the model calls of a run, in the order in which they left. Raises NotFound."""
-        from holdfast.core.views.model_calls import model_calls  # noqa: PLC0415 - as above
-
-        row = await self.find(run_id)
-        return model_calls(await self.store.log.events(row.run))
+        if self._read_models is None:
+            self._read_models = ReadModels()
+        return self._read_models
 
     async def workers_of(self, workflow: Workflow | StoredWorkflow) -> int:
         """Return the number of living processes that can run exactly this workflow. For one in YAML, those count that take any.

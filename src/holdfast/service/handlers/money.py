@@ -8,14 +8,13 @@ import msgspec
 
 from holdfast.core.facts.costs import CostKey
 from holdfast.core.values.ids import CallId, RunId, run_of
-from holdfast.core.views.spending import spending as of_history
 from holdfast.errors import InvalidInput
 from holdfast.service import listing, view
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
 from holdfast.service.handler import Request, handles
-from holdfast.service.listing import key_of, keyed_page, seq_of
+from holdfast.service.listing import key_of, keyed_page, seq_of, seq_page
 from holdfast.service.view import (
     BudgetDayRow,
     BudgetLimitRow,
@@ -63,11 +62,9 @@ async def cost_summary(request: Request, query: ask.CostSummary) -> Rows[CostSum
 
 @handles
 async def spending(request: Request, query: ask.Spending) -> Rows[SpendingRow]:
-    after = seq_of(query.cursor)
-    row = await request.control.find(query.run)
-    found = [each for each in of_history(await request.control.store.log.events(row.run)) if each.seq > after]
-    rows = [view.of_spending(each) for each in found[: query.limit]]
-    return Rows(rows, str(rows[-1]["seq"]) if len(found) > query.limit else None)
+    found = await request.control.spending(query.run, after=seq_of(query.cursor), limit=query.limit + 1)
+    rows, cursor = seq_page(found, query.limit)
+    return Rows([view.of_spending(each) for each in rows], cursor)
 
 
 @handles

@@ -20,7 +20,7 @@ from holdfast.service.declarations import field
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
 from holdfast.service.handler import Request, handles
-from holdfast.service.listing import key_of, keyed_page, seq_of, since_of
+from holdfast.service.listing import key_of, keyed_page, seq_of, seq_page, since_of
 from holdfast.service.preview import preview
 from holdfast.service.subscription import AGAIN_S
 from holdfast.service.view import (
@@ -74,35 +74,34 @@ async def steps(request: Request, query: ask.Steps) -> Rows[StepRow]:
 @handles
 async def operations(request: Request, query: ask.Operations) -> Rows[OperationRow]:
     """It is read again for each page: an operation that began long ago may have ended since the last."""
-    after = seq_of(query.cursor)
-    found = [each for each in await request.control.operations(query.run) if each.seq > after]
-    last = found[query.limit - 1].seq if len(found) > query.limit else None
-    rows = found if last is None else [each for each in found if each.seq <= last]  # an event may begin several
-    return Rows([view.of_operation(each) for each in rows], None if last is None else str(last))
+    found = await request.control.operations(query.run, after=seq_of(query.cursor), limit=query.limit + 1)
+    rows, cursor = seq_page(found, query.limit)
+    return Rows([view.of_operation(each) for each in rows], cursor)
 
 
 @handles
 async def attempts(request: Request, query: ask.Attempts) -> Rows[AttemptRow]:
     """It is read again for each page, as operations are."""
-    after = seq_of(query.cursor)
-    found = [each for each in await request.control.attempts(query.run) if each.seq > after]
-    rows = found[: query.limit]
+    found = await request.control.attempts(query.run, after=seq_of(query.cursor), limit=query.limit + 1)
+    rows, cursor = seq_page(found, query.limit)
     workers = await request.control.names_of({each.session for each in rows})
-    return Rows([view.of_attempt(each, workers) for each in rows], str(rows[-1].seq) if len(found) > query.limit else None)
+    return Rows([view.of_attempt(each, workers) for each in rows], cursor)
 
 
 @handles
 async def model_calls(request: Request, query: ask.ModelCalls) -> Rows[ModelCallRow]:
-    """Read anew for each page, as operations are. Only what the page shows is fetched from where large payloads are."""
-    after, control = seq_of(query.cursor), request.control
+    """It is read again for each page, as operations are. Only what the page shows is fetched from where large payloads are."""
+    control = request.control
     tenant = (await control.find(query.run)).tenant
-    found = [each for each in await control.model_calls(query.run) if each.seq > after]
+    found, cursor = seq_page(
+        await control.model_calls(query.run, after=seq_of(query.cursor), limit=query.limit + 1), query.limit
+    )
     rows = []
-    for each in found[: query.limit]:
+    for each in found:
         kept = (each.request, each.reply)
         asked, reply = [None if part is None else await control.payloads.value(part, tenant) for part in kept]
         rows.append(view.of_model_call(each, asked, reply))
-    return Rows(rows, str(found[query.limit - 1].seq) if len(found) > query.limit else None)
+    return Rows(rows, cursor)
 
 
 @handles
@@ -127,12 +126,9 @@ async def drawing(request: Request, query: ask.Drawing) -> DrawingRow:
 
 @handles
 async def trace(request: Request, query: ask.Trace) -> Rows[TraceRow]:
-    """It is read again for each page: the result of a node is known from all that came before."""
-    after = seq_of(query.cursor)
-    found = [each for each in await request.control.trace(query.run) if each.seq > after]
-    last = found[query.limit - 1].seq if len(found) > query.limit else None
-    rows = found if last is None else [each for each in found if each.seq <= last]  # an event may say several things
-    return Rows([view.of_trace(each) for each in rows], None if last is None else str(last))
+    found = await request.control.trace(query.run, after=seq_of(query.cursor), limit=query.limit + 1)
+    rows, cursor = seq_page(found, query.limit)
+    return Rows([view.of_trace(each) for each in rows], cursor)
 
 
 @handles
