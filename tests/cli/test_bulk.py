@@ -55,6 +55,19 @@ def test_a_dry_run_tells_what_cancelling_would_undo_and_what_is_in_flight(shell:
     assert shell("runs", "show", run, "--json").data["status"] == "requires_attention"
 
 
+def test_a_signal_and_a_higher_limit_have_a_dry_run(shell: Shell) -> None:
+    run = started(shell, "patient")
+    for words, says in {
+        ("runs", "signal", run[:30], "other"): "no step waits for it: the run would keep it",
+        ("runs", "extend", run, "--steps", "2000"): "it would be waiting",
+        ("runs", "extend", run, "--steps", "1"): "refused: ",
+        ("budget", "raise", run, "2.00"): "refused: ",
+    }.items():
+        told = shell(*words, "--dry-run")
+        assert (told.code, says in told.out, "Nothing was done." in told.err) == (0, True, True), told
+    assert "LimitRaised" not in shell("runs", "events", run, "--json").out
+
+
 def test_dead_letters_are_listed_counted_edited_replayed_and_resolved(shell: Shell) -> None:
     runs = [started(shell, "broken", "--tenant", "acme") for _ in range(3)]
     letters = shell("dead-letters", "list", "--json").data

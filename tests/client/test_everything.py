@@ -289,10 +289,10 @@ async def test_a_run_is_forked_and_its_tree_is_shown(client: AsyncClient) -> Non
     gate = await gate_of(client, run)
     await client.acting("ida", ["legal"]).decide(gate, shown_hash=await hash_of(client, gate))
     await rested(client, run)
-    (quote,) = (await client.query(query.ForkQuote(run=run, step="ask#1"))).rows
+    (quote,) = (await client.query(query.RunQuote(run=run, action="fork", fields={"step": "ask#1"}))).rows
     fork = await client.execute(command.Fork(run=run, step="ask#1"))
     assert fork is not None
-    assert fork["run_id"] not in (run, quote["run_id"])
+    assert fork["run_id"] not in (run, quote["fork"]["run_id"])
     await gate_of(client, fork["run_id"])  # a decision is never carried over
     (tree,) = (await client.query(query.Tree(run=run))).rows
     assert tree["runs"][0]["run_id"] == run

@@ -15,7 +15,7 @@ from holdfast.core.values.scopes import tree_of
 from holdfast.errors import Conflict, InvalidDecision, InvalidInput, KeyReused, NotFound
 from holdfast.models.providers import Providers
 from holdfast.service.declarations import command as cmd
-from holdfast.service.declarations.query import ForkQuote
+from holdfast.service.declarations.quoting import quote_of
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.testing.model_server import ModelServer
@@ -286,7 +286,8 @@ async def test_the_service_forks_and_quotes_for_a_tenants_own_runs_only(store: s
         service, ann = Service(engine, [wf]), Principal("ann", tenant="acme")
         origin = await engine.start(wf, {"name": "ada"}, tenant="acme")
         await origin.result()
-        ((quote,), cursor) = await service.query(ann, ForkQuote(run=origin.id, step="draft#1"))
+        ((quote,), cursor) = await service.query(ann, quote_of(cmd.Fork(run=origin.id, step="draft#1")))
+        quote = quote["fork"]
         assert (cursor, quote["kept"], quote["most_usd"]) == (None, [], "1.00")
         assert [(each["kind"], each["step"]) for each in quote["reused"]] == [("model", "draft#1"), ("tool", "send#1")]
         assert float(quote["anew_usd"]) >= float(quote["reused_usd"]) > 0
@@ -298,7 +299,7 @@ async def test_the_service_forks_and_quotes_for_a_tenants_own_runs_only(store: s
         with pytest.raises(NotFound):
             await service.execute(Principal("eve", tenant="other"), cmd.Fork(run=origin.id, step="send#1"))
         with pytest.raises(NotFound):
-            await service.query(Principal("eve", tenant="other"), ForkQuote(run=origin.id, step="send#1"))
+            await service.query(Principal("eve", tenant="other"), quote_of(cmd.Fork(run=origin.id, step="send#1")))
 
 
 async def test_a_large_value_of_another_month_is_kept_for_the_month_of_the_fork(tmp_path: Path) -> None:

@@ -77,8 +77,8 @@ async def test_a_run_takes_the_messages_that_one_may_send_it(api: Asked) -> None
     await api.post(f"/runs/{run}/extend", {"limit": "steps", "value": 5_000})
     await api.post(f"/runs/{run}/budget", {"limit_usd": "2.50"})
     await api.post(f"/runs/{run}/signals/hello", {"data": {"a": 1}})
-    quote_ = await api.post(f"/runs/{run}/fork/quote", {"step": "price#1"})
-    assert quote_["run_id"] == run
+    quote_ = await api.post(f"/runs/{run}/quote", {"action": "fork", "fields": {"step": "price#1"}})
+    assert quote_["fork"]["run_id"] == run
     fork = await api.said("POST", f"/runs/{run}/fork", {"step": "price#1"})
     assert (fork.status_code, fork.json()["run_id"] != run) == (201, True)
     assert (await api.post(f"/runs/{run}/resume"))["limit_usd"] == "2.50"

@@ -247,7 +247,7 @@ async def everything(port: Port, ops: Asked, globex: Asked) -> AsyncIterator[tup
         return str((await globex.post("/runs", {"workflow": workflow, "input": given, **more}, 10))["run_id"])
 
     paid, tripled = await start("payday", ["ada", "bob"]), await start("checked")
-    await start("vanishing")
+    vanished = await start("vanishing")
     rated, costs = await start("rated"), [await start("asking", cost_limit_usd="1") for _ in range(2)]
     await start("tree")
     await start("halving")
@@ -278,8 +278,9 @@ async def everything(port: Port, ops: Asked, globex: Asked) -> AsyncIterator[tup
         "/approvals", {"tool": "mail_*", "for_s": 60, "when": [{"argument": "to", "operator": "==", "value": 1}]}, by="ann"
     )
     yield await post(f"/runs/{costs[0]}/fork", {"step": "answer#1"})
-    yield await post(f"/runs/{costs[0]}/fork/quote", {"step": "answer#1"})
-    yield await post(f"/runs/{costs[0]}/quote", {"action": "cancel"})
+    yield await post(f"/runs/{costs[0]}/quote", {"action": "fork", "fields": {"step": "answer#1"}})
+    for run in (paid, vanished):
+        yield await post(f"/runs/{run}/quote", {"action": "cancel"})
     yield await post("/runs/bulk", {"action": "fork", "step": "do#1", "status": ["completed"], "dry_run": True})
     yield await post("/costs/rollup", {}, api=ops)
     name = ids["name"]

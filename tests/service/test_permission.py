@@ -98,8 +98,6 @@ Event                viewer             404 404 ok  ok  h
 Streams              viewer             404 404 ok  ok  h
 Items                viewer             404 404 ok  ok  h
 Tree                 viewer             404 404 ok  ok  h
-ForkQuote            viewer             404 404 ok  ok  h
-CancelQuote          viewer             404 404 ok  ok  h
 RunQuote             viewer             404 404 ok  ok  h
 Comparison           viewer             404 404 ok  ok  h
 Gate                 viewer             404 404 ok  ok  hg

@@ -15,6 +15,7 @@ from holdfast.core.values.access import Access
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query
+from holdfast.service.declarations.quoting import QUOTED, quote_of
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 
@@ -44,16 +45,29 @@ async def breaks(ctx: Context, given: Any) -> str:
     raise ValueError("broken")
 
 
+@flow
+async def counts(ctx: Context, most: int) -> int:
+    return most
+
+
+GIVEN: dict[str, dict[str, Any]] = {
+    "extend": {"limit": "steps", "value": 9},
+    "raise_budget": {"limit_usd": "3.00"},
+    "signal": {"name": "paid"},
+    "fork": {"step": "flow#1"},
+}
+
+
 @pytest.fixture
 async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
-    async with Engine.open(str(tmp_path / "runs.db"), workflows=[waits, breaks]) as engine:
+    async with Engine.open(str(tmp_path / "runs.db"), workflows=[waits, breaks, counts]) as engine:
         yield engine
 
 
 async def quoted(engine: Engine, run: str, action: Any, **fields: Any) -> dict[str, Any]:
     """The quote, which leaves the history as it was."""
     before = len(await engine.run(run).events())
-    (row,) = (await Service(engine).query(IDA, query.RunQuote(run=run, action=action, **fields))).rows
+    (row,) = (await Service(engine).query(IDA, query.RunQuote(run=run, action=action, fields=fields))).rows
     assert len(await engine.run(run).events()) == before
     return dict(row)
 
@@ -101,7 +115,7 @@ async def test_a_signal_says_which_step_gets_it_and_what_does_not_fit(engine: En
     assert (await quoted(engine, run, "signal", name="paid", data=1))["delivered_to"] == ["flow#1"]
     row = await quoted(engine, run, "signal", name="other")
     assert (row["delivered_to"], row["refused"]) == ([], None)
-    with pytest.raises(InvalidInput, match="Name the signal"):
+    with pytest.raises(InvalidInput, match="required field `name`"):
         await quoted(engine, run, "signal")
 
 
@@ -109,8 +123,8 @@ async def test_a_higher_limit_says_what_could_be_spent_then(engine: Engine) -> N
     run = await waiting(engine)
     assert (await quoted(engine, run, "raise_budget", limit_usd="3.50"))["most_usd"] == "3.50"
     assert "2.00" in (await quoted(engine, run, "raise_budget", limit_usd="1.00"))["refused"]
-    assert (await quoted(engine, run, "extend", limit_name="tool_calls", value=20))["refused"] is None
-    assert (await quoted(engine, run, "extend", limit_name="tool_calls", value=3))["refused"] is not None
+    assert (await quoted(engine, run, "extend", limit="tool_calls", value=20))["refused"] is None
+    assert (await quoted(engine, run, "extend", limit="tool_calls", value=3))["refused"] is not None
 
 
 async def test_a_dry_run_of_many_says_of_each_what_it_would_do(engine: Engine) -> None:
@@ -118,7 +132,35 @@ async def test_a_dry_run_of_many_says_of_each_what_it_would_do(engine: Engine) -
     await engine.run(failed.id).until(lambda state: bool(state.ended))
     told = cmd.Bulk(action="cancel", status=("waiting", "failed"), dry_run=True)
     rows = {each["run_id"]: each for each in (await Service(engine).execute(IDA, told)).rows}
-    assert rows[run]["change"]["called_off"] == ["flow#1"]
-    assert [each["tool"] for each in rows[run]["change"]["compensated"]] == ["reserve"]
+    assert rows[run]["quote"]["called_off"] == ["flow#1"]
+    assert [each["tool"] for each in rows[run]["quote"]["compensated"]] == ["reserve"]
     assert "has ended" in rows[failed.id]["refused"]
     assert not (await engine.run(run).state()).phase
+
+
+async def test_a_fork_is_quoted_like_any_command_with_its_edited_input(engine: Engine) -> None:
+    run = await waiting(engine)
+    assert "pause it first" in (await quoted(engine, run, "fork", step="flow#1"))["refused"]
+    await engine.pause(run)
+    row = await quoted(engine, run, "fork", step="flow#1", input={"a": 1}, cost_limit_usd="0.75")
+    assert (row["status_after"], row["refused"], row["called_off"]) == ("paused", None, [])
+    assert (row["fork"]["begins_at"], row["fork"]["most_usd"]) == ("flow#1", "0.75")
+    row = await quoted(engine, run, "fork", step="flow#2")
+    assert (row["fork"], "flow#2" in row["refused"]) == (None, True)
+
+
+async def test_an_input_that_the_workflow_does_not_take_is_refused_in_the_quote(engine: Engine) -> None:
+    run = await engine.start(counts, 3)
+    await run.result()
+    row = await quoted(engine, run.id, "fork", step="flow#1", input="three")
+    assert (row["fork"], "integer" in row["refused"]) == (None, True)
+
+
+async def test_a_quote_takes_the_fields_of_its_command_and_no_others(engine: Engine) -> None:
+    run = await waiting(engine)
+    for action, kind in QUOTED.items():
+        assert quote_of(kind(run=run, **GIVEN.get(action, {}))).action == action
+        with pytest.raises(InvalidInput, match="has no field 'limit_name'; it takes: "):
+            await quoted(engine, run, action, limit_name="steps")
+    with pytest.raises(InvalidInput, match="Expected `int`"):
+        await quoted(engine, run, "extend", limit="steps", value="many")

@@ -16,6 +16,7 @@ from holdfast.cli import reference
 from holdfast.cli.connect import backend
 from holdfast.cli.filter import SELECTION, ListOptions
 from holdfast.cli.group import Group
+from holdfast.cli.option import DryRun
 from holdfast.cli.page import terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import CONFLICT, OK
@@ -25,7 +26,6 @@ from holdfast.service.declarations import query
 if TYPE_CHECKING:
     from holdfast.cli.backend import Backend, QueryBackend
     from holdfast.cli.noun import Caller
-    from holdfast.service.declarations.declaration import Command
     from holdfast.service.declarations.query import View
 
 MOST: Final = 1000
@@ -34,11 +34,10 @@ _PAGE: Final = 500
 
 All = Annotated[bool, typer.Option("--all", help="Apply to all matching runs instead of one.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation; required outside a terminal.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; only show what would be done.")]
 Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="With --all: maximum number to apply to.")]
 
 Criteria = TypeVar("Criteria")
-Deed = Callable[[str], "Command"]
+Deed: TypeAlias = "Callable[[str], Any]"
 """The command to a run, by the run's id."""
 
 
@@ -79,7 +78,7 @@ async def do(
 ) -> int:
     """Do it to each; the exit code, which says whether all took it. `usual` are the statuses of runs that may, `own` is how the
     start keys of runs begin that are not meant."""
-    from holdfast.cli import cancelling
+    from holdfast.cli import dry_run
 
     if many.asked.is_any and len(usual) > 1:
         raise UsageError(
@@ -89,7 +88,7 @@ async def do(
     async with backend(caller.store, caller.by) as service:
         rows, more = await found(service, many, usual, own)
         if many.dry_run:
-            return await cancelling.tell_all(service, name, [row["run_id"] for row in rows], caller.as_json)
+            return await dry_run.tell_all(service, name, [deed(row["run_id"]) for row in rows], caller.as_json)
         if rows:
             _expect_sure(name, rows, many)
         return await tell_each(service, name, [row["run_id"] for row in rows], deed, more, caller.as_json)

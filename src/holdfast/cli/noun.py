@@ -86,6 +86,8 @@ def _caller(by: str | None, as_json: bool, store: str | None, role: Sequence[str
     return Caller(who(by, role), store, as_json)
 
 
+_EXTRAS: Final[Mapping[str, Any]] = {"by": option.Who, "role": option.Roles, "dry_run": option.DryRun}
+"""Options of verbs that are no fields."""
 _BY: Final = {"by": (option.Who, None)}
 _ANSWER: Final = {"as_json": (option.AsJson, False), "store": (option.Store, None)}
 Signed: TypeAlias = Annotated[Caller, Group(_caller, **_BY, **_ANSWER)]
@@ -174,15 +176,27 @@ class Noun:
         roles: bool = False,
         make: bool = False,
         deed: Deed | None = None,
+        quotes: bool = False,
     ) -> None:
         """Add a command that does something, `signed` by who says it, and says so: a sentence with fields of its row, or all of
         the row. Without a row it is `done`. One that may come before the first run can `make` the store. A `deed` does it in
-        place of the service."""
+        place of the service. One that `quotes` has a dry run, of the run that its field `run` names."""
         taken = fields_of(kind, words)
-        extras = {**({"by": option.Who} if signed else {}), **({"role": option.Roles} if roles else {})}
+        wanted = {"by": signed, "role": roles, "dry_run": quotes}
+        extras = {name: _EXTRAS[name] for name, is_wanted in wanted.items() if is_wanted}
 
-        def run(as_json: bool, store: str | None, by: str | None = None, role: Sequence[str] = (), **value: Any) -> None:
+        def run(
+            as_json: bool,
+            store: str | None,
+            by: str | None = None,
+            role: Sequence[str] = (),
+            dry_run: bool = False,
+            **value: Any,
+        ) -> None:
             caller = Caller(who(by, role), store, as_json)
+            if dry_run:
+                asyncio.run(_quote(kind, name, taken, value, caller))
+                return
             work = _do(kind, taken, value, None if done else self._row, caller, make=make, deed=deed)
             found = asyncio.run(work)
             self.print({**found, done: True} if done else found, as_json, says)
@@ -202,7 +216,7 @@ class Noun:
         self, name: str, about: Any, run: Any, parameters: Sequence[_FieldArgument], extras: Mapping[str, Any] = {}
     ) -> None:
         named = [parameter for each in parameters for parameter in each.parameters()]
-        named += [_parameter(each, hint, None) for each, hint in extras.items()]
+        named += [_parameter(each, hint, False if hint is option.DryRun else None) for each, hint in extras.items()]
         named += [_parameter("as_json", option.AsJson, False), _parameter("store", option.Store, None)]
         run.__annotations__ = {}
         run.__signature__ = inspect.Signature(named)
@@ -390,6 +404,15 @@ async def _row(kind: Any, parameters: Sequence[_FieldArgument], arguments: Mappi
     values = _values(parameters, arguments)
     async with backend(store, who(None)) as service:
         return await service.row(await made(kind, values, service))
+
+
+async def _quote(
+    kind: Any, name: str, parameters: Sequence[_FieldArgument], arguments: Mapping[str, Any], caller: Caller
+) -> None:
+    from holdfast.cli.dry_run import tell_one
+
+    values = _values(parameters, arguments)
+    await tell_one(name, values.pop("run"), [lambda run: kind(run=run, **values)], *caller)
 
 
 async def _do(

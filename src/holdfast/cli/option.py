@@ -36,6 +36,7 @@ Who = Annotated[
 ]
 Roles = Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="Role to act in, unverified. May be repeated.")]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Reason, kept in the history.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; only show what would be done.")]
 Target = Annotated[
     str, typer.Argument(metavar="FILE.py:WORKFLOW", help="Workflow: FILE.py:NAME, FILE.yaml or PACKAGE.MODULE:NAME.")
 ]

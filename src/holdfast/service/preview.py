@@ -14,33 +14,40 @@ from holdfast.core.decide import decide
 from holdfast.core.facts import commands
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.state import OpenCall, State
+from holdfast.core.rules.forking import Fork as Plan
 from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import CallId, NodeName
-from holdfast.core.values.money import nanousd
+from holdfast.core.values.money import Usd, nanousd
 from holdfast.core.values.payload import NULL
 from holdfast.core.values.policies import EffectPolicy
 from holdfast.core.views.status import status
-from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.errors import HoldfastError, InvalidInput, StoreError
 from holdfast.service.control.control import Control
+from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations.query import RunQuote
-from holdfast.service.view import CallInFlightRow, CompensatedRow, RunQuoteRow, maybe_usd
+from holdfast.service.declarations.quoting import Decided, Quoted, command_of
+from holdfast.service.handler import given
+from holdfast.service.view import CallInFlightRow, CompensatedRow, ForkQuoteRow, RunQuoteRow, maybe_usd, of_fork
 
 _COPY: Final = msgspec.json.Decoder(State)
 
 
 class _After(NamedTuple):
-    """The state that a command would lead to, and the events of it; or the reason why it would be refused."""
+    """The state that a command would lead to, and the events of it, or a fork of it; or the reason why it would be refused."""
 
     state: State
     events: Sequence[ev.Event]
     refused: str | None
+    fork: ForkQuoteRow | None = None
 
 
-async def preview(control: Control, request: RunQuote, by: Actor) -> RunQuoteRow:
-    """Return the row of what a command would do to a run. Raises NotFound, and InvalidInput for a field that is missing."""
+async def preview(control: Control, request: RunQuote, by: Actor, planned: Plan | None = None) -> RunQuoteRow:
+    """Return the row of what a command would do to a run. Raises NotFound, and InvalidInput for fields that it does not take.
+    `planned` is the plan of a fork that is known already."""
+    command = command_of(request)
     run = await control.find(request.run)
     before = await control.run(run.run).state()
-    after = await _decided(control, request, before, by)
+    after = await _decided(control, command, before, by, planned)
     ends = request.action == "cancel" and after.refused is None
     events, state = after.events, after.state
     again = {each.step: None for each in events if isinstance(each, ev.StepReplayed)}
@@ -60,6 +67,7 @@ async def preview(control: Control, request: RunQuote, by: Actor) -> RunQuoteRow
         "gates_withdrawn": [each.gate for each in events if isinstance(each, ev.GateWithdrawn)],
         "delivered_to": [each.step for each in events if isinstance(each, ev.SignalDelivered)],
         "most_usd": maybe_usd(0 if ends else state.budget.available_nanousd),
+        "fork": after.fork,
     }
 
 
@@ -88,8 +96,10 @@ def _call(state: State, id_: CallId) -> CallInFlightRow:
     }
 
 
-async def _decided(control: Control, request: RunQuote, before: State, by: Actor) -> _After:
-    command, graph = _command(control, request, by), await control.graph_of(before.graph_hash)
+async def _decided(control: Control, quoted: Quoted, before: State, by: Actor, planned: Plan | None) -> _After:
+    if isinstance(quoted, cmd.Fork):
+        return await _forked(control, quoted, before, by, planned)
+    command, graph = _command(control, quoted, by), await control.graph_of(before.graph_hash)
     state = _COPY.decode(msgspec.json.encode(before))
     try:
         events = decide(graph, state, command, control.now_ms())
@@ -98,32 +108,46 @@ async def _decided(control: Control, request: RunQuote, before: State, by: Actor
     return _After(state, events, None)
 
 
-def _command(control: Control, request: RunQuote, by: Actor) -> commands.Command:
-    match request.action:
-        case "cancel":
-            return commands.CancelRun("cancelled", by, insists=True)
-        case "pause":
-            return commands.PauseRun(by)
-        case "resume":
-            return commands.ResumeRun(by)
-        case "retry":
-            return commands.RetryRun(by)
-        case "raise_budget":
-            return commands.RaiseLimit("cost", _amount(request), by)
-        case "extend":
-            if request.limit_name is None or request.value is None:
-                raise InvalidInput("Name the limit and its new value: extend takes limit_name and value.")
-            return commands.RaiseLimit(request.limit_name, request.value, by)
-        case "signal":
-            if request.name is None:
-                raise InvalidInput("Name the signal: signal takes name, and data if the run expects some.")
-            return commands.SendSignal(request.name, NULL, by, plain=control.payloads.plain(request.data))
-
-
-def _amount(request: RunQuote) -> int:
-    if request.limit_usd is None:
-        raise InvalidInput("Give the new limit: raise_budget takes limit_usd.")
+async def _forked(control: Control, fork: cmd.Fork, before: State, by: Actor, planned: Plan | None) -> _After:
+    """Return what a fork would do. The run itself stays as it is."""
+    limit = None if fork.cost_limit_usd is None else _amount("cost_limit_usd", fork.cost_limit_usd)
     try:
-        return nanousd(request.limit_usd)
+        plan = planned or await control.fork_plan(
+            before.run,
+            fork.step,
+            input=given(fork.input),
+            output=given(fork.output),
+            state=fork.state,
+            repeat_effects=fork.repeat_effects,
+            by=by,
+        )
+    except StoreError:
+        raise
+    except HoldfastError as refused:
+        return _After(before, (), refused.message)
+    return _After(before, (), None, of_fork(plan, limit))
+
+
+def _command(control: Control, quoted: Decided, by: Actor) -> commands.Command:
+    match quoted:
+        case cmd.Cancel():
+            return commands.CancelRun("cancelled", by, insists=True)
+        case cmd.Pause():
+            return commands.PauseRun(by)
+        case cmd.Resume():
+            return commands.ResumeRun(by)
+        case cmd.Retry():
+            return commands.RetryRun(by)
+        case cmd.RaiseBudget(limit_usd=limit_usd):
+            return commands.RaiseLimit("cost", _amount("limit_usd", limit_usd), by)
+        case cmd.Extend(limit=limit, value=value):
+            return commands.RaiseLimit(limit, value, by)
+        case cmd.Signal(name=name, data=data):
+            return commands.SendSignal(name, NULL, by, plain=control.payloads.plain(data))
+
+
+def _amount(name: str, amount: Usd) -> int:
+    try:
+        return nanousd(amount)
     except (ValueError, OverflowError) as problem:
-        raise InvalidInput(f"limit_usd: {problem}.") from None
+        raise InvalidInput(f"{name}: {problem}.", field="fields") from None

@@ -232,6 +232,7 @@ class Control:
         run_id: str,
         step: str,
         *,
+        input: Any = ...,
         output: Any = ...,
         state: Mapping[str, Any] | None = None,
         repeat_effects: bool = False,

@@ -49,7 +49,7 @@ def test_interaction_7_a_fork_shows_its_worst_case_and_stands_beside_the_origina
     dialog = page.get_by_role("dialog")
     answer = dialog.get_by_role("region", name="What will happen")
     answer.get_by_text("worst case").wait_for()
-    quote = dev.request("POST", f"/runs/{run}/fork/quote", {"step": "read#1"})
+    quote = dev.request("POST", f"/runs/{run}/quote", {"action": "fork", "fields": {"step": "read#1"}})["fork"]
     assert float(quote["anew_usd"]) > 0
     assert answer.locator(f"[data-usd='{quote['anew_usd']}']").count() >= 1
     dialog.get_by_label("Cost limit, in dollars").fill("0.04")

@@ -15,7 +15,7 @@ import typer
 from holdfast.cli import reference
 from holdfast.cli.connect import backend
 from holdfast.cli.noun import Caller, Signed
-from holdfast.cli.option import AsJson, OfTenant, RunArgument, Store
+from holdfast.cli.option import AsJson, DryRun, OfTenant, RunArgument, Store
 from holdfast.cli.page import table, terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.event_format import tell_run
@@ -208,22 +208,30 @@ def raise_(
     more: Annotated[
         str | None, typer.Option("--by", metavar="USD", help="Amount to add to the current limit, instead of a new limit.")
     ] = None,
+    dry_run: DryRun = False,
     *,
     caller: Signed,
 ) -> None:
     """Raise the cost limit of a run. A blocked run continues where it stopped."""
     if (limit is None) == (more is None):
         raise UsageError("Pass either a new limit (holdfast budget raise RUN 2.00) or an amount to add (--by 0.50).")
-    tell_run(asyncio.run(_raise(run, limit, more, caller)), caller.as_json)
+    found = asyncio.run(_raise(run, limit, more, dry_run, caller))
+    if found is not None:
+        tell_run(found, caller.as_json)
 
 
-async def _raise(run: str, limit: str | None, more: str | None, caller: Caller) -> dict[str, Any]:
+async def _raise(run: str, limit: str | None, more: str | None, dry_run: bool, caller: Caller) -> dict[str, Any] | None:
+    from holdfast.cli.dry_run import tell_all
     from holdfast.cli.next_steps import with_next
     from holdfast.service.declarations.command import RaiseBudget
 
     async with backend(caller.store, caller.by) as service:
         row = await reference.run(service, run)
-        found = await service.execute(RaiseBudget(row["run_id"], str(limit if limit is not None else _sum(row, more or ""))))
+        wish = RaiseBudget(row["run_id"], str(limit if limit is not None else _sum(row, more or "")))
+        if dry_run:
+            await tell_all(service, "raise", [wish], caller.as_json)
+            return None
+        found = await service.execute(wish)
         assert found is not None
         return await with_next(service, found, caller.as_json, caller.store)
 

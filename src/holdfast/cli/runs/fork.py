@@ -24,11 +24,11 @@ from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import OK
 from holdfast.cli.page.typed_input import json_value
 from holdfast.errors import HoldfastError, UsageError
+from holdfast.service.declarations.quoting import quote_of
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Backend
     from holdfast.service.declarations.command import Fork
-    from holdfast.service.declarations.query import ForkQuote
 
 _MAX_SHOWN: Final = 20
 
@@ -127,7 +127,7 @@ async def _fork_all(wish: Fork, many: BulkSelection[ListOptions], caller: Caller
     for row in () if caller.as_json else rows:
         terminal.show(f"{row['run_id']}  {_in_words(row, None if wish.output is msgspec.UNSET else wish.step)}")
     quotes = [row["quote"] for row in rows if row["quote"] is not None]
-    most = sum(Decimal(quote["anew_usd"]) for quote in quotes)
+    most = sum(Decimal(quote["fork"]["anew_usd"]) for quote in quotes)
     terminal.say(
         f"fork: {len(quotes)} of {len(rows)} would be forked; ${most} at most if every model call is made again. Nothing"
         " was done."
@@ -143,16 +143,16 @@ async def _would_be(service: Backend, wish: Fork, tenant: str) -> dict[str, Any]
     try:
         if known := await service.rows(Runs(tenant=tenant, key=wish.key), 1):
             return {**row, "fork": known[0]["run_id"]}
-        quote = await service.row(_quote_of(wish))
+        quote = await service.row(quote_of(wish))
     except HoldfastError as problem:
         return {**row, "refused": problem.message}
-    return {**row, "quote": quote}
+    return {**row, "refused": quote["refused"], "quote": quote["fork"] and quote}
 
 
 def _in_words(row: dict[str, Any], value: str | None) -> str:
     if row["quote"] is None:
         return f"was forked as {row['fork']}" if row["fork"] else row["refused"]
-    quote = row["quote"]
+    quote = row["quote"]["fork"]
     parts = _parts(quote, value)
     counts = (
         f"{len(parts.kept)} kept, {counted(len(parts.reused), 'result')} reused, {counted(len(parts.again), 'step')} run again"
@@ -161,26 +161,23 @@ def _in_words(row: dict[str, Any], value: str | None) -> str:
     return f"would be forked from {quote['begins_at']}: {counts}; at most ${quote['anew_usd']}"
 
 
-def _quote_of(wish: Fork) -> ForkQuote:
-    from holdfast.service.declarations.query import ForkQuote
-
-    return ForkQuote(run=wish.run, step=wish.step, output=wish.output, state=wish.state, cost_limit_usd=wish.cost_limit_usd)
-
-
 async def _fork(wish: Fork, many: BulkSelection[ListOptions], caller: Caller) -> None:
     import msgspec
 
     async with backend(caller.store, caller.by) as service:
         wish = msgspec.structs.replace(wish, run=await reference.run_id(service, wish.run))
-        quote = await service.row(_quote_of(wish))
+        quote = await service.row(quote_of(wish))
+        plan = quote["fork"]
         if not caller.as_json:
             given = wish.step if wish.output is not msgspec.UNSET else None
-            for line in quoted(quote, repeats_effects=wish.repeat_effects, value=given):
+            lines = [f"refused: {quote['refused']}"] if plan is None else []
+            lines = lines or quoted(plan, repeats_effects=wish.repeat_effects, value=given)
+            for line in lines:
                 (terminal.show if many.dry_run else terminal.say)(line)
         if many.dry_run:
             terminal.emit(quote) if caller.as_json else terminal.say("Nothing was done.")
             return
-        asks = not many.yes and terminal.is_live() and sys.stdin is not None and sys.stdin.isatty()
+        asks = plan is not None and not many.yes and terminal.is_live() and sys.stdin is not None and sys.stdin.isatty()
         if asks and not terminal.is_agreed("Start it?"):
             raise UsageError("Nothing was done.")
         found = await service.execute(wish)

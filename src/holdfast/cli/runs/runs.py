@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from holdfast.cli import bulk, connect, reference
+from holdfast.cli import dry_run as quotes
 from holdfast.cli.backend import ListBackend
 from holdfast.cli.bulk import BulkSelection, Deed, OneOrMany
 from holdfast.cli.connect import acting, backend, server
@@ -20,7 +21,7 @@ from holdfast.cli.filter import ListOptions, Selected
 from holdfast.cli.group import Group
 from holdfast.cli.noun import ArgumentSpec, Caller, Noun, Signed
 from holdfast.cli.nouns.score import score
-from holdfast.cli.option import AsJson, MaybeRun, Reason, RunArgument, Store
+from holdfast.cli.option import AsJson, DryRun, MaybeRun, Reason, RunArgument, Store
 from holdfast.cli.page import console_page, terminal
 from holdfast.cli.page.event_format import tell_run
 from holdfast.cli.page.exit_code import OK
@@ -193,16 +194,9 @@ def _do(name: str, deed: Deed, run: str | None, many: BulkSelection[ListOptions]
     if run is None:
         return asyncio.run(bulk.do(name, deed, _USUAL[name], many, caller))
     if many.dry_run:
-        return asyncio.run(_tell_of_one(name, run, caller))
+        return asyncio.run(quotes.tell_one(name, run, [deed], *caller))
     _act(run, deed, caller=caller)
     return OK
-
-
-async def _tell_of_one(name: str, run: str, caller: Caller) -> int:
-    from holdfast.cli import cancelling
-
-    async with backend(caller.store, caller.by) as service:
-        return await cancelling.tell_all(service, name, [await reference.run_id(service, run)], caller.as_json)
 
 
 def _limit(flag: str, words: str) -> tuple[Any, None]:
@@ -223,14 +217,17 @@ _LIMITS: Final = Group(
 
 
 @app.command()
-def extend(run: RunArgument, *, limits: Annotated[dict[str, int], _LIMITS], caller: Signed) -> None:
+def extend(run: RunArgument, *, limits: Annotated[dict[str, int], _LIMITS], dry_run: DryRun = False, caller: Signed) -> int:
     """Raise limits of a run, which continues where it stopped. For money, use `holdfast budget raise`."""
     if not limits:
         raise UsageError(
             "Pass a limit to raise: --steps, --tokens, --model-calls, --tool-calls, --active-s, --wall-s or --lifespan-s."
         )
-
-    _act(run, *(_telling("Extend", *each) for each in limits.items()), caller=caller)
+    deeds = [_telling("Extend", *each) for each in limits.items()]
+    if dry_run:
+        return asyncio.run(quotes.tell_one("extend", run, deeds, *caller))
+    _act(run, *deeds, caller=caller)
+    return OK
 
 
 async def _signal(told: command.Signal, caller: Caller) -> View:
@@ -243,7 +240,15 @@ async def _signal(told: command.Signal, caller: Caller) -> View:
         return await with_next(service, found, caller.as_json, caller.store)
 
 
-RUNS.verb("signal", command.Signal, words={"data": "--data JSON", "key": "--key KEY"}, says=tell_run, signed=True, deed=_signal)
+RUNS.verb(
+    "signal",
+    command.Signal,
+    words={"data": "--data JSON", "key": "--key KEY"},
+    says=tell_run,
+    signed=True,
+    deed=_signal,
+    quotes=True,
+)
 RUNS.verb(
     "label",
     command.LabelRun,

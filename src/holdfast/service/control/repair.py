@@ -118,12 +118,14 @@ class Repairs(Commands):
         run_id: str,
         step: str,
         *,
+        input: Any = NOT_GIVEN,  # noqa: A002 - the word of the public surface
         output: Any = NOT_GIVEN,
         state: Mapping[str, Any] | None = None,
         repeat_effects: bool = False,
         by: str | Actor | None = None,
     ) -> Fork:
-        """Return what `fork` would begin with, without forking: what it keeps, reuses (with its cost) and does again.
+        """Return what `fork` would begin with, without forking: what it keeps, reuses (with its cost) and does again. An input
+        is only checked.
 
         Raises:
             NotFound, Conflict, InvalidInput: As `fork` raises them.
@@ -131,6 +133,8 @@ class Repairs(Commands):
         row = await self.find(run_id)
         id_, _, path = step.partition("/")
         graph, history = await self.graph_of(row.graph_hash), await self.store.log.events(row.run)
+        if input is not NOT_GIVEN:
+            await self._valid(graph, input, row.tenant)
         operation = partial(operation_at, history, StepId(id_), Path(path)) if path else None
         said = None
         if output is not NOT_GIVEN:

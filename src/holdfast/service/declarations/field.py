@@ -64,7 +64,7 @@ Team = Annotated[str | None, doc("Team of the tenant; costs also count in the te
 TeamBudget = Annotated[str | None, doc("Name of a team budget in which costs also count; requires `agent`.")]
 Agent = Annotated[str | None, doc("Agent to charge in the team budget when a node does not name one; requires `team_budget`.")]
 
-RunAction: TypeAlias = Literal["cancel", "pause", "resume", "retry", "extend", "raise_budget", "signal"]
+RunAction: TypeAlias = Literal["cancel", "pause", "resume", "retry", "extend", "raise_budget", "signal", "fork"]
 LimitName: TypeAlias = Literal["steps", "tokens", "model_calls", "tool_calls", "active", "wall", "lifespan"]
 
 # --- How a command is carried out -------------------------------------------------------------------------------------

@@ -9,10 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
-from msgspec import UNSET
 
 from holdfast.core.nouns.memory import Kind
-from holdfast.core.values.money import Usd
 from holdfast.core.values.proposal import RiskLevel
 from holdfast.core.views.selection import GateOrder, LetterSelection, Selection
 from holdfast.service.declarations import field
@@ -242,36 +240,16 @@ class Event(Query["view.EventRow"], frozen=True):
     seq: Annotated[int, doc("Number of the event in the run; the first has 1.")]
 
 
-@query("POST /runs/{run}/fork/quote", "viewer", about={"run": Subject.RUN})
-class ForkQuote(Query["view.ForkQuoteRow"], frozen=True, kw_only=True):
-    """Show what a fork of a run would keep, reuse and do again, and the most it can cost. Nothing is started."""
-
-    run: field.RunId
-    step: field.ForkStep
-    output: field.ForkOutput = UNSET
-    state: field.ForkState = msgspec.field(default_factory=dict)
-    cost_limit_usd: field.ForkCostLimit = None
-
-
-@query("GET /runs/{run}/cancel/quote", "viewer", about={"run": Subject.RUN})
-class CancelQuote(Query["view.CancelQuoteRow"], frozen=True):
-    """Show what cancelling a run would do: which steps it stops, which calls are in flight, and which effects it compensates.
-    Nothing is cancelled."""
-
-    run: field.RunId
-
-
 @query("POST /runs/{run}/quote", "viewer", about={"run": Subject.RUN})
 class RunQuote(Query["view.RunQuoteRow"], frozen=True, kw_only=True):
-    """Show what a command would do to a run: the engine decides about it and stores nothing."""
+    """Show what a command would do to a run, without doing it: the engine decides about it and stores nothing. Of a fork, show
+    what it would keep, reuse and do again, and the most it can cost."""
 
     run: field.RunId
-    action: Annotated[field.RunAction, doc("Action to preview.")]
-    limit_name: Annotated[field.LimitName | None, doc("With `extend`: limit to raise.")] = None
-    value: Annotated[int | None, doc("With `extend`: new limit, a number or seconds.")] = None
-    limit_usd: Annotated[Usd | None, doc("With `raise_budget`: new cost limit in dollars.")] = None
-    name: Annotated[str | None, doc("With `signal`: name of the signal.")] = None
-    data: Annotated[Any, doc("With `signal`: data of the signal.")] = None
+    action: Annotated[field.RunAction, doc("Command to preview.")]
+    fields: Annotated[
+        dict[str, Any], doc("Fields of the command, as the body of its own route takes them, like `limit` and `value`.")
+    ] = msgspec.field(default_factory=dict)
 
 
 @query("GET /runs/{run}/comparison", "viewer", about={"run": Subject.RUN, "other": Subject.RUN})

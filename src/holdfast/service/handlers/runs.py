@@ -12,11 +12,11 @@ import msgspec
 from holdfast.core.facts.graph import FLOW
 from holdfast.core.facts.streams import StreamEvent
 from holdfast.core.nouns.labels import BEFORE_ALL_COUNTS
+from holdfast.core.rules.forking import Fork as Plan
 from holdfast.core.values.ids import RunId, node_of
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.service import listing, view
 from holdfast.service.declarations import command as cmd
-from holdfast.service.declarations import field
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
 from holdfast.service.handler import Request, handles
@@ -25,7 +25,6 @@ from holdfast.service.preview import preview
 from holdfast.service.subscription import AGAIN_S
 from holdfast.service.view import (
     AttemptRow,
-    CancelQuoteRow,
     ComparisonRow,
     DrawingRow,
     EvaluationRow,
@@ -191,11 +190,6 @@ async def _told(request: Request, query: ask.Streams, since: str | int, *, follo
 
 
 @handles
-async def cancel_quote(request: Request, query: ask.CancelQuote) -> CancelQuoteRow:
-    return view.of_cancel(await request.control.run(query.run).state())
-
-
-@handles
 async def comparison(request: Request, query: ask.Comparison) -> ComparisonRow:
     from holdfast.core.views.comparison import beside, compare  # noqa: PLC0415 - few callers compare runs
 
@@ -299,16 +293,20 @@ async def bulk(request: Request, command: cmd.Bulk) -> Rows[OutcomeRow]:
     )
     rows = [view.of_outcome(each) for each in found]
     if command.dry_run:
-        rows = [await _previewed(request, row, command.action) for row in rows]
+        rows = [await _quoted(request, row, command, each.plan) for row, each in zip(rows, found, strict=True)]
     return Rows(rows, found[-1].run if len(found) == command.limit else None)
 
 
-async def _previewed(request: Request, row: OutcomeRow, action: str) -> OutcomeRow:
-    """Return the row of a dry run with what the command would do; of a fork, whose quote it has, as it is."""
-    if action == "fork":
-        return row
-    change = await preview(request.control, ask.RunQuote(run=row["run_id"], action=cast("field.RunAction", action)), request.by)
-    return {**row, "refused": change["refused"], "change": change}
+async def _quoted(request: Request, row: OutcomeRow, command: cmd.Bulk, plan: Plan | None) -> OutcomeRow:
+    """Return the row of a dry run with the quote of the command; a fork that is refused or was made before has none."""
+    fields = {}
+    if command.action == "fork":
+        if plan is None:
+            return row
+        fields = {"step": command.step, "repeat_effects": command.repeat_effects}
+    asked = ask.RunQuote(run=row["run_id"], action=command.action, fields=fields)
+    quote = await preview(request.control, asked, request.by, plan)
+    return {**row, "refused": quote["refused"], "quote": quote}
 
 
 # --- What runs were worth ---------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
 from holdfast.service.handler import Request, given, handles
 from holdfast.service.listing import key_of, keyed_page
-from holdfast.service.view import ForkQuoteRow, WorkflowRow, WorkflowWhole
+from holdfast.service.view import WorkflowRow, WorkflowWhole
 
 _BY_VERSION: Final = msgspec.json.Decoder(tuple[str, Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]])
 
@@ -46,12 +46,6 @@ async def fork(request: Request, command: cmd.Fork) -> RunId:
     options |= {"input": given(command.input), "output": given(command.output)}
     run = await request.engine.fork(options.pop("run"), options.pop("step"), **options, by=request.by)
     return RunId(run.id)
-
-
-@handles
-async def fork_quote(request: Request, query: ask.ForkQuote) -> ForkQuoteRow:
-    plan = await request.control.fork_plan(query.run, query.step, output=given(query.output), state=query.state)
-    return view.of_fork(plan, query.cost_limit_usd)
 
 
 @handles

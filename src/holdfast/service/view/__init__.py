@@ -138,7 +138,6 @@ from holdfast.service.view.operation import (
 from holdfast.service.view.plain import Dollars, ErrorRow, Time, iso, maybe_usd, without_traces
 from holdfast.service.view.repair import (
     CallInFlightRow,
-    CancelQuoteRow,
     CompensatedRow,
     DeadLetterCountRow,
     DeadLetterRow,
@@ -148,7 +147,6 @@ from holdfast.service.view.repair import (
     LetterOperationRow,
     OutcomeRow,
     RunQuoteRow,
-    of_cancel,
     of_fork,
     of_letter,
     of_letter_whole,
@@ -225,7 +223,6 @@ __all__ = [
     "BudgetWaiterRow",
     "CallInFlightRow",
     "CallerRow",
-    "CancelQuoteRow",
     "ComparedDecisionRow",
     "ComparedNodeRow",
     "ComparedOperationRow",
@@ -351,7 +348,6 @@ __all__ = [
     "of_backfilled",
     "of_budget",
     "of_caller",
-    "of_cancel",
     "of_comparison",
     "of_conversation",
     "of_cost",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
 
 from holdfast.core.facts.state import OperationStatus
-from holdfast.core.values.money import nanousd, usd
+from holdfast.core.values.money import usd
 from holdfast.core.views import status
 from holdfast.core.views.status import Status
 from holdfast.ports import LetterState
@@ -37,7 +37,7 @@ class ForkedOperationRow(TypedDict):
 
 
 class ForkQuoteRow(TypedDict):
-    """A quote of a fork: what it would do and cost."""
+    """The part of a quote that only a fork has: what it would keep, do again and cost."""
 
     run_id: Annotated[str, doc("The run that would be forked.")]
     workflow: Annotated[str, doc("Name of the run's workflow.")]
@@ -52,10 +52,10 @@ class ForkQuoteRow(TypedDict):
     most_usd: Annotated[Dollars | None, doc("The cost limit of the fork; null for none.")]
 
 
-def of_fork(fork: Fork, cost_limit_usd: str | int | float | None = None) -> ForkQuoteRow:
-    """Return the row of a fork's quote. `most_usd` is its limit; `anew_usd` is the most that the origin's calls could have
+def of_fork(fork: Fork, limit_nanousd: int | None = None) -> ForkQuoteRow:
+    """Return a fork's part of its quote. `most_usd` is its limit; `anew_usd` is the most that the origin's calls could have
     cost, if all were made again."""
-    limit = fork.began.limit_nanousd if cost_limit_usd is None else nanousd(cost_limit_usd)
+    limit = fork.began.limit_nanousd if limit_nanousd is None else limit_nanousd
     return {
         "run_id": fork.began.run,
         "workflow": fork.began.workflow,
@@ -126,47 +126,7 @@ class RunQuoteRow(TypedDict):
     most_usd: Annotated[
         Dollars | None, doc("The most that the run could spend afterwards under its cost limit; null if it has none.")
     ]
-
-
-class CancelQuoteRow(TypedDict):
-    """A quote of a cancellation: what it would do."""
-
-    run_id: field.RunId
-    status: field.Status
-    called_off: Annotated[list[str], doc("The steps that would be cancelled.")]
-    in_flight: Annotated[list[CallInFlightRow], doc("The calls that may have happened.")]
-    compensated: Annotated[list[CompensatedRow], doc("The effects that would be undone, in this order.")]
-    asked: Annotated[list[str], doc("The calls about which a person would be asked.")]
-
-
-def of_cancel(state: State) -> CancelQuoteRow:
-    """Return the row of a cancellation's quote: the steps to cancel, the calls in flight that may have happened, and the
-    effects to undo, in that order."""
-    calls: list[CallInFlightRow] = [
-        {
-            "call": id_,
-            "kind": call.kind,
-            "name": call.name,
-            "step": call.step,
-            "doubted": call.doubted,
-            "policy": cast("EffectPolicy", call.policy) if call.kind == "effect" else None,
-        }
-        for id_, call in state.calls.items()
-    ]
-    ended = bool(state.ended)
-    return {
-        "run_id": state.run,
-        "status": status.status(state),
-        "called_off": [] if ended else [state.steps[name].id for name in state.unfinished],
-        "in_flight": [] if ended else calls,
-        "compensated": []
-        if ended
-        else [
-            {"call": each.child or each.call, "tool": each.tool, "with": each.compensation or None}
-            for each in reversed(state.compensable)
-        ],
-        "asked": [] if ended else [call["call"] for call in calls if call["kind"] == "effect" and call["policy"] == "once"],
-    }
+    fork: Annotated[ForkQuoteRow | None, doc("What a fork would do; null for another command, and where it would be refused.")]
 
 
 class OutcomeRow(TypedDict):
@@ -177,8 +137,7 @@ class OutcomeRow(TypedDict):
     refused: Annotated[str | None, doc("Reason why it was not done; null if it was.")]
     fork: Annotated[str | None, doc("The id of the run that was forked from it.")]
     letter: Annotated[str | None, doc("The id of the dead letter.")]
-    quote: Annotated[ForkQuoteRow | None, doc("Quote of the fork, in a dry run.")]
-    change: Annotated[RunQuoteRow | None, doc("Quote of another command to a run, in a dry run; null otherwise.")]
+    quote: Annotated[RunQuoteRow | None, doc("Quote of a command to a run, in a dry run; null otherwise.")]
 
 
 def of_outcome(outcome: BulkOutcome) -> OutcomeRow:
@@ -189,8 +148,7 @@ def of_outcome(outcome: BulkOutcome) -> OutcomeRow:
         "refused": outcome.refused,
         "fork": outcome.fork,
         "letter": outcome.letter,
-        "quote": None if outcome.plan is None else of_fork(outcome.plan),
-        "change": None,
+        "quote": None,
     }
 
 

@@ -96,8 +96,8 @@ export function Extend({ run, onClose }: { run: RunWhole; onClose: () => void })
 }
 
 function askedOf(limit: Limit, value: string): Asked {
-  if (limit === "cost") return { action: "raise_budget", limit_usd: value };
-  return { action: "extend", limit_name: limit, value: Number(value) };
+  if (limit === "cost") return { action: "raise_budget", fields: { limit_usd: value } };
+  return { action: "extend", fields: { limit, value: Number(value) } };
 }
 
 /** The limit of which the largest part is used. */

@@ -4,8 +4,8 @@ import type { Schemas } from "@/api/client";
 import { read, write } from "@/api/exact";
 import { useCommand, useRow } from "@/api/queries";
 import { CommandForm } from "@/pages/run/actions/CommandForm";
-import { some } from "@/pages/run/actions/Preview";
-import { useQuote } from "@/pages/run/actions/preview";
+import { Preview, some } from "@/pages/run/actions/Preview";
+import { usePreview } from "@/pages/run/actions/preview";
 import { Dialog } from "@/parts/Dialog";
 import { Facts } from "@/parts/Facts";
 import { ForeignText } from "@/parts/ForeignText";
@@ -50,26 +50,21 @@ function Ask({ run, step, onClose, input }: Props & { input: string }) {
   const edited = parsed(text);
   const instead = output.trim() === "" ? { value: undefined } : parsed(output);
   const isAmount = limit.trim() === "" || AMOUNT.test(limit.trim());
-  const asked =
-    instead && isAmount
+  const body =
+    edited && instead && isAmount
       ? {
           step,
+          ...(text === input ? {} : { input: edited.value }),
           ...(instead.value === undefined ? {} : { output: instead.value }),
           ...(limit.trim() ? { cost_limit_usd: limit.trim() } : {}),
+          ...(isRepeating ? { repeat_effects: true } : {}),
         }
       : null;
-  const { quote, problem, again } = useQuote<Quote>("/api/v1/runs/{run}/fork/quote", run, asked);
-  const isReady = quote !== undefined && asked !== null && edited !== undefined && !command.isBusy;
+  const preview = usePreview(run, body && { action: "fork", fields: body });
+  const isReady = preview.quote?.refused === null && !command.isBusy;
   const send = async () => {
-    if (!asked || !edited) return;
-    const answer = await command.run({
-      path: { run },
-      body: {
-        ...asked,
-        ...(text === input ? {} : { input: edited.value }),
-        ...(isRepeating ? { repeat_effects: true } : {}),
-      },
-    });
+    if (!body) return;
+    const answer = await command.run({ path: { run }, body });
     if (answer) void navigate(`/runs/${answer.run_id}`);
   };
   return (
@@ -116,13 +111,7 @@ function Ask({ run, step, onClose, input }: Props & { input: string }) {
         <input type="checkbox" checked={isRepeating} onChange={(event) => setRepeating(event.target.checked)} />
         Call once-only tools again without asking a person
       </label>
-      {asked ? (
-        <section className="run-preview" aria-label="What will happen" aria-live="polite">
-          <State isLoading={!quote} problem={problem} again={again} noun="what will happen">
-            {quote ? <Answer quote={quote} /> : null}
-          </State>
-        </section>
-      ) : null}
+      {body ? <Preview {...preview} of={(quote) => (quote.fork ? <Answer quote={quote.fork} /> : null)} /> : null}
     </CommandForm>
   );
 }

@@ -13,27 +13,30 @@ interface Props {
   quote: Quote | undefined;
   problem: Problem | null;
   again: () => void;
+  /** Shows the answer; by default what the command would do to the run. */
+  of?: (quote: Quote) => ReactNode;
 }
 
 /** The server's own answer to what a command would do. */
-export function Preview({ quote, problem, again }: Props) {
+export function Preview({ quote, problem, again, of = (given) => <Answer quote={given} /> }: Props) {
   return (
     <section className="run-preview" aria-label="What will happen" aria-live="polite">
       <State isLoading={!quote} problem={problem} again={again} noun="what will happen">
-        {quote ? <Answer quote={quote} /> : null}
+        {!quote ? null : quote.refused === null ? of(quote) : <Refused why={quote.refused} />}
       </State>
     </section>
   );
 }
 
+function Refused({ why }: { why: string }) {
+  return (
+    <p>
+      <strong>This would be refused.</strong> <ForeignText text={why} />
+    </p>
+  );
+}
+
 function Answer({ quote }: { quote: Quote }) {
-  if (quote.refused !== null) {
-    return (
-      <p>
-        <strong>This would be refused.</strong> <ForeignText text={quote.refused} />
-      </p>
-    );
-  }
   const names = new Map(quote.in_flight.map((each) => [each.call, each.name]));
   return (
     <Facts

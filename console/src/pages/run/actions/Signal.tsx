@@ -19,7 +19,7 @@ export function Signal({ run, onClose }: { run: RunWhole; onClose: () => void })
   const command = useCommand("/api/v1/runs/{run}/signals/{name}");
   const preview = usePreview(
     run.run_id,
-    isComplete ? { action: "signal", name: name.trim(), data: data.value ?? null } : null,
+    isComplete ? { action: "signal", fields: { name: name.trim(), data: data.value ?? null } } : null,
   );
   const isReady = preview.quote?.refused === null && !command.isBusy;
   const send = async () => {

@@ -7,24 +7,26 @@ import { write } from "@/api/exact";
 import { asProblem } from "@/api/problem";
 
 export type Quote = Schemas["RunQuoteRow"];
-export type Asked = Body<"/api/v1/runs/{run}/quote">;
+/** A command, with the body that its own route takes. */
+export type Asked =
+  | { action: "cancel" | "pause" | "resume" | "retry" }
+  | { action: "extend"; fields: Body<"/api/v1/runs/{run}/extend"> }
+  | { action: "raise_budget"; fields: Body<"/api/v1/runs/{run}/budget"> }
+  | { action: "signal"; fields: { name: string; data: unknown } }
+  | { action: "fork"; fields: Body<"/api/v1/runs/{run}/fork"> };
 
+const QUOTE = "/api/v1/runs/{run}/quote";
 const SETTLED_MS = 250;
 
-/** Null asks for nothing: the form is not complete. */
+/** Null asks for nothing: the form is not complete. `quote` is undefined while it is read, and while the form changes. */
 export function usePreview(run: string, asked: Asked | null) {
-  return useQuote<Quote>("/api/v1/runs/{run}/quote", run, asked);
-}
-
-/** Ask for a quote by POST. `quote` is undefined while it is read, and while the form changes. */
-export function useQuote<Row>(path: string, run: string, asked: unknown) {
   const text = asked === null ? null : write(asked);
   const settled = useSettledText(text);
   const query = useQuery({
-    queryKey: [path, { run }, settled],
+    queryKey: [QUOTE, { run }, settled],
     queryFn: async ({ signal }) => {
-      const { data } = await send("POST", path, { params: { path: { run } }, body: asked, signal });
-      return data as Row;
+      const { data } = await send("POST", QUOTE, { params: { path: { run } }, body: asked, signal });
+      return data as Quote;
     },
     enabled: settled !== null && settled === text,
   });

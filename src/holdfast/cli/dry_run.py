@@ -1,28 +1,36 @@
-"""A preview of a command to runs, before it happens.
+"""`--dry-run`: the quote of commands to runs, in words.
 
 Never here: finding out what it does (service.preview).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.cli import reference
+from holdfast.cli.connect import backend
 from holdfast.cli.page import terminal
 from holdfast.cli.page.exit_code import OK
-from holdfast.service.declarations.query import RunQuote
+from holdfast.service.declarations.quoting import quote_of
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import QueryBackend
-    from holdfast.service.declarations.field import RunAction
+    from holdfast.service.declarations.quoting import Quoted
+    from holdfast.service.principal import Principal
 
 
-_LISTS: Final = {"called_off": "called off", "goes_on": "would continue", "gates_withdrawn": "gates withdrawn"}
+_LISTS: Final = {
+    "called_off": "called off",
+    "goes_on": "would continue",
+    "delivered_to": "would get the signal",
+    "gates_withdrawn": "gates withdrawn",
+}
 
 
-async def tell_all(asking: QueryBackend, name: str, runs: Sequence[str], as_json: bool) -> int:
-    """Say what the command `name` would do to each."""
-    found = [await asking.row(RunQuote(run=run, action=cast("RunAction", name))) for run in runs]
+async def tell_all(asking: QueryBackend, name: str, commands: Sequence[Quoted], as_json: bool) -> int:
+    """Print what each command would do, of all that are called `name`."""
+    found = [await asking.row(quote_of(command)) for command in commands]
     if as_json:
         terminal.emit(found)
         return OK
@@ -30,8 +38,17 @@ async def tell_all(asking: QueryBackend, name: str, runs: Sequence[str], as_json
         terminal.show(f"{each['run_id']}  {each['status']}")
         for line in _lines(each):
             terminal.show(f"  {line}")
-    terminal.say(f"{name}: {len(found)} would be affected. Nothing was done.")
+    terminal.say(f"{name}: {len({each['run_id'] for each in found})} would be affected. Nothing was done.")
     return OK
+
+
+async def tell_one(
+    name: str, run: str, deeds: Sequence[Callable[[str], Quoted]], by: Principal, store: str | None, as_json: bool
+) -> int:
+    """Print what commands would do to one run, whose id may be only begun."""
+    async with backend(store, by) as service:
+        id_ = await reference.run_id(service, run)
+        return await tell_all(service, name, [deed(id_) for deed in deeds], as_json)
 
 
 def _lines(row: dict[str, Any]) -> list[str]:
@@ -50,4 +67,8 @@ def _lines(row: dict[str, Any]) -> list[str]:
         lines.append("if the outcome of a once-only call in flight is lost, a person is asked before the run ends")
     if row["action"] == "cancel":
         return lines or ["nothing is in flight, and nothing would be undone"]
+    if row["action"] == "signal" and not row["delivered_to"]:
+        lines.append("no step waits for it: the run would keep it")
+    if row["action"] == "raise_budget":
+        lines.append(f"it could spend ${row['most_usd']} more")
     return [*lines, f"it would be {row['status_after']}"]
