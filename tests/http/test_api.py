@@ -142,6 +142,8 @@ async def test_runs_are_found_by_tags_text_and_cost(api: Asked) -> None:
     assert await found(tag="red") == [1, 0]
     assert await found(tag=["red", "order=7"]) == [0]
     assert await found(text="big", workflow="quick") == [1]
+    assert await found(waiting_for=["gate", "timer"]) == []
+    assert (await api.said("GET", "/runs?waiting_for=godot")).status_code == 422
     assert await found(max_cost_usd="0") == [2, 1, 0]
     assert await found(min_cost_usd="0.01") == []
     assert (await api.get("/runs", tag="red", limit=1))["cursor"] == runs[1]

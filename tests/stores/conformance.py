@@ -1568,6 +1568,26 @@ class StoreConformance:
         kept = {run: [("", tag) for tag in each] for run, each in zip(runs, tags, strict=True) if each}
         assert await store.views.labels(runs) == kept
 
+    async def test_runs_are_found_by_what_they_wait_for(self, connect: Connect) -> None:
+        store = await connect()
+        asks, hears, ended = (Story(at_ms=BORN_MS + n * 10) for n in range(3))
+        names = {asks.run: "asks", hears.run: "hears", ended.run: "ended"}
+        await put(store, asks.start(), asks.draft(), asks.ask())
+        # The signal's name looks like a wait for a person.
+        await put(store, hears.start(), hears.does(cmd.AwaitSignal(DRAFT, 1, PATH, '"kind":"gate"', "hash")))
+        await put(store, *ended.whole())
+
+        async def listed(*kinds: str, **conditions: Any) -> list[str]:
+            return [names[row.run] for row in await store.views.runs(waiting_for=kinds, **conditions)]
+
+        assert await listed("gate") == ["asks"]
+        assert await listed("signal") == ["hears"]
+        assert await listed("signal", "gate") == ["hears", "asks"]
+        assert await listed("signal", "gate", limit=1) == ["hears"]
+        assert await listed("signal", "gate", before=hears.run) == ["asks"]
+        assert await listed("gate", tenant="umbrella") == await listed("timer") == []
+        assert await listed() == ["ended", "hears", "asks"]
+
     async def test_runs_are_found_and_counted_by_their_labels(self, connect: Connect) -> None:
         store, there = await connect(), await connect()
         stories = [Story(tenant=("acme", "umbrella")[n % 2], at_ms=BORN_MS + n * 10) for n in range(4)]

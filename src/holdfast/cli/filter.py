@@ -27,6 +27,9 @@ _FIELDS: Final = group_of(
         "tenant": ArgumentSpec(),
         "workflow": ArgumentSpec(),
         "status": ArgumentSpec("--status STATUS", help="Only runs with this status, or one of several: failed,waiting."),
+        "waiting_for": ArgumentSpec(
+            "--waiting-for KIND", help="Only runs that wait for this: gate (a person), signal, timer, slot, worker, money, …"
+        ),
         "key": ArgumentSpec("--key KEY", help="Only the run started under this key."),
         "since_ms": ArgumentSpec(
             "--since TIME", help="Only runs started since this time: 2h, 3d, 2026-11-21, 2026-11-21T09:30."

@@ -16,7 +16,7 @@ from holdfast.core.values.money import Usd, nanousd
 from holdfast.core.views.page import OfEvent
 from holdfast.core.views.projection import EffectState
 from holdfast.core.views.selection import RunFilter
-from holdfast.core.views.status import Status
+from holdfast.core.views.status import Status, WaitKind
 from holdfast.errors import InvalidInput
 from holdfast.service import view
 from holdfast.service.cursor import no_cursor
@@ -49,11 +49,13 @@ async def runs(inquiries: RunReader, query: asked.Runs, tenant: str | None) -> P
 
 def sought(query: asked.Runs | Bulk, tenant: str | None, limit: int) -> RunFilter:
     """Return the filter of a list of runs or a bulk command: its criteria under their names, and those that stores name
-    otherwise. Raises InvalidInput for an impossible amount."""
+    otherwise. Raises InvalidInput for an impossible amount, or a wait that there is not."""
+    _expect_known("wait", query.waiting_for, get_args(WaitKind))
     given: Any = {name: getattr(query, name) for name in query.__struct_fields__ if name in RunFilter.__annotations__}
     renamed: RunFilter = {
         "tenant": tenant,
         "status": query.status or None,
+        "waiting_for": query.waiting_for or None,
         "labels": [*(("", tag) for tag in query.tag), *map(pair, query.label)],
         "cost_from_nanousd": _amount("min_cost_usd", query.min_cost_usd),
         "cost_to_nanousd": _amount("max_cost_usd", query.max_cost_usd),

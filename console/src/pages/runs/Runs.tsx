@@ -3,7 +3,7 @@ import { useNavigate } from "react-router";
 import type { Schemas } from "@/api/client";
 import { useList } from "@/api/queries";
 import { useColumns } from "@/pages/runs/columns";
-import { has, isRunId, parse, STATUSES, toggled, wordsOf } from "@/pages/runs/filter";
+import { has, isRunId, parse, STATUSES, toggled, valueOf, WAITS } from "@/pages/runs/filter";
 import { useRuns } from "@/pages/runs/paged";
 import { useAddress } from "@/parts/address";
 import { FilterBar } from "@/parts/FilterBar";
@@ -60,6 +60,14 @@ export default function Runs() {
             </button>
           );
         })}
+        <ChoiceChip
+          text={text}
+          onChange={setText}
+          word="waits"
+          title="Waits for"
+          any="any wait"
+          choices={WAIT_CHOICES}
+        />
         <WorkflowChip text={text} onChange={setText} />
         <span className="faint right">
           {fresh > 0 ? (
@@ -103,25 +111,48 @@ export default function Runs() {
 }
 
 /** Which workflow, from those that are known. */
-function WorkflowChip({ text, onChange }: { text: string; onChange: (text: string) => void }) {
+function WorkflowChip({ text, onChange }: Chip) {
   const names = useList("/api/v1/workflows", { query: { limit: 200 } }).rows.map((each) => each.workflow);
-  const chosen = wordsOf(text).find((word) => word.startsWith("workflow:")) ?? "";
-  const known = [...new Set([...names, ...(chosen ? [chosen.slice("workflow:".length)] : [])])].sort();
+  const chosen = valueOf(text, "workflow");
+  const known = [...new Set([...names, ...(chosen ? [chosen] : [])])].sort();
   if (known.length < 2 && !chosen) return null;
+  const choices = known.map((name) => [name, name] as const);
+  return <ChoiceChip {...{ text, onChange, choices }} word="workflow" title="Workflow" any="any workflow" />;
+}
+
+const WAIT_CHOICES = Object.entries(WAITS).map(([value, each]) => [value, `waits for ${each.words}`] as const);
+
+interface Chip {
+  text: string;
+  onChange: (text: string) => void;
+}
+
+interface ChoiceProps extends Chip {
+  /** The word of the filter: `workflow:` */
+  word: string;
+  title: string;
+  any: string;
+  /** Values, each with its words. */
+  choices: readonly (readonly [string, string])[];
+}
+
+/** One value of a word of the filter, or none. */
+function ChoiceChip({ text, onChange, word, title, any, choices }: ChoiceProps) {
+  const chosen = valueOf(text, word);
   return (
     <select
       className={chosen ? "chip on" : "chip"}
-      aria-label="Workflow"
+      aria-label={title}
       value={chosen}
       onChange={(event) => {
-        const without = chosen ? toggled(text, chosen) : text;
-        onChange(event.target.value ? toggled(without, event.target.value) : without);
+        const without = chosen ? toggled(text, `${word}:${chosen}`) : text;
+        onChange(event.target.value ? toggled(without, `${word}:${event.target.value}`) : without);
       }}
     >
-      <option value="">any workflow</option>
-      {known.map((name) => (
-        <option key={name} value={`workflow:${name}`}>
-          {name}
+      <option value="">{any}</option>
+      {choices.map(([value, words]) => (
+        <option key={value} value={value}>
+          {words}
         </option>
       ))}
     </select>

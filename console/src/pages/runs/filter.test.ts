@@ -23,6 +23,11 @@ test("what is not understood is named, and not sent", () => {
   expect(parse("status:odd cost:cheap colour:red", NOW).wrong).toEqual(["status:odd", "cost:cheap", "colour:red"]);
 });
 
+test("what a run waits for is asked by its kinds", () => {
+  expect(parse("waits:person waits:money", NOW).query.waiting_for).toEqual(["gate", "money", "tokens", "calls"]);
+  expect(parse("waits:godot waits:constructor", NOW).wrong).toEqual(["waits:godot", "waits:constructor"]);
+});
+
 test("a chip adds its word and takes it out", () => {
   expect(toggled("tag:a", "status:failed")).toBe("tag:a status:failed");
   expect(toggled('tag:a status:failed "x y"', "status:failed")).toBe('tag:a "x y"');

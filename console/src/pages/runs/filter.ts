@@ -3,6 +3,7 @@ import type { Query } from "@/api/queries";
 
 type Asked = Query<"/api/v1/runs">;
 type RunStatus = NonNullable<Asked["status"]>[number];
+type WaitKind = NonNullable<Asked["waiting_for"]>[number];
 
 export const STATUSES: readonly RunStatus[] = [
   "running",
@@ -14,6 +15,19 @@ export const STATUSES: readonly RunStatus[] = [
   "completed",
   "cancelled",
 ];
+
+/** What a run may wait for, in a person's words: `waits:person`. Each is one kind of wait or several. */
+export const WAITS: Readonly<Record<string, { words: string; kinds: readonly WaitKind[] }>> = {
+  person: { words: "a person", kinds: ["gate"] },
+  money: { words: "money or a limit", kinds: ["money", "tokens", "calls"] },
+  place: { words: "a slot, place or pool", kinds: ["slot", "place", "pool"] },
+  worker: { words: "a worker", kinds: ["worker"] },
+  time: { words: "a timer or retry", kinds: ["timer", "retry"] },
+  signal: { words: "a signal or value", kinds: ["signal", "shared_value"] },
+  child: { words: "a child run", kinds: ["child"] },
+  call: { words: "the outcome of a call", kinds: ["effect", "model"] },
+  nothing: { words: "nothing: it is stuck", kinds: ["nothing"] },
+};
 
 export interface Filter {
   query: Asked;
@@ -54,6 +68,11 @@ function take(query: Asked, name: string, value: string, now: number): boolean {
       const status = STATUSES.find((each) => each === value);
       if (status) query.status = [...(query.status ?? []), status];
       return status !== undefined;
+    }
+    case "waits": {
+      const kinds = Object.hasOwn(WAITS, value) ? WAITS[value]?.kinds : undefined;
+      if (kinds) query.waiting_for = [...new Set([...(query.waiting_for ?? []), ...kinds])];
+      return kinds !== undefined;
     }
     case "tag":
       query.tag = [...(query.tag ?? []), value];
@@ -102,6 +121,12 @@ function takeStarted(query: Asked, value: string, now: number): boolean {
 
 export function has(text: string, word: string): boolean {
   return wordsOf(text).includes(word);
+}
+
+/** The value of the first word of this name, or "". */
+export function valueOf(text: string, name: string): string {
+  const word = wordsOf(text).find((each) => each.startsWith(`${name}:`));
+  return word?.slice(name.length + 1) ?? "";
 }
 
 /** Add a word, or take it out. */

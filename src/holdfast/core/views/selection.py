@@ -18,6 +18,8 @@ from holdfast.core.values.money import Usd
 
 GateOrder: TypeAlias = Literal["opened", "due", "closed"]
 """The order of a list of gates: as they were opened, by deadline, or those that are no longer open, closed last first."""
+WaitKindName: TypeAlias = Annotated[str, Meta(extra_json_schema={"$ref": "#/components/schemas/WaitKind"})]
+"""A kind of `status.Wait`, as text: the set itself would load the rules."""
 _TENANT: Final = "Only this tenant; by default the caller's own, or all for a caller that acts for all tenants."
 
 
@@ -28,6 +30,10 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     workflow: Annotated[str | None, Meta(description="Only this workflow, by its name.")] = None
     status: tuple[str, ...] = ()
     """Described by each list or command, as its default differs."""
+    waiting_for: Annotated[
+        tuple[WaitKindName, ...],
+        Meta(description="Only runs that wait for one of these: `gate` is a person; `waiting_for` of a run says what it waits for."),
+    ] = ()
     key: Annotated[str | None, Meta(description="Only runs started under this start key.")] = None
     since_ms: Annotated[int | None, Meta(description="Only runs started at this time or later, in Unix milliseconds.")] = None
     until_ms: Annotated[int | None, Meta(description="Only runs started before this time, in Unix milliseconds.")] = None
@@ -58,6 +64,8 @@ class RunFilter(TypedDict, total=False):
     workflow: str | None
     status: str | Sequence[str] | None
     """Only runs with this status, or with one of several."""
+    waiting_for: Sequence[str] | None
+    """Only runs with a wait of one of these kinds (`status.Wait`). It reads each run that the other criteria leave."""
     key: str | None
     parent: str | None
     """Only children of this run, by its id."""

@@ -120,7 +120,7 @@ class Lists:
 
 def _criteria(sought: RunFilter) -> dict[str, Any] | None:
     """Return what is asked, by the names of conditions; None where it can be of no run."""
-    found: dict[str, Any] = {**sought, "in_doubt": () if sought.get("in_doubt") else None}
+    found: dict[str, Any] = {**sought, "in_doubt": () if sought.get("in_doubt") else None, "waiting_for": None}
     if any(found.get(name) is not None and not is_run(found[name]) for name in _RUNS):
         return None
     if (prefix := sought.get("prefix")) is not None:
@@ -129,6 +129,8 @@ def _criteria(sought: RunFilter) -> dict[str, Any] | None:
             return None
     if not isinstance(status := sought.get("status"), str | None):
         found |= {"status": None, "statuses": list(status)}
+    if kinds := sought.get("waiting_for"):  # a quote within a text has a backslash before it: this is no part of one
+        found["waiting_for"] = [f'"kind":"{kind}"' for kind in kinds]
     if labels := found.pop("labels", None):
         rest = {f"{key}={value}" for key, value in labels[1:]}
         found |= {"label": tuple(labels[0]), "labels": (sorted(rest), len(rest)) if rest else None}

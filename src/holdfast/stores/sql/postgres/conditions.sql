@@ -1,4 +1,4 @@
--- Where lists go on, and their order.
+-- Where lists go on, their order, and what PostgreSQL says in words of its own.
 
 -- name: runs_before
 -- Older than this run.
@@ -7,6 +7,10 @@ runs.run < {}
 -- name: runs_order
 -- Newest first.
 runs.run desc
+
+-- name: runs_waiting_for
+-- With one of these texts in what they wait for.
+exists (select 1 from unnest({}::text[]) as sought (wait) where strpos(convert_from(waiting_for, 'UTF8'), sought.wait) > 0)
 
 -- name: gates_after
 -- Opened after this one.

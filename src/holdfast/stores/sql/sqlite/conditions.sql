@@ -1,4 +1,4 @@
--- Where lists go on, and their order. Each index ends with the row's id.
+-- Where lists go on, their order, and what SQLite says in words of its own. Each index ends with the row's id.
 
 -- name: runs_before
 -- Older than this run.
@@ -7,6 +7,10 @@ id < (select id from runs where run = {})
 -- name: runs_order
 -- Newest first.
 id desc
+
+-- name: runs_waiting_for
+-- With one of these texts in what they wait for.
+exists (select 1 from json_each({}) as sought where instr(waiting_for, sought.value) > 0)
 
 -- name: gates_after
 -- Opened after this one.
