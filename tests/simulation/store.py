@@ -1748,7 +1748,10 @@ class Views(Port):
             and sought.get("tenant") in (None, row.tenant)
             and sought.get("workflow") in (None, row.workflow)
             and (statuses is None or row.status in statuses)
-            and (not (kinds := sought.get("waiting_for")) or any(b'"kind":"%s"' % kind.encode() in row.waiting_for for kind in kinds))
+            and (
+                not (kinds := sought.get("waiting_for"))
+                or any(b'"kind":"%s"' % kind.encode() in row.waiting_for for kind in kinds)
+            )
             and (not sought.get("in_doubt") or row.in_doubt_nanousd > 0)
             and (not (parent := sought.get("parent")) or row.run in _children_of(self._disk, parent))
             and (not (root := sought.get("root")) or row.run in _below(self._disk, root))

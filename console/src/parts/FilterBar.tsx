@@ -55,7 +55,11 @@ export function FilterBar({ text, onChange, open, placeholder, label, wrong = []
             if (open?.(event.clipboardData.getData("text").trim())) event.preventDefault();
           }}
           onKeyDown={(event) => {
-            if (event.key === "Enter" && !open?.(typed.trim())) onChange(typed.trim());
+            if (event.key === "Enter") {
+              // An id that leads elsewhere is no filter, or it would be one before the other page is there.
+              if (open?.(typed.trim())) setTyped(text);
+              else onChange(typed.trim());
+            }
             if (event.key === "Escape") input.current?.blur();
           }}
         />

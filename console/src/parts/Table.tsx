@@ -16,26 +16,28 @@ export interface Column<R> {
   cell: (row: R) => ReactNode;
 }
 
-interface Props<R> {
+interface Props<R, Gone> {
   /** What the rows are: "Runs". */
   label: string;
   columns: readonly Column<R>[];
-  rows: readonly R[];
-  idOf: (row: R) => string;
+  rows: readonly (R | Gone)[];
+  idOf: (row: R | Gone) => string;
   /** Address that a row leads to. The row is then a real link. */
-  linkOf?: (row: R) => string;
+  linkOf?: (row: R | Gone) => string;
   /** Name of a row's link for those who do not see it. */
   nameOf?: (row: R) => string;
   /** Called near the end of what is there. */
   more?: (() => void) | undefined;
   hasMore?: boolean;
+  /** True for a row of which only the id is there. It is shown as loading, in its place. */
+  isGone?: (row: R | Gone) => boolean;
   /** Called with the first and the last row in view. */
   onView?: (first: number, last: number) => void;
   selected?: string | undefined;
-  onSelect?: (row: R) => void;
+  onSelect?: (row: R | Gone) => void;
   /** Keys `x`: marks rows, for acting on several. */
   marked?: ReadonlySet<string>;
-  onMark?: (row: R) => void;
+  onMark?: (row: R | Gone) => void;
 }
 
 const NEAR_END = 20;
@@ -44,9 +46,23 @@ const ROW_PX = 36;
 const opened = new Map<string, string>();
 
 /** Rows of a list. Only those on the screen are in the document; the page scrolls, not a box in it. */
-export function Table<R>(props: Props<R>) {
-  const { label, columns, rows, idOf, linkOf, nameOf, more, hasMore, onView, selected, onSelect, marked, onMark } =
-    props;
+export function Table<R, Gone = never>(props: Props<R, Gone>) {
+  const {
+    label,
+    columns,
+    rows,
+    idOf,
+    linkOf,
+    nameOf,
+    more,
+    hasMore,
+    isGone,
+    onView,
+    selected,
+    onSelect,
+    marked,
+    onMark,
+  } = props;
   const box = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const { key: entry } = useLocation();
@@ -84,7 +100,7 @@ export function Table<R>(props: Props<R>) {
       ?.querySelector<HTMLElement>(`[data-row="${CSS.escape(back)}"] .table-link`)
       ?.focus({ preventScroll: true });
   }, [items.length]);
-  const open = (row: R) => opened.set(entry, idOf(row));
+  const open = (row: R | Gone) => opened.set(entry, idOf(row));
 
   const move = (by: number) => {
     const index = rows.findIndex((row) => idOf(row) === here);
@@ -94,6 +110,31 @@ export function Table<R>(props: Props<R>) {
     onSelect?.(next);
     virtual.scrollToIndex(rows.indexOf(next), { align: "auto" });
   };
+  // The last row is known when all pages are there: it is gone to until then, or until the person does something else.
+  const [isToEnd, setToEnd] = useState(false);
+  const goToEnd = useRef(() => undefined as unknown);
+  goToEnd.current = () => {
+    const end = rows.at(-1);
+    if (end === undefined) return;
+    virtual.scrollToIndex(rows.length - 1, { align: "end" });
+    if (hasMore) return;
+    setToEnd(false);
+    setAt(idOf(end));
+    onSelect?.(end);
+  };
+  // biome-ignore lint/correctness/useExhaustiveDependencies: again with each page
+  useEffect(() => {
+    if (isToEnd) goToEnd.current();
+  }, [isToEnd, rows.length, hasMore]);
+  useEffect(() => {
+    if (!isToEnd) return;
+    const stop = () => setToEnd(false);
+    const events = ["wheel", "pointerdown", "keydown", "touchmove"] as const;
+    for (const each of events) window.addEventListener(each, stop, { passive: true });
+    return () => {
+      for (const each of events) window.removeEventListener(each, stop);
+    };
+  }, [isToEnd]);
   const current = rows.find((row) => idOf(row) === here);
   useKeys([
     { key: "j", words: "Next row", run: () => move(1) },
@@ -111,6 +152,7 @@ export function Table<R>(props: Props<R>) {
           },
         ]
       : []),
+    { key: "End", words: "Last row", run: () => setToEnd(true) },
     ...(onMark ? [{ key: "x", words: "Mark the row", run: () => current !== undefined && onMark(current) }] : []),
   ]);
 
@@ -132,9 +174,29 @@ export function Table<R>(props: Props<R>) {
       {/* biome-ignore lint/a11y/useSemanticElements: as above */}
       <div className="table-body" role="rowgroup" style={{ height: virtual.getTotalSize() }}>
         {items.map((item) => {
-          const row = rows[item.index];
-          if (row === undefined) return null;
-          const id = idOf(row);
+          const each = rows[item.index];
+          if (each === undefined) return null;
+          const id = idOf(each);
+          if (isGone?.(each)) {
+            return (
+              // biome-ignore lint/a11y/useSemanticElements: as above
+              // biome-ignore lint/a11y/useFocusableInteractive: there is nothing in it yet
+              <div
+                key={item.key}
+                ref={virtual.measureElement}
+                data-index={item.index}
+                role="row"
+                aria-rowindex={item.index + 2}
+                aria-busy="true"
+                className="table-row faint"
+                style={{ transform: `translateY(${item.start - top}px)` }}
+              >
+                {/* biome-ignore lint/a11y/useSemanticElements: as above */}
+                <div role="cell">Loading…</div>
+              </div>
+            );
+          }
+          const row = each as R;
           return (
             // biome-ignore lint/a11y/useSemanticElements: as above
             // biome-ignore lint/a11y/useFocusableInteractive: the link in the row has the focus
@@ -173,7 +235,11 @@ export function Table<R>(props: Props<R>) {
           );
         })}
       </div>
-      {hasMore ? <div className="table-more faint">Loading more…</div> : null}
+      {hasMore ? (
+        <div className="table-more faint">
+          Loading more… {isToEnd ? `${rows.length.toLocaleString("en")} rows so far, any key stops` : null}
+        </div>
+      ) : null}
     </div>
   );
 }

@@ -12,6 +12,17 @@ from tests.e2e.console.conftest import until
 from tests.e2e.console.server import DevServer
 
 MANY: Final = 100_000
+MOST_ROWS: Final = 80
+"""In the document at once."""
+MOST_HELD: Final = 10_000
+"""In the page's memory. Of all others it holds only the ids."""
+FIRST_ROW: Final = 2
+"""Number of the first row, after that of the titles."""
+TO_THE_END_S: Final = 120
+SHOWN: Final = """
+[...document.querySelectorAll('[data-row] .foreign')].map((each) => Number(each.textContent.slice(4)) || 0)
+""".strip()
+"""Numbers of the old runs in the document; 0 for another run."""
 COPY: Final = """
 with recursive number (n) as (select 1 union all select n + 1 from number where n < ?)
 insert into runs (run, seq, tenant, workflow, version, graph_hash, status, start_key, started_at_ms, updated_at_ms, ended_at_ms,
@@ -95,21 +106,83 @@ def test_interaction_1_new_runs_wait_behind_a_button(dev: DevServer, page: Any) 
     assert keys(page) == ["newer", *before]
 
 
-def test_interaction_1_a_hundred_thousand_runs_scroll(dev: DevServer, page: Any) -> None:
+def test_interaction_1_runs_are_found_by_what_they_wait_for(dev: DevServer, page: Any) -> None:
+    dev.start("asks", {"text": "a letter"}, key="person")
+    dev.start("moment", 3_600, key="busy")
+    page.goto(f"{dev.address}/runs")
+    page.get_by_text("busy", exact=True).wait_for()
+    page.get_by_role("combobox", name="Waits for").select_option(label="waits for a person")
+    page.wait_for_url("**waits%3Aperson**")
+    page.get_by_text("busy", exact=True).wait_for(state="detached")
+    page.get_by_text("person", exact=True).wait_for()
+    assert keys(page) == ["person"]
+    page.get_by_role("combobox", name="Waits for").select_option(label="waits for a worker")
+    page.get_by_text("No runs match waits:worker.").wait_for()
+
+
+def numbers(page: Any) -> list[int]:
+    """Numbers of the old runs in the document. Each stands at its place of the whole list, without a gap or a repeat."""
+    until(page, "!document.querySelector('[role=row][aria-busy]')")
+    rows = page.locator("[data-row]").evaluate_all(
+        "all => all.map((each) => [Number(each.ariaRowIndex), each.querySelector('.foreign')?.textContent ?? ''])"
+    )
+    assert 0 < len(rows) < MOST_ROWS
+    assert [at for at, _ in rows] == [*range(rows[0][0], rows[0][0] + len(rows))]
+    old = [(at, int(key.removeprefix("old-"))) for at, key in rows if key.startswith("old-")]
+    assert [number for _, number in old] == [MANY + FIRST_ROW - at for at, _ in old]
+    return [number for _, number in old]
+
+
+def rows_in_memory(page: Any) -> int:
+    """Count the rows of runs that the page holds, after its collector has run."""
+    devtools = page.context.new_cdp_session(page)
+    every = devtools.send("Runtime.evaluate", {"expression": "Object.prototype"})["result"]["objectId"]
+    found = devtools.send("Runtime.queryObjects", {"prototypeObjectId": every})["objects"]["objectId"]
+    count = "function () { return this.filter((each) => Object.hasOwn(each, 'waiting_for')).length; }"
+    asked = {"objectId": found, "functionDeclaration": count, "returnByValue": True}
+    held: int = devtools.send("Runtime.callFunctionOn", asked)["result"]["value"]
+    devtools.detach()
+    return held
+
+
+def test_interaction_1_a_hundred_thousand_runs_scroll_to_the_end(dev: DevServer, page: Any) -> None:
     with sqlite3.connect(dev.folder / "runs.db", timeout=30) as store:
         store.execute(COPY, (MANY,))
     store.close()
+    asked: list[str] = []
+    page.on("request", lambda request: "/api/v1/runs?" in request.url and asked.append(request.url))
     page.goto(f"{dev.address}/runs")
-    newest = page.get_by_text(f"old-{MANY}", exact=True)
-    newest.wait_for()
-    for _ in range(12):
-        before = page.evaluate("document.documentElement.scrollHeight")
-        page.evaluate("window.scrollTo(0, document.documentElement.scrollHeight)")
-        until(page, "before => document.documentElement.scrollHeight > before", before)
-    newest.wait_for(state="detached")
-    assert 0 < page.locator("[data-row]").count() < 80
-    page.evaluate("window.scrollTo(0, 0)")
-    newest.wait_for()
+    page.get_by_text(f"old-{MANY}", exact=True).wait_for()
+    assert numbers(page)[0] == MANY
+    page.keyboard.press("End")
+    last = page.get_by_role("row").filter(has_text="alpha")
+    last.wait_for(timeout=TO_THE_END_S * 1000)
+    until(page, "!document.body.textContent.includes('Loading more')")
+    assert numbers(page)[-1] == 1
+    assert last.get_attribute("aria-selected") == "true"
+    assert 0 < rows_in_memory(page) < MOST_HELD
+    assert MANY / 1_000 < len(asked) < MANY / 400, "each page is read once"
+    seen = len(asked)
+    for _ in range(3):
+        before = numbers(page)
+        page.keyboard.press("PageUp")
+        until(page, f"before => Math.max(...{SHOWN}) > before", max(before))
+    assert len(asked) < seen + 5
+    # Far from the view only ids are kept: what is there is read again, in its place.
+    for share in (0.5, 0.25):
+        seen = len(asked)
+        page.evaluate("share => window.scrollTo(0, document.documentElement.scrollHeight * share)", share)
+        until(page, f"near => {SHOWN}.some((each) => Math.abs(each - near) < {MOST_ROWS})", MANY * (1 - share))
+        numbers(page)
+        assert seen < len(asked) <= seen + 3
+    before = numbers(page)
+    page.keyboard.press("PageDown")
+    until(page, f"before => Math.min(...{SHOWN}) < before", before[-1])
+    numbers(page)
+    assert rows_in_memory(page) < MOST_HELD
+    page.keyboard.press("Home")
+    page.get_by_text(f"old-{MANY}", exact=True).wait_for()
+    assert numbers(page)[0] == MANY
     page.goto(f"{dev.address}/runs?q=key%3Aold-7")
     page.get_by_text("old-7", exact=True).wait_for()
     assert keys(page) == ["old-7"]

@@ -1,9 +1,9 @@
 import { useCallback, useMemo } from "react";
 import { useNavigate } from "react-router";
-import type { Schemas } from "@/api/client";
 import { useList } from "@/api/queries";
 import { useColumns } from "@/pages/runs/columns";
-import { has, isRunId, parse, STATUSES, toggled, valueOf, WAITS } from "@/pages/runs/filter";
+import { has, isRunId, parse, STATUSES, toggled, valueIn, WAITS } from "@/pages/runs/filter";
+import { type Entry, isRead } from "@/pages/runs/merge";
 import { useRuns } from "@/pages/runs/paged";
 import { useAddress } from "@/parts/address";
 import { FilterBar } from "@/parts/FilterBar";
@@ -14,9 +14,9 @@ import { State } from "@/parts/State";
 import { Table } from "@/parts/Table";
 import "./Runs.css";
 
-type Run = Schemas["RunRow"];
 const MINUTE_MS = 60_000;
-const idOf = (run: Run) => run.run_id;
+const idOf = (run: Entry) => run.run_id;
+const isGone = (run: Entry) => !isRead(run);
 
 /** The list of runs, filtered on the server. The filter is in the address. */
 export default function Runs() {
@@ -103,6 +103,7 @@ export default function Runs() {
           nameOf={(run) => `${run.workflow}, ${run.status.replaceAll("_", " ")}, ${shortRun(run.run_id)}`}
           more={list.more}
           hasMore={list.hasMore}
+          isGone={isGone}
           onView={list.see}
         />
       </State>
@@ -113,7 +114,7 @@ export default function Runs() {
 /** Which workflow, from those that are known. */
 function WorkflowChip({ text, onChange }: Chip) {
   const names = useList("/api/v1/workflows", { query: { limit: 200 } }).rows.map((each) => each.workflow);
-  const chosen = valueOf(text, "workflow");
+  const chosen = valueIn(text, "workflow");
   const known = [...new Set([...names, ...(chosen ? [chosen] : [])])].sort();
   if (known.length < 2 && !chosen) return null;
   const choices = known.map((name) => [name, name] as const);
@@ -138,7 +139,7 @@ interface ChoiceProps extends Chip {
 
 /** One value of a word of the filter, or none. */
 function ChoiceChip({ text, onChange, word, title, any, choices }: ChoiceProps) {
-  const chosen = valueOf(text, word);
+  const chosen = valueIn(text, word);
   return (
     <select
       className={chosen ? "chip on" : "chip"}

@@ -14,15 +14,18 @@ import "./Runs.css";
 type Run = Schemas["RunRow"];
 
 /** The columns of a list of runs. */
-export function useColumns(rows: readonly Run[]): Column<Run>[] {
+export function useColumns(rows: readonly (Run | { run_id: string })[]): Column<Run>[] {
   const widest = useMemo(() => placesOf(rows), [rows]);
   return useMemo(() => columns(widest), [widest]);
 }
 
 /** Places after the point, without a look at each amount as a number: there may be very many. */
-function placesOf(rows: readonly Run[]): number {
+function placesOf(rows: readonly (Run | { run_id: string })[]): number {
   let most = 0;
-  for (const { cost_usd: usd } of rows) if (usd !== "0.00") most = Math.max(most, usd.length - usd.indexOf("."));
+  for (const row of rows) {
+    const usd = "cost_usd" in row ? row.cost_usd : "0.00";
+    if (usd !== "0.00") most = Math.max(most, usd.length - usd.indexOf("."));
+  }
   return most;
 }
 

@@ -124,7 +124,7 @@ export function has(text: string, word: string): boolean {
 }
 
 /** The value of the first word of this name, or "". */
-export function valueOf(text: string, name: string): string {
+export function valueIn(text: string, name: string): string {
   const word = wordsOf(text).find((each) => each.startsWith(`${name}:`));
   return word?.slice(name.length + 1) ?? "";
 }

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
-import { freshOf, joined, together } from "./merge";
+import { type Entry, freshOf, isRead, joined, letGo, pageAt, together } from "./merge";
 
 const runs = (ids: string) => [...ids].map((id) => ({ run_id: id })) as Parameters<typeof joined>[0][number][];
+const read = (id: string) => ({ run_id: id, status: "running" }) as unknown as Entry;
 const ids = (rows: { run_id: string }[]) => rows.map((each) => each.run_id).join("");
 
 test("rows that new ones push off the first page stay, those that no longer match go", () => {
@@ -20,5 +21,18 @@ test("new ones are counted until they are shown", () => {
 });
 
 test("a row that two pages have is shown once", () => {
-  expect(ids(together([runs("cb"), runs("ba")]))).toBe("cba");
+  const { rows, begins } = together([runs("cb"), runs("ba"), runs("9")]);
+  expect(ids(rows)).toBe("cba9");
+  expect(begins).toEqual([0, 2, 3]);
+  expect([0, 1, 2, 3, 9].map((index) => pageAt(begins, index))).toEqual([0, 0, 1, 2, 2]);
+});
+
+test("of pages far from the view only the ids are kept", () => {
+  const pages = new Map<number, readonly Entry[]>([1, 2, 3].map((page) => [page, [read(`${page}`)]]));
+  letGo(pages, (page) => page === 2);
+  expect([...pages.values()].flat().map((each) => [each.run_id, isRead(each)])).toEqual([
+    ["1", false],
+    ["2", true],
+    ["3", false],
+  ]);
 });

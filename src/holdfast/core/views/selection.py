@@ -32,7 +32,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """Described by each list or command, as its default differs."""
     waiting_for: Annotated[
         tuple[WaitKindName, ...],
-        Meta(description="Only runs that wait for one of these: `gate` is a person; `waiting_for` of a run says what it waits for."),
+        Meta(description="Only runs that wait for one of these, as their `waiting_for` has it; `gate` is a person."),
     ] = ()
     key: Annotated[str | None, Meta(description="Only runs started under this start key.")] = None
     since_ms: Annotated[int | None, Meta(description="Only runs started at this time or later, in Unix milliseconds.")] = None
