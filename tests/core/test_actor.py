@@ -64,4 +64,4 @@ def test_people_read_what_a_name_is_worth(claim: Actor, shown: str) -> None:
 
 
 def test_events_keep_who_asked_and_not_the_trace() -> None:
-    assert Actor("ann", "deploy", "shop", "0" * 32).kept == ("ann", "deploy", "shop")
+    assert Actor("ann", "deploy", "shop", "0" * 32).event_fields == ("ann", "deploy", "shop")

@@ -126,7 +126,7 @@ def test_what_steers_the_agent_is_part_of_what_it_is_at() -> None:
     assert (play.now.steering, play.now.waiting, play.now.is_pending) == ((4, 5), (3,), True)
     assert [(play.said[number].steers, play.said[number].run) for number in (4, 5)] == [(2, "run-2")] * 2
     assert play.heard(2) == ["u:one", "a:first", "u:two"], "its run is told them while it is at work"
-    play._keep(rule.told(play.now))
+    play._keep(rule.deliver_steering(play.now))
     assert not play.now.is_pending
     play.end("second", unread=(5,))
     assert [play.said[number].status for number in (2, 3, 4, 5)] == ["completed", "waiting", "completed", "active"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.nouns.team_budgets import MAX_AGENTS, Lender, TeamAgent, allotted, checked, grantable, lent, unused
+from holdfast.core.nouns.team_budgets import MAX_AGENTS, Lender, TeamAgent, allotted, checked, grantable, plan_loans, unused
 from holdfast.errors import InvalidInput
 
 AMOUNTS = st.integers(0, 10**12)
@@ -30,25 +30,25 @@ def test_the_longest_idle_lends_first_and_then_the_lowest_priority() -> None:
         lender("cheap", 1000, moved_at_ms=3, priority=1),
         lender("idle", 1000, moved_at_ms=1, priority=9),
     ]
-    assert [*lent(1200, team).items()] == [("idle", 500), ("cheap", 500), ("dear", 200)]
+    assert [*plan_loans(1200, team).items()] == [("idle", 500), ("cheap", 500), ("dear", 200)]
 
 
 def test_no_agent_lends_more_than_half_of_what_it_has_left() -> None:
-    assert lent(500, [lender("writer", 1001)]) == {"writer": 500}
-    assert lent(501, [lender("writer", 1001)]) == {}
-    assert lent(1, [lender("writer", -5), lender("critic", 1)]) == {}
+    assert plan_loans(500, [lender("writer", 1001)]) == {"writer": 500}
+    assert plan_loans(501, [lender("writer", 1001)]) == {}
+    assert plan_loans(1, [lender("writer", -5), lender("critic", 1)]) == {}
 
 
 def test_a_team_lends_a_shortage_whole_or_not_at_all_and_knows_its_maximum() -> None:
     team = [lender("writer", 100), lender("critic", 30)]
-    assert lent(66, team) == {}
+    assert plan_loans(66, team) == {}
     assert grantable(7, team) == 7 + 50 + 15
     assert grantable(-3, team) == 65
 
 
 @given(st.integers(1, 10**13), LENDERS)
 def test_a_loan_is_what_is_missing_and_of_each_at_most_half(missing: int, team: list[Lender]) -> None:
-    loans = lent(missing, team)
+    loans = plan_loans(missing, team)
     assert sum(loans.values()) in (0, missing)
     assert bool(loans) == (missing <= grantable(0, team))
     assert all(0 < loans[each.scope] * 2 <= each.left for each in team if each.scope in loans)

@@ -322,7 +322,7 @@ def _lend(
     inherited = [share for share in shares if share.life == "lingering" and share.holder == visitor.holder]
     gone = [*inherited, *(share for share in shares if share.life == "dead")]
     others = [share for share in shares if share.key != key and share not in gone]
-    mine = _kept(pool, before, inherited, visitor, visit)
+    mine = _remaining_share(pool, before, inherited, visitor, visit)
     level = _settled(pool, _refilled(row, _free(pool, shares), now_ms), _unused(before, visit))
     target = _target(pool, mine, others)
     free = _free(pool, [mine, *others])
@@ -338,7 +338,7 @@ def _lend(
     return _VisitResult(visit, before, mine, _lacks(pool, mine))
 
 
-def _kept(pool: DeclaredPool, before: Share, inherited: Sequence[Share], visitor: Visitor, visit: Visit) -> Share:
+def _remaining_share(pool: DeclaredPool, before: Share, inherited: Sequence[Share], visitor: Visitor, visit: Visit) -> Share:
     """The visitor's share without what it gives back and with what it takes over, as it speaks of it now."""
     return Share(
         *before.key,

@@ -187,10 +187,10 @@ def _held(e: ev.ModelCallHeld, after: State) -> _Moves:
     if not e.tokens_scoped:
         return money
     tokens = _Move(after.at_ms, tokens=True, held=e.tokens, bounded=True, agent=e.agent)
-    return (*money, tokens, *_lent(e.loans, e.agent))
+    return (*money, tokens, *_loan_moves(e.loans, e.agent))
 
 
-def _lent(loans: Mapping[str, int], agent: str | None) -> _Moves:
+def _loan_moves(loans: Mapping[str, int], agent: str | None) -> _Moves:
     """Yield the loans of agents to another for a call: each at most half of what it has left."""
     found: list[_Move] = []
     for lender, amount in loans.items():
@@ -263,7 +263,7 @@ def _intended(e: ev.EffectIntended, after: State) -> _Moves:
     if not e.hold_nanousd:
         return given_up
     held = _Move(after.at_ms, held=e.hold_nanousd, bounded=True, agent=e.agent)
-    return (*given_up, held, *_lent(e.loans, e.agent))
+    return (*given_up, held, *_loan_moves(e.loans, e.agent))
 
 
 def _completed(e: ev.EffectCompleted, after: State) -> _Moves:

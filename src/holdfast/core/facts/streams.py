@@ -211,9 +211,9 @@ class Follower:
 
     def _counted(self, stream: str, number: int, content: bytes, result: Result | None) -> StreamEvent:
         if result is None:
-            return self._told(stream, "value", stream, number, value=msgspec.json.decode(content))
+            return self._event(stream, "value", stream, number, value=msgspec.json.decode(content))
         outcome: Outcome = "failed" if result.is_error else "completed"
-        return self._told(stream, "result", result.source, 0, text=result.text, outcome=outcome, value=result.message or None)
+        return self._event(stream, "result", result.source, 0, text=result.text, outcome=outcome, value=result.message or None)
 
     def _begun(self, source: str, seq: int) -> Iterator[StreamEvent]:
         self.cursor.seq = seq
@@ -223,7 +223,7 @@ class Follower:
         if self._wants(MODEL, source) or call_of(self._only or "") == source:
             self.cursor.told.setdefault(source, 0)
         if is_void:
-            yield self._told(MODEL, "reset", earlier, size)
+            yield self._event(MODEL, "reset", earlier, size)
 
     def _answered(self, source: str, seq: int, text: str) -> Iterator[StreamEvent]:
         """Yield the answer of a cache, as that of a call which was never made."""
@@ -246,7 +246,7 @@ class Follower:
         if outcome == "completed" or not is_told:
             self._forget(source)
         if is_told:
-            yield self._told(MODEL, "end", source, size, outcome=outcome)
+            yield self._event(MODEL, "end", source, size, outcome=outcome)
 
     def _forget(self, call: str) -> bool:
         """Forget all that was sent of a call. Return True if that was anything."""
@@ -259,10 +259,10 @@ class Follower:
             self.cursor.told[source] = offset + len(text)
             part = source[len(call_of(source)) + 1 :]
             kind: Kind = "text" if part == TEXT else "thinking" if part == THINKING else "arguments"
-            yield self._told(MODEL, kind, source, offset, text=text)
+            yield self._event(MODEL, kind, source, offset, text=text)
 
     def _wants(self, stream: str, source: str) -> bool:
         return self._only in (None, stream, source) or (is_call(source) and self._only == call_of(source))
 
-    def _told(self, stream: str, kind: Kind, source: str, offset: int, **event: Any) -> StreamEvent:
+    def _event(self, stream: str, kind: Kind, source: str, offset: int, **event: Any) -> StreamEvent:
         return StreamEvent(self._run, stream, kind, source, offset, str(self.cursor), **event)

@@ -259,7 +259,7 @@ def _steer(conversation: Conversation, exchanges: Exchanges, message: Conversati
 
 
 def _expect_readable(conversation: Conversation, exchanges: Exchanges, number: int) -> None:
-    told = [each.text for each in given(exchanges, number)]
+    told = [each.text for each in prompt_messages(exchanges, number)]
     told += [part.text for part in steering(exchanges, number)]
     if sum(map(len, told)) > MAX_CHARACTERS:
         raise InvalidInput(
@@ -286,7 +286,7 @@ def started(conversation: Conversation, exchanges: Exchanges, run: RunId) -> Cha
     return Change(msgspec.structs.replace(conversation, run=run), begun)
 
 
-def told(conversation: Conversation) -> Change:
+def deliver_steering(conversation: Conversation) -> Change:
     """Return the conversation after its active run got what it was still to get."""
     return Change(msgspec.structs.replace(conversation, steering=()), ())
 
@@ -336,7 +336,7 @@ def ended(conversation: Conversation, exchanges: Exchanges, outcome: Outcome, ca
 
 def _summary(exchanges: Exchanges, number: int, outcome: Outcome) -> Summary | None:
     """Return the summary that the run of a message has made, if it is one of what the run was given."""
-    if not outcome.covers or outcome.given != len(given(exchanges, number)):
+    if not outcome.covers or outcome.given != len(prompt_messages(exchanges, number)):
         return None
     before = _latest(exchanges, number)
     hidden = before.covers - 1 if before is not None else 0  # it was given that as one message
@@ -375,11 +375,11 @@ class PromptMessage(NamedTuple):
     parts: tuple[ContentPart, ...] = ()
 
 
-def given(exchanges: Exchanges, number: int) -> list[PromptMessage]:
+def prompt_messages(exchanges: Exchanges, number: int) -> list[PromptMessage]:
     """Return the messages that the run of a message gets, itself the last: all that led to it, or the summary of the first part
     and the rest."""
     message = exchanges[number]
-    said = [] if message.parent is None else [*_told(exchanges, message.parent)]
+    said = [] if message.parent is None else [*_messages_until(exchanges, message.parent)]
     summary = _latest(exchanges, number)
     before = said if summary is None else [PromptMessage("summary", summary.text), *said[summary.covers :]]
     return [*before, PromptMessage("user", message.text, message.parts)]
@@ -391,7 +391,7 @@ def _latest(exchanges: Exchanges, number: int) -> Summary | None:
     return next((summary for summary in found if summary is not None), None)
 
 
-def _told(exchanges: Exchanges, number: int) -> Iterator[PromptMessage]:
+def _messages_until(exchanges: Exchanges, number: int) -> Iterator[PromptMessage]:
     """All that was said on the way to a message, with what came of it."""
     parts: dict[int, list[ConversationTurn]] = {}
     for each in exchanges.values():
@@ -409,7 +409,7 @@ def input_of(conversation: Conversation, exchanges: Exchanges, number: int) -> d
     brought = {"tools": msgspec.to_builtins(message.tools), "context": msgspec.to_builtins(message.context)}
     return {
         "conversation": conversation.id,
-        "messages": [_message(said) for said in given(exchanges, number)],
+        "messages": [_message(said) for said in prompt_messages(exchanges, number)],
         **{name: value for name, value in brought.items() if value},
     }
 

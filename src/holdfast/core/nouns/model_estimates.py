@@ -75,11 +75,11 @@ def learned(estimates: Mapping[Kind, ModelEstimate], uses: Iterable[ModelUse]) -
             before = found.get(kind) or estimates.get(kind)
             if before is None or use.at_ms - before.at_ms > FORGOTTEN_MS:
                 before = ModelEstimate(*kind, 0, 0, 0, 0, 0)
-            found[kind] = _taken(before, use)
+            found[kind] = _update(before, use)
     return found
 
 
-def _taken(before: ModelEstimate, use: ModelUse) -> ModelEstimate:
+def _update(before: ModelEstimate, use: ModelUse) -> ModelEstimate:
     samples = before.samples + 1
 
     def moved(known_m: int, part: int, whole: int) -> int:

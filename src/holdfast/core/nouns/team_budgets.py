@@ -59,7 +59,7 @@ class Lender(msgspec.Struct, frozen=True):
         return max(self.left + self.held, 0) // 2
 
 
-def lent(missing: int, lenders: Iterable[Lender]) -> dict[str, int]:
+def plan_loans(missing: int, lenders: Iterable[Lender]) -> dict[str, int]:
     """Of whom how much is borrowed where so much is `missing`; empty where all together may not lend it."""
     loans: dict[str, int] = {}
     for each in sorted(lenders, key=lambda lender: (lender.moved_at_ms, lender.priority, lender.scope)):

@@ -43,7 +43,7 @@ def stop_step(d: Decision, c: commands.StopStep) -> None:
         return
     wait_s = min(_FIRST_S * 2 ** min(step.stops, 16), _LONGEST_S)
     retry_at_ms = d.now_ms + 1000 * wait_s if step.stops + 1 < MAX_STOPS else None
-    shown = _shown(d.state, step, c)
+    shown = _gate_content(d.state, step, c)
     d.emit(ev.StepStopped(c.step, c.attempt, c.path, retry_at_ms))
     known = [gate.opened.shown_hash for gate in d.state.gates.values() if _is_about(gate.opened, c.step)]
     if known != [digest(shown)]:
@@ -65,7 +65,7 @@ def withdraw_divergence(d: Decision) -> None:
                 d.emit(ev.GateWithdrawn(gate.opened.gate, "its code fits its journal again"))
 
 
-def _shown(state: State, step: Step, c: commands.StopStep) -> dict[str, Any]:
+def _gate_content(state: State, step: Step, c: commands.StopStep) -> dict[str, Any]:
     done = {path: op for path, op in step.journal.items() if op.has_come_to_something and op.kind not in NOTED}
     told = {path: f"{op.kind} {op.name!r} at {path}" for path, op in done.items()}
     here = [path for path in done if comes_after(state, step, path, c.path)]

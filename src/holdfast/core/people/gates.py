@@ -19,13 +19,13 @@ from holdfast.core.facts.state import OTHERS, TOOL_APPROVAL, Gate, State
 from holdfast.core.people import changed_code
 from holdfast.core.people.reviewers import (
     MAX_REVIEWERS,
-    asked,
     barred,
     check_another_can_decide,
     check_assigned,
     check_distinct,
     check_person,
     check_somebody_can_decide,
+    describe_reviewers,
     makers_of,
 )
 from holdfast.core.rules import calls, dead_letters, endings, limits, mapping, steps, waits
@@ -173,18 +173,18 @@ def assign_gate(d: Decision, c: commands.AssignGate) -> None:
     if not opened.allowed:
         raise _not_taken(opened, "")
     if not c.to or not all(folded(name) for name in c.to):
-        raise InvalidInput(f"Say whom gate {c.gate} is to ask, by names or roles. It still asks {asked(opened)}.")
+        raise InvalidInput(f"Say whom gate {c.gate} is to ask, by names or roles. It still asks {describe_reviewers(opened)}.")
     check_assigned(d.state, opened, c)
     reviewers = tuple(dict.fromkeys((*(opened.reviewers if c.delegates else ()), *c.to)))
     if opened.quorum > 1 and not suffices(reviewers, barred(d.state, opened), opened.quorum):
         raise DecisionRefused(
             f"Name more persons: gate {c.gate} needs {opened.quorum} who approve, and {', '.join(reviewers)} are fewer."
-            f" It still asks {asked(opened)}. Write one that is a role as role:NAME."
+            f" It still asks {describe_reviewers(opened)}. Write one that is a role as role:NAME."
         )
     if len(reviewers) > MAX_REVIEWERS:
-        raise InvalidInput(f"Gate {c.gate} can ask {MAX_REVIEWERS} at most. It still asks {asked(opened)}.")
+        raise InvalidInput(f"Gate {c.gate} can ask {MAX_REVIEWERS} at most. It still asks {describe_reviewers(opened)}.")
     if reviewers != opened.reviewers:
-        d.emit(ev.GateAssigned(c.gate, reviewers, c.delegates, *c.by.kept, c.reason, c.roles))
+        d.emit(ev.GateAssigned(c.gate, reviewers, c.delegates, *c.by.event_fields, c.reason, c.roles))
 
 
 # --- Deciding ---------------------------------------------------------------------------------------------------------
@@ -300,13 +300,13 @@ def _take(d: Decision, checked: _Checked) -> None:
     opened, c, data, raised = checked
     if _is_edit(opened, c, data):
         after = digest([opened.shown_hash, data.value()])
-        d.emit(ev.GateEdited(c.gate, data, after, *c.by.kept, c.reason, c.roles, c.by.maker))
+        d.emit(ev.GateEdited(c.gate, data, after, *c.by.event_fields, c.reason, c.roles, c.by.maker))
         return
     if c.decision == "approve" and len(d.state.gates[c.gate].approvals) + 1 < opened.quorum:
-        d.emit(ev.GateApproved(c.gate, opened.shown_hash, *c.by.kept, c.reason, c.roles, c.by.maker))
+        d.emit(ev.GateApproved(c.gate, opened.shown_hash, *c.by.event_fields, c.reason, c.roles, c.by.maker))
         return
     follow = _FOLLOWS.get(opened.reason)
-    d.emit(ev.GateDecided(c.gate, c.decision, data, opened.shown_hash, *c.by.kept, c.reason, c.roles, c.by.maker))
+    d.emit(ev.GateDecided(c.gate, c.decision, data, opened.shown_hash, *c.by.event_fields, c.reason, c.roles, c.by.maker))
     if raised is not None:
         d.emit(raised)
     elif opened.reason in limits.LIMIT_OF:
@@ -488,7 +488,7 @@ def _raised_limit(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) ->
     except (ValueError, TypeError, OverflowError):
         raise InvalidDecision(f"Gate {opened.gate}: {given!r} is no limit.") from None
     limits.check_raise(d, limit, value)
-    return ev.LimitRaised(limit, value, *c.by.kept)
+    return ev.LimitRaised(limit, value, *c.by.event_fields)
 
 
 def _effect_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> None:
@@ -496,16 +496,16 @@ def _effect_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate,
     made = d.state.calls[call]
     hold = made.hold
     if c.decision == "answer":
-        d.emit(ev.EffectCompleted(call, data, *c.by.kept, hold))
+        d.emit(ev.EffectCompleted(call, data, *c.by.event_fields, hold))
     elif c.decision == "reject":
         tool = d.state.calls[call].name
         message = f"{c.by.name or 'A person'} found that this call of {tool!r} did not happen" + (
             f": {c.reason}" if c.reason else "."
         )
         error = d.error(node_of(d.state.calls[call].step), TOOL, message, tool=tool)
-        d.emit(ev.EffectFailed(call, error, *c.by.kept, hold))
+        d.emit(ev.EffectFailed(call, error, *c.by.event_fields, hold))
     else:
-        d.emit(ev.EffectReopened(call, *c.by.kept, hold))
+        d.emit(ev.EffectReopened(call, *c.by.event_fields, hold))
     calls.go_on(d, made, again=c.decision != "reject")
 
 
@@ -521,7 +521,7 @@ def _failure_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate
         _name_contributor(d, c)
         steps.finish_step(d, step, data, None)
     elif step.error is not None:
-        d.emit(ev.DeadLetterResolved(step.id, c.reason, *c.by.kept))
+        d.emit(ev.DeadLetterResolved(step.id, c.reason, *c.by.event_fields))
         endings.begin_failing(d, step.error)
 
 
@@ -530,7 +530,7 @@ def _compensation_answered(d: Decision, opened: ev.GateOpened, c: commands.Decid
     if step is None:
         return
     if c.decision == "retry":
-        d.emit(ev.StepReplayed(step.id, step.failed_path, *c.by.kept))
+        d.emit(ev.StepReplayed(step.id, step.failed_path, *c.by.event_fields))
     else:
         _name_contributor(d, c)
         steps.finish_step(d, step, data, None)

@@ -31,7 +31,7 @@ _MEND: Final = "start another, of a schedule that was removed and set again, or 
 # --- Who may decide ---------------------------------------------------------------------------------------------------
 
 
-def asked(opened: ev.GateOpened) -> str:
+def describe_reviewers(opened: ev.GateOpened) -> str:
     """Return whom a gate asks, in words."""
     anyone = f"anyone but {', '.join(opened.not_by)}" if opened.not_by else "anyone"
     return ", ".join(opened.reviewers) or ("anyone who did not ask for the run" if opened.four_eyes else anyone)
@@ -54,12 +54,13 @@ def check_person(
     gate = opened.gate
     if not folded(name):
         raise DecisionRefused(
-            f"Gate {gate} asks {asked(opened)}, so it must be known who decides. It is still open: say who you are."
+            f"Gate {gate} asks {describe_reviewers(opened)}, so it must be known who decides. It is still open:"
+            " say who you are."
         )
     if opened.reviewers and not is_among(opened.reviewers, name, roles):
         raise DecisionRefused(
-            f"Gate {gate} asks {asked(opened)}, and {name!r} is not among them. It is still open. Decide as one who is,"
-            " with by=NAME, or in a role with by=NAME and roles=[ROLE]."
+            f"Gate {gate} asks {describe_reviewers(opened)}, and {name!r} is not among them. It is still open."
+            " Decide as one who is, with by=NAME, or in a role with by=NAME and roles=[ROLE]."
         )
     if opened.not_by and (is_among(opened.not_by, name, ()) or is_among(opened.not_by, maker, ())):
         by_key = "" if is_among(opened.not_by, name, ()) else _by_key(maker)
@@ -189,7 +190,7 @@ def check_another_can_decide(d: Decision, opened: ev.GateOpened, c: commands.Dec
     if opened.reviewers and not suffices(opened.reviewers, those, opened.quorum):
         raise DecisionRefused(
             f"Reassign gate {opened.gate} first: what you edit is decided by {opened.quorum} other, and it asks"
-            f" {asked(opened)}, too few of whom could. It is still open, and nothing was edited."
+            f" {describe_reviewers(opened)}, too few of whom could. It is still open, and nothing was edited."
         )
 
 
@@ -203,19 +204,19 @@ def check_assigned(state: State, opened: ev.GateOpened, c: commands.AssignGate) 
     if opened.four_eyes and folded(opened.requester) in map(folded, c.to):
         raise DecisionRefused(
             f"Gate {c.gate} needs a second pair of eyes, and {opened.requester!r} is who asked for the run. It still asks"
-            f" {asked(opened)}."
+            f" {describe_reviewers(opened)}."
         )
     if _is_new(opened, opened.requester, c.to):
         raise DecisionRefused(
             f"Gate {c.gate} is about a run that {opened.requester!r} asked for, and is not given to them. It still asks"
-            f" {asked(opened)}: name another person."
+            f" {describe_reviewers(opened)}: name another person."
         )
     others = (*contributors(state, opened), *(c.kin or ()))
     for name in others:
         if folded(name) in map(folded, c.to) and (opened.four_eyes or _is_new(opened, name, c.to)):
             raise DecisionRefused(
                 f"Gate {c.gate} is about a run that {name!r} contributed to, and is not given to them. It still asks"
-                f" {asked(opened)}: name another person."
+                f" {describe_reviewers(opened)}: name another person."
             )
     involved = {folded(opened.requester), *map(folded, others)}
     acting = next((each for each in (c.by.name, c.by.maker) if folded(each) and folded(each) in involved), None)
@@ -223,10 +224,12 @@ def check_assigned(state: State, opened: ev.GateOpened, c: commands.AssignGate) 
     if not c.delegates and acting is not None and is_theirs:
         raise DecisionRefused(
             f"Gate {c.gate} is about a run that {acting!r} asked for or contributed to, and is not given to a role of"
-            f" theirs. It still asks {asked(opened)}: name another person."
+            f" theirs. It still asks {describe_reviewers(opened)}: name another person."
         )
     if any(is_among(opened.not_by, name, ()) for name in c.to):
-        raise DecisionRefused(f"Gate {c.gate} cannot be decided by {', '.join(opened.not_by)}. It still asks {asked(opened)}.")
+        raise DecisionRefused(
+            f"Gate {c.gate} cannot be decided by {', '.join(opened.not_by)}. It still asks {describe_reviewers(opened)}."
+        )
 
 
 def _check_delegate(opened: ev.GateOpened, c: commands.AssignGate) -> None:
@@ -235,8 +238,8 @@ def _check_delegate(opened: ev.GateOpened, c: commands.AssignGate) -> None:
         raise DecisionRefused(f"Gate {c.gate} asks anyone, so there is nothing to hand on: they decide it themselves.")
     if not folded(c.by.name) or not is_among(opened.reviewers, c.by.name, c.roles):
         raise DecisionRefused(
-            f"Gate {c.gate} asks {asked(opened)}, and {c.by.name or 'an unnamed person'!r} is not among them, so it is not"
-            " theirs to hand on. Nothing was changed: a reviewer may give it to others."
+            f"Gate {c.gate} asks {describe_reviewers(opened)}, and {c.by.name or 'an unnamed person'!r} is not among them, so"
+            " it is not theirs to hand on. Nothing was changed: a reviewer may give it to others."
         )
 
 

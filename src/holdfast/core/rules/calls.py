@@ -131,7 +131,7 @@ def reconcile_call(d: Decision, c: commands.ReconcileCall) -> None:
         raise NotFound(f"No money is in doubt under the call {c.call}.")
     if c.cost_nanousd < 0:
         raise InvalidInput(f"A call cannot have cost less than nothing; {c.call} is still in doubt.")
-    d.emit(ev.ModelCallReconciled(c.call, c.cost_nanousd, *c.by.kept, call.hold, c.rule))
+    d.emit(ev.ModelCallReconciled(c.call, c.cost_nanousd, *c.by.event_fields, call.hold, c.rule))
 
 
 # --- Effects ----------------------------------------------------------------------------------------------------------

@@ -32,10 +32,10 @@ def edit_dead_letter(d: Decision, c: commands.EditDeadLetter) -> None:
     expect_no_doubt(d, step)
     data = state.input if c.input is None else c.input
     if c.arguments is None:
-        d.emit(ev.DeadLetterEdited(step.id, data, *c.by.kept))
+        d.emit(ev.DeadLetterEdited(step.id, data, *c.by.event_fields))
     else:
         path, op = failed_call(step)
-        d.emit(ev.DeadLetterEdited(step.id, data, *c.by.kept, path, op.name, c.arguments))
+        d.emit(ev.DeadLetterEdited(step.id, data, *c.by.event_fields, path, op.name, c.arguments))
 
 
 def failed_call(step: Step) -> tuple[Path, Operation]:
@@ -70,14 +70,14 @@ def resolve_dead_letter(d: Decision, c: commands.ResolveDeadLetter) -> None:
             f"Run {d.state.run} waits for an answer about {step.id}: say what the step comes to, or have the run fail. Nothing"
             " was changed."
         )
-    d.emit(ev.DeadLetterResolved(step.id, c.reason, *c.by.kept))
+    d.emit(ev.DeadLetterResolved(step.id, c.reason, *c.by.event_fields))
 
 
 def replay(d: Decision, step: StepId, path: Path | None, by: Actor) -> None:
     """Have a step that failed for good tried again; one that was edited from its beginning."""
     known = d.state.step(step)
     edited = known is not None and known.edited
-    d.emit(ev.StepReplayed(step, path, *by.kept))
+    d.emit(ev.StepReplayed(step, path, *by.event_fields))
     if edited:
         d.emit(ev.JournalDropped(step, edited=True))
 

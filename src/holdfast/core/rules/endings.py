@@ -26,12 +26,12 @@ CANCELLING: Final = "the run is being cancelled"
 
 def pause_run(d: Decision, c: commands.PauseRun) -> None:
     if not d.state.paused:
-        d.emit(ev.RunPaused(*c.by.kept))
+        d.emit(ev.RunPaused(*c.by.event_fields))
 
 
 def resume_run(d: Decision, c: commands.ResumeRun) -> None:
     if d.state.paused:
-        d.emit(ev.RunResumed(*c.by.kept))
+        d.emit(ev.RunResumed(*c.by.event_fields))
 
 
 def cancel_run(d: Decision, c: commands.CancelRun) -> None:
@@ -55,7 +55,7 @@ def migrate_run(d: Decision, c: commands.MigrateRun) -> None:
             f" {d.graph.definition.version} does not have. Finish or cancel these steps with the old code first."
         )
     if state.graph_hash != d.graph.hash:
-        d.emit(ev.RunMigrated(d.graph.definition.version, d.graph.hash, *c.by.kept))
+        d.emit(ev.RunMigrated(d.graph.definition.version, d.graph.hash, *c.by.event_fields))
         questions.withdraw_of_reason(d, questions.WORKFLOW_MISSING, "the run goes on with another definition")
         for name in d.graph.order:
             d.touch(name)
@@ -69,7 +69,7 @@ def begin_failing(d: Decision, error: ErrorRecord) -> None:
 
 
 def begin_cancelling(d: Decision, reason: str, by: Actor = NOBODY) -> None:
-    d.emit(ev.RunCancelling(reason, *by.kept))
+    d.emit(ev.RunCancelling(reason, *by.event_fields))
     _call_everything_off(d, CANCELLING)
 
 

@@ -403,7 +403,7 @@ class _Inheritance:
         self._summoned = {**before.summoned, **{node_of(s.id): None for s in again if s.id in course.summoned}}
         standing = _standing(course, wish)
         self._standing = standing if place.step == wish.step else frozenset[Path]()
-        self._given = self._said()
+        self._given = self._replaced_outputs()
         self._operations = {
             id_: operations
             for id_, operations in course.operations.items()
@@ -420,7 +420,7 @@ class _Inheritance:
             and id_ not in self._given
         )
 
-    def _said(self) -> dict[StepId, Payload]:
+    def _replaced_outputs(self) -> dict[StepId, Payload]:
         """Return the outputs that are given for steps. Raises InvalidInput."""
         given: dict[StepId, Payload] = {}
         wish = self._wish
@@ -465,7 +465,7 @@ class _Inheritance:
             tuple(self._summoned),
             given,
             wish.repeats_effects,
-            *wish.by.kept,
+            *wish.by.event_fields,
         )
         for step in self._before.previous.values():
             if node_of(step.id) in self._graph.nodes:
@@ -518,13 +518,13 @@ class _Inheritance:
         for id_, operations in self._operations.items():
             for path, op in operations.items():
                 if op.kind in REUSABLE | {"gate"} and (id_, path) not in taken:
-                    yield self._done(id_, path, op, reason=self._why(op))
+                    yield self._done(id_, path, op, reason=self._reason(op))
 
     def _done(self, step: StepId, path: Path, op: Operation, *, stands: bool = False, reason: str = "") -> ForkedOperation:
         cost, policy = self._course.costs.get((step, path), Cost()), self._course.policies.get((step, path), "")
         return ForkedOperation(step, path, op.kind, op.name, cost.settled_nanousd, cost.held_nanousd, policy, stands, reason)
 
-    def _why(self, op: Operation) -> str:
+    def _reason(self, op: Operation) -> str:
         if self._course.is_persons(op):
             return "a person decides"
         if op.args_hash == SAID:

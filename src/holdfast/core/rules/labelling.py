@@ -16,7 +16,7 @@ def label_run(d: Decision, c: commands.LabelRun) -> None:
     found = merged(d.state.labels, c.labels)
     expect_few(found)
     if found != d.state.labels:
-        d.emit(ev.RunLabelled(c.labels, *c.by.kept))
+        d.emit(ev.RunLabelled(c.labels, *c.by.event_fields))
 
 
 def record(d: Decision, c: commands.RecordValues) -> None:

@@ -370,8 +370,8 @@ def raise_limit(d: Decision, c: commands.RaiseLimit) -> None:
     gate = gate_of(d.state, c.limit)
     if gate is not None:
         opened = d.state.gates[gate].opened
-        d.emit(ev.GateDecided(gate, "answer", inline({c.limit: c.value}), opened.shown_hash, *c.by.kept))
-    d.emit(ev.LimitRaised(c.limit, c.value, *c.by.kept))
+        d.emit(ev.GateDecided(gate, "answer", inline({c.limit: c.value}), opened.shown_hash, *c.by.event_fields))
+    d.emit(ev.LimitRaised(c.limit, c.value, *c.by.event_fields))
 
 
 def check_raise(d: Decision, limit: str, value: int) -> None:

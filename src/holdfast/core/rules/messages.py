@@ -16,7 +16,7 @@ from holdfast.core.values.ids import message_at
 def send_message(d: Decision, c: commands.SendMessage) -> None:
     """They come in the order of their numbers, so a repeated one is recognized by its own."""
     if c.number > d.state.told:
-        d.emit(ev.MessageReceived(c.number, c.message, *c.by.kept))
+        d.emit(ev.MessageReceived(c.number, c.message, *c.by.event_fields))
 
 
 def read_messages(d: Decision, c: commands.ReadMessages) -> None:

@@ -124,7 +124,7 @@ class Tally:
         self._known[id(edge)] = state
         self._add(edge, state, 1)
 
-    def how(self, edge: Edge) -> EdgeState:
+    def state_of(self, edge: Edge) -> EdgeState:
         return self._known[id(edge)]
 
     def _add(self, edge: Edge, state: EdgeState, one: int) -> None:
@@ -278,7 +278,7 @@ def _does_without(graph: Graph, state: State, node: NodeName, lost: set[NodeName
     without = [edge for each in lost for edge in graph.outgoing[each] if edge.target == node]
     if join.mode in TOLERANT:
         tally = tally_of(graph, state, node)
-        open_ = tally.taken + tally.undecided - sum(tally.how(edge) != "not_taken" for edge in without)
+        open_ = tally.taken + tally.undecided - sum(tally.state_of(edge) != "not_taken" for edge in without)
         return open_ >= (join.count if join.mode == "quorum" else 1)
     return node not in graph.all_optional and all(edge.optional for edge in without)
 

@@ -25,19 +25,19 @@ from holdfast.errors import Conflict, RunEnded
 def retry_run(d: Decision, c: commands.RetryRun) -> None:
     state, graph = d.state, d.graph
     _check(d)
-    again = [*_failures(graph, state), *(step for step in _known(graph, state) if step.called_off or step.provisional)]
+    again = [*_failures(graph, state), *(step for step in _steps_of_graph(graph, state) if step.called_off or step.provisional)]
     going_on, superseded = _sorted(graph, state, again)
     paths = {step.id: step.failed_path for step in going_on if step.status == "failed"}
     gone = tuple(step.id for step in superseded)
     if state.ended:
         awaits = admission.full_scope(d, state.tenant) if state.parent is None else None
-        d.emit(ev.RunReopened(*c.by.kept, gone, awaits is None and state.parent is None, awaits))
+        d.emit(ev.RunReopened(*c.by.event_fields, gone, awaits is None and state.parent is None, awaits))
     else:  # it has kept its place
-        d.emit(ev.RunReopened(*c.by.kept, gone))
+        d.emit(ev.RunReopened(*c.by.event_fields, gone))
     d.contribute(c.contributors)
     d.learn(c.makers)
     if state.paused:  # by a person, before it failed; since it had ended, no person could let it go on
-        d.emit(ev.RunResumed(*c.by.kept))
+        d.emit(ev.RunResumed(*c.by.event_fields))
     for step in going_on:
         dead_letters.replay(d, step.id, paths.get(step.id), c.by)
         _call_again(d, step, c.by)
@@ -125,14 +125,14 @@ def _call_again(d: Decision, step: Step, by: Actor) -> None:
     last = next(reversed(step.journal.values()), None)
     call = d.state.calls.get(last.call) if last is not None and last.call is not None else None
     if last is not None and last.call is not None and last.status == "failed" and call is not None and call.repeatable:
-        d.emit(ev.EffectReopened(last.call, *by.kept, call.hold))
+        d.emit(ev.EffectReopened(last.call, *by.event_fields, call.hold))
 
 
 def _is_gate(graph: Graph, step: Step) -> bool:
     return graph.nodes[node_of(step.id)].kind == "human_gate"
 
 
-def _known(graph: Graph, state: State) -> Iterator[Step]:
+def _steps_of_graph(graph: Graph, state: State) -> Iterator[Step]:
     """The steps of nodes that the graph has: a run may have been moved to another since."""
     return (step for name, step in state.steps.items() if name in graph.nodes)
 
@@ -140,7 +140,7 @@ def _known(graph: Graph, state: State) -> Iterator[Step]:
 def _failures(graph: Graph, state: State) -> list[Step]:
     """The steps whose failures nothing has taken up: no error edge, no `continue_on_error`, no join that has begun without
     them."""
-    return [step for step in _known(graph, state) if step.status == "failed" and not _is_taken_up(graph, state, step)]
+    return [step for step in _steps_of_graph(graph, state) if step.status == "failed" and not _is_taken_up(graph, state, step)]
 
 
 def _is_taken_up(graph: Graph, state: State, step: Step) -> bool:
@@ -155,7 +155,7 @@ def _sorted(graph: Graph, state: State, again: Sequence[Step]) -> tuple[list[Ste
     step, that had not begun, and that were skipped because of these."""
     redone, after = _after(graph, (step for step in again if step.provisional)), _after(graph, again)
     superseded = {step.id: step for step in again if step.attempt == 0 and not step.called_off}
-    for step in _known(graph, state):
+    for step in _steps_of_graph(graph, state):
         name = node_of(step.id)
         skipped = step.status == "skipped" and name in after and not _was_done_without(graph, state, step)
         if skipped or name in redone:

@@ -45,7 +45,7 @@ def room(d: Decision, step: StepId, offer: commands.CallCandidate) -> Room:
         known = d.shortages.get(scope)
         missing = 0 if known is None else _taken_of(scope, offer) - known.left
         if missing > 0:
-            found = team_budgets.lent(missing, _lenders(d, scope))
+            found = team_budgets.plan_loans(missing, _lenders(d, scope))
             if not found:
                 return Room(scope, {})
             loans |= found

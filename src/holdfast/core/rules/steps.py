@@ -195,13 +195,13 @@ def _misrouted(d: Decision, step: Step, decisions: tuple[str, ...] | None, outpu
                 name,
                 CHECK_FAILED if node.kind == "check" else LOOP_EXHAUSTED,
                 f"{name!r} decided {decision!r}, but {back[0].target!r} has been visited {back[0].max_visits} times,"
-                f" which is all that its loop allows{_why(node, output)}.",
+                f" which is all that its loop allows{_finding(node, output)}.",
             )
         if node.kind in ("branch", "task"):
             known = sorted({edge.when or edge.target for edge in (*edges, *loops)})
             return d.error(name, ROUTING, f"{name!r} chose {decision!r}, which is none of its ways: {', '.join(known)}.")
         if decision in ("fail", "retry") and node.kind == "check":
-            return d.error(name, CHECK_FAILED, f"The check {name!r} did not pass ({decision}){_why(node, output)}.")
+            return d.error(name, CHECK_FAILED, f"The check {name!r} did not pass ({decision}){_finding(node, output)}.")
         if decision in ("reject", "retry") and node.kind == "human_gate":
             return d.error(name, REJECTED, f"{name!r} was rejected{_by(d)}, and no edge follows a rejection.")
         if decision == EXPIRED and node.kind == "human_gate":
@@ -219,7 +219,7 @@ def _by(d: Decision) -> str:
     return f" by {decided.by}" + (f": {decided.reason[:_MAX_REASON].rstrip('.')}" if decided.reason else "")
 
 
-def _why(node: Node, output: Payload) -> str:
+def _finding(node: Node, output: Payload) -> str:
     """Return a check's finding, as the end of a sentence."""
     said = output.value() if node.kind == "check" and output.blob is None else None
     reason = said.get("reason") if isinstance(said, dict) else None

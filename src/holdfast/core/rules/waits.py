@@ -72,7 +72,7 @@ def send_signal(d: Decision, c: commands.SendSignal) -> None:
             " This one was not recorded; let the run catch up first."
         )
     number = d.state.signals_received + 1
-    d.emit(ev.SignalReceived(c.name, number, c.data, *c.by.kept, key=c.key, digest=c.digest, sender=c.sender))
+    d.emit(ev.SignalReceived(c.name, number, c.data, *c.by.event_fields, key=c.key, digest=c.digest, sender=c.sender))
     d.contribute(c.contributors)
     d.learn(c.makers)
     deliver(d)

@@ -26,7 +26,7 @@ class Actor(NamedTuple):
     roles: tuple[str, ...] = ()
 
     @property
-    def kept(self) -> tuple[str | None, str, str]:
+    def event_fields(self) -> tuple[str | None, str, str]:
         """Return the parts that events carry, in this order. The store keeps the trace, beside each event that follows."""
         return self[:3]
 

@@ -359,19 +359,19 @@ class _Filling:
             if "$ref" in schema:
                 schema = self._parts.get(schema["$ref"], {})
             elif shapes := schema.get("anyOf", schema.get("oneOf")):
-                schema = self._meant(shapes, value)
+                schema = self._choose_shape(shapes, value)
             else:
                 return schema
         raise RecursionError
 
-    def _meant(self, shapes: list[Any], value: Any) -> Any:
+    def _choose_shape(self, shapes: list[Any], value: Any) -> Any:
         left = [each for each in shapes if each != {"type": "null"}]
         if value is not None and len(left) > 1:
             known = {"$defs": self._parts["#"].get("$defs", {})}
             left = [each for each in left if _Bounded(known | each, format_checker=_FORMATS).is_valid(value)]
-        return max(left, key=lambda each: self._known(each, value), default={})
+        return max(left, key=lambda each: self._count_fields(each, value), default={})
 
-    def _known(self, schema: Mapping[str, Any], value: Any) -> int:
+    def _count_fields(self, schema: Mapping[str, Any], value: Any) -> int:
         """Return how many of the given fields a shape names."""
         names = self._parts.get(schema.get("$ref", ""), schema).get("properties", {})
         return sum(name in names for name in value) if isinstance(value, dict) else 0

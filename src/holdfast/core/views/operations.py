@@ -159,17 +159,17 @@ class Operations:
         """Return copies of the rows that began after event `seq`: at most `limit`, but all of the last one's event."""
         return [msgspec.structs.replace(row) for row in self._current(rows_after(self._all, seq, limit))]
 
-    def _current(self, found: Sequence[OperationRow]) -> list[OperationRow]:
+    def _current(self, rows: Sequence[OperationRow]) -> list[OperationRow]:
         """Return rows as they are now. They are read again: what lets an operation go on may be an event of another."""
         waits = {wait.id: wait for wait in waiting_for(self.state)}
-        for row in found:
+        for row in rows:
             place = (row.step, row.path or Path(""))
             if self._at.get(place) is row:
                 self._describe(place, row)
             elif not row.is_over and row.about not in self.state.gates:
                 row.end("cancelled", self.state.at_ms)
             row.wait = None if row.is_over else waits.get(f"{row.step}:{row.path}") or waits.get(row.about or "")
-        return list(found)
+        return list(rows)
 
     def _spent(self) -> int:
         return self.state.budget.settled_nanousd + self.state.budget.in_doubt_nanousd

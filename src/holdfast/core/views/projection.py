@@ -477,22 +477,22 @@ def _gate(after: State, e: ev.GateOpened) -> GateRow:
 
 def _gate_assigned(after: State, e: ev.GateAssigned) -> GateChange | None:
     told = (
-        _gate_approvals(after, e) if e.gate in after.gates and after.gates[e.gate].opened.quorum > 1 else _gate_told(after, e)
+        _gate_approvals(after, e) if e.gate in after.gates and after.gates[e.gate].opened.quorum > 1 else _gate_change(after, e)
     )
     return None if told is None else msgspec.structs.replace(told, reviewers=e.reviewers)
 
 
 def _gate_approvals(after: State, e: ev.GateApproved | ev.GateEdited | ev.GateAssigned) -> GateChange | None:
-    told = _gate_told(after, e)
+    told = _gate_change(after, e)
     if told is None:
         return None
     return msgspec.structs.replace(told, approved_by=tuple(each.by for each in after.gates[e.gate].approvals))
 
 
-_Told: TypeAlias = ev.GateAssigned | ev.GateApproved | ev.GateEdited | ev.GateReminded | ev.GateEscalated
+_GateNotice: TypeAlias = ev.GateAssigned | ev.GateApproved | ev.GateEdited | ev.GateReminded | ev.GateEscalated
 
 
-def _gate_told(after: State, e: _Told) -> GateChange | None:
+def _gate_change(after: State, e: _GateNotice) -> GateChange | None:
     gate = after.gates.get(e.gate)
     if gate is None:
         return None  # it was answered in the same commit
@@ -541,7 +541,7 @@ def _effect_orphaned(after: State, e: ev.OutcomeOrphaned) -> EffectChange:
     return EffectChange(e.call, "orphaned", after.at_ms, e.response, error)
 
 
-class _Found(msgspec.Struct):
+class _Match(msgspec.Struct):
     key: str
 
 
@@ -553,7 +553,7 @@ def _shared_value(after: State, e: ev.SharedValueWritten) -> SharedChange:
 def _shared_use(after: State, e: ev.ValueRecorded) -> SharedUse | None:
     if e.kind != SHARED_USE or e.payload is None:
         return None
-    found = msgspec.json.decode(e.payload.json, type=list[_Found])
+    found = msgspec.json.decode(e.payload.json, type=list[_Match])
     return SharedUse(after.tenant, e.name, tuple(each.key for each in found), after.at_ms) if found else None
 
 
@@ -579,8 +579,8 @@ _ROWS: Final[dict[type[ev.Event], Callable[[State, Any], Row | None]]] = {
     ev.GateAssigned: _gate_assigned,
     ev.GateApproved: _gate_approvals,
     ev.GateEdited: _gate_approvals,
-    ev.GateReminded: _gate_told,
-    ev.GateEscalated: _gate_told,
+    ev.GateReminded: _gate_change,
+    ev.GateEscalated: _gate_change,
     ev.GateDecided: _gate_decided,
     ev.GateExpired: _gate_expired,
     ev.GateWithdrawn: _gate_withdrawn,

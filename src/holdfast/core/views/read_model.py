@@ -13,7 +13,7 @@ from holdfast.core.views.spending import Spending
 
 
 class ReadModel:
-    """What is shown of a run, gathered event by event."""
+    """The views of a run, gathered event by event."""
 
     def __init__(self) -> None:
         self.operations = Operations()

@@ -173,7 +173,7 @@ class RunPath:
             self.summoned_by[event.target] = event.source
         spent = self.fold(recorded)
         state = self.state
-        for node, kind, more in _told(self, event, at_ms, spent):
+        for node, kind, more in _lines_of(self, event, at_ms, spent):
             summary = {"status": status(state), "unfinished": len(state.unfinished), "gates": len(state.gates)}
             self.lines.append(
                 TraceEvent(
@@ -309,7 +309,7 @@ def _gathered(events: Iterable[ev.Recorded], graph: Graph | None) -> RunPath:
 _Line: TypeAlias = tuple[str, TraceType, dict[str, Any]]
 
 
-def _told(reading: RunPath, event: ev.Event, at_ms: int, spent: int) -> Iterator[_Line]:
+def _lines_of(reading: RunPath, event: ev.Event, at_ms: int, spent: int) -> Iterator[_Line]:
     """Yield the lines of the trace for an event."""
     match event:
         case ev.StepStarted(step=step):
@@ -343,7 +343,7 @@ def _told(reading: RunPath, event: ev.Event, at_ms: int, spent: int) -> Iterator
     if spent and (of := getattr(event, "call", None)) is not None:
         reading.charge(step_of(of), spent, {})
     if isinstance(event, _OUTCOMES):
-        yield from _kept(reading, event, at_ms, spent)
+        yield from _checkpoint(reading, event, at_ms, spent)
 
 
 def _entered(reading: RunPath, step: StepId, at_ms: int) -> Iterator[_Line]:
@@ -366,7 +366,7 @@ def _left(reading: RunPath, event: ev.StepCompleted | ev.StepFailed, at_ms: int)
     return node_of(event.step), "node_completed", {**more, "output_summary": {"output": shape(event.output), **decided}}
 
 
-def _kept(reading: RunPath, event: Any, at_ms: int, spent: int) -> Iterator[_Line]:
+def _checkpoint(reading: RunPath, event: Any, at_ms: int, spent: int) -> Iterator[_Line]:
     """An outcome that now stands in a journal."""
     call: CallId | None = getattr(event, "call", None)
     if call is None:

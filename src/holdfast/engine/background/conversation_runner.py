@@ -213,7 +213,7 @@ class ConversationRunner:
                 await self._runtime.runs.send(conversation.run, cmd.SendMessage(number, said, by))
             except RunEnded:
                 return None
-        return rule.told(conversation)
+        return rule.deliver_steering(conversation)
 
     async def _cancel(self, conversation: Conversation) -> Change:
         assert conversation.run is not None
