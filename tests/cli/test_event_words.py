@@ -12,7 +12,7 @@ import pytest
 from rich.cells import cell_len
 
 from holdfast.cli.page import terminal
-from holdfast.cli.page.event_words import EventWords
+from holdfast.cli.page.event_format import EventFormatter
 from holdfast.core.facts.events import AnyEvent, ModelCallHeld, ModelCallSettled, StateConflicted
 from holdfast.service import view
 from tests.cli.conftest import Shell
@@ -25,9 +25,9 @@ KINDS = sorted(get_args(AnyEvent), key=lambda kind: kind.__name__)
 
 def told(history: Sequence[Any]) -> list[tuple[str, str]]:
     """The types of a history's events, and their words."""
-    words = EventWords()
+    words = EventFormatter()
     rows = [msgspec.json.decode(msgspec.json.encode(view.of_event(each))) for each in history]
-    return [(row["type"], words.words(row)) for row in rows]
+    return [(row["type"], words.sentence_of_row(row)) for row in rows]
 
 
 TOLD = {name: told(history) for name, history in HISTORIES.items()}
@@ -58,7 +58,7 @@ def test_a_conflict_has_both_values_and_the_result() -> None:
 
 def test_an_event_of_a_later_version_is_shown_with_its_fields() -> None:
     row = view.of_event(HISTORIES[NAMES[0]][0]) | {"type": "FutureEvent"}
-    assert EventWords().words(row).startswith('FutureEvent {"run": ')
+    assert EventFormatter().sentence_of_row(row).startswith('FutureEvent {"run": ')
 
 
 def test_a_history_is_readable_in_80_columns(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,7 +192,7 @@ class Tally:
     def __call__(self, observation: Observation) -> None:
         """Count what a commit did, and print what a person should know."""
         from holdfast.cli.next_steps import about
-        from holdfast.cli.page.event_format import failure
+        from holdfast.cli.page.event_words import failure
         from holdfast.core.facts import events as ev
         from holdfast.core.facts.graph import FLOW
         from holdfast.core.facts.state import FUNCTION

@@ -25,7 +25,7 @@ from holdfast.service.declarations.query import View
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Backend
-    from holdfast.cli.page.event_words import EventWords
+    from holdfast.cli.page.event_format import EventFormatter
 
 ITEMS: Final = (Column("item", 12), Column("status"), Column("attempts", goes=1), Column("ended", goes=2), Column("detail", 12))
 
@@ -81,9 +81,9 @@ async def _show_items(run: str, map_: str, after: int, limit: int, as_json: bool
 
 
 async def _show(text: str, after: int, follow: bool, as_json: bool, store: str | None, interruption: Interruption) -> None:
-    from holdfast.cli.page.event_words import EventWords
+    from holdfast.cli.page.event_format import EventFormatter
 
-    task, words = asyncio.current_task(), EventWords()
+    task, words = asyncio.current_task(), EventFormatter()
     assert task is not None
     interruption.stops(task)
     async with backend(store, who(None)) as service:
@@ -111,7 +111,7 @@ async def _events(service: Backend, run: str, after: int, follow: bool) -> Async
                 yield [event]
 
 
-def _print(event: View, words: EventWords, began_ms: int, *, as_json: bool) -> None:
+def _print(event: View, words: EventFormatter, began_ms: int, *, as_json: bool) -> None:
     if as_json:
         terminal.emit_line(event)
         return
@@ -119,5 +119,5 @@ def _print(event: View, words: EventWords, began_ms: int, *, as_json: bool) -> N
     place = f"{event['seq']:>5}  +{moment.span(at_ms - began_ms):<7}"
     if room is None or room >= _ROOM_FOR_CLOCK:
         place = f"{place}  {moment.clock(at_ms)}"
-    for number, line in enumerate(table.wrapped(terminal.line(words.words(event)), room and room - len(place) - 2)):
+    for number, line in enumerate(table.wrapped(terminal.line(words.sentence_of_row(event)), room and room - len(place) - 2)):
         terminal.show(f"{place if not number else ' ' * len(place)}  {line}")

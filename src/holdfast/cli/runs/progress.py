@@ -11,7 +11,8 @@ from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 from holdfast.cli.page import terminal
-from holdfast.cli.page.event_format import EventFormatter, failure, job_result, named
+from holdfast.cli.page.event_format import EventFormatter
+from holdfast.cli.page.event_words import failure, job_result, named
 from holdfast.cli.page.moment import clock, span
 from holdfast.cli.page.waiting import short
 from holdfast.cli.runs.run_view import took
@@ -191,12 +192,12 @@ async def tell_waits(asking: QueryBackend, run: str, reported: set[tuple[str | N
 async def listen(service: Backend, run: str) -> tuple[View, Collection[str]]:
     """Print what happens in a run that goes on elsewhere, as a log keeps it, until it has ended or needs a person. Return how
     it stands then, and the failures that were printed."""
-    after, teller = 0, EventFormatter()
+    after, formatter = 0, EventFormatter()
 
     def told(event: View) -> None:
         nonlocal after
         after = event["seq"]
-        if (line := teller.tell(view.recorded_of(event))) is not None:
+        if (line := formatter.line(view.recorded_of(event))) is not None:
             terminal.say(line)
 
     async def hear(look: Callable[[], None]) -> None:
@@ -214,22 +215,22 @@ async def listen(service: Backend, run: str) -> tuple[View, Collection[str]]:
             await asyncio.gather(hearing, return_exceptions=True)
     for event in await service.rows(query.Events(run=run, cursor=str(after))):
         told(event)
-    return found, teller.told
+    return found, formatter.reported
 
 
 class Lines:
     """One line for each change, as a log keeps it."""
 
     def __init__(self) -> None:
-        self._teller = EventFormatter()
+        self._formatter = EventFormatter()
 
     @property
     def told(self) -> Collection[str]:
-        return self._teller.told
+        return self._formatter.reported
 
     def show(self, state: State, news: Sequence[Recorded]) -> None:
         for recorded in news:
-            line = self._teller.tell(recorded)
+            line = self._formatter.line(recorded)
             if line is not None:
                 terminal.say(line)
 

@@ -372,7 +372,7 @@ def _tell_of_no_worker(following: RunFollower) -> None:
 
 def _conclude(outcome: Outcome, again: Sequence[str]) -> None:
     """The output on stdout; on stderr how the run ended, or what it waits for and the commands that go with it."""
-    from holdfast.cli.page.event_format import failed
+    from holdfast.cli.page.event_words import failed
 
     found, reason, waits, told = outcome
     spent = f"${found['cost_usd']}" + (f" of ${found['limit_usd']}" if found["limit_usd"] is not None else "")

@@ -191,7 +191,7 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
 
 
 def _head(row: View, now_ms: int) -> list[tuple[str, str]]:
-    from holdfast.cli.page.event_format import failed
+    from holdfast.cli.page.event_words import failed
 
     limit = f" of ${row['limit_usd']}" if row["limit_usd"] is not None else ""
     held = f", ${row['held_usd']} held or in doubt" if nanousd(row["held_usd"]) else ""
@@ -279,7 +279,7 @@ def _named(row: View) -> str:
 
 def _details(row: View, now_ms: int) -> Iterator[str]:
     """Yield what there is to know about an operation besides its name: the answer, the tokens, what it waits for, its error."""
-    from holdfast.cli.page.event_format import failed
+    from holdfast.cli.page.event_words import failed
 
     if row["decision"] is not None:
         yield row["decision"] + (f" by {row['by']}" if row["by"] else "")
@@ -304,7 +304,7 @@ _NOUNS: Final = {"shared_value": "shared value"}
 
 
 def _step(step: View, now_ms: int) -> tuple[str, ...]:
-    from holdfast.cli.page.event_format import failed
+    from holdfast.cli.page.event_words import failed
 
     error = step["error"] if step["status"] != "completed" else None  # of an attempt before
     detail = failed(**error) if error is not None else step["reason"] or ", ".join(step["decisions"] or ())
