@@ -19,6 +19,7 @@ from holdfast import Engine, Workflow, task
 from holdfast.core.facts.state import FOLD_VERSION
 from holdfast.core.values.ids import RunId
 from holdfast.errors import BlobLost, NotFound, RunFailed, StoreError, StoreUnreadable, UsageError
+from holdfast.service.control import process
 from holdfast.settings import Settings
 from holdfast.stores.blobs.bucket import Bucket
 from holdfast.stores.blobs.folder import Folder
@@ -307,16 +308,16 @@ async def test_a_run_that_waits_for_a_place_says_so_and_why(
     async with opened(tmp_path, "s3://payloads") as engine:
         run = await engine.start(wf)
         async with asyncio.timeout(30):
-            while not (hindered := await engine.hindered(run.id)):
+            while not (stalls := await process.stalls(engine.store, RunId(run.id))):
                 await asyncio.sleep(0.05)
-        assert hindered[0].run == run.id
-        assert "503" in hindered[0].why or "payloads" in hindered[0].why
+        assert stalls[0].run == run.id
+        assert "503" in stalls[0].reason or "payloads" in stalls[0].reason
         assert f"waits to go on with run {run.id}" in caplog.text
         server.script.clear()
         assert await run.result() == LARGE
         assert "is there again" in caplog.text
         async with asyncio.timeout(10):
-            while await engine.hindered(run.id):
+            while await process.stalls(engine.store, RunId(run.id)):
                 await asyncio.sleep(0.05)
 
 

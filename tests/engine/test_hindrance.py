@@ -38,7 +38,7 @@ async def test_a_run_waits_until_the_last_of_its_steps_does_no_longer(caplog: py
             another(StoreError("The disk is full."))
         with said.hindrances.over(RUN):
             pass  # what a third asks of the store is there
-        assert [each.why for each in said.hindrances.told()] == ["The disk is full."]
+        assert [each.reason for each in said.hindrances.told()] == ["The disk is full."]
         await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert said.runs == [[RUN], []]

@@ -88,7 +88,6 @@ def sorted_plain(methods: dict[str, Any]) -> list[str]:
     """The methods that need no loop, in the order of `methods`: they make handles, or look at what they are given."""
     plain = {
         "Commands.run",
-        "Control.of_tenant",
         "Control.traced",
         "ControlBase.sensitive",
         "RunReader.now_ms",
@@ -134,7 +133,7 @@ async def test_handles_and_supervisors_serve_another_loop_too(store: str) -> Non
         team = await engine.set_supervisor("team", [WorkerAgent("ann", plus, ["add"])])
 
         async def work() -> tuple[Any, Any]:
-            await engine.traced(None).of_tenant("default").signal(run.id, "go", "said")
+            await engine.traced(None).signal(run.id, "go", "said")
             task = await team.submit("add", 1)
             return await engine.run(run.id).result(), (await team.wait(task.task_id)).result
 

@@ -87,8 +87,8 @@ def test_a_script_starts_runs_and_waits_for_them_without_a_loop(path: str) -> No
         first = engine.watch_stream(said.id)
         assert next(first).value == "one"
         first.close()
-        assert len(engine.of_tenant("default").runs()) == 4
-        assert isinstance(engine.of_tenant(None), sync.Control)
+        assert len(engine.traced(None).runs()) == 4
+        assert isinstance(engine.traced(None), sync.Control)
         assert engine.traced(None).start(plus, 4).result() == 5
         team = engine.set_supervisor("team", [WorkerAgent("ann", plus, ["add"])])
         accepted = team.submit("add", 7)

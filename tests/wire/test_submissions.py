@@ -25,7 +25,7 @@ def file(number: int) -> str:
 async def test_a_server_takes_any_number_of_files_and_keeps_few(tmp_path: Path) -> None:
     """The thousand and first used to be refused, to every tenant, until the server was started anew."""
     async with Engine.open(f"sqlite:///{tmp_path / 'runs.db'}", yaml=True) as engine:
-        engine._adoption = WorkflowLoader(engine.runtime, engine.executor.services.threads, restored, most=5)
+        engine.executor.borrow = WorkflowLoader(engine.runtime, engine.executor.services.threads, restored, most=5).borrow
         service = Service(engine, [], Submissions("store", {}).take)
         for number in range(MANY):
             run = await service.execute(Principal(), Start(yaml=file(number), input={"x": True}))
@@ -33,7 +33,9 @@ async def test_a_server_takes_any_number_of_files_and_keeps_few(tmp_path: Path) 
             await eventually(lambda: not engine.runtime.runs.resident)
         assert len(engine.runtime.catalog.workflows) <= 5
         size = max(len(each.graph.encoded) for each in engine.runtime.catalog.workflows.values())
-        engine._adoption = WorkflowLoader(engine.runtime, engine.executor.services.threads, restored, most_bytes=3 * size)
+        engine.executor.borrow = WorkflowLoader(
+            engine.runtime, engine.executor.services.threads, restored, most_bytes=3 * size
+        ).borrow
         for number in range(MANY, MANY + 10):
             run = await service.execute(Principal(), Start(yaml=file(number), input={"x": True}))
             await engine.run(run).settled()

@@ -10,7 +10,7 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
@@ -159,7 +159,8 @@ class Engine(Control):
 
     def __init__(self, executor: Executor, sweep: Sweep, idleness: Idleness, adoption: WorkflowLoader | None = None) -> None:
         super().__init__(executor)
-        self._adoption = adoption
+        if adoption is not None:
+            executor.borrow = adoption.borrow
         self._sweep = sweep
         self._idleness = idleness
 
@@ -318,9 +319,6 @@ class Engine(Control):
     def working(self) -> int:
         """Number of steps in progress."""
         return self.executor.working
-
-    def lent(self, workflow: Workflow) -> AbstractAsyncContextManager[None]:
-        return super().lent(workflow) if self._adoption is None else self._adoption.lent(workflow)
 
     async def idle(self) -> list[StrandedRun]:
         """Wait until its runs have ended or wait, here and in other processes. Return the runs with work that no living process

@@ -68,7 +68,7 @@ from holdfast.ports.observer import (
     StepEnded,
     StepPlaced,
 )
-from holdfast.ports.queue import BlockedRun, DeliveredJob, Job, PlacedStep, Queue, Report
+from holdfast.ports.queue import DeliveredJob, Job, PlacedStep, Queue, Report, Stall
 from holdfast.ports.records import Conversations, Evaluations, KeptSchedule, Schedules, Supervisors
 from holdfast.ports.replay_responder import RecordedAttempt, RecordedCall, ReplayRequest, ReplayResponder
 from holdfast.ports.scope import Scopes
@@ -94,7 +94,6 @@ __all__ = [
     "Audit",
     "BlobPlace",
     "Blobs",
-    "BlockedRun",
     "CallBegan",
     "CallEnded",
     "Calls",
@@ -179,6 +178,7 @@ __all__ = [
     "SignIn",
     "SignIns",
     "SnapshotRecord",
+    "Stall",
     "StepBegan",
     "StepEnded",
     "StepPlaced",
@@ -223,7 +223,7 @@ _RENAMED: Final = {
     "Flushed": "AppendsFlushed",
     "Freed": "RemovedData",
     "Handed": "DeliveredJob",
-    "Hindered": "BlockedRun",
+    "Hindered": "Stall",
     "Made": "RecordedCall",
     "MonthStanding": "MonthStatus",
     "Pace": "RateLimiter",

@@ -42,11 +42,11 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     until_ms: int = 0
 
 
-class BlockedRun(msgspec.Struct, frozen=True):
+class Stall(msgspec.Struct, frozen=True):
     """A run that a process cannot go on with for now, why, and since when."""
 
     run: RunId
-    why: str
+    reason: str
     since_ms: int
 
 
@@ -70,7 +70,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     connected: tuple[Report, ...] = ()
     lane: str = DEFAULT
     at_ms: int = 0
-    hindered: tuple[BlockedRun, ...] = ()
+    stalls: tuple[Stall, ...] = ()
     tenants: tuple[str, ...] | None = None
     """Tenants whose jobs a connected worker may get; None for all."""
     working: int = 0

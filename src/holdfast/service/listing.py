@@ -19,6 +19,7 @@ from holdfast.core.views.selection import RunFilter
 from holdfast.core.views.status import Status, WaitKind
 from holdfast.errors import InvalidInput
 from holdfast.service import view
+from holdfast.service.control import process
 from holdfast.service.cursor import no_cursor
 from holdfast.service.declarations import query as asked
 from holdfast.service.declarations.query import NOW, START, Page, View
@@ -42,7 +43,7 @@ async def runs(inquiries: RunReader, query: asked.Runs, tenant: str | None) -> P
     """Raises InvalidInput for a status that there is not."""
     expect_statuses(query.status)
     rows = await inquiries.runs(**sought(query, tenant, query.limit + 1))
-    missing = await inquiries.missing_of(rows)
+    missing = await process.missing_since_ms(inquiries.store, rows)
     labels = await inquiries.labels_of(rows)
     return page([view.of_row(row, missing.get(row.run), labels.get(row.run, ())) for row in rows], query.limit, "run_id")
 

@@ -26,7 +26,7 @@ from holdfast.service.access.log_in import LOG_IN, FailedLogIns
 from holdfast.service.access.permission import Permission
 from holdfast.service.access.startable import Startable
 from holdfast.service.concurrency_limit import ConcurrencyLimit
-from holdfast.service.control.control import Control
+from holdfast.service.control.control import Control, limited_to
 from holdfast.service.cursor import is_sealed, open_, problem_of_cursor, seal
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
@@ -98,7 +98,7 @@ class Service:
         self, principal: Principal, message: Command | Query, records: Mapping[str, Any] = {}, **extras: Any
     ) -> Any:
         whose = principal.of_tenant(getattr(message, "tenant", None))
-        control = self.control.of_tenant(principal.tenant)
+        control = limited_to(self.control, principal.tenant)
         exports = self._records
         request = Request(principal, whose, control, self.control, self.startable, self.keys, self.permission, exports, records)
         return await _HANDLERS[type(message)](request, message, **extras)

@@ -48,10 +48,10 @@ export function RunNotes({ run }: { run: RunWhole }) {
           </span>
         </div>
       ) : null}
-      {run.hindered.map((each) => (
-        <div className="run-note" data-tone="bad" key={`${each.since} ${each.why}`}>
+      {run.stalls.map((each) => (
+        <div className="run-note" data-tone="bad" key={`${each.since} ${each.reason}`}>
           <span>
-            A process cannot go on: <ForeignText text={each.why} />
+            A process cannot go on: <ForeignText text={each.reason} />
           </span>
           <span className="faint">
             since <Time at={each.since} />

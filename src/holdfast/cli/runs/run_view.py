@@ -178,15 +178,15 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
                 for each in found["scores"]
             ],
         )
-    hindered = [
-        f"Its process is blocked since {moment.around(moment.ms(each['since']), now_ms)}, and retries: {each['why']}"
-        for each in found["hindered"]
+    stalls = [
+        f"Its process is blocked since {moment.around(moment.ms(each['since']), now_ms)}, and retries: {each['reason']}"
+        for each in found["stalls"]
     ]
     if found["workflow_missing_since"] is not None:
-        hindered.append(next_steps.of_missing(moment.ms(found["workflow_missing_since"]), now_ms, store))
-    if hindered or waits:
+        stalls.append(next_steps.of_missing(moment.ms(found["workflow_missing_since"]), now_ms, store))
+    if stalls or waits:
         terminal.show("\nWaits")
-        for line in (*hindered, *waits):
+        for line in (*stalls, *waits):
             terminal.show(line)
 
 

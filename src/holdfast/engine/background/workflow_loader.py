@@ -62,7 +62,7 @@ class WorkflowLoader:
             await self._let_go()
 
     @asynccontextmanager
-    async def lent(self, workflow: Workflow) -> AsyncIterator[None]:
+    async def borrow(self, workflow: Workflow) -> AsyncIterator[None]:
         """Count `workflow` as learned while a block starts runs of it: it is let go like those. A workflow that the process has
         anyway stays."""
         is_own = workflow.hash in self._runtime.catalog.workflows and workflow.hash not in self._adopted

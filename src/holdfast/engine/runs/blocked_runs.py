@@ -15,7 +15,7 @@ from typing import Final
 
 from holdfast.core.values.ids import RunId
 from holdfast.errors import StoreError
-from holdfast.ports import BlockedRun, Clock
+from holdfast.ports import Clock, Stall
 
 log = logging.getLogger("holdfast")
 
@@ -33,13 +33,13 @@ class BlockedRuns:
         self._clock = clock
         self._now_ms = now_ms
         self._tell = tell
-        self._runs: dict[RunId, BlockedRun] = {}
+        self._runs: dict[RunId, Stall] = {}
         self._waiting: Counter[RunId] = Counter()
         """How many of its steps, and branches of these, wait."""
         self._logged_s: float | None = None
         self._telling: asyncio.Task[None] | None = None
 
-    def told(self) -> tuple[BlockedRun, ...]:
+    def told(self) -> tuple[Stall, ...]:
         return tuple(self._runs.values())[:_MAX_TOLD]
 
     @contextlib.contextmanager
@@ -71,7 +71,7 @@ class BlockedRuns:
         """A step of the run cannot go on for now."""
         known = self._runs.get(run)
         why = problem.message[:_MAX_WORDS]
-        self._runs[run] = BlockedRun(run, why, known.since_ms if known is not None else self._now_ms())
+        self._runs[run] = Stall(run, why, known.since_ms if known is not None else self._now_ms())
         now_s = self._clock.monotonic_s()
         if self._logged_s is None or now_s - self._logged_s >= _LOG_EVERY_S:
             self._logged_s = now_s
@@ -96,7 +96,7 @@ class BlockedRuns:
             self._telling = asyncio.create_task(self._said())
 
     async def _said(self) -> None:
-        said: tuple[BlockedRun, ...] | None = None
+        said: tuple[Stall, ...] | None = None
         while said != self.told():  # more may have come while it was reported
             said = self.told()
             with contextlib.suppress(StoreError):  # a reader of the same store would not hear of it either

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from holdfast.authoring.workflow import Workflow
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.commands import Worker
 from holdfast.core.facts.events import Event
@@ -106,6 +108,8 @@ class Executor:
         )
         self.placing.serves = services.workers is not None
         self.fleet: FleetNotifier | None = None
+        self.borrow: Callable[[Workflow], AbstractAsyncContextManager[None]] = lambda _: nullcontext()
+        """Keeps a workflow in YAML here for a block that starts runs of it."""
         services.pool_client.on_more = self.placing.place_soon
         services.threads.on_return = self._fill_slots
         catalog.on_change = self._say_what_is_able
@@ -208,7 +212,7 @@ class Executor:
             self.placing.held(),
             self.placing.connected.reports(),
             self._catalog.lane,
-            hindered=self.services.hindrances.told(),
+            stalls=self.services.hindrances.told(),
         )
 
     def places(self, state: State) -> bool:

@@ -21,7 +21,7 @@ from holdfast.errors import HoldfastError, InvalidInput, KeyMissing, NotFound, N
 from holdfast.ports import Opens
 from holdfast.service.access.key import no_key
 from holdfast.service.control.base import word
-from holdfast.service.control.control import Control
+from holdfast.service.control.control import Control, limited_to
 from holdfast.service.control.conversation import no_conversation
 from holdfast.service.control.evaluation import not_there
 from holdfast.service.control.naming import DEFAULT_TENANT
@@ -257,7 +257,7 @@ class Permission:
             raise_if(problem_of_fleet(principal, asked))
         whose = principal.of_tenant(getattr(asked, "tenant", None))
         tenant = whose or DEFAULT_TENANT
-        ownership = Ownership(self._control.of_tenant(principal.tenant), self.offered)
+        ownership = Ownership(limited_to(self._control, principal.tenant), self.offered)
         is_named, records = False, dict[str, Any]()
         for field, thing, value in named(declared, asked):
             try:

@@ -6,9 +6,6 @@ team_budget, standing_approval, pool, shared_value, score, evaluation, stream, i
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager, nullcontext
-
-from holdfast.authoring.workflow import Workflow
 from holdfast.core.values.trace import trace_id_of
 from holdfast.service.control.bulk import Bulks
 from holdfast.service.control.conversation import Conversations
@@ -49,19 +46,7 @@ class Control(
         """
         return Control(self.executor, trace_id_of(traceparent), self.store)
 
-    def of_tenant(self, tenant: str | None) -> Control:
-        """Return this engine with queries limited to one tenant's rows. Commands work as before.
 
-        Args:
-            tenant: Tenant; None for all.
-        """
-        return Control(self.executor, self._trace_id, self.store.of_tenant(tenant))
-
-    def lent(self, workflow: Workflow) -> AbstractAsyncContextManager[None]:
-        """Keep a workflow in YAML in this process for a block that starts runs of it. Afterwards it is dropped like those read
-        from the store, which gives it back when a run has work.
-
-        Args:
-            workflow: Workflow in YAML.
-        """
-        return nullcontext()
+def limited_to(control: Control, tenant: str | None) -> Control:
+    """Return a control whose queries read the rows of one tenant, or of all (None). Its commands are those of `control`."""
+    return Control(control.executor, control._trace_id, control.store.of_tenant(tenant))

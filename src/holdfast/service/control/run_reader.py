@@ -5,12 +5,12 @@ Never here: answering in words (cli), changing anything.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
-from holdfast.core.values.ids import RunId, SessionId, StepId
+from holdfast.core.values.ids import RunId, StepId
 from holdfast.core.views.page import rows_after
 from holdfast.core.views.selection import LetterCriteria
 from holdfast.errors import NotFound
@@ -18,7 +18,6 @@ from holdfast.platform.own_loop import OfLoop, OwnLoop
 from holdfast.ports import (
     ANY_YAML,
     MAX_LISTED,
-    BlockedRun,
     CostFilter,
     EffectFilter,
     GateFilter,
@@ -27,7 +26,6 @@ from holdfast.ports import (
     LetterState,
     LogPiece,
     LogPlace,
-    PlacedStep,
     Report,
     RunFilter,
     ScoreFilter,
@@ -55,10 +53,6 @@ if TYPE_CHECKING:
     from holdfast.engine.runs.read_models import ReadModels
     from holdfast.engine.runs.stored_workflow import StoredWorkflow
     from holdfast.service.control.tree import Tree
-
-
-_LOST_MS: Final = 3_600_000
-"""Time for which a lost process stays listed."""
 
 
 class RunReader(OfLoop, called="engine"):
@@ -224,76 +218,11 @@ class RunReader(OfLoop, called="engine"):
         """
         return await self.store.sessions.able([workflow.hash, *[ANY_YAML] * workflow.graph.has_scripts])
 
-    async def able(self, graph_hash: str) -> int:
-        """Return the number of living processes that can run a workflow, by its graph.
-
-        Args:
-            graph_hash: Hash of the graph.
-        """
-        return await self.store.sessions.able(await self._called(graph_hash))
-
-    async def missing_since_ms(self, row: RunRow) -> int | None:
-        """Return the time since which no living process can run the workflow of a run that has work. None if one can, or the
-        run needs no code.
-
-        Args:
-            row: Row of the run.
-        """
-        return (await self.missing_of([row])).get(row.run)
-
-    async def missing_of(self, rows: Sequence[RunRow]) -> Mapping[RunId, int]:
-        """Return for several runs the time since which no living process can run them. Runs without this problem are left out.
-
-        Args:
-            rows: Rows of the runs.
-        """
-        running = [row for row in rows if row.status == "running"]
-        since_ms: dict[str, int | None] = {}
-        for graph_hash in {row.graph_hash: None for row in running}:
-            hashes = await self._called(graph_hash)
-            able = await self.store.sessions.able(hashes)
-            since_ms[graph_hash] = None if able else await self.store.sessions.able_until_ms(hashes) or 0
-        return {
-            row.run: max(row.due_at_ms or row.updated_at_ms, at_ms)
-            for row in running
-            if (at_ms := since_ms[row.graph_hash]) is not None
-        }
-
-    async def _called(self, graph_hash: str) -> list[str]:
-        """Return the workflows, by name, of the processes that can run this one. One whose graph the store does not have is
-        listed too."""
-        from holdfast.core.facts.graph import Definition, Graph  # noqa: PLC0415 - as above
-
-        try:
-            definition = msgspec.json.decode(await self.store.graphs.graph(graph_hash), type=Definition)
-        except NotFound:
-            return [graph_hash]
-        return [graph_hash, *[ANY_YAML] * Graph(definition, is_accepted=True).has_scripts]
-
-    async def hindered(self, run_id: str) -> Sequence[BlockedRun]:
-        """Return the obstacles that living processes report about a run."""
-        return [each for report in await self.reports() for each in report.hindered if each.run == run_id]
-
     async def reports(self) -> Sequence[Report]:
         """Return the reports of living processes that execute steps."""
         from holdfast.engine.capacity import diagnosis  # noqa: PLC0415 - as below
 
         return await diagnosis.living(self.store.sessions)
-
-    async def lost_reports(self) -> Sequence[tuple[Report, int]]:
-        """Return the last reports of processes that were lost in the last hour, each with the time at which it was found
-        dead."""
-        from holdfast.engine.capacity import diagnosis  # noqa: PLC0415 - as above
-
-        return await diagnosis.lost(self.store.sessions, self.now_ms() - _LOST_MS)
-
-    async def names_of(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
-        """Return the names, `host:pid`, of the processes of sessions, if still known.
-
-        Args:
-            sessions: Ids of the sessions.
-        """
-        return await self.store.sessions.labels(sessions) if sessions else {}
 
     async def runs(self, **filters: Unpack[RunFilter]) -> Sequence[RunRow]:
         """Return runs that match the criteria, newest first."""
@@ -413,12 +342,6 @@ class RunReader(OfLoop, called="engine"):
         from holdfast.engine.background import stuck  # noqa: PLC0415 - as above
 
         return await stuck.check(self.store)
-
-    async def line(self) -> Sequence[PlacedStep]:
-        """Return the steps that wait for a worker or a pool, longest first; then those that wait for a slot."""
-        from holdfast.engine.capacity import diagnosis  # noqa: PLC0415 - it places steps as an engine would, with all that takes
-
-        return await diagnosis.line(self.store.views, self.store.clock.now_ms())
 
     async def why(self, run_id: str, step: str | None = None) -> Sequence[WaitReason]:
         """Return what the steps of a run wait for before they can start.

@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.core.values.demand import Demand
 from holdfast.service import view
+from holdfast.service.control import process
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
@@ -54,8 +55,8 @@ async def workers(request: Request, query: ask.Workers) -> Rows[WorkerRow | Work
     reports = await request.control.reports()
     if request.whose is not None:
         return Rows([view.of_workers(reports)], None)
-    lost = await request.control.lost_reports()
-    names = await request.control.names_of({each.worker for each in (*reports, *(report for report, _ in lost))})
+    lost = await process.lost_reports(request.control.store)
+    names = await process.names(request.control.store, {each.worker for each in (*reports, *(report for report, _ in lost))})
     rows = [view.of_worker(each, names.get(each.worker)) for each in reports]
     return Rows([*rows, *(view.of_worker(each, names.get(each.worker), at_ms) for each, at_ms in lost)], None)
 
@@ -67,7 +68,7 @@ async def queue(request: Request, query: ask.Queue) -> Rows[QueueRow | QueueReas
     control, tenant = request.engine, request.whose
     if query.run is not None:
         return Rows([view.of_wait(each) for each in await control.why(query.run, query.step)], None)
-    line = await control.line()
+    line = await process.waiting_steps(control.store)
     placed = sum(each.demand != Demand() for each in line)
     ahead = [*range(placed), *range(len(line) - placed)]  # those that wait for a slot come last
     return Rows([view.of_placed(each, n) for each, n in zip(line, ahead, strict=True) if tenant in (None, each.tenant)], None)

@@ -16,6 +16,7 @@ from holdfast.core.rules.forking import Fork as Plan
 from holdfast.core.values.ids import RunId, node_of
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.service import listing, view
+from holdfast.service.control import process
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
@@ -66,7 +67,8 @@ async def run(request: Request, query: ask.Run) -> RunWhole:
 @handles
 async def steps(request: Request, query: ask.Steps) -> Rows[StepRow]:
     state = await request.control.run(query.run).state()
-    workers = await request.control.names_of({step.worker for step in state.steps.values() if step.worker is not None})
+    sessions = {step.worker for step in state.steps.values() if step.worker is not None}
+    workers = await process.names(request.control.store, sessions)
     return Rows([view.of_step(step, workers) for step in state.steps.values()], None)
 
 
@@ -83,7 +85,7 @@ async def attempts(request: Request, query: ask.Attempts) -> Rows[AttemptRow]:
     """It is read again for each page, as operations are."""
     found = await request.control.attempts(query.run, after=seq_of(query.cursor), limit=query.limit + 1)
     rows, cursor = seq_page(found, query.limit)
-    workers = await request.control.names_of({each.session for each in rows})
+    workers = await process.names(request.control.store, {each.session for each in rows})
     return Rows([view.of_attempt(each, workers) for each in rows], cursor)
 
 

@@ -11,6 +11,7 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.core.values.ids import RunId
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.service import view
+from holdfast.service.control import process
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
@@ -28,7 +29,7 @@ async def start(request: Request, command: cmd.Start) -> RunId:
         meant = await startable.named(request.who, command.workflow, command.version, request.tenant)
         return await _begin(request, meant, command)
     workflow = await startable.read(request.who, command.yaml)
-    async with request.engine.lent(workflow):
+    async with request.engine.executor.borrow(workflow):
         return await _begin(request, await startable.submit(workflow, request.tenant), command)
 
 
@@ -61,11 +62,11 @@ async def workflows(request: Request, query: ask.Workflows) -> Rows[WorkflowRow]
     control = request.control
     after = key_of(query.cursor, _BY_VERSION)
     found = await control.workflows(tenant=request.tenant, after=after, limit=query.limit + 1)
-    rows = [view.of_workflow(each, await control.able(each.graph_hash)) for each in found[: query.limit]]
+    rows = [view.of_workflow(each, await process.capable(control.store, each.graph_hash)) for each in found[: query.limit]]
     return keyed_page(rows, [(each.name, each.version) for each in found], query.limit)
 
 
 @handles
 async def workflow(request: Request, query: ask.Workflow) -> WorkflowWhole:
     stored = await request.control.workflow(query.name, query.version, tenant=request.tenant)
-    return view.of_workflow_whole(stored, await request.control.able(stored.hash))
+    return view.of_workflow_whole(stored, await process.capable(request.control.store, stored.hash))

@@ -16,6 +16,7 @@ from holdfast.core.values.money import usd
 from holdfast.core.views import operations, status
 from holdfast.core.views.flow_graph import follows
 from holdfast.core.views.status import Status, WaitKind
+from holdfast.service.control import process
 from holdfast.service.doc import doc
 from holdfast.service.view import field
 from holdfast.service.view.capacity import DemandRow
@@ -94,7 +95,7 @@ class OriginRow(TypedDict):
 class StallRow(TypedDict):
     """The reason why a process cannot go on with a run for now."""
 
-    why: Annotated[str, doc("Error that the process met, in words.")]
+    reason: Annotated[str, doc("Error that the process met, in words.")]
     since: Annotated[Time, doc("Time since which the process cannot continue.")]
 
 
@@ -173,7 +174,7 @@ class RunWhole(RunStatusRow):
     settled_usd: Annotated[Dollars, doc("Dollars that its calls have cost.")]
     in_doubt_usd: Annotated[Dollars, doc("Dollars that calls of unknown cost may have cost.")]
     workflow_missing_since: field.MissingSince
-    hindered: Annotated[list[StallRow], doc("Reasons why processes cannot continue it for now.")]
+    stalls: Annotated[list[StallRow], doc("Reasons why processes cannot continue it for now.")]
     tokens: Annotated[int, doc("Tokens that its calls have used.")]
     events: Annotated[int, doc("Number of its events.")]
     steps_started: Annotated[int, doc("Number of steps that were started, without items of maps.")]
@@ -202,8 +203,9 @@ async def of_run(control: Control, state: State) -> RunStatusRow:
 
 async def of_run_whole(control: Control, state: State) -> RunWhole:
     """A run with its steps, its effects, its books and the scores that count."""
-    workers = await control.names_of({step.worker for step in state.steps.values() if step.worker is not None})
+    workers = await process.names(control.store, {step.worker for step in state.steps.values() if step.worker is not None})
     row = await control.store.views.run(state.run)
+    missing = {} if row is None else await process.missing_since_ms(control.store, [row])
     effects = await control.effects(state.run, limit=MAX_EFFECTS)
     return {
         **await of_run(control, state),
@@ -231,8 +233,8 @@ async def of_run_whole(control: Control, state: State) -> RunWhole:
         "ended_at": iso(state.ended_at_ms) if state.ended else None,
         "settled_usd": usd(state.budget.settled_nanousd),
         "in_doubt_usd": usd(state.budget.in_doubt_nanousd),
-        "workflow_missing_since": None if row is None else iso(await control.missing_since_ms(row)),
-        "hindered": [{"why": each.why, "since": iso(each.since_ms)} for each in await control.hindered(state.run)],
+        "workflow_missing_since": iso(missing.get(state.run)),
+        "stalls": [{"reason": e.reason, "since": iso(e.since_ms)} for e in await process.stalls(control.store, state.run)],
         "tokens": state.tokens_used,
         "events": state.seq,
         "steps_started": state.steps_started,
