@@ -29,6 +29,7 @@ from examples.negotiation.status import standing
 from examples.negotiation.workflow import CEILING_S, COMPLIANCE, Item, Purchase, begin, hours, negotiation_id
 from examples.show import Show, Verdict, many
 from examples.stage import LOOPBACK, SOMEWHERE, Child, Stage, StageError, environment, fresh_directory, until_terminated
+from examples.watched import add_option, hold, watched
 from holdfast import Engine, Run
 from holdfast.testing import VirtualTime, model_server
 from holdfast.testing.mail_sink import read_mail
@@ -152,7 +153,7 @@ class Demo:
         return Seen(name, key or "", standing(state), ((state.ended_at_ms or self.time()) - began_ms) / 1000)
 
 
-async def play(directory: Path, show: Show) -> Verdict:
+async def play(directory: Path, show: Show, *, console: bool) -> Verdict:
     """The demo from beginning to end."""
     async with AsyncExitStack() as stack:
         stage = await stack.enter_async_context(Stage(directory))
@@ -184,7 +185,10 @@ async def play(directory: Path, show: Show) -> Verdict:
         store = await stack.enter_async_context(time.store(directory / "runs.db"))
         engine = await stack.enter_async_context(Engine.open(store, execute=False))
         with show:
-            return await Demo(directory, stage, engine, time, show).play()
+            verdict = await Demo(directory, stage, engine, time, show).play()
+        # Not before: a browser's sign-in lasts half a day, and here that is over in a blink.
+        await stack.enter_async_context(watched(engine, directory, show, is_wanted=console))
+        return await hold(verdict, show, is_wanted=console)
 
 
 # --- The command ------------------------------------------------------------------------------------------------------
@@ -200,14 +204,15 @@ def main(words: Sequence[str] | None = None) -> int:
         metavar="DIR",
         help="keep the store, the journals and the logs, in DIR or in a directory that is named at the end",
     )
-    keep = parser.parse_args(words).keep
+    add_option(parser)
+    options = parser.parse_args(words)
+    keep = options.keep
     logging.getLogger().setLevel(logging.WARNING)
     directory, show = fresh_directory(keep), Show(Console(), what="negotiations")
     show.title("Holdfast: six negotiations, weeks in seconds, kill -9 in round three")
     code = 1
     try:
-        verdict = asyncio.run(until_terminated(play(directory, show)))
-        show.verdict(verdict)
+        verdict = asyncio.run(until_terminated(play(directory, show, console=options.console)))
         code = 0 if verdict.kept else 1
     except (KeyboardInterrupt, asyncio.CancelledError):
         show.say("Stopped. Every process of the demo has ended.")

@@ -33,6 +33,7 @@ from examples.stage import (
     fresh_directory,
     until_terminated,
 )
+from examples.watched import add_option, hold, watched
 from holdfast import Accepted, Engine, Rejected, Supervisor
 from holdfast.testing import model_server
 
@@ -47,7 +48,7 @@ LOOK_S = 0.02
 PATIENCE_S = 120.0
 
 
-async def play(directory: Path, show: Show) -> Verdict:
+async def play(directory: Path, show: Show, *, console: bool) -> Verdict:
     """The demo from beginning to end."""
     async with AsyncExitStack() as stack:
         stage = await stack.enter_async_context(Stage(directory))
@@ -72,8 +73,10 @@ async def play(directory: Path, show: Show) -> Verdict:
             **model_server.environment(model_port),
         )
         engine = await stack.enter_async_context(Engine.open(directory / STORE, execute=False))
+        await stack.enter_async_context(watched(engine, directory, show, is_wanted=console))
         with show:
-            return await Demo(directory, stage, engine, await hired(engine), show).play()
+            verdict = await Demo(directory, stage, engine, await hired(engine), show).play()
+        return await hold(verdict, show, is_wanted=console)
 
 
 class Demo:
@@ -166,13 +169,14 @@ def main(words: Sequence[str] | None = None) -> int:
         metavar="DIR",
         help="keep the store, the journals and the logs, in DIR or in a directory that is named at the end",
     )
-    keep = parser.parse_args(words).keep
+    add_option(parser)
+    options = parser.parse_args(words)
+    keep = options.keep
     directory, show = fresh_directory(keep), Show(Console(), what="questions")
     show.title("Holdfast: a research team with one budget and one memory, kill -9")
     code = 1
     try:
-        verdict = asyncio.run(until_terminated(play(directory, show)))
-        show.verdict(verdict)
+        verdict = asyncio.run(until_terminated(play(directory, show, console=options.console)))
         code = 0 if verdict.kept else 1
     except (KeyboardInterrupt, asyncio.CancelledError):
         show.say("Stopped. Every process of the demo has ended.")

@@ -27,6 +27,7 @@ from examples.support_triage.judge import MAIL, MODELS, STORE, MailJournal, Tick
 from examples.support_triage.on_call import ENOUGH_USD, OnCall
 from examples.support_triage.workflow import HERE, wf
 from examples.support_triage.world import World
+from examples.watched import add_option, hold, watched
 from holdfast import Engine, settings
 from holdfast.testing import model_server
 
@@ -53,20 +54,21 @@ SECOND_THOUGHTS_S = 5
 # --- The story --------------------------------------------------------------------------------------------------------
 
 
-async def play(tickets: Sequence[Ticket], directory: Path, show: Show, *, real: bool) -> Verdict:
+async def play(tickets: Sequence[Ticket], directory: Path, show: Show, *, real: bool, console: bool) -> Verdict:
     """The demo from beginning to end."""
     store = f"sqlite:///{directory / STORE}"
     async with AsyncExitStack() as stack:
         stage = await stack.enter_async_context(Stage(directory))
         engine = await stack.enter_async_context(Engine.open(store, execute=False, settings=settings.load(HERE)))
+        await stack.enter_async_context(watched(engine, directory, show, is_wanted=console))
         world = await set_up(stage, engine, show, store, tickets, real=real)
-        stack.enter_context(show)
         on_call = OnCall(world, raises_budgets=not real)
-        await alongside(story(world, on_call, real=real), watch(world), on_call.work())
+        with show:
+            await alongside(story(world, on_call, real=real), watch(world), on_call.work())
         if world.worker is not None:
             await world.worker.end()
-    show.say("Everything has ended. Now count.")
-    return await account(directory, tickets)
+        show.say("Everything has ended. Now count.")
+        return await hold(await account(directory, tickets), show, is_wanted=console)
 
 
 async def story(world: World, on_call: OnCall, *, real: bool) -> None:
@@ -231,7 +233,7 @@ def main() -> int:
     directory = fresh_directory(options.keep)
     code = 1
     try:
-        code = _demonstrate(tickets[:count], directory, show, real=real)
+        code = _demonstrate(tickets[:count], directory, show, real=real, console=options.console)
     finally:
         if options.keep is not None or code == 1:
             show.say(f"The store, the journals and what each process said are in {directory}")
@@ -240,19 +242,18 @@ def main() -> int:
     return code
 
 
-def _demonstrate(tickets: Sequence[Ticket], directory: Path, show: Show, *, real: bool) -> int:
+def _demonstrate(tickets: Sequence[Ticket], directory: Path, show: Show, *, real: bool, console: bool) -> int:
     show.title(f"Holdfast: {many(len(tickets), 'support ticket')}, one worker, kill -9")
     try:
         if real:
             _warn(show, len(tickets))
-        verdict = asyncio.run(until_terminated(play(tickets, directory, show, real=real)))
+        verdict = asyncio.run(until_terminated(play(tickets, directory, show, real=real, console=console)))
     except (KeyboardInterrupt, asyncio.CancelledError):
         show.say("Stopped. Every process of the demo has ended.")
         return 130
     except StageError as problem:
         show.say(str(problem), "kill")
         return 1
-    show.verdict(verdict)
     return 0 if verdict.kept else 1
 
 
@@ -281,6 +282,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--model-server", action="store_true", help="use the simulated models even though ANTHROPIC_API_KEY is set"
     )
+    add_option(parser)
     return parser.parse_args()
 
 

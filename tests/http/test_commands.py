@@ -250,6 +250,24 @@ async def test_the_server_of_dev_ends_with_it_also_where_that_is_killed(tmp_path
                 os.kill(server, signal.SIGKILL)
 
 
+async def test_dev_starts_a_killed_server_again_but_not_for_ever(tmp_path: Path) -> None:
+    (tmp_path / "who.py").write_text(WHO)
+    process = dev(tmp_path, "who.py:who")
+    with ended(process):
+        for times in range(1, 5):
+            process.says("Ready: the API is at", times)
+            api = asked(process, times=times)
+            server = (await api.post("/runs", {"workflow": "who", "input": None}, wait_s=10))["output"]
+            os.kill(server, signal.SIGKILL)
+            if times < 4:
+                process.says("was ended by SIGKILL and starts again", times)
+        process.says("was ended by SIGKILL; it restarts when a file changes")
+        (tmp_path / "who.py").write_text(f"{WHO}\n")
+        process.says("who.py has changed")
+        process.says("Ready: the API is at", 5)
+        assert process.stop() == 0
+
+
 def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import os
 import tempfile
+from collections import deque
 from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -28,6 +29,9 @@ from holdfast.platform import privacy
 
 DEFAULT_PORT: Final = 8485
 _ANSWERS_EVERY_S: Final = 0.05
+_MAX_DEATHS: Final = 3
+"""Times that a server which had answered is started again within `_FORGIVEN_S`; then a change of a file is waited for."""
+_FORGIVEN_S: Final = 60.0
 _FRESH: Final = {"PYTHONDONTWRITEBYTECODE": "1"}
 """Python takes code that it has compiled for that of the file if both are of one second and one size."""
 
@@ -109,6 +113,9 @@ class _Development:
         self._token = token
         self._code = code
         self._opens = opens
+        self._has_answered = False
+        """True if the server that runs now has answered."""
+        self._deaths: deque[float] = deque(maxlen=_MAX_DEATHS)
 
     async def run(self, *, as_json: bool) -> int:
         """Run until stopped, and return the exit code. A server that cannot be started at all ends it with its own code."""
@@ -127,6 +134,7 @@ class _Development:
 
         async def welcome(*, is_first: bool) -> None:
             await self._answers(address)
+            self._has_answered = True
             terminal.say(words if is_first else f"Ready: the API is at {address}.")
             if is_first and self._opens and console.find().is_built:
                 await asyncio.to_thread(console_page.show, once)
@@ -136,6 +144,7 @@ class _Development:
 
         for number in itertools.count():
             self._watch.begin()
+            self._has_answered = False
             process = await child.start(self._words, _FRESH)
             async with contextlib.AsyncExitStack() as undo:
                 relaying = asyncio.create_task(child.relay("server", process))
@@ -148,8 +157,11 @@ class _Development:
                 waits: list[asyncio.Future[Any]] = [stop, changed, relaying]
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
                 if relaying.done() and not stop.done() and not changed.done():
-                    if not number:
+                    if not number and not self._has_answered:
                         return process.returncode or OK
+                    if self._may_start_again():
+                        terminal.say(f"The server {child.how(process)} and starts again; no run is lost.")
+                        continue
                     await asyncio.to_thread(self._watch.end)
                     welcoming.cancel()
                     changed.cancel()
@@ -162,6 +174,13 @@ class _Development:
                     return OK
                 terminal.say(f"{changed.result()} has changed; the server restarts.")
         return OK
+
+    def _may_start_again(self) -> bool:
+        """True if the server had answered, and has not ended by itself too often. One that cannot start is to be edited."""
+        now_s = asyncio.get_running_loop().time()
+        is_often = len(self._deaths) == _MAX_DEATHS and now_s - self._deaths[0] < _FORGIVEN_S
+        self._deaths.append(now_s)
+        return self._has_answered and not is_often
 
     async def _answers(self, address: str) -> None:
         """Wait until this server answers, which another one at its port would not do."""
