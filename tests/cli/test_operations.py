@@ -60,6 +60,14 @@ def test_a_flow_is_shown_with_all_that_it_did(shell: Shell, tmp_path: Path) -> N
     assert shell("runs", "fork", run, "--from", listed.splitlines()[3].split()[0], "--dry-run").code == 0
     (step,) = json.loads(shell("runs", "show", run, "--json").out)["steps"]
     assert (step["attempts"], step["resumptions"]) == (1, 1)
+    trace = re.sub(" +", " ", shell("runs", "show", run, "--trace").out)
+    placed = re.findall(r"(?m)^(flow#1/\d \w+) (\w+)", trace)
+    assert placed == [
+        ("flow#1/0 collect", "checkpoint"),
+        ("flow#1/1 question", "approval_requested"),
+        ("flow#1/1 question", "approval_decided"),
+        ("flow#1/2 pay", "checkpoint"),
+    ]
     assert shell("runs", "show", run, "--operations", "--tree").code == 2
 
 

@@ -32,7 +32,7 @@ def test_a_trace_has_a_line_for_each_thing_that_happened_at_a_node(shell: Shell)
     } <= lines[0].keys()
     assert "Ada" not in shell("runs", "show", run, "--trace", "--json").out
     told = shell("runs", "show", run, "--trace").out
-    assert told.splitlines()[0].split() == ["NODE", "TYPE", "EVENT", "TOOK", "TOKENS", "COST"]
+    assert told.splitlines()[0].split() == ["STEP", "TYPE", "EVENT", "TOOK", "TOKENS", "COST"]
     assert len(told.splitlines()) == 7
 
 

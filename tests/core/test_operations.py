@@ -107,3 +107,11 @@ def test_each_try_that_failed_is_listed_with_its_time(name: str) -> None:
     assert sorted(each.at_ms for row in rows for each in row.failed_tries) == sorted(times)
     for row in rows:
         assert all(each.retry_at_ms is None or each.retry_at_ms >= each.at_ms for each in row.failed_tries)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_question_that_was_answered_names_the_event_of_its_answer(name: str) -> None:
+    golden = read(name)
+    ends = {each.event.gate: each.seq for each in golden.events if isinstance(each.event, ev.GateDecided)}
+    rows = [row for row in operations(golden.events) if row.kind == "question" and not row.reused]
+    assert {row.about: row.ended_seq for row in rows if row.about in ends} == ends

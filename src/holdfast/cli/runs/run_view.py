@@ -58,13 +58,14 @@ TREE: Final = (
 
 
 TRACE: Final = (
-    Column("node", 12),
+    Column("step", 16),
     Column("type", 8),
     Column("event"),
     Column("took", goes=3),
     Column("tokens", goes=1),
     Column("cost", goes=2),
 )
+"""`step`: the node, or the operation that the line is about, as `--operations` has it."""
 
 
 def show(run: str, *, tree: bool, trace: bool, operations: bool, as_json: bool, store: str | None) -> None:
@@ -82,21 +83,25 @@ async def _show_operations(run: str, as_json: bool, store: str | None) -> None:
         for each in found:
             terminal.emit_line(each)
         return
-    table.show(STEPS, [_operation(each, now_ms, each["step"]) for each in found])
+    table.show(STEPS, [_operation(each, now_ms) for each in found])
 
 
 async def _show_trace(run: str, as_json: bool, store: str | None) -> None:
     async with backend(store, who(None)) as service:
-        events = await service.rows(query.Trace(run=await reference.run_id(service, run)))
+        run = await reference.run_id(service, run)
+        events = await service.rows(query.Trace(run=run))
+        operations = [] if as_json else await service.rows(query.Operations(run=run))
     if as_json:
         for each in events:
             terminal.emit_line(each)
         return
+    about = {("approval_requested", each["seq"]): each for each in operations if each["kind"] == "question"}
+    about |= {(kind, each["ended_seq"]): each for each in operations for kind in _ENDS}
     table.show(
         TRACE,
         [
             (
-                each["node_name"] or "-",
+                each["node_name"] or "-" if operation is None else _placed(operation),
                 each["event_type"],
                 str(each["seq"]),
                 moment.span(each["latency_ms"]) if each["latency_ms"] is not None else "-",
@@ -104,8 +109,13 @@ async def _show_trace(run: str, as_json: bool, store: str | None) -> None:
                 f"${each['cost_estimate']}" if nanousd(each["cost_estimate"] or 0) else "-",
             )
             for each in events
+            for operation in [about.get((each["event_type"], each["seq"]))]
         ],
     )
+
+
+_ENDS: Final = ("checkpoint", "approval_decided")
+"""Lines of a trace that are about the outcome of an operation."""
 
 
 async def _show_tree(run: str, as_json: bool, store: str | None) -> None:
@@ -255,13 +265,12 @@ def _steps(steps: Sequence[View], operations: Sequence[View], now_ms: int) -> It
         yield from (_operation(each, now_ms, " " if name else "") for each in rows)
 
 
-def _operation(row: View, now_ms: int, step: str) -> tuple[str, ...]:
-    """Return the line of an operation, which begins with its place: after its step's id, the place that `runs fork` takes."""
-    place = "" if row["path"] is None else f"/{row['path']}"
+def _operation(row: View, now_ms: int, step: str | None = None) -> tuple[str, ...]:
+    """Return the line of an operation, which begins with its place."""
     began_ms = moment.ms(row["began_at"])
     spent = nanousd(row["cost_usd"]) + nanousd(row["held_usd"])
     return (
-        " ".join(filter(None, (f"{step}{place}", _named(row)))),
+        _placed(row, step),
         row["status"],
         moment.ago(began_ms, now_ms),
         took(row["status"], began_ms, moment.ms(row["ended_at"] or row["began_at"]), now_ms),
@@ -270,6 +279,12 @@ def _operation(row: View, now_ms: int, step: str) -> tuple[str, ...]:
         "",
         "; ".join(_details(row, now_ms)),
     )
+
+
+def _placed(row: View, step: str | None = None) -> str:
+    """Return the place and the name of an operation: after its step's id, the place that `runs fork` takes."""
+    place = "" if row["path"] is None else f"/{row['path']}"
+    return " ".join(filter(None, (f"{row['step'] if step is None else step}{place}", _named(row))))
 
 
 def _named(row: View) -> str:

@@ -302,6 +302,7 @@ class Operations:
             asked.end("completed", at_ms)
         else:
             asked.end("failed" if isinstance(event, ev.GateExpired) else "cancelled", at_ms)
+        asked.ended_seq = recorded.seq if asked.ended_seq is None else asked.ended_seq
 
 
 def _status(op: Operation) -> RowStatus:
