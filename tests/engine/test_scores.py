@@ -74,6 +74,6 @@ async def test_a_secret_in_a_comment_is_not_kept(tmp_path: Path, monkeypatch: py
     async with engine_at(tmp_path, Time()) as engine:
         run = await engine.start(wf, {})
         await engine.score(run.id, "helpful", 1, by="ann", comment="it said sk-very-secret-value")
-        (kept,) = await engine.store.scores.given((await run.state()).run)
+        (kept,) = await engine.store.scores.of_run((await run.state()).run)
         assert "sk-very-secret" not in kept.comment
         assert kept.comment.startswith("it said ")

@@ -900,7 +900,7 @@ class Keys(Port):
         keys[name] = key
         return True
 
-    async def found(self, hash: str) -> ApiKey | None:  # noqa: A002 - the port's word
+    async def find(self, hash: str) -> ApiKey | None:  # noqa: A002 - the port's word
         await self._mount.read()
         return next((each for each in self._disk.api_keys.values() if each.hash == hash), None)
 
@@ -991,7 +991,7 @@ class Scores(Port):
             return True
         return False
 
-    async def given(self, run: RunId) -> Sequence[Score]:
+    async def of_run(self, run: RunId) -> Sequence[Score]:
         await self._mount.read()
         return [*self._disk.scores.get(run, ())]
 
@@ -1019,7 +1019,7 @@ class Evaluations(Port):
         await self._mount.write("add_evaluation")
         self._disk.evaluations.setdefault(evaluation.id, (evaluation, tuple(judged)))
 
-    async def found(self, id_: str) -> tuple[Evaluation, Sequence[ScenarioResult]] | None:
+    async def find(self, id_: str) -> tuple[Evaluation, Sequence[ScenarioResult]] | None:
         await self._mount.read()
         return self._disk.evaluations.get(id_)
 

@@ -2114,14 +2114,14 @@ class StoreConformance:
         assert await store.scores.add(story.run, first, 9)
         assert await there.scores.add(story.run, second, 9)
         assert await there.scores.add(story.run, first, 9)  # said again, and kept again
-        assert list(await store.scores.given(story.run)) == [first, second, first]
+        assert list(await store.scores.of_run(story.run)) == [first, second, first]
         added = [await asyncio.gather(*(each.scores.add(story.run, second, 9) for each in (store, there))) for _ in range(4)]
         assert sum(each for pair in added for each in pair) == 6
-        assert len(await there.scores.given(story.run)) == 9
+        assert len(await there.scores.of_run(story.run)) == 9
         assert await store.scores.add(other.run, second, 1)
         assert not await there.scores.add(other.run, first, 1)
-        assert list(await there.scores.given(other.run)) == [second]
-        assert list(await store.scores.given(RunId("nobody"))) == []
+        assert list(await there.scores.of_run(other.run)) == [second]
+        assert list(await store.scores.of_run(RunId("nobody"))) == []
 
     async def test_evaluations_are_kept_once_and_listed_newest_first(self, connect: Connect) -> None:
         store, there = await connect(), await connect()
@@ -2151,8 +2151,8 @@ class StoreConformance:
         for each in others:
             await there.evaluations.add(each, ())
         await store.evaluations.add(msgspec.structs.replace(first, passed=2), ())  # what is kept stays as it is
-        assert await there.evaluations.found(first.id) == (first, judged)
-        assert await there.evaluations.found("nobody") is None
+        assert await there.evaluations.find(first.id) == (first, judged)
+        assert await there.evaluations.find("nobody") is None
         assert list(await store.evaluations.listed(None, None, None, 9)) == [*reversed(others), first]
         assert list(await store.evaluations.listed("acme", "order", None, 9)) == [others[2], first]
         assert list(await store.evaluations.listed("acme", None, others[2].id, 1)) == [others[0]]
@@ -2194,14 +2194,14 @@ class StoreConformance:
             for name, opens in (("x", ("run", "paid")), ("y", ToDecide("run:gate#1", "e" * 64, "ida")))
         ]
         assert [await store.keys.put(each, None) for each in links] == [True, True]
-        assert [await there.keys.found(each.hash) for each in links] == links
+        assert [await there.keys.find(each.hash) for each in links] == links
         assert await store.keys.put(first, None)
         assert not await there.keys.put(msgspec.structs.replace(first, hash="c" * 64), None)
         assert await there.keys.put(other, None)
         rotated = msgspec.structs.replace(first, hash="d" * 64, revoked_at_ms=BORN_MS)
         both = await asyncio.gather(*(each.keys.put(rotated, first.hash) for each in (store, there)))
         assert sorted(both) == [False, True]
-        assert (await store.keys.found(first.hash), await there.keys.found(rotated.hash)) == (None, rotated)
+        assert (await store.keys.find(first.hash), await there.keys.find(rotated.hash)) == (None, rotated)
         assert [*await there.keys.named("shop", None, 9), *await store.keys.named("nobody", None, 9)] == [rotated]
         assert list(await there.keys.listed(None, None, 9)) == [other, rotated, *links]
         assert list(await there.keys.listed("acme", ("audits", ""), 1)) == [rotated]

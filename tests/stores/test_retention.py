@@ -478,10 +478,10 @@ async def test_scores_outlive_the_tables_and_go_with_their_runs_for_good(place: 
         assert await place.store.scores.add(story.run, score, 9)
     await place.administration.archive(MONTH)
     assert await place.store.scores.add(old.run, score, 9)
-    assert list(await place.store.scores.given(old.run)) == [score, score]
+    assert list(await place.store.scores.of_run(old.run)) == [score, score]
     await place.administration.prune(NEXT)
-    assert list(await place.store.scores.given(old.run)) == []
-    assert list(await place.store.scores.given(young.run)) == [score]
+    assert list(await place.store.scores.of_run(old.run)) == []
+    assert list(await place.store.scores.of_run(young.run)) == [score]
 
 
 async def test_labels_outlive_the_tables_and_go_with_their_runs_for_good(place: Place) -> None:

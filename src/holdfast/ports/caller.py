@@ -65,7 +65,7 @@ class Keys(Protocol):
         nothing is kept, where another stands there."""
         ...
 
-    async def found(self, hash: str) -> ApiKey | None:  # noqa: A002 - what it is
+    async def find(self, hash: str) -> ApiKey | None:  # noqa: A002 - what it is
         """The key of that hash."""
         ...
 

@@ -40,7 +40,7 @@ class Scores(Protocol):
         """Keep one more. False, and nothing is kept, where the run has `limit` already."""
         ...
 
-    async def given(self, run: RunId) -> Sequence[Score]:
+    async def of_run(self, run: RunId) -> Sequence[Score]:
         """All of a run, in the order in which they were given."""
         ...
 

@@ -143,10 +143,10 @@ class Journal(Protocol):
         ...
 
     async def hold(
-        self, path: Path, model: str, args_hash: str, offers: Sequence[CallCandidate], asked: Any = None
+        self, path: Path, model: str, args_hash: str, offers: Sequence[CallCandidate], request: Any = None
     ) -> tuple[CallId, int, CallCandidate]:
         """The call that may now be made, which of the offers it is (the first that fits the money that is left), and what was
-        held for it: more than was offered, where its model has billed a call of the run above its bound. `asked` is the
+        held for it: more than was offered, where its model has billed a call of the run above its bound. `request` is the
         request, which the history keeps as its workflow's policy has it."""
         ...
 

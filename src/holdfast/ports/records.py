@@ -125,7 +125,7 @@ class Evaluations(Protocol):
         """Keep one more, with its runs. One that is kept under that id already stays as it is."""
         ...
 
-    async def found(self, id_: str) -> tuple[Evaluation, Sequence[ScenarioResult]] | None:
+    async def find(self, id_: str) -> tuple[Evaluation, Sequence[ScenarioResult]] | None:
         """The one of that id, with its runs."""
         ...
 

@@ -74,11 +74,11 @@ class ArchiveStore:
         """The archive of `run`, out of the first of the places that has it. Raises CorruptHistory."""
         return await self._aside(unpack, run, await _packed(self._places, run, tenant, sha256))
 
-    async def _aside(self, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+    async def _aside(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of `work`, off the event loop: a history may be long. One runs at a time: many threads at work
         would each keep everything else here from Python's lock."""
         async with self._alone:
-            return await asyncio.to_thread(work, *given, **named)
+            return await asyncio.to_thread(work, *args, **kwargs)
 
 
 def _holds(packed: bytes, archive: Archive) -> bool:

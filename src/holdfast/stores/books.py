@@ -53,10 +53,10 @@ def moved(row: ScopeRow, posting: Posting) -> ScopeRow:
     )
 
 
-def moved_at_ms(given: Iterable[Changes]) -> dict[str, int]:
+def moved_at_ms(appends: Iterable[Changes]) -> dict[str, int]:
     """Return the time at which these changes last moved the books of each scope. Lending does not count."""
     times: dict[str, int] = {}
-    for changes in given:
+    for changes in appends:
         for each in changes.postings:
             if each.settled or each.held or each.in_doubt:
                 times[each.scope] = max(times.get(each.scope, 0), changes.run.updated_at_ms)
@@ -73,17 +73,17 @@ def team(agents: Iterable[AgentRow], rows: Mapping[str, ScopeRow]) -> list[Agent
     ]
 
 
-def over(run: RunId, row: ScopeRow, wanted: int, ahead: int, team: Iterable[AgentRow]) -> OverLimit:
+def over(run: RunId, row: ScopeRow, amount: int, ahead: int, team: Iterable[AgentRow]) -> OverLimit:
     """Return the error for an append that wants more than a scope has left. `team` are the agents of its team budget."""
     assert row.limit is not None, "what has no limit has room"
     return OverLimit(
-        f"{row.scope} has {row.left} of {row.limit} left, and run {run} wants {wanted}. Nothing was written.",
+        f"{row.scope} has {row.left} of {row.limit} left, and run {run} wants {amount}. Nothing was written.",
         run=run,
         scope=row.scope,
         limit=row.limit,
         used=row.used + ahead,
         held=row.held,
-        wanted=wanted,
+        wanted=amount,
         team=tuple(
             Lender(each.scope, each.limit, each.left, each.held, each.priority, each.moved_at_ms)
             for each in team

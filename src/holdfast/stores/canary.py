@@ -27,10 +27,10 @@ class Canary(NamedTuple):
     encrypts: bool
 
 
-def lacking(sealing: Sealing, found: Sequence[Canary], place: str) -> Canary | None:
+def lacking(sealing: Sealing, rows: Sequence[Canary], place: str) -> Canary | None:
     """Return the row that a store lacks of this process. Raises KeyMissing, StoreUnreadable for a process that does not
     fit."""
-    encrypts = any(each.encrypts for each in found)
+    encrypts = any(each.encrypts for each in rows)
     own = sealing.canary(OF_NONE)
     if own is None:
         if encrypts:
@@ -40,7 +40,7 @@ def lacking(sealing: Sealing, found: Sequence[Canary], place: str) -> Canary | N
                 " (HOLDFAST_KEY_FILE, HOLDFAST_ENCRYPT=payloads)."
             )
         return None
-    known = sealed_of(found)
+    known = sealed_of(rows)
     if known and not any(map(sealing.opens, known)):
         raise KeyMissing(
             f"The keys that are set here are not those of {place}: the tenant 'default' has others. This process could not"
@@ -55,17 +55,17 @@ def lacking(sealing: Sealing, found: Sequence[Canary], place: str) -> Canary | N
             " in the clear from now on."
         )
     wanted = Canary(own, encrypts or sealing.is_on)
-    return None if wanted in found else wanted
+    return None if wanted in rows else wanted
 
 
-def sealed_of(found: Sequence[Canary]) -> list[str]:
+def sealed_of(rows: Sequence[Canary]) -> list[str]:
     """Return the texts that keys have sealed which are known of a store."""
-    return [each.sealed for each in found if each.sealed]
+    return [each.sealed for each in rows if each.sealed]
 
 
-def without_keys(found: Sequence[Canary]) -> Canary:
+def without_keys(rows: Sequence[Canary]) -> Canary:
     """Return the row that stays when the keys of a store are forgotten: what is encrypted stays to be."""
-    return Canary("", any(each.encrypts for each in found))
+    return Canary("", any(each.encrypts for each in rows))
 
 
 def expect_at_rest(standing: StoreStatus) -> None:

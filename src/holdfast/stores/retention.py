@@ -205,13 +205,13 @@ class Retention(ABC):
         while rows := await self._tables.change(statement, *bound, MAX_RUNS):
             yield [row[0] for row in rows]
 
-    async def _forget_some_blobs(self, before: Month, kept: Collection[str]) -> Sequence[int] | None:
-        """Forget some of what was kept for months before one, but for the hashes `kept`. Return the sizes of unused ones, None
-        if nothing was left to forget."""
+    async def _forget_some_blobs(self, before: Month, referenced: Collection[str]) -> Sequence[int] | None:
+        """Forget some of what was kept for months before one, but for the hashes `referenced`. Return the sizes of unused ones,
+        None if nothing was left to forget."""
 
         def steps() -> Steps[Sequence[int] | None]:
             yield lock("lock_blobs")
-            homes = yield do("delete_homes", str(before), _MAX_BLOBS, [*kept])
+            homes = yield do("delete_homes", str(before), _MAX_BLOBS, [*referenced])
             if not homes:
                 return None
             return [size for (size,) in (yield do("delete_homeless", [sha256 for (sha256,) in homes]))]

@@ -58,7 +58,7 @@ class ApiKeys:
 
     async def holder_of_hash(self, hashed: bytes) -> Holder | None:
         """Return the same by the key's hash."""
-        key = await self._keys.found(hashed.hex())
+        key = await self._keys.find(hashed.hex())
         if key is None or key.revoked_at_ms is not None or key.opens is not None:
             return None
         if key.expires_at_ms is not None and key.expires_at_ms <= self._clock.now_ms():
@@ -137,7 +137,7 @@ class ApiKeys:
     async def opened(self, token: str) -> ApiKey | None:
         """Return the link of this token; None if it is unknown or expired. A used or revoked link is returned, and its row says
         so."""
-        key = await self._keys.found(hashed(token).hex()) if token.startswith(LINK) else None
+        key = await self._keys.find(hashed(token).hex()) if token.startswith(LINK) else None
         if key is None or key.opens is None or (key.expires_at_ms or 0) <= self._clock.now_ms():
             return None
         return key

@@ -185,7 +185,7 @@ class Ownership:
         return None if found is None else Owner(found.tenant, tuple(each.workflow for each in found.workers))
 
     async def _evaluation(self, request: NamedValue) -> Owner | None:
-        found = await self._control.store.evaluations.found(request.value)
+        found = await self._control.store.evaluations.find(request.value)
         return None if found is None else Owner(found[0].tenant, (found[0].workflow,))
 
     async def _approval(self, request: NamedValue) -> Owner | None:

@@ -83,7 +83,7 @@ class Evaluations(ControlBase):
         Raises:
             NotFound: The evaluation does not exist.
         """
-        found = await self.store.evaluations.found(id_)
+        found = await self.store.evaluations.find(id_)
         if found is None:
             raise not_there(id_)
         return found

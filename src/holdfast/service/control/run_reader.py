@@ -255,7 +255,7 @@ class RunReader(OfLoop, called="engine"):
         """
         from holdfast.core.nouns.scores import counting  # noqa: PLC0415 - who lists runs needs none
 
-        given = await self.store.scores.given(run_named(run_id))
+        given = await self.store.scores.of_run(run_named(run_id))
         return given if every else counting(given)
 
     async def score_means(self, **filters: Unpack[ScoreFilter]) -> Sequence[ScoreMean]:

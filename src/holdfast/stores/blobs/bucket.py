@@ -104,13 +104,13 @@ class Bucket:
         except (BaseError, OSError) as problem:
             raise self._explained(problem, "read") from problem
 
-    async def prune(self, before: str, kept: Collection[str]) -> int:
+    async def prune(self, before: str, referenced: Collection[str]) -> int:
         from obstore.exceptions import BaseError
 
         freed_bytes = 0
         try:
             async for page in self._store.list(chunk_size=_MAX_LISTED):
-                old = [found for found in page if is_old(tuple(found["path"].split("/")), before, kept)]
+                old = [found for found in page if is_old(tuple(found["path"].split("/")), before, referenced)]
                 if old:
                     await self._store.delete_async([found["path"] for found in old])
                     freed_bytes += sum(found["size"] for found in old)

@@ -50,16 +50,16 @@ class Folder:
     async def get(self, tenant: str, month: str, sha256: str) -> bytes:
         return await asyncio.to_thread(self._read, self._file(tenant, month, sha256))
 
-    async def prune(self, before: str, kept: Collection[str]) -> int:
-        return await asyncio.to_thread(self._prune, before, kept)
+    async def prune(self, before: str, referenced: Collection[str]) -> int:
+        return await asyncio.to_thread(self._prune, before, referenced)
 
-    def _prune(self, before: str, kept: Collection[str]) -> int:
+    def _prune(self, before: str, referenced: Collection[str]) -> int:
         self._expect_root()
         freed_bytes = 0
         try:
             for folder in self._root.glob("*/[0-9][0-9][0-9][0-9]-[0-9][0-9]"):
                 for file in folder.iterdir():
-                    if is_old(file.relative_to(self._root).parts, before, kept):
+                    if is_old(file.relative_to(self._root).parts, before, referenced):
                         freed_bytes += file.stat().st_size
                         file.unlink()
                 with contextlib.suppress(OSError):  # something is left in it, which is no payload or still needed

@@ -24,11 +24,11 @@ def place(tenant: str, month: str, sha256: str) -> tuple[str, str, str]:
     return part(tenant), part(month), part(sha256)
 
 
-def is_old(parts: tuple[str, ...], before: str, kept: Collection[str]) -> bool:
-    """Return True if this names a payload of a month before `before` that is not one of `kept`."""
+def is_old(parts: tuple[str, ...], before: str, referenced: Collection[str]) -> bool:
+    """Return True if this names a payload of a month before `before` that is not one of `referenced`."""
     if len(parts) != 3 or _MONTH.fullmatch(parts[1]) is None or _SHA256.fullmatch(parts[2]) is None:
         return False
-    return parts[1] < before and parts[2] not in kept
+    return parts[1] < before and parts[2] not in referenced
 
 
 def part(name: str) -> str:

@@ -61,7 +61,7 @@ class Keys(Noun):
 
         return await self._tables.transact(steps)
 
-    async def found(self, hash: str) -> ApiKey | None:  # noqa: A002 - the port's word
+    async def find(self, hash: str) -> ApiKey | None:  # noqa: A002 - the port's word
         return next(iter(await self._all("key_of_hash", hash)), None)
 
     async def named(self, name: str, tenant: str | None, limit: int) -> Sequence[ApiKey]:

@@ -27,7 +27,7 @@ class Scores(Noun):
 
         return await self._tables.transact(steps)
 
-    async def given(self, run: RunId) -> Sequence[Score]:
+    async def of_run(self, run: RunId) -> Sequence[Score]:
         return [Score(*row) for row in await self._tables.ask("scores", run)] if is_run(run) else []
 
     async def means(self, **filters: Unpack[ScoreFilter]) -> Sequence[ScoreMean]:

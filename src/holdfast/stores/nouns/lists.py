@@ -118,18 +118,18 @@ class Lists:
         return () if place is not None and not is_run(place[0]) else await listed(self._tables, "effects", criteria, limit)
 
 
-def _criteria(sought: RunFilter) -> dict[str, Any] | None:
+def _criteria(selection: RunFilter) -> dict[str, Any] | None:
     """Return what is asked, by the names of conditions; None where it can be of no run."""
-    found: dict[str, Any] = {**sought, "in_doubt": () if sought.get("in_doubt") else None, "waiting_for": None}
+    found: dict[str, Any] = {**selection, "in_doubt": () if selection.get("in_doubt") else None, "waiting_for": None}
     if any(found.get(name) is not None and not is_run(found[name]) for name in _RUNS):
         return None
-    if (prefix := sought.get("prefix")) is not None:
+    if (prefix := selection.get("prefix")) is not None:
         found["prefix"] = runs_from(prefix)
         if not is_run(found["prefix"][0]):
             return None
-    if not isinstance(status := sought.get("status"), str | None):
+    if not isinstance(status := selection.get("status"), str | None):
         found |= {"status": None, "statuses": list(status)}
-    if kinds := sought.get("waiting_for"):  # a quote within a text has a backslash before it: this is no part of one
+    if kinds := selection.get("waiting_for"):  # a quote within a text has a backslash before it: this is no part of one
         found["waiting_for"] = [f'"kind":"{kind}"' for kind in kinds]
     if labels := found.pop("labels", None):
         rest = {f"{key}={value}" for key, value in labels[1:]}

@@ -57,7 +57,7 @@ class _Records(Noun, Generic[K]):
 
     async def find(self, tenant: str, name: str) -> K | None:
         for body, revision in await self._tables.ask("record", self._kind, tenant, name):
-            return self._kept(self._decode(self._sealing.open(body)), revision)
+            return self._with_revision(self._decode(self._sealing.open(body)), revision)
         return None
 
     async def page(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[K]:
@@ -67,9 +67,9 @@ class _Records(Noun, Generic[K]):
         """Return those of a list whose keys are there."""
         found = await self._tables.ask(statement, self._kind, *bound)
         opened = ((self._sealing.readable(self._decode, body), revision) for body, revision in found)
-        return [self._kept(record, revision) for record, revision in opened if record is not None]
+        return [self._with_revision(record, revision) for record, revision in opened if record is not None]
 
-    def _kept(self, record: Any, revision: int) -> K:
+    def _with_revision(self, record: Any, revision: int) -> K:
         kept: K = msgspec.structs.replace(record, revision=revision)
         return kept
 
@@ -126,7 +126,7 @@ class Schedules(_Records[KeptSchedule]):
         ((found,),) = await self._tables.ask("next_record", self._kind)
         return None if found is None else int(found)
 
-    def _kept(self, record: Any, revision: int) -> KeptSchedule:
+    def _with_revision(self, record: Any, revision: int) -> KeptSchedule:
         return KeptSchedule(record, revision)
 
 
@@ -191,7 +191,7 @@ class Evaluations(Noun):
         bodies = (self._sealing.seal(evaluation.tenant, encode(each)).decode() for each in (evaluation, tuple(judged)))
         await self._tables.change("add_evaluation", evaluation.id, evaluation.tenant, evaluation.workflow, *bodies)
 
-    async def found(self, id_: str) -> tuple[Evaluation, Sequence[ScenarioResult]] | None:
+    async def find(self, id_: str) -> tuple[Evaluation, Sequence[ScenarioResult]] | None:
         for body, judged in await self._tables.ask("evaluation", id_):
             return _decode_evaluation(self._sealing.open(body.encode())), _decode_judged(self._sealing.open(judged.encode()))
         return None

@@ -25,7 +25,7 @@ class Keys:
         self._db = db
         self._sql = sql
         self._owners = owners
-        self.taken: dict[RunId, EffectKeyTaken] = {}
+        self.conflicts: dict[RunId, EffectKeyTaken] = {}
         """What the appends would be told whose effect is another run's, if they are at their places."""
 
     @classmethod
@@ -39,7 +39,7 @@ class Keys:
     def admit(self, new: Entry) -> bool:
         """Return True if no key that `new` would take is another run's."""
         if (problem := conflict(self._owners, new.run, new.changes.effect_keys)) is not None:
-            self.taken[new.run] = problem
+            self.conflicts[new.run] = problem
             return False
         for change in new.changes.effect_keys:
             if isinstance(change, KeyClaim):

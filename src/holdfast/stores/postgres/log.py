@@ -236,7 +236,7 @@ class Log(StorePort):
         await write_children(db, self._sql, written)
         left = [new for new in entries if new.run not in runs]
         if left:
-            fates |= await fates_of(db, self._sql, left, {**keys.taken, **shared.refused, **balances.refused})
+            fates |= await fates_of(db, self._sql, left, {**keys.conflicts, **shared.refused, **balances.refused})
             for new in left:
                 if isinstance(refused := fates[new.run], OverLimit):
                     await balances.leave_waiter(new, refused)

@@ -47,7 +47,10 @@ def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError 
         if seq != new.expected:
             fate = _late(db, new, seq)
         elif (
-            fate := _reused(db, new.changes.start_key) or keys.taken(new) or shared_value.stale(db, new) or balances.admit(new)
+            fate := _reused(db, new.changes.start_key)
+            or keys.find_conflict(new)
+            or shared_value.stale(db, new)
+            or balances.admit(new)
         ) is None:
             keys.write(new)
             shared_value.write(db, new.changes.shared_values)

@@ -64,7 +64,7 @@ class SqliteTables(Tables):
         return await self._reader.ask(lambda db: rows(db, statement, as_bound(bound)))
 
     async def transact(self, steps: Callable[[], Steps[T]]) -> T:
-        return await self._writer.write(lambda db: _taken(db, steps()))
+        return await self._writer.write(lambda db: _run_steps(db, steps()))
 
     def text(self, name: str) -> str:
         return SQL[name]
@@ -118,7 +118,7 @@ def value(db: apsw.Connection, statement: str, bound: Bound = ()) -> Any:
     return db.execute(SQL[statement], bound).get
 
 
-def _taken(db: apsw.Connection, steps: Steps[T]) -> T:
+def _run_steps(db: apsw.Connection, steps: Steps[T]) -> T:
     """Take the steps inside a transaction; return what they come to."""
     try:
         step = next(steps)

@@ -28,7 +28,7 @@ class Keys:
         touched = {change.key for new in entries for change in new.changes.effect_keys}
         self._owners = owners_of(rows(db, "effect_keys", (_encode(sorted(touched)).decode(),))) if touched else {}
 
-    def taken(self, new: Entry) -> EffectKeyTaken | None:
+    def find_conflict(self, new: Entry) -> EffectKeyTaken | None:
         """Return the error for the first key of `new` that another run has, or None."""
         return conflict(self._owners, new.run, new.changes.effect_keys)
 

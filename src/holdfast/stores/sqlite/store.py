@@ -134,16 +134,16 @@ async def expect_keys(writer: Writer, reader: Reader, sealing: Sealing) -> None:
     """See that keys and settings are those of the store; be the first who says them. Raises KeyMissing, StoreUnreadable."""
     where = str(writer.place.path)
 
-    def found(db: apsw.Connection) -> list[Canary]:
+    def read_canaries(db: apsw.Connection) -> list[Canary]:
         return [Canary(sealed, bool(encrypts)) for sealed, encrypts in rows(db, "canaries")]
 
     def add(db: apsw.Connection) -> None:
-        before = found(db)
+        before = read_canaries(db)
         if (added := lacking(sealing, before, where)) is not None:
             rows(db, "add_canary", added)
             tell(before, added, where, has_runs=bool(value(db, "has_runs")))
 
-    if lacking(sealing, await reader.ask(found), where) is not None:
+    if lacking(sealing, await reader.ask(read_canaries), where) is not None:
         await writer.write(add)
 
 
