@@ -59,6 +59,28 @@ async def test_a_step_starts_when_the_holders_end_that_take_as_long_as_others_di
 
 
 @bounded
+async def test_a_forecast_learns_nothing_from_another_tenant_s_runs(store: str) -> None:
+    stage = Stage()
+    wf = played(stage, "wf", ONE)
+    async with opened(store, workflows=[wf]) as engine:
+        await engine.set_pool("BROWSERS", slots=1)
+        stage.go.set()
+        for _ in range(2):
+            await (await engine.start(wf, tenant="globex")).result()
+        stage.go.clear()
+        holder = await engine.start(wf, tenant="globex")
+        await stage.seen("wf")
+        waiting = {tenant: await engine.start(wf, tenant=tenant) for tenant in ("acme", "globex")}
+        starts = {tenant: (await why(engine, run, holder)).starts for tenant, run in waiting.items()}
+        assert starts["acme"] is None, "no run of acme has ended"
+        assert starts["globex"] is not None
+        assert starts["globex"].steps == 2
+        stage.go.set()
+        for run in waiting.values():
+            await run.result()
+
+
+@bounded
 async def test_a_step_that_never_starts_has_no_forecast(store: str) -> None:
     stage = Stage()
     wf = played(stage, "wf", Demand(labels=("gpu",)))

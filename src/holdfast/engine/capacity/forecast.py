@@ -1,4 +1,5 @@
-"""Forecasts of when a waiting step starts: from how long the steps that hold what it waits for took before.
+"""Forecasts of when a waiting step starts: from how long the steps that hold what it waits for took before, in runs of the
+waiting step's tenant. What other tenants ran tells it nothing.
 
 Never here: why it waits (diagnosis), placing anything.
 """
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.core.facts.state import State
 
 LEARNED_FROM: Final = 5
-"""Ended runs of a workflow from which it is learned how long its steps take."""
+"""Ended runs of a workflow and tenant from which it is learned how long its steps take."""
 
 
 class Forecaster:
@@ -30,7 +31,7 @@ class Forecaster:
         self._store = store
         self._now_ms = now_ms
         self._states: dict[RunId, State | None] = {}
-        self._took_ms: dict[tuple[str, str], Sequence[int]] = {}
+        self._took_ms: dict[tuple[str, str, str], Sequence[int]] = {}
 
     async def of(self, wait: WaitReason) -> Forecast | None:
         """Return when a step starts. None where that cannot be known, or it never will unless something is added."""
@@ -43,7 +44,7 @@ class Forecaster:
             return None
         ends_ms, steps = [], 0
         for run, step, *_ in reason.holders:
-            found = await self._end_of(RunId(run), StepId(step))
+            found = await self._end_of(RunId(run), StepId(step), wait.step.tenant)
             if found is None:
                 return None
             ends_ms.append(found.at_ms)
@@ -53,7 +54,8 @@ class Forecaster:
     async def _turn_ms(self, wait: WaitReason, ends_ms: Sequence[int]) -> int:
         """Return when the step's turn comes: each end lets one step go on, and those that went on end in turn too."""
         rounds, place = divmod(wait.reason.place - 1, len(ends_ms))
-        took_ms = await self._usual_ms(wait.step.workflow, wait.step.step.partition("#")[0]) if rounds else ()
+        step = wait.step
+        took_ms = await self._usual_ms(step.tenant, step.workflow, step.step.partition("#")[0]) if rounds else ()
         return ends_ms[place] + rounds * (round(fmean(took_ms)) if took_ms else 0)
 
     async def _behind_ms(self, wait: WaitReason) -> int:
@@ -65,25 +67,26 @@ class Forecaster:
         amount = wait.step.demand.pools.get(pool.name) or 1
         return round((wait.reason.place - 1) * amount * (pool.per_s or 1) * 1000 / pool.limit)
 
-    async def _end_of(self, run: RunId, step: StepId) -> Forecast | None:
-        """Return when a step under way ends, if it takes as long as that node's earlier steps did."""
+    async def _end_of(self, run: RunId, step: StepId, tenant: str) -> Forecast | None:
+        """Return when a step under way ends, if it takes as long as that node's earlier steps did in the tenant's runs."""
         state = await self._state_of(run)
         found = None if state is None else state.step(step)
         if state is None or found is None or not found.began_ms:
             return None
-        took_ms = await self._usual_ms(state.workflow, step.partition("#")[0])
+        took_ms = await self._usual_ms(tenant, state.workflow, step.partition("#")[0])
         if not took_ms:
             return None
         return Forecast(max(self._now_ms, found.began_ms + round(fmean(took_ms))), len(took_ms))
 
-    async def _usual_ms(self, workflow: str, node: str) -> Sequence[int]:
-        """Return how long a node's step took in each of the last ended runs of its workflow."""
-        if (workflow, node) not in self._took_ms:
-            rows = await self._store.views.runs(workflow=workflow, status="completed", limit=LEARNED_FROM)
+    async def _usual_ms(self, tenant: str, workflow: str, node: str) -> Sequence[int]:
+        """Return how long a node's step took in each of the last ended runs of its workflow and a tenant."""
+        kind = tenant, workflow, node
+        if kind not in self._took_ms:
+            rows = await self._store.views.runs(tenant=tenant, workflow=workflow, status="completed", limit=LEARNED_FROM)
             states = [await self._state_of(row.run) for row in rows]
             steps = [step for state in states if state is not None for name, step in state.steps.items() if name == node]
-            self._took_ms[workflow, node] = [step.since_ms - step.began_ms for step in steps if step.began_ms]
-        return self._took_ms[workflow, node]
+            self._took_ms[kind] = [step.since_ms - step.began_ms for step in steps if step.began_ms]
+        return self._took_ms[kind]
 
     async def _state_of(self, run: RunId) -> State | None:
         if run not in self._states:
