@@ -15,7 +15,7 @@ def counted(game: Game, after: int = 0) -> list[Cost]:
     tally.take(
         Recorded(Seq(n), at_ms, event) for n, (event, at_ms) in enumerate(zip(game.events(), game.times, strict=True), 1)
     )
-    return tally.costs()
+    return [each.cost for each in tally.costs()]
 
 
 def test_calls_are_added_up_by_day_node_and_model() -> None:

@@ -373,7 +373,7 @@ def test_what_the_items_cost_is_counted_for_their_node() -> None:
     game.settle(game.held("m[0]", 50), 40)
     tally = Tally(Seq(0))
     tally.take(Recorded(Seq(n), START_MS, event) for n, event in enumerate(game.events(), 1))
-    assert [(cost.node, cost.cost_nanousd) for cost in tally.costs()] == [("m", 40)]
+    assert [(each.cost.node, each.cost.cost_nanousd) for each in tally.costs()] == [("m", 40)]
 
 
 def forked_from(game: Game, step: str) -> Any:

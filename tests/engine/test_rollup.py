@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import apsw
+
 from holdfast import Engine
 from holdfast.compose import Environment
 from holdfast.core.facts import events as ev
@@ -89,3 +91,26 @@ async def test_many_runs_are_added_up_in_steps(tmp_path: Path, server: ModelServ
         await asyncio.gather(engine.roll_up_costs(), engine.roll_up_costs())
         (cost,) = await everything(engine)
         assert (cost.calls, cost.cost_nanousd) == (45, 45 * 6_000)
+
+
+@bounded
+async def test_what_an_earlier_version_counted_by_day_stays_in_every_sum(
+    tmp_path: Path, server: ModelServer, model: Providers
+) -> None:
+    server.script.add(Rule(usage=CHEAP, text="."))
+    async with engine_at(tmp_path, Time(), model=model) as engine:
+        await (await engine.start(asks("a", "b"), tenant="acme", team="search")).result()
+        await engine.roll_up_costs()
+        days = ("0000-01-01", "9999-12-31")
+        (by_hour,) = await engine.runtime.store.costs.sums(["hour", "team"], *days)
+        assert (by_hour.hour[10], by_hour.team, by_hour.cost_nanousd) == ("T", "search", 12_000)
+        (database,) = tmp_path.glob("*.db")
+        with apsw.Connection(str(database)) as db:  # as a store of 0.1.0 has been brought up to date
+            db.execute("delete from costs_by_hour where node = 'a'")
+        found = await engine.runtime.store.costs.sums(["hour", "team"], *days)
+        assert [(each.hour, each.team, each.calls, each.cost_nanousd) for each in found] == [
+            ("", "", 1, 6_000),
+            (by_hour.hour, "search", 1, 6_000),
+        ]
+        (total,) = await engine.runtime.store.costs.sums([], *days)
+        assert total.cost_nanousd == 12_000

@@ -10,6 +10,7 @@ from holdfast import Demand, Engine, settings
 from holdfast.compose.api import HttpPort
 from holdfast.compose.fleet import gauges_of, serving
 from holdfast.core.capacity.lanes import DEFAULT
+from holdfast.engine.capacity import diagnosis
 from holdfast.ports import Report
 from holdfast.service.access.identity import Identity
 from tests.engine.kit import bounded, opened
@@ -95,7 +96,10 @@ async def test_a_wait_for_a_slot_names_its_holders_and_the_steps_ahead(store: st
             reason = why.reason
             assert (reason.waits_for, reason.place, reason.in_use, reason.limit) == ("slot", place, 2, 2)
             assert reason.holders == tuple((each.id, "step0#1") for each in at_work)
-        assert [(each.run, each.demand) for each in await engine.line()] == [(run.id, SLOW) for run in waiting]
+        now_ms = engine.runtime.store.clock.now_ms()
+        assert [(each.step.run, each.step.demand) async for each in diagnosis.line(engine.runtime.store.views, now_ms)] == [
+            (run.id, SLOW) for run in waiting
+        ]
         (nobody,) = await engine.why((await engine.start(other)).id)
         assert (nobody.reason.waits_for, nobody.reason.possible, nobody.workers) == ("slot", False, 0)
         assert await engine.why(at_work[0].id) == []

@@ -108,6 +108,7 @@ DeadLetters          viewer             403 404 ok  ok  h
 DeadLetter           viewer             404 404 ok  ok  h
 Search               viewer             403 ok  ok  ok  h
 Queue                viewer             404 404 ok  ok  h
+QueueSummary         viewer             ok  ok  ok  ok  h
 Conversations        viewer             403 ok  ok  ok  h
 Conversation         viewer             403 404 ok  ok  h
 Schedules            viewer             403 ok  ok  ok  h
@@ -136,8 +137,9 @@ TeamBudgets          viewer             403 403 403 ok  h
 TeamBudget           viewer             403 403 403 ok  h
 Budget               viewer             403 403 403 ok  h
 BudgetDays           viewer             403 403 403 ok  h
+BurnDown             viewer             403 403 403 ok  h
 BudgetLimits         viewer             403 403 403 ok  h
-CostSummary          viewer             403 403 403 ok  h
+CostSummary          viewer             403 ok  ok  ok  h
 Admission            viewer             403 ok  ok  ok  h
 Pools                viewer             ok  ok  ok  ok  h
 Pool                 viewer             ok  ok  ok  ok  h

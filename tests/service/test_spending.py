@@ -71,3 +71,40 @@ async def test_every_view_of_money_has_the_same_sums(tmp_path: Path) -> None:
             await rows(engine, query.BudgetDays(tenant="acme"), IDA._replace(tenant="other"))
         with pytest.raises(InvalidInput):
             await rows(engine, query.BudgetDays(tenant="acme", days=0))
+
+
+async def test_costs_are_summed_up_by_hour_and_team_and_the_rest_is_one_row(tmp_path: Path) -> None:
+    async with Engine.open(str(tmp_path / "runs.db"), workflows=[shops]) as engine:
+        for team, count in (("search", 3), (None, 1)):
+            await (await engine.start(shops, count, tenant="acme", team=team)).result()
+        await engine.set_budget("acme", "day", "2.00", team="search")
+        (total,) = await rows(engine, query.CostSummary(by=("total",)))
+        assert (total["cost_usd"], total["calls"], total["team"]) == ("0.500000028", 6, None)
+        teams = await rows(engine, query.CostSummary(by=("team",)))
+        assert [(each["team"], each["cost_usd"]) for each in teams] == [("", "0.250000007"), ("search", "0.250000021")]
+        hours = await rows(engine, query.CostSummary(by=("hour", "model"), top=1, tenant="acme"))
+        whole = sum(Decimal(each["cost_usd"]) for each in hours)
+        assert whole == Decimal("0.500000028")
+        assert {(each["model"], each["rest"]) for each in hours} == {("tool order", False), (None, True)}
+        largest = query.CostSummary(by=("model",), order="cost", limit=1)
+        first = await Service(engine, [shops]).query(IDA, largest)
+        (second,) = await rows(engine, query.CostSummary(by=("model",), order="cost", cursor=first.cursor))
+        assert [first.rows[0]["model"], second["model"]] == ["tool order", "tool buy"]
+        for period in ("day", "month"):
+            burnt = await rows(engine, query.BurnDown(tenant="acme", team="search", period=period))
+            assert burnt[-1]["total_usd"] == "0.250000021"
+            assert sum(Decimal(each["spent_usd"]) for each in burnt) == Decimal("0.250000021")
+            limits = ("2.00", "1.749999979") if period == "day" else (None, None)
+            assert (burnt[-1]["limit_usd"], burnt[-1]["left_usd"]) == limits
+        with pytest.raises(InvalidInput):
+            await rows(engine, query.CostSummary(top=0))
+
+
+async def test_a_caller_of_some_workflows_has_sums_of_these_alone(tmp_path: Path) -> None:
+    async with Engine.open(str(tmp_path / "runs.db"), workflows=[shops]) as engine:
+        await (await engine.start(shops, 1)).result()
+        of_others = IDA._replace(access=Access(("viewer",), workflows=("else*",)))
+        of_shops = IDA._replace(access=Access(("viewer",), workflows=("shop*",)))
+        assert await rows(engine, query.CostSummary(by=("total",)), of_others) == []
+        (row,) = await rows(engine, query.CostSummary(by=("total",)), of_shops)
+        assert row["cost_usd"] == "0.250000007"

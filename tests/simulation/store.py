@@ -20,7 +20,7 @@ import msgspec
 
 from holdfast.core.capacity.estimates import Estimate, Use, learned
 from holdfast.core.capacity.lending import DeclaredPool, Grant, Life, PoolRow, Share, Visit, Visitor, declared, lend
-from holdfast.core.facts.costs import BEFORE_ALL, Cost, UncountedRun
+from holdfast.core.facts.costs import BEFORE_ALL, Cost, CostField, CostKey, CostSum, HourCost, UncountedRun
 from holdfast.core.facts.events import Recorded, decode, encode
 from holdfast.core.nouns import model_estimates
 from holdfast.core.nouns.conversations import Change, Conversation, ConversationTurn
@@ -77,6 +77,7 @@ from holdfast.ports import (
     ChildLink,
     Chunk,
     CostFilter,
+    CostSumFilter,
     DueRun,
     EffectFilter,
     GateFilter,
@@ -238,7 +239,7 @@ class Disk:
         """Books, without their limits."""
         self.effect_keys: dict[EffectKey, tuple[KeyClaim, Payload | None]] = {}
         """Tenant-wide effect keys: who has each, and what came of it."""
-        self.costs: dict[tuple[str, ...], Cost] = {}
+        self.costs: dict[tuple[str, ...], HourCost] = {}
         self.counted: dict[RunId, Seq] = {}
         self.job_logs: dict[LogPlace, bytes] = {}
         self.scores: dict[RunId, list[Score]] = {}
@@ -1345,20 +1346,15 @@ class Costs(Port):
         ]
         return [each for each in found if each.seq > each.counted][:limit]
 
-    async def count(self, uncounted: UncountedRun, costs: Sequence[Cost]) -> bool:
+    async def count(self, uncounted: UncountedRun, costs: Sequence[HourCost]) -> bool:
         await self._mount.write("count")
         if self._disk.counted.get(uncounted.run, Seq(0)) != uncounted.counted:
             return False
-        for cost in costs:
-            kind = (cost.day, cost.tenant, cost.workflow, cost.node, cost.model)
-            known = self._disk.costs.get(kind) or Cost(*kind, 0, 0, 0, 0)
-            self._disk.costs[kind] = msgspec.structs.replace(
-                known,
-                calls=known.calls + cost.calls,
-                input_tokens=known.input_tokens + cost.input_tokens,
-                output_tokens=known.output_tokens + cost.output_tokens,
-                cost_nanousd=known.cost_nanousd + cost.cost_nanousd,
-            )
+        for each in costs:
+            cost = each.cost
+            kind = (each.hour, each.team, *cost.key)
+            known = self._disk.costs.get(kind) or HourCost(each.hour, each.team, Cost(*cost.key, 0, 0, 0, 0))
+            self._disk.costs[kind] = HourCost(each.hour, each.team, _added(known.cost, cost))
         self._disk.counted[uncounted.run] = uncounted.seq
         self._disk.touched(self._mount)
         return True
@@ -1366,11 +1362,59 @@ class Costs(Port):
     async def rollup(self, first_day: str, last_day: str, **filters: Unpack[CostFilter]) -> Sequence[Cost]:
         await self._mount.read()
         tenant, after, limit = filters.get("tenant"), filters.get("after"), filters.get("limit")
+        sums: dict[CostKey, Cost] = {}
+        for each in self._disk.costs.values():
+            sums[each.cost.key] = _added(sums.get(each.cost.key) or Cost(*each.cost.key, 0, 0, 0, 0), each.cost)
         return [
             cost
-            for _, cost in sorted(self._disk.costs.items())
+            for _, cost in sorted(sums.items())
             if first_day <= cost.day <= last_day and tenant in (None, cost.tenant) and cost.key > (after or BEFORE_ALL)
         ][:limit]
+
+    async def workflows(self, first_day: str, last_day: str, tenant: str | None = None) -> Sequence[str]:
+        return sorted({each.workflow for each in await self.rollup(first_day, last_day, tenant=tenant)})
+
+    async def sums(
+        self, by: Collection[CostField], first_day: str, last_day: str, **filters: Unpack[CostSumFilter]
+    ) -> Sequence[CostSum]:
+        await self._mount.read()
+        amounts = ("calls", "input_tokens", "output_tokens", "cost_nanousd")
+        criteria = {name: filters.get(name) for name in ("tenant", "team")}
+        workflows, top, limit = filters.get("workflows"), filters.get("top"), filters.get("limit")
+        sums: dict[tuple[str, ...], list[int]] = {}
+        wholes: dict[tuple[str, ...], int] = {}
+        for each in self._disk.costs.values():
+            cost = each.cost
+            said = {**msgspec.structs.asdict(cost), "month": cost.day[:7], "hour": each.hour, "team": each.team}
+            is_meant = all(value in (None, said[name]) for name, value in criteria.items())
+            if not (first_day <= cost.day <= last_day and is_meant and (workflows is None or cost.workflow in workflows)):
+                continue
+            key = tuple(said[name] if name in by else "" for name in CostSum._fields[:8])
+            sums[key] = [one + said[name] for one, name in zip(sums.get(key, [0] * 4), amounts, strict=True)]
+            wholes[key[3:]] = wholes.get(key[3:], 0) + cost.cost_nanousd
+        largest = sorted(wholes, key=lambda key: (-wholes[key], key))[:top]
+        shown: dict[tuple[tuple[str, ...], bool], list[int]] = {}
+        for key, found in sums.items():
+            is_rest = key[3:] not in largest
+            place = (*key[:3], *("",) * 5) if is_rest else key
+            shown[place, is_rest] = [
+                one + other for one, other in zip(shown.get((place, is_rest), [0] * 4), found, strict=True)
+            ]
+        is_largest_first = filters.get("largest_first", False)
+        order = sorted(shown, key=lambda at: (at[1], -shown[at][3], at[0]) if is_largest_first else at)
+        rows = [CostSum._make((*key, is_rest, *shown[key, is_rest])) for key, is_rest in order]
+        after = filters.get("offset", 0)
+        return rows[after : None if limit is None else after + limit]
+
+
+def _added(known: Cost, more: Cost) -> Cost:
+    return msgspec.structs.replace(
+        known,
+        calls=known.calls + more.calls,
+        input_tokens=known.input_tokens + more.input_tokens,
+        output_tokens=known.output_tokens + more.output_tokens,
+        cost_nanousd=known.cost_nanousd + more.cost_nanousd,
+    )
 
 
 class Graphs(Port):

@@ -15,7 +15,7 @@ import pytest
 from holdfast.core.capacity.estimates import Use
 from holdfast.core.capacity.lending import DeclaredPool, Grant, Visit, Visitor
 from holdfast.core.facts import commands as cmd
-from holdfast.core.facts.costs import Cost, UncountedRun
+from holdfast.core.facts.costs import Cost, CostField, HourCost, UncountedRun
 from holdfast.core.facts.events import Recorded, ValueRecorded
 from holdfast.core.facts.graph import Definition, Graph, Node
 from holdfast.core.facts.state import FOLD_VERSION
@@ -761,14 +761,18 @@ class StoreConformance:
         assert await theirs.costs.uncounted(FOR_EVER_MS, None, 1) == [first]
         assert [each.run for each in await theirs.costs.uncounted(FOR_EVER_MS, story.run, 10)] == [other.run]
         cost = Cost("2023-11-14", "acme", "tiny", "draft", "m", 1, 1, 1, 45)
-        assert await mine.costs.count(first, [cost])
-        assert not await theirs.costs.count(first, [cost]), "somebody else was first"
+        counted = HourCost("2023-11-14T22", "search", cost)
+        assert await mine.costs.count(first, [counted])
+        assert not await theirs.costs.count(first, [counted]), "somebody else was first"
         await put(mine, story.settle(30, "1"))
         (second,) = await theirs.costs.uncounted(FOR_EVER_MS, None, 1)
         assert second == UncountedRun(story.run, Seq(6), Seq(5))
-        assert await theirs.costs.count(second, [Cost("2023-11-14", "acme", "tiny", "draft", "m", 1, 1, 1, 30)])
         assert await theirs.costs.count(
-            UncountedRun(other.run, Seq(2), Seq(0)), [Cost("2023-11-13", "umbrella", *"wnm", 1, 2, 3, 4)]
+            second, [HourCost("2023-11-14T23", "search", Cost("2023-11-14", "acme", "tiny", "draft", "m", 1, 1, 1, 30))]
+        )
+        assert await theirs.costs.count(
+            UncountedRun(other.run, Seq(2), Seq(0)),
+            [HourCost("2023-11-13T00", "", Cost("2023-11-13", "umbrella", *"wnm", 1, 2, 3, 4))],
         )
         assert await mine.costs.uncounted(FOR_EVER_MS, None, 10) == []
         sums = [
@@ -780,6 +784,42 @@ class StoreConformance:
         assert await mine.costs.rollup("2000-01-01", "2099-12-31", tenant="acme") == sums[1:]
         assert await mine.costs.rollup("2000-01-01", "2099-12-31", limit=1) == sums[:1]
         assert await mine.costs.rollup("2000-01-01", "2099-12-31", after=sums[0].key, limit=9) == sums[1:]
+
+    async def test_costs_are_summed_up_by_hour_and_team_with_the_rest_and_what_no_hour_has(self, connect: Connect) -> None:
+        store = await connect()
+        first, second = Story(), Story()
+        await put(store, first.start(), second.start())
+        huge = 2**53 + 1  # a float would lose its last digit
+        cost = Cost("2023-11-14", "acme", "tiny", "draft", "m", 1, 2, 3, huge)
+        counted = [
+            HourCost("2023-11-14T22", "search", cost),
+            HourCost("2023-11-14T23", "", msgspec.structs.replace(cost, node="check", cost_nanousd=5)),
+            HourCost("2023-11-14T23", "", msgspec.structs.replace(cost, workflow="other", model="n", cost_nanousd=7)),
+        ]
+        assert await store.costs.count(UncountedRun(first.run, Seq(2), Seq(0)), counted)
+        days: tuple[str, str] = ("2023-11-14", "2023-11-14")
+
+        async def sums(*by: CostField, **filters: Any) -> list[Any]:
+            found = await store.costs.sums(by, *days, **filters)
+            return [(*filter(None, each[:8]), *(["rest"] if each.is_rest else []), each.cost_nanousd) for each in found]
+
+        assert await sums() == [(huge + 12,)]
+        assert await sums("hour") == [("2023-11-14T22", huge), ("2023-11-14T23", 12)]
+        assert await sums("team") == [(12,), ("search", huge)]
+        assert await sums("day", "team", team="search") == [("2023-11-14", "search", huge)]
+        assert await sums("model", workflows=["tiny"]) == [("m", huge + 5)]
+        assert await sums("model", workflows=[]) == []
+        assert await sums("node", tenant="umbrella") == []
+        nodes = [("tiny", "draft", huge), ("other", "draft", 7), ("tiny", "check", 5)]
+        assert await sums("workflow", "node", largest_first=True) == nodes
+        assert await sums("workflow", "node", largest_first=True, limit=1, offset=1) == nodes[1:2]
+        assert await sums("workflow", "node", largest_first=True, top=1) == [nodes[0], ("rest", 12)]
+        assert await sums("hour", "model", top=1) == [
+            ("2023-11-14T22", "m", huge),
+            ("2023-11-14T23", "rest", 7),
+            ("2023-11-14T23", "m", 5),
+        ]
+        assert await store.costs.workflows(*days) == ["other", "tiny"]
 
     # --- Tenant-wide effect keys --------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from holdfast.ports.blob import BlobPlace, Blobs
 from holdfast.ports.caller import ApiKey, Audit, Keys, Opens, PendingRequest, Replies, Reply, SignIn, SignIns, ToDecide
 from holdfast.ports.codec import OF_NONE, Codec, TenantKey, TenantKeys
 from holdfast.ports.environment import Clock, Ids, Threads
-from holdfast.ports.figures import CostFilter, Costs, ModelEstimates, ScoreFilter, Scores
+from holdfast.ports.figures import CostFilter, Costs, CostSumFilter, ModelEstimates, ScoreFilter, Scores
 from holdfast.ports.graph import Graphs, WorkflowRecord
 from holdfast.ports.journal import EditedCall, Journal, RateLimiter, Recall
 from holdfast.ports.lending import Lending, Reservation
@@ -104,6 +104,7 @@ __all__ = [
     "Codec",
     "Conversations",
     "CostFilter",
+    "CostSumFilter",
     "Costs",
     "DeadLettered",
     "DeadLetters",

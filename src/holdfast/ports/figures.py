@@ -5,10 +5,10 @@ Never here: an implementation, a default, what a figure is worth (core.nouns).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol, TypedDict, Unpack
 
-from holdfast.core.facts.costs import Cost, CostKey, UncountedRun
+from holdfast.core.facts.costs import Cost, CostField, CostKey, CostSum, HourCost, UncountedRun
 from holdfast.core.nouns.model_estimates import ModelEstimate, ModelUse
 from holdfast.core.nouns.scores import Score, ScoreMean
 from holdfast.core.values.ids import RunId
@@ -31,6 +31,20 @@ class CostFilter(TypedDict, total=False):
     after: CostKey | None
     """Only those that come after this one."""
     limit: int | None
+
+
+class CostSumFilter(TypedDict, total=False):
+    """The criteria by which costs are selected that are summed up, and the order of the sums. A criterion that is missing
+    matches any."""
+
+    tenant: str | None
+    team: str | None
+    workflows: Sequence[str] | None
+    top: int | None
+    """The number of sums by anything but time that stand alone, the largest; the others are one sum."""
+    largest_first: bool
+    limit: int | None
+    offset: int
 
 
 class Scores(Protocol):
@@ -56,13 +70,24 @@ class Costs(Protocol):
         """Runs with events that are not in the roll-up yet, in the order of their names, after the run `after`."""
         ...
 
-    async def count(self, uncounted: UncountedRun, costs: Sequence[Cost]) -> bool:
+    async def count(self, uncounted: UncountedRun, costs: Sequence[HourCost]) -> bool:
         """Add `costs`, of the run's events after `counted` up to `seq`, and remember that, in one transaction. Return False,
         with nothing added, if the run is not counted up to `counted`: another process was first."""
         ...
 
     async def rollup(self, first_day: str, last_day: str, **filters: Unpack[CostFilter]) -> Sequence[Cost]:
         """The roll-up of the days from `first_day` to `last_day` (`2026-11-21`), in order, after the row `after`."""
+        ...
+
+    async def workflows(self, first_day: str, last_day: str, tenant: str | None = None) -> Sequence[str]:
+        """The workflows in the roll-up of these days."""
+        ...
+
+    async def sums(
+        self, by: Collection[CostField], first_day: str, last_day: str, **filters: Unpack[CostSumFilter]
+    ) -> Sequence[CostSum]:
+        """The sums of these days by some fields, in the order of these; of times first. Costs that 0.1.0 counted have no hour
+        and no team."""
         ...
 
 

@@ -34,7 +34,7 @@ QUEUE.list(
     Column("demands", 12),
     Column("workflow", 8, goes=2),
     Column("tenant", 8, goes=1),
-    words={"run": "", "step": ""},
+    words={"run": "", "step": "", "demands": ""},
     every=True,
     about="List steps that wait for a slot, a worker or a pool, longest first.",
 )

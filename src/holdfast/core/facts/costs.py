@@ -1,6 +1,6 @@
-"""Costs of calls, by day, tenant, workflow, node and model or priced tool: read from the events of runs.
+"""Costs of calls, by hour, tenant, team, workflow, node and model or priced tool: read from the events of runs.
 
-A call counts on the day (UTC) of its hold, as in the scopes above its run, however late its cost became known. A call in doubt
+A call counts in the hour (UTC) of its hold, as in the scopes above its run, however late its cost became known. A call in doubt
 has no cost until it is reconciled. Never here: a price, a sum that is kept.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -18,6 +18,8 @@ from holdfast.core.values.ids import CallId, RunId, Seq, StepId, node_of, root_o
 CostKey = tuple[str, str, str, str, str]
 """Which calls: their day, tenant, workflow, node and model. Costs are in the order of these."""
 BEFORE_ALL: Final[CostKey] = ("", "", "", "", "")
+_DAY_CHARS: Final = len("2026-11-21")
+_HOUR_CHARS: Final = len("2026-11-21T14")
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -39,6 +41,36 @@ class Cost(msgspec.Struct, frozen=True):
         return self.day, self.tenant, self.workflow, self.node, self.model
 
 
+class HourCost(msgspec.Struct, frozen=True):
+    """The cost of the calls of one kind, and of one team, in an hour like `2026-11-21T14`. The team of a run without one is
+    empty."""
+
+    hour: str
+    team: str
+    cost: Cost
+
+
+CostField = Literal["month", "day", "hour", "tenant", "team", "workflow", "node", "model"]
+
+
+class CostSum(NamedTuple):
+    """A sum of costs by some of these fields; the others are empty. The `is_rest` has what is not among the largest."""
+
+    month: str
+    day: str
+    hour: str
+    tenant: str
+    team: str
+    workflow: str
+    node: str
+    model: str
+    is_rest: bool
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_nanousd: int
+
+
 class UncountedRun(msgspec.Struct, frozen=True):
     """A run that is at `seq`, and whose events up to `counted` are in the roll-up."""
 
@@ -48,7 +80,7 @@ class UncountedRun(msgspec.Struct, frozen=True):
 
 
 class _OpenHold(NamedTuple):
-    day: str
+    hour: str
     node: str
     model: str
 
@@ -58,7 +90,7 @@ class Tally:
 
     def __init__(self, after: Seq) -> None:
         self._after = after
-        self._tenant = self._workflow = ""
+        self._tenant = self._team = self._workflow = ""
         self._held: dict[CallId, _OpenHold] = {}
         self._found: dict[_OpenHold, tuple[int, int, int, int]] = {}
 
@@ -67,7 +99,7 @@ class Tally:
         for each in recorded:
             match each.event:
                 case ev.RunStarted() as started:
-                    self._tenant, self._workflow = started.tenant, started.workflow
+                    self._tenant, self._team, self._workflow = started.tenant, started.team or "", started.workflow
                 case ev.ModelCallHeld() as held:
                     self._held[held.call] = self._of(each.at_ms, held.step, held.sent_to or held.model)
                 case ev.ModelCallFailed() as failed:
@@ -97,8 +129,8 @@ class Tally:
 
     @staticmethod
     def _of(at_ms: int, step: StepId, called: str) -> _OpenHold:
-        day = datetime.fromtimestamp(at_ms // 1000, UTC).date().isoformat()
-        return _OpenHold(day, root_of(node_of(step)), called)
+        hour = datetime.fromtimestamp(at_ms // 1000, UTC).isoformat()[:_HOUR_CHARS]
+        return _OpenHold(hour, root_of(node_of(step)), called)
 
     def _count(self, seq: Seq, call: CallId, *amounts: int) -> None:
         held = self._held.pop(call)
@@ -107,8 +139,13 @@ class Tally:
             added = [one + other for one, other in zip(before, (1, *amounts), strict=True)]
             self._found[held] = (added[0], added[1], added[2], added[3])
 
-    def costs(self) -> list[Cost]:
+    def costs(self) -> list[HourCost]:
+        """Return what was counted, in the order of hours, nodes and models."""
         return [
-            Cost(held.day, self._tenant, self._workflow, held.node, held.model, *amounts)
+            HourCost(
+                held.hour,
+                self._team,
+                Cost(held.hour[:_DAY_CHARS], self._tenant, self._workflow, held.node, held.model, *amounts),
+            )
             for held, amounts in sorted(self._found.items())
         ]

@@ -7,7 +7,7 @@ Never here: placing anything, words for people.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -59,10 +59,50 @@ class WaitReason(NamedTuple):
     """When it starts, if nothing changes; None where that is not known."""
 
 
-async def line(views: Views, now_ms: int) -> Sequence[PlacedStep]:
+class LinePlace(NamedTuple):
+    """A place in the line of waiting steps, from which a list of it goes on: among those that wait `for_slots`, or before. `at`
+    is a run's place, of which the first `within` steps are over; `ahead` steps stand before."""
+
+    for_slots: bool = False
+    at: int = 0
+    within: int = 0
+    ahead: int = 0
+
+
+class StepInLine(NamedTuple):
+    """A waiting step, with how many are ahead of it, and where the list goes on after it."""
+
+    step: PlacedStep
+    ahead: int
+    after: LinePlace
+
+
+async def line(views: Views, now_ms: int, place: LinePlace | None = None) -> AsyncIterator[StepInLine]:
     """The steps that wait for their place, longest first; then those that wait for a slot, the runs that have waited longest
-    first."""
-    return [*await _unplaced(views), *await _slot_line(views, now_ms)]
+    first. From `place` on, `MAX_IN_LINE` at most."""
+    place = place or LinePlace()
+    if not place.for_slots:
+        async for each in _unplaced_from(views, place):
+            yield each
+        place = LinePlace(for_slots=True)
+    for ahead, step in enumerate(await _slot_line(views, now_ms)):
+        if ahead >= place.ahead:
+            yield StepInLine(step, ahead, LinePlace(for_slots=True, ahead=ahead + 1))
+
+
+async def _unplaced_from(views: Views, place: LinePlace) -> AsyncIterator[StepInLine]:
+    after, ahead, seen = max(0, place.at - 1), place.ahead, 0
+    while seen < MAX_IN_LINE:
+        page = await views.unplaced(after, _PAGE)
+        for run in page:
+            for number, step in enumerate(in_line([run])):
+                if run.place == place.at and number < place.within:
+                    continue
+                yield StepInLine(step, ahead, LinePlace(at=run.place, within=number + 1, ahead=ahead + 1))
+                ahead, seen = ahead + 1, seen + 1
+        if len(page) < _PAGE:
+            return
+        after = page[-1].place
 
 
 async def _slot_line(views: Views, now_ms: int) -> list[PlacedStep]:
@@ -81,15 +121,7 @@ async def _slot_line(views: Views, now_ms: int) -> list[PlacedStep]:
 
 
 async def _unplaced(views: Views) -> list[PlacedStep]:
-    found: list[PlacedStep] = []
-    after = 0
-    while len(found) < MAX_IN_LINE:
-        page = await views.unplaced(after, _PAGE)
-        found += in_line(page)
-        if len(page) < _PAGE:
-            break
-        after = page[-1].place
-    return found
+    return [each.step async for each in _unplaced_from(views, LinePlace())]
 
 
 async def waits_of(

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core.values.ids import RunId, SessionId
 from holdfast.errors import NotFound
-from holdfast.ports import ANY_YAML, PlacedStep, Report, Stall, Store
+from holdfast.ports import ANY_YAML, Report, Stall, Store
 
 if TYPE_CHECKING:
     from holdfast.core.views.projection import RunRow
@@ -69,10 +69,3 @@ async def lost_reports(store: Store) -> Sequence[tuple[Report, int]]:
 async def names(store: Store, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
     """Return the names, `host:pid`, of the processes of sessions, if still known."""
     return await store.sessions.labels(sessions) if sessions else {}
-
-
-async def waiting_steps(store: Store) -> Sequence[PlacedStep]:
-    """Return the steps that wait for a worker or a pool, longest first; then those that wait for a slot."""
-    from holdfast.engine.capacity import diagnosis  # noqa: PLC0415 - it places steps as an engine would, with all that takes
-
-    return await diagnosis.line(store.views, store.clock.now_ms())

@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.core.nouns.memory import Kind
 from holdfast.core.values.proposal import RiskLevel
+from holdfast.core.values.scopes import Period
 from holdfast.core.views.selection import GateOrder, LetterSelection, Selection
 from holdfast.service.declarations import field
 from holdfast.service.declarations.declaration import GeneralSubject, ListQuery, Query, Rows, Subject, query
@@ -329,17 +330,23 @@ class Costs(ListQuery["view.CostRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("GET /costs/summary", "viewer")
+@query("GET /costs/summary", "viewer", whole=GeneralSubject.ROWS)
 class CostSummary(ListQuery["view.CostSummaryRow"], frozen=True, kw_only=True):
-    """Sum up what models cost, by any of day, month, tenant, workflow, node and model."""
+    """Sum up what models cost, by any of month, day, hour, tenant, team, workflow, node and model, as far as its workflows are
+    there for the caller."""
 
     by: Annotated[
-        tuple[Literal["day", "month", "tenant", "workflow", "node", "model"], ...],
-        doc("Fields to sum up by, each with a row per value; by default the day."),
+        tuple[Literal["total", "month", "day", "hour", "tenant", "team", "workflow", "node", "model"], ...],
+        doc("Fields to sum up by, each with a row per value; by default the day. `total` alone is one row of everything."),
     ] = ("day",)
     first_day: Annotated[str, doc("First day (UTC), inclusive, like `2026-11-21`; by default the earliest.")] = "0000-01-01"
     last_day: Annotated[str, doc("Last day (UTC), inclusive, like `2026-11-21`; by default the latest.")] = "9999-12-31"
     tenant: field.OfTenant = None
+    team: Annotated[str | None, doc("Only runs that count in budgets of this team.")] = None
+    top: Annotated[
+        int | None, doc("Only so many rows of each time, the largest in all, 1 to 100; the others are one row, the `rest`.")
+    ] = None
+    order: Annotated[Literal["name", "cost"], doc("By times and names, or the largest first and the rest last.")] = "name"
     cursor: field.Cursor = None
     limit: field.Limit = USUAL
 
@@ -460,6 +467,16 @@ class BudgetDays(ListQuery["view.BudgetDayRow"], frozen=True, kw_only=True):
     days: Annotated[int, doc("Number of days, 1 to 366.")] = 30
 
 
+@query("GET /budgets/burn-down", "viewer")
+class BurnDown(ListQuery["view.BurnDownRow"], frozen=True, kw_only=True):
+    """List what a tenant or team has spent, and what was left of its limit, in each hour of today (UTC) or on each day of this
+    month. The list has one page."""
+
+    tenant: Annotated[str, doc("Tenant whose budget is shown.")]
+    team: field.TeamOfBudget = None
+    period: Annotated[Period, doc("Period of the limit, in UTC: `day` by hour, `month` by day.")] = "day"
+
+
 @query("GET /team-budgets", "viewer")
 class TeamBudgets(ListQuery["view.TeamBudgetRow"], frozen=True, kw_only=True):
     """List the team budgets of a tenant by name."""
@@ -543,6 +560,18 @@ class Queue(ListQuery["view.QueueRow | view.QueueReasonRow"], frozen=True):
 
     run: Annotated[str | None, doc("Only steps of this run, by its id, each with the reason why it waits.")] = None
     step: Annotated[str | None, doc("Only this step of the run, like `draft#1`; with `run`.")] = None
+    demands: Annotated[str | None, doc("Only steps that ask for this, in the words of their rows: `label gpu`.")] = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /queue/summary", "viewer", whole=GeneralSubject.ROWS)
+class QueueSummary(ListQuery["view.QueueCountRow"], frozen=True, kw_only=True):
+    """Count the steps that wait for a slot, a worker or a pool by what they ask for, as far as their workflows are there for
+    the caller. The largest count comes first."""
+
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("GET /search", "viewer", rows="workflow")

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.values.demand import Demand
 from holdfast.service import view
 from holdfast.service.control import process
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
 from holdfast.service.handler import Request, handles
-from holdfast.service.view import AdmissionRow, PoolRow, PoolWhole, QueueReasonRow, QueueRow, WorkerCountRow, WorkerRow
+from holdfast.service.listing import key_of, seq_of
+from holdfast.service.view import (
+    AdmissionRow,
+    PoolRow,
+    PoolWhole,
+    QueueCountRow,
+    QueueReasonRow,
+    QueueRow,
+    WorkerCountRow,
+    WorkerRow,
+)
+
+if TYPE_CHECKING:
+    from holdfast.engine.capacity.diagnosis import StepInLine
 
 
 @handles
@@ -65,10 +80,44 @@ async def workers(request: Request, query: ask.Workers) -> Rows[WorkerRow | Work
 async def queue(request: Request, query: ask.Queue) -> Rows[QueueRow | QueueReasonRow]:
     """List the waiting steps of all tenants: the reason why a step waits is in those before it. The row of its run is one's
     own."""
-    control, tenant = request.engine, request.whose
     if query.run is not None:
-        return Rows([view.of_wait(each) for each in await control.why(query.run, query.step)], None)
-    line = await process.waiting_steps(control.store)
-    placed = sum(each.demand != Demand() for each in line)
-    ahead = [*range(placed), *range(len(line) - placed)]  # those that wait for a slot come last
-    return Rows([view.of_placed(each, n) for each, n in zip(line, ahead, strict=True) if tenant in (None, each.tenant)], None)
+        after = seq_of(query.cursor)
+        waits = await request.engine.why(query.run, query.step)
+        more = str(after + query.limit) if len(waits) > after + query.limit else None
+        return Rows([view.of_wait(each) for each in waits[after : after + query.limit]], more)
+    rows: list[QueueRow | QueueReasonRow] = []
+    last = None
+    async with aclosing(_line(request, query.cursor)) as line:
+        async for each in line:
+            if query.demands is not None and view.demanded(each.step.demand) != query.demands:
+                continue
+            if len(rows) == query.limit:
+                return Rows(rows, msgspec.json.encode(last).decode())
+            rows.append(view.of_placed(each.step, each.ahead))
+            last = each.after
+    return Rows(rows, None)
+
+
+@handles
+async def queue_summary(request: Request, query: ask.QueueSummary) -> Rows[QueueCountRow]:
+    counts: dict[str, int] = {}
+    async with aclosing(_line(request, None)) as line:
+        async for each in line:
+            if request.who.access.reaches(each.step.workflow):
+                demands = view.demanded(each.step.demand)
+                counts[demands] = counts.get(demands, 0) + 1
+    largest = sorted(counts.items(), key=lambda kind: (-kind[1], kind[0]))
+    after = seq_of(query.cursor)
+    more = str(after + query.limit) if len(largest) > after + query.limit else None
+    return Rows([{"demands": each, "steps": steps} for each, steps in largest[after : after + query.limit]], more)
+
+
+async def _line(request: Request, cursor: str | None) -> AsyncGenerator[StepInLine]:
+    """The steps in line that a caller may know of, from a cursor on."""
+    from holdfast.engine.capacity import diagnosis  # noqa: PLC0415 - it places steps as an engine would, with all that takes
+
+    store, tenant = request.control.store, request.whose
+    place = key_of(cursor, msgspec.json.Decoder(diagnosis.LinePlace))
+    async for each in diagnosis.line(store.views, store.clock.now_ms(), place):
+        if tenant in (None, each.step.tenant):
+            yield each

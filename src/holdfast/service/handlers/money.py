@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core.facts.costs import CostKey
+from holdfast.core.values.access import ANY
 from holdfast.core.values.ids import CallId, RunId, run_of
 from holdfast.errors import InvalidInput
 from holdfast.service import listing, view
@@ -19,6 +20,7 @@ from holdfast.service.view import (
     BudgetDayRow,
     BudgetLimitRow,
     BudgetRow,
+    BurnDownRow,
     CostRow,
     CostsCountedRow,
     CostSummaryRow,
@@ -34,6 +36,8 @@ ROLL_UP_S: Final = 5.0
 """Longest time in seconds that a request for costs waits until they are up to date."""
 MAX_DAYS: Final = 366
 """Days of a list of budgets."""
+MAX_TOP: Final = 100
+"""Rows of a summary that stand alone beside the rest."""
 _OF_FAMILY: Final = msgspec.json.Decoder(str)
 _BY_KEY: Final = msgspec.json.Decoder(CostKey)
 
@@ -52,12 +56,38 @@ async def costs(request: Request, query: ask.Costs) -> Rows[CostRow]:
 
 @handles
 async def cost_summary(request: Request, query: ask.CostSummary) -> Rows[CostSummaryRow]:
+    """As of now, likewise. The store sums up, of workflows that are there for the caller."""
+    if query.top is not None and not 1 <= query.top <= MAX_TOP:
+        raise InvalidInput(f"top is {query.top}; 1 to {MAX_TOP} rows can stand alone.", field="top")
     if query.cursor is None:
         await request.control.roll_up_costs(ROLL_UP_S)
-    rows = view.cost_sums(await request.control.costs(query.first_day, query.last_day, tenant=request.whose), query.by)
+    costs, first, last = request.control.store.costs, query.first_day, query.last_day
+    workflows = None
+    if request.who.access.workflows != ANY:
+        found = await costs.workflows(first, last, request.whose)
+        workflows = [each for each in found if request.who.access.reaches(each)]
+    by = [each for each in query.by if each != "total"]
     after = seq_of(query.cursor)
-    more = len(rows) > after + query.limit
-    return Rows(rows[after : after + query.limit], str(after + query.limit) if more else None)
+    rows = await costs.sums(
+        by,
+        first,
+        last,
+        tenant=request.whose,
+        team=query.team,
+        workflows=workflows,
+        top=query.top,
+        largest_first=query.order == "cost",
+        limit=query.limit + 1,
+        offset=after,
+    )
+    more = str(after + query.limit) if len(rows) > query.limit else None
+    return Rows([view.of_cost_sum(each, by) for each in rows[: query.limit]], more)
+
+
+@handles
+async def burn_down(request: Request, query: ask.BurnDown) -> Rows[BurnDownRow]:
+    await request.control.roll_up_costs(ROLL_UP_S)
+    return Rows(await view.of_burn_down(request.control, request.whose or query.tenant, query.team, query.period), None)
 
 
 @handles

@@ -229,6 +229,13 @@ class QueueRow(TypedDict):
     ahead: Annotated[int, doc("Number of steps ahead of it: of those that wait for a slot, or of the others.")]
 
 
+class QueueCountRow(TypedDict):
+    """The number of waiting steps that ask for the same."""
+
+    demands: Annotated[str, doc("Resources that they ask for, in words: `a slot`, `label gpu, 5 of OPENAI_RPS`.")]
+    steps: Annotated[int, doc("Number of steps.")]
+
+
 def of_placed(step: PlacedStep, ahead: int) -> QueueRow:
     """A step that waits for a worker or a pool, and how many are ahead of it in the line, whosever they are."""
     return {

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
+from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
 from holdfast.core.values.money import usd
-from holdfast.core.values.scopes import DAY_MS, OwnerOfBudget, Period, ScopeRow, counts_tokens, in_words, owner_scopes
+from holdfast.core.values.scopes import DAY_MS, PERIODS, OwnerOfBudget, Period, ScopeRow, counts_tokens, in_words, owner_scopes
 from holdfast.service.doc import doc
 from holdfast.service.view import field
 from holdfast.service.view.plain import Dollars, Time, iso, maybe_usd
 
 if TYPE_CHECKING:
-    from holdfast.core.facts.costs import Cost
+    from holdfast.core.facts.costs import Cost, CostSum
     from holdfast.core.facts.state import State
     from holdfast.core.nouns.team_budgets import AgentBooks, Books, Dashboard
     from holdfast.core.views import spending
     from holdfast.engine.background.doubt import Doubt
     from holdfast.service.control.control import Control
+
+
+_HOUR_MS: Final = 3_600_000
 
 
 class BudgetWaiterRow(TypedDict):
@@ -213,43 +217,40 @@ class CostRow(TypedDict):
 
 
 class CostSummaryRow(TypedDict):
-    """A sum of costs; the fields that are not cost_sums up by are null."""
+    """A sum of costs; a field by which nothing is summed up is null."""
 
-    day: Annotated[str | None, doc("The day in UTC: `2026-11-21`.")]
     month: Annotated[str | None, doc("The month in UTC: `2026-11`.")]
+    day: Annotated[str | None, doc("The day in UTC: `2026-11-21`.")]
+    hour: Annotated[str | None, doc("The hour in UTC: `2026-11-21T14`; empty for what was counted by day alone, by 0.1.0.")]
     tenant: Annotated[str | None, doc("Tenant whose runs made the calls.")]
+    team: Annotated[str | None, doc("Team in whose budgets the runs count; empty for none, and for what 0.1.0 counted.")]
     workflow: Annotated[str | None, doc("Name of the workflow.")]
     node: Annotated[str | None, doc("Name of the node that made the calls.")]
     model: Annotated[str | None, doc("The model, or the tool that has a price.")]
+    rest: Annotated[bool, doc("True for the sum of all that is not among the `top`; fields other than times are then null.")]
     calls: Annotated[int, doc("Number of calls.")]
     input_tokens: Annotated[int, doc("Tokens that were sent to the model.")]
     output_tokens: Annotated[int, doc("Tokens that the model returned.")]
     cost_usd: Annotated[Dollars, doc("Dollars that the calls have cost.")]
 
 
-def cost_sums(costs: Iterable[Cost], by: Sequence[str]) -> list[CostSummaryRow]:
-    """Return the sums of costs by some of their fields, in the order of these."""
-    sums: dict[tuple[str, ...], list[int]] = {}
-    for cost in costs:
-        key = tuple(cost.day[:7] if name == "month" else str(getattr(cost, name)) for name in by)
-        found = sums.setdefault(key, [0, 0, 0, 0])
-        for place, amount in enumerate((cost.calls, cost.input_tokens, cost.output_tokens, cost.cost_nanousd)):
-            found[place] += amount
-    return [_sum(dict(zip(by, key, strict=True)), *amounts) for key, amounts in sorted(sums.items())]
-
-
-def _sum(key: Mapping[str, str], calls: int, input_tokens: int, output_tokens: int, nanousd: int) -> CostSummaryRow:
+def of_cost_sum(row: CostSum, by: Collection[str]) -> CostSummaryRow:
+    """Return the row of a sum of costs by some fields."""
+    what = () if row.is_rest else by
     return {
-        "day": key.get("day"),
-        "month": key.get("month"),
-        "tenant": key.get("tenant"),
-        "workflow": key.get("workflow"),
-        "node": key.get("node"),
-        "model": key.get("model"),
-        "calls": calls,
-        "input_tokens": input_tokens,
-        "output_tokens": output_tokens,
-        "cost_usd": usd(nanousd),
+        "month": row.month if "month" in by else None,
+        "day": row.day if "day" in by else None,
+        "hour": row.hour if "hour" in by else None,
+        "tenant": row.tenant if "tenant" in what else None,
+        "team": row.team if "team" in what else None,
+        "workflow": row.workflow if "workflow" in what else None,
+        "node": row.node if "node" in what else None,
+        "model": row.model if "model" in what else None,
+        "rest": row.is_rest,
+        "calls": row.calls,
+        "input_tokens": row.input_tokens,
+        "output_tokens": row.output_tokens,
+        "cost_usd": usd(row.cost_nanousd),
     }
 
 
@@ -304,6 +305,46 @@ async def of_days(control: Control, tenant: str, team: str | None, days: int) ->
         }
         for at_ms, row in zip(times_ms, rows, strict=True)
     ]
+
+
+class BurnDownRow(TypedDict):
+    """The spending of a tenant or a team in an hour of a day, or on a day of a month."""
+
+    since: Annotated[Time, doc("Begin of the hour or the day, in UTC.")]
+    spent_usd: Annotated[Dollars, doc("Dollars that calls of this hour or day have cost.")]
+    total_usd: Annotated[
+        Dollars, doc("Dollars that calls have cost from the begin of the period to the end of this hour or day.")
+    ]
+    limit_usd: Annotated[Dollars | None, doc("The limit of the whole period; null for none.")]
+    left_usd: Annotated[Dollars | None, doc("The limit without that total; null without a limit.")]
+
+
+async def of_burn_down(control: Control, tenant: str, team: str | None, period: Period) -> list[BurnDownRow]:
+    """Return the spending in the current day by hour, or in the current month by day, until now."""
+    now_ms = control.now_ms()
+    (row,) = await control.store.scopes.balances([owner_scopes(tenant, team, now_ms)[PERIODS.index(period)]])
+    now = datetime.fromtimestamp(now_ms // 1000, UTC)
+    begin = datetime(now.year, now.month, now.day if period == "day" else 1, tzinfo=UTC)
+    unit: Literal["hour", "day"]
+    unit, chars, step_ms = ("hour", len("2026-11-21T14"), _HOUR_MS) if period == "day" else ("day", len("2026-11-21"), DAY_MS)
+    days = begin.date().isoformat(), now.date().isoformat()
+    found = await control.store.costs.sums([unit], *days, tenant=tenant, team=team)
+    spent = {getattr(each, unit): each.cost_nanousd for each in found}
+    rows: list[BurnDownRow] = []
+    total = spent.get("", 0)  # counted without an hour
+    for at_ms in range(int(begin.timestamp()) * 1000, now_ms + 1, step_ms):
+        amount = spent.get(iso(at_ms)[:chars], 0)
+        total += amount
+        rows.append(
+            {
+                "since": iso(at_ms),
+                "spent_usd": usd(amount),
+                "total_usd": usd(total),
+                "limit_usd": maybe_usd(row.limit),
+                "left_usd": None if row.limit is None else usd(row.limit - total),
+            }
+        )
+    return rows
 
 
 class CostsCountedRow(TypedDict):

@@ -5,16 +5,23 @@ Never here: which scores count, what a call costs, what an estimate is worth.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Unpack
+from collections.abc import Collection, Sequence
+from typing import Final, Unpack
 
-from holdfast.core.facts.costs import BEFORE_ALL, Cost, UncountedRun
+from holdfast.core.facts.costs import BEFORE_ALL, Cost, CostField, CostSum, HourCost, UncountedRun
 from holdfast.core.nouns.model_estimates import MAX_ESTIMATES, ModelEstimate, ModelUse, learned
 from holdfast.core.nouns.scores import Score, ScoreMean
 from holdfast.core.values.ids import RunId
-from holdfast.ports import MAX_LISTED, CostFilter, ScoreFilter
+from holdfast.ports import MAX_LISTED, CostFilter, CostSumFilter, ScoreFilter
 from holdfast.stores.nouns.tables import UNBOUNDED, Noun, Steps, columns, do, lock, many
 from holdfast.stores.row import astuple, is_run
+
+_IS_REST: Final = CostSum._fields.index("is_rest")
+"""SQLite says 0 and 1."""
+
+
+def _in_one_order(each: HourCost) -> tuple[object, ...]:
+    return each.cost.key, each.hour, each.team
 
 
 class Scores(Noun):
@@ -42,11 +49,13 @@ class Costs(Noun):
     async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[UncountedRun]:
         return [UncountedRun(*row) for row in await self._tables.ask("uncounted", after, started_before_ms, limit)]
 
-    async def count(self, uncounted: UncountedRun, costs: Sequence[Cost]) -> bool:
+    async def count(self, uncounted: UncountedRun, costs: Sequence[HourCost]) -> bool:
         def steps() -> Steps[bool]:
             moved = yield do("put_counted", uncounted.run, uncounted.counted, uncounted.seq)
-            for cost in sorted(map(astuple, costs)) if moved else ():  # rows are locked in one order
+            for each in sorted(costs, key=_in_one_order) if moved else ():  # rows are locked in one order
+                _, tenant, *rest = cost = astuple(each.cost)
                 yield do("add_cost", *cost)
+                yield do("add_hour_of_cost", each.hour, tenant, each.team, *rest)
             return bool(moved)
 
         return await self._tables.transact(steps)
@@ -55,6 +64,30 @@ class Costs(Noun):
         after, limit = filters.get("after") or BEFORE_ALL, filters.get("limit")
         asked = (first_day, last_day, filters.get("tenant"), *after, UNBOUNDED if limit is None else limit)
         return [Cost(*row) for row in await self._tables.ask("costs", *asked)]
+
+    async def workflows(self, first_day: str, last_day: str, tenant: str | None = None) -> Sequence[str]:
+        return [name for (name,) in await self._tables.ask("workflows_of_costs", first_day, last_day, tenant, UNBOUNDED)]
+
+    async def sums(
+        self, by: Collection[CostField], first_day: str, last_day: str, **filters: Unpack[CostSumFilter]
+    ) -> Sequence[CostSum]:
+        team, workflows, limit = filters.get("team"), filters.get("workflows"), filters.get("limit")
+        top = filters.get("top")
+        asked = (
+            f",{','.join(by)},",
+            first_day,
+            last_day,
+            filters.get("tenant"),
+            team,
+            None if workflows is None else list(workflows),
+            team is not None or not {"hour", "team"}.isdisjoint(by),
+            UNBOUNDED if top is None else top,
+            filters.get("largest_first", False),
+            UNBOUNDED if limit is None else limit,
+            filters.get("offset", 0),
+        )
+        found = await self._tables.ask("cost_sums", *asked)
+        return [CostSum(*row)._replace(is_rest=bool(row[_IS_REST])) for row in found]
 
 
 class ModelEstimates(Noun):

@@ -38,6 +38,7 @@ GUARDED: Final[Mapping[str, str]] = MappingProxyType(
                 "archives",
                 "blob_homes",
                 "costs",
+                "costs_by_hour",
                 "dead_letters",
                 "records",
                 "record_parts",

@@ -79,12 +79,79 @@ on conflict (day, tenant, workflow, node, model) do update set
     output_tokens = costs.output_tokens + excluded.output_tokens,
     cost_nanousd = costs.cost_nanousd + excluded.cost_nanousd
 
+-- name: add_hour_of_cost
+-- The same by hour and team.
+insert into holdfast.costs_by_hour (hour, tenant, team, workflow, node, model, calls, input_tokens, output_tokens, cost_nanousd)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+on conflict (hour, tenant, team, workflow, node, model) do update set
+    calls = costs_by_hour.calls + excluded.calls, input_tokens = costs_by_hour.input_tokens + excluded.input_tokens,
+    output_tokens = costs_by_hour.output_tokens + excluded.output_tokens,
+    cost_nanousd = costs_by_hour.cost_nanousd + excluded.cost_nanousd
+
 -- name: costs
 -- The roll-up of some days, of one tenant or of all, after a row; null for no limit.
 select day, tenant, workflow, node, model, calls, input_tokens, output_tokens, cost_nanousd from holdfast.costs
 where day between $1 and $2 and ($3::text is null or tenant = $3::text)
     and (day, tenant, workflow, node, model) > ($4, $5, $6, $7, $8)
 order by day, tenant, workflow, node, model limit $9
+
+-- name: workflows_of_costs
+-- The workflows in the roll-up of some days, of one tenant or of all.
+select distinct workflow from holdfast.costs
+where day between $1 and $2 and ($3::text is null or tenant = $3::text) order by workflow limit $4
+
+-- name: cost_sums
+-- Sums of the roll-up of some days by the fields that are named between commas in $1. Where an hour or a team is asked for, what
+-- only `costs` has comes without one. All but the $8 largest of what is not a time are one sum of the rest.
+with counted as (
+    select day, '' as hour, tenant, '' as team, workflow, node, model, calls, input_tokens, output_tokens, cost_nanousd
+    from holdfast.costs where $5::text is null
+    union all
+    select substr(hour, 1, 10), hour, tenant, team, workflow, node, model, calls, input_tokens, output_tokens, cost_nanousd
+    from holdfast.costs_by_hour where $7::boolean
+    union all
+    select substr(hour, 1, 10), '', tenant, '', workflow, node, model, -calls, -input_tokens, -output_tokens, -cost_nanousd
+    from holdfast.costs_by_hour where $7::boolean and $5::text is null
+), picked as (
+    select
+        case when strpos($1, ',month,') > 0 then substr(day, 1, 7) else '' end as month,
+        case when strpos($1, ',day,') > 0 then day else '' end as day,
+        case when strpos($1, ',hour,') > 0 then hour else '' end as hour,
+        case when strpos($1, ',tenant,') > 0 then tenant else '' end as tenant,
+        case when strpos($1, ',team,') > 0 then team else '' end as team,
+        case when strpos($1, ',workflow,') > 0 then workflow else '' end as workflow,
+        case when strpos($1, ',node,') > 0 then node else '' end as node,
+        case when strpos($1, ',model,') > 0 then model else '' end as model,
+        calls, input_tokens, output_tokens, cost_nanousd
+    from counted
+    where day between $2 and $3 and ($4::text is null or tenant = $4::text) and ($5::text is null or team = $5::text)
+        and ($6::text[] is null or workflow = any($6::text[]))
+), sums as (
+    select
+        month, day, hour, tenant, team, workflow, node, model, sum(calls) as calls, sum(input_tokens) as input_tokens,
+        sum(output_tokens) as output_tokens, sum(cost_nanousd) as cost_nanousd
+    from picked group by month, day, hour, tenant, team, workflow, node, model
+    having sum(calls) <> 0 or sum(cost_nanousd) <> 0
+), places as (
+    select
+        tenant, team, workflow, node, model,
+        row_number() over (order by sum(cost_nanousd) desc, tenant, team, workflow, node, model) > $8 as is_rest
+    from sums group by tenant, team, workflow, node, model
+), shown as (
+    select
+        month, day, hour, case when is_rest then '' else tenant end as tenant, case when is_rest then '' else team end as team,
+        case when is_rest then '' else workflow end as workflow, case when is_rest then '' else node end as node,
+        case when is_rest then '' else model end as model, is_rest, calls, input_tokens, output_tokens, cost_nanousd
+    from sums join places using (tenant, team, workflow, node, model)
+)
+select
+    month, day, hour, tenant, team, workflow, node, model, is_rest, sum(calls)::bigint, sum(input_tokens)::bigint,
+    sum(output_tokens)::bigint, sum(cost_nanousd)::bigint
+from shown group by month, day, hour, tenant, team, workflow, node, model, is_rest
+order by
+    case when $9::boolean then is_rest else false end, case when $9::boolean then sum(cost_nanousd) else 0 end desc,
+    month, day, hour, tenant, team, workflow, node, model, is_rest
+limit $10 offset $11
 
 -- --- Workflows and their graphs -------------------------------------------------------------------------------------
 

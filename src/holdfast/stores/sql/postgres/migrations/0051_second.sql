@@ -359,3 +359,18 @@ create table holdfast.cursor_keys (
     secret text not null
 );
 insert into holdfast.cursor_keys (secret) values (gen_random_uuid()::text || gen_random_uuid()::text);
+
+-- The same costs by hour and team. What was counted without it, by 0.1.0, is in `costs` alone.
+create table holdfast.costs_by_hour (
+    hour text collate "C" not null,
+    tenant text collate "C" not null,
+    team text collate "C" not null,
+    workflow text collate "C" not null,
+    node text collate "C" not null,
+    model text collate "C" not null,
+    calls bigint not null,
+    input_tokens bigint not null,
+    output_tokens bigint not null,
+    cost_nanousd bigint not null,
+    primary key (hour, tenant, team, workflow, node, model)
+);

@@ -369,3 +369,18 @@ create table cursor_keys (
     secret text not null
 ) strict, without rowid;
 insert into cursor_keys (secret) values (lower(hex(randomblob(32))));
+
+-- The same costs by hour and team. What was counted without it, by 0.1.0, is in `costs` alone.
+create table costs_by_hour (
+    hour text not null,
+    tenant text not null,
+    team text not null,
+    workflow text not null,
+    node text not null,
+    model text not null,
+    calls integer not null,
+    input_tokens integer not null,
+    output_tokens integer not null,
+    cost_nanousd integer not null,
+    primary key (hour, tenant, team, workflow, node, model)
+) strict, without rowid;
