@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast import Chat, Context, Engine, flow, tool
 from holdfast.compose import open_administration
 from holdfast.core.nouns.conversations import Conversation, ConversationTurn, scopes_of, take_message
+from holdfast.core.values.access import Access
 from holdfast.core.views.status import waiting_for
 from holdfast.engine.runs.retention import cold
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.models.providers import Providers
+from holdfast.service.declarations import command
+from holdfast.service.principal import Principal
+from holdfast.service.service import Service
 from holdfast.settings import RetentionRules, Settings
 from holdfast.testing.model_server import ModelServer, Rule, Usage
 from tests.engine.kit import Time, bounded, die, engine_at, opened
@@ -79,23 +84,29 @@ async def test_the_same_key_is_the_same_message_and_its_run_is_started_once(stor
             await one.send_message("c", "other", key="m1")
 
 
+def counted(port: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is read of the conversations of a store from now on, in its order."""
+    kind, reads = type(port), list[str]()
+    find, exchanges = kind.find, kind.exchanges
+
+    async def found(self: Any, *name: str) -> Conversation | None:
+        reads.append("conversation")
+        return await find(self, *name)
+
+    async def listed(self: Any, *name: str) -> Sequence[ConversationTurn]:
+        reads.append("exchanges")
+        return await exchanges(self, *name)
+
+    monkeypatch.setattr(kind, "find", found)
+    monkeypatch.setattr(kind, "exchanges", listed)
+    return reads
+
+
 @bounded
 async def test_a_message_reads_its_conversation_once(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(store, workflows=[parrot], execute=False) as engine:
         await engine.open_conversation("c", parrot)
-        port, reads = engine.store.conversations, list[str]()
-        find, exchanges = port.find, port.exchanges
-
-        async def found(*name: str) -> Conversation | None:
-            reads.append("conversation")
-            return await find(*name)
-
-        async def listed(*name: str) -> Sequence[ConversationTurn]:
-            reads.append("exchanges")
-            return await exchanges(*name)
-
-        monkeypatch.setattr(port, "find", found)
-        monkeypatch.setattr(port, "exchanges", listed)
+        reads = counted(engine.store.conversations, monkeypatch)
         first = await engine.send_message("c", "one")
         assert first.run is not None
         assert reads == ["conversation", "exchanges"]
@@ -103,6 +114,29 @@ async def test_a_message_reads_its_conversation_once(store: str, monkeypatch: py
             reads.clear()
             assert (await engine.send_message("c", "two", key="m2")).number == 2
             assert reads == ["conversation", "exchanges"]
+
+
+@bounded
+async def test_a_caller_is_checked_with_the_conversation_that_is_spoken_in(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(store, workflows=[parrot], execute=False) as engine:
+        await engine.open_conversation("c", parrot)
+        reads = counted(engine.store.conversations, monkeypatch)
+        service, ann = Service(engine), Principal("ann", access=Access(("operator",)))
+        for number in (1, 2):
+            reads.clear()
+            sent = await service.execute(ann, command.Say(conversation="c", text="one"))
+            assert (sent["number"], reads) == (number, ["conversation", "exchanges"])
+
+
+@bounded
+async def test_a_conversation_that_others_have_changed_is_read_again(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(store, workflows=[parrot], execute=False) as engine:
+        await engine.open_conversation("c", parrot)
+        old = (await engine.conversation("c")).conversation
+        await engine.send_message("c", "one")
+        reads = counted(engine.store.conversations, monkeypatch)
+        assert (await engine.send_message(old, "two")).number == 2
+        assert reads == ["exchanges", "conversation", "exchanges"], reads
 
 
 @bounded

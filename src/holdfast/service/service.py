@@ -112,8 +112,8 @@ class Service:
         # A process that dies in between has done it, and its history says so; the audit log does not.
         declared, outcome, about = declaration_of(type(command)), "unknown", _about(command)
         try:
-            await self.expect(principal, command)
-            made = await self._handled(principal, command, **extras)
+            records = await self.expect(principal, command)
+            made = await self._handled(principal, command, records, **extras)
             outcome = DONE
             if declared.creates and declared.answers is Answer.RUN:
                 about = made

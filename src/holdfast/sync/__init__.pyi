@@ -355,7 +355,7 @@ class Control:
     def scores(self, run_id: str, *, every: bool = False) -> Sequence[Score]: ...
     def send_message(
         self,
-        name: str,
+        name: str | Conversation,
         text: MessageText,
         *,
         tenant: str = ...,

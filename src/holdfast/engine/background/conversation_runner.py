@@ -257,6 +257,9 @@ class ConversationRunner:
 async def loaded(conversations: Conversations, tenant: str, name: str) -> ConversationState | None:
     """Read a conversation of a store and what was said in it."""
     found = await conversations.find(tenant, name)
-    if found is None:
-        return None
-    return ConversationState(found, {each.number: each for each in await conversations.exchanges(tenant, name)})
+    return None if found is None else await with_turns(conversations, found)
+
+
+async def with_turns(conversations: Conversations, found: Conversation) -> ConversationState:
+    """Return a conversation that was read with what was said in it."""
+    return ConversationState(found, {each.number: each for each in await conversations.exchanges(found.tenant, found.id)})

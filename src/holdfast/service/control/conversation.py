@@ -21,7 +21,7 @@ from holdfast.core.values.actor import Actor
 from holdfast.core.values.content import ContentPart, are_same
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.scopes import ScopeRow
-from holdfast.engine.background.conversation_runner import ConversationRunner
+from holdfast.engine.background.conversation_runner import ConversationRunner, with_turns
 from holdfast.engine.operations import prompt
 from holdfast.engine.runs.starting import scopes_of_run
 from holdfast.errors import Conflict, InvalidInput, KeyMissing, NotFound, OutcomeUnknown, ToolFailed
@@ -165,7 +165,7 @@ class Conversations(Commands):
 
     async def send_message(
         self,
-        name: str,
+        name: str | Conversation,
         text: MessageText,
         *,
         tenant: str = DEFAULT_TENANT,
@@ -179,7 +179,7 @@ class Conversations(Commands):
         """Send a message to an agent. It is durable when the call returns, and will be answered.
 
         Args:
-            name: Name of the conversation.
+            name: Name of the conversation, or a conversation of this tenant, which is read again only if it has changed.
             text: Message: a text, or a list of texts and content parts. Content with an address is read now and kept.
             after: Number of the earlier message after which a new branch begins.
             on_busy: Rule while the agent works; by default the conversation's.
@@ -192,7 +192,8 @@ class Conversations(Commands):
             InvalidInput: The message is empty, too large, or cannot be read.
             Conflict: The message is refused while the agent works; it was not sent.
         """
-        tenant, name = word("tenant", tenant), word("name of the conversation", name)
+        there = name if isinstance(name, Conversation) else None
+        tenant, name = word("tenant", tenant), word("name of the conversation", name if isinstance(name, str) else name.id)
         dialogues = self._dialogues
         key = None if key is None else word("key", key)
         words, given = _pieces(text)
@@ -200,7 +201,9 @@ class Conversations(Commands):
         if not isinstance(clean, str) or not (clean.strip() or given):
             raise InvalidInput("A message is a text that is not empty, or has content parts. Nothing was sent.")
         client_tools.checked(tools, context)
-        known = await dialogues.carry_on(tenant, name)
+        known = await dialogues.carry_on(
+            tenant, name, None if there is None else await with_turns(self.runtime.store.conversations, there)
+        )
         if known is None:
             raise no_conversation(name)
         conversation = known.conversation

@@ -45,7 +45,9 @@ async def send_message(request: Request, command: cmd.Say, **extras: Any) -> Exc
     options = msgspec.structs.asdict(command) | {"tenant": request.tenant}
     text, parts = options.pop("text"), options.pop("parts")
     message = text if not parts else [text, *parts]
-    sent = await request.engine.send_message(options.pop("conversation"), message, **options, **extras, by=request.by)
+    name = options.pop("conversation")
+    known = request.read.get("conversation", name)
+    sent = await request.engine.send_message(known, message, **options, **extras, by=request.by)
     return view.of_exchange(sent)
 
 
