@@ -192,7 +192,7 @@ function OfStep(props: { run: RunWhole; line: Line; attempts: Attempt[]; step: S
         {step?.decisions ? <Fact name="went to">{step.decisions.join(", ") || "nowhere"}</Fact> : null}
         {step?.reason ? <Fact name="reason">{step.reason}</Fact> : null}
       </dl>
-      <StepActions run={run} step={line.id} />
+      <StepActions run={run} step={line.id} ended={output ?? null} />
       <ErrorFacts error={error} />
       <Attempts attempts={attempts} error={error} />
       {output !== null && output !== undefined ? (
@@ -317,7 +317,9 @@ function OfOperation({ run, row, line }: { run: RunWhole; row: Operation; line: 
         {row.reused ? <Fact name="reused">its outcome was known from an earlier call</Fact> : null}
         {row.about ? <About row={row} /> : null}
       </dl>
-      {row.path === null ? null : <StepActions run={run} step={`${row.step}/${row.path}`} />}
+      {row.path === null ? null : (
+        <StepActions run={run} step={`${row.step}/${row.path}`} ended={isOutput ? row.ended_seq : null} />
+      )}
       <ErrorFacts error={row.error} />
       {row.kind === "map" ? <p className="muted">{line.note}</p> : null}
       {hasInput ? (

@@ -4,12 +4,12 @@ import type { RunWhole } from "@/pages/run/tabs";
 import { ActionButton } from "@/parts/Action";
 
 /** The buttons of a selected step, or of an operation of a flow. */
-export function StepActions({ run, step }: { run: RunWhole; step: string }) {
+export function StepActions({ run, step, ended }: { run: RunWhole; step: string; ended: number | null }) {
   const [isOpen, setOpen] = useState(false);
   return (
     <div className="line run-step-actions">
       <ActionButton label="Fork from here…" needs="operator" onClick={() => setOpen(true)} />
-      {isOpen ? <Fork run={run.run_id} step={step} onClose={() => setOpen(false)} /> : null}
+      {isOpen ? <Fork run={run} step={step} ended={ended} onClose={() => setOpen(false)} /> : null}
     </div>
   );
 }
