@@ -69,7 +69,7 @@ def where(placements: Iterable[Placement]) -> dict[str, str]:
 
 
 def why(scheduler: Scheduler, name: str, now_s: float = 0) -> Reason:
-    reason = scheduler.why((name,), now_s)
+    reason = scheduler.explain((name,), now_s)
     assert reason is not None
     return reason
 
@@ -510,7 +510,7 @@ def test_why_names_the_pool_its_holders_and_the_place_in_line() -> None:
     holders = tuple((str(number),) for number in range(MAX_HOLDERS))
     assert first == Reason("pool", 7, place=1, pool="calls", limit=20, in_use=20, holders=holders)
     assert last == Reason("pool", 7, place=3, pool="calls", limit=20, in_use=20, holders=holders, kept_for=("20",))
-    assert scheduler.why(("never",), 9) is None
+    assert scheduler.explain(("never",), 9) is None
 
 
 def test_why_names_what_no_worker_has() -> None:

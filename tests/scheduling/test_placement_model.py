@@ -216,13 +216,13 @@ class Books(RuleBasedStateMachine):
             return
         assert sum(self.scheduler.waiting().values()) == len(self.waiting)
         for key in self.waiting:
-            reason = self.scheduler.why(key, self.now_s)
+            reason = self.scheduler.explain(key, self.now_s)
             assert reason is not None
             assert reason.waits_for != "nothing"
             assert 0 <= reason.place <= len(self.waiting)
         for key, placement in self.placed.items():
             assert self.scheduler.placed(key) == placement
-        assert all(self.scheduler.why(key, self.now_s) is None for key in self.ended)
+        assert all(self.scheduler.explain(key, self.now_s) is None for key in self.ended)
 
     @invariant()
     def the_books_agree(self) -> None:
@@ -245,7 +245,7 @@ class Books(RuleBasedStateMachine):
         short = [job for job in jobs if not self.fits(job)]
         for job in jobs:
             if self.fits(job):
-                reason = self.scheduler.why(job.key, self.now_s)
+                reason = self.scheduler.explain(job.key, self.now_s)
                 assert reason is not None
                 assert any(self.in_the_way(other, job) for other in short) or any(
                     pool in self.rates for pool in job.demand.pools
@@ -312,9 +312,9 @@ class Books(RuleBasedStateMachine):
             elif not self.placed:
                 break
         left = [job for job, _ in self.waiting.values()]
-        assert not [(job, self.scheduler.why(job.key, self.now_s)) for job in left if self.possible(job)]
+        assert not [(job, self.scheduler.explain(job.key, self.now_s)) for job in left if self.possible(job)]
         for job in left:
-            reason = self.scheduler.why(job.key, self.now_s)
+            reason = self.scheduler.explain(job.key, self.now_s)
             assert reason is not None
             assert not reason.possible
         assert all(usage.in_use == 0 for name, usage in self.scheduler.pools().items() if name in self.slots)

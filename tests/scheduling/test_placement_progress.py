@@ -66,7 +66,7 @@ class Crowd:
                 due_s.append(next_s)
             if not due_s:
                 keys = [(str(number),) for number in range(come)]
-                found = [(key, scheduler.why(key, now_s)) for key in keys]
+                found = [(key, scheduler.explain(key, now_s)) for key in keys]
                 return [key for key, reason in found if reason is not None and reason.possible]
             now_s = max(now_s, min(due_s))
             while ends and ends[0][0] <= now_s:

@@ -12,7 +12,7 @@ from holdfast.core.views.selection import LetterSelection, RunFilter, Selection
 from holdfast.service.declarations.command import Bulk, BulkDeadLetters
 from holdfast.service.declarations.query import DeadLetters, Runs
 from holdfast.service.handlers import dead_letters
-from holdfast.service.listing import sought
+from holdfast.service.listing import build_filter
 
 OFFERED = [name for name in Selection.__struct_fields__ if name != "tenant"]
 """The tenant follows from the caller's rights."""
@@ -26,13 +26,13 @@ def given(selection: type, name: str) -> Any:
 @pytest.mark.parametrize("query", [Runs(), Bulk(action="retry")], ids=["list", "bulk"])
 @pytest.mark.parametrize("name", OFFERED)
 def test_every_criterion_that_callers_have_reaches_the_store(name: str, query: Runs | Bulk) -> None:
-    found = sought(msgspec.structs.replace(query, **{name: given(Selection, name)}), None, 10)
-    assert found != sought(query, None, 10)
+    found = build_filter(msgspec.structs.replace(query, **{name: given(Selection, name)}), None, 10)
+    assert found != build_filter(query, None, 10)
     assert found.keys() <= RunFilter.__annotations__.keys()
 
 
 def test_a_list_of_runs_selects_by_more_than_a_bulk_command() -> None:
-    found = sought(Runs(in_doubt=True, parent="a", prefix="b", cursor="c"), "acme", 10)
+    found = build_filter(Runs(in_doubt=True, parent="a", prefix="b", cursor="c"), "acme", 10)
     assert (found["in_doubt"], found["parent"], found["prefix"], found["before"]) == (True, "a", "b", "c")
     assert (found["tenant"], found["limit"]) == ("acme", 10)
 
@@ -42,6 +42,6 @@ def test_a_list_of_runs_selects_by_more_than_a_bulk_command() -> None:
 def test_every_criterion_of_dead_letters_reaches_the_engine(name: str, query: DeadLetters | BulkDeadLetters) -> None:
     request: Any = SimpleNamespace(whose="acme")
     value = given(LetterSelection, name)
-    found = dead_letters.sought(request, msgspec.structs.replace(query, **{name: value}))
-    assert found == {**dead_letters.sought(request, query), {"run": "run_id"}.get(name, name): value}
+    found = dead_letters.build_criteria(request, msgspec.structs.replace(query, **{name: value}))
+    assert found == {**dead_letters.build_criteria(request, query), {"run": "run_id"}.get(name, name): value}
     assert found["tenant"] == "acme"

@@ -102,7 +102,7 @@ def _read(body: Mapping[str, Any]) -> RunAgentInput:
     return given
 
 
-def _said(input_: RunAgentInput) -> UserMessage:
+def _newest_message(input_: RunAgentInput) -> UserMessage:
     """The newest message. Raises InvalidInput where it is not the user's."""
     if not input_.messages or not isinstance(newest := input_.messages[-1], UserMessage):
         raise InvalidInput("The newest message is the one to answer, and it is not a user's. Nothing was sent.")
@@ -126,7 +126,7 @@ def _parts(message: UserMessage) -> tuple[str, list[Any] | None]:
     return "\n\n".join(words), parts
 
 
-def _brought(input_: RunAgentInput) -> dict[str, Any]:
+def _front_end_options(input_: RunAgentInput) -> dict[str, Any]:
     """The tools and the context of the front end. Raises InvalidInput."""
     tools = [ClientTool(each.name, each.description, _parameters(each)) for each in input_.tools or ()]
     context = [ClientContext(each.description, each.value) for each in input_.context or ()]
@@ -198,11 +198,11 @@ class _Thread:
 
     async def send_message(self, input_: RunAgentInput) -> tuple[int, bool]:
         """Return the number of the message, and True if it had been sent before: the same id is the same message."""
-        message = _said(input_)
+        message = _newest_message(input_)
         words, parts = _parts(message)
         known = await self.exchanges()
         say = command.Say(conversation=self.name, text=words, parts=parts, key=message.id)
-        said = await self.service.execute(self.who, say, **_brought(input_))
+        said = await self.service.execute(self.who, say, **_front_end_options(input_))
         return said["number"], any(each.key == message.id for each in known.values())
 
     async def decide(self, entries: list[ResumeEntry], results: Sequence[ToolMessage]) -> tuple[int, bool]:
@@ -314,7 +314,7 @@ class _Thread:
         said = [] if speech is None else await ReplyStream(self.control, speech.run).so_far()
         return [msgspec.structs.replace(each, text="") for each in said if each.kind in (THINKING, "reset")]
 
-    async def asked(self, speech: ReplyStream) -> list[query.View]:
+    async def open_gates(self, speech: ReplyStream) -> list[query.View]:
         """The gates at which the agent waits, each with all about it. Those of hidden runs below it are others' to decide."""
         found: list[query.View] = []
         for gate in await speech.gates():
@@ -436,13 +436,13 @@ class _Telling:
         if is_again:  # so that the client has nothing twice
             yield await thread.snapshot(self._number, await thread.thoughts(heard))
         while heard is not None:
-            async with aclosing(self._said(heard)) as events:
+            async with aclosing(self._reply_events(heard)) as events:
                 async for event in events:
                     yield event
             state = await thread.control.run(heard.run).state()
             if state.ended:
                 break
-            if asked := await thread.asked(heard):
+            if asked := await thread.open_gates(heard):
                 for event in self._calls(asked):
                     yield event
                 gates = [_interrupt(row) for row in asked if row["reason"] != CLIENT_TOOL]
@@ -455,7 +455,7 @@ class _Telling:
         for event in self._end(exchange):
             yield event
 
-    async def _said(self, speech: ReplyStream) -> AsyncGenerator[BaseEvent, None]:
+    async def _reply_events(self, speech: ReplyStream) -> AsyncGenerator[BaseEvent, None]:
         async with aclosing(speech.more()) as telling:
             async for told in telling:
                 self._thread.told.append(told)

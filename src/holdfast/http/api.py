@@ -281,7 +281,7 @@ class Api:
         takes = route.takes
 
         async def answered(service: Service, caller: Caller, http_request: Request, body: str) -> Response:
-            said = await request.made(route, http_request, body)
+            said = await request.parse_request(route, http_request, body)
             if isinstance(said, query.Events | query.Streams | query.Tail) and sse.is_wanted(http_request):
                 return await self._listening(service, caller, said, http_request)
 

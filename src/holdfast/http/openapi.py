@@ -93,14 +93,14 @@ def _schemas() -> tuple[dict[str, Any], dict[str, Any]]:
     )
     for row in (EventRow, TailRow):
         components[row.__name__]["additionalProperties"] = True
-    shown = {name: _shown(schema) for name, schema in components.items()}
+    shown = {name: _public_schema(schema) for name, schema in components.items()}
     asked = {kind.__name__: shown.pop(kind.__name__) for kind in kinds}
     for field in (field for schema in shown.values() for field in schema["properties"].values()):
         field.pop("default", None)  # what has one is always there, says the generator of types for TypeScript
     return asked, shown | {f"{kind.__name__}Page": _page(kind) for kind in kinds if _answers(kind) is Answer.PAGE}
 
 
-def _shown(schema: dict[str, Any]) -> dict[str, Any]:
+def _public_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a schema with its description in one line, as generators take it."""
     described = schema | {"description": _one_line(schema.get("description", ""))}
     named: dict[str, Any] = enumeration.with_names(_open(described), _REF)

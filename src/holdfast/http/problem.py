@@ -76,7 +76,7 @@ class ProblemDocument(NamedTuple):
 
 def document_of(problem: Exception, trace_id: str) -> ProblemDocument:
     """Return the problem document for an error. Unexpected errors are logged."""
-    known = problem if isinstance(problem, Problem) else _known(problem, trace_id)
+    known = problem if isinstance(problem, Problem) else _classify(problem, trace_id)
     body: dict[str, Any] = {
         "type": f"urn:holdfast:problem:{known.code}",
         "title": known.status.phrase,
@@ -95,7 +95,7 @@ def response(problem: Exception, trace_id: str) -> Response:
     return Response(msgspec.json.encode(body) + END, status.value, dict(headers), MEDIA_TYPE)
 
 
-def _known(problem: Exception, trace_id: str) -> Problem:
+def _classify(problem: Exception, trace_id: str) -> Problem:
     if not isinstance(problem, HoldfastError):
         log.error("holdfast could not answer a request, trace %s: %s", trace_id, problem, exc_info=problem)
         words = "This error is unexpected. The server's log has more, under the trace_id of this problem."

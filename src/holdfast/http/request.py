@@ -87,12 +87,12 @@ def wait_s(request: Request) -> int:
     return 0 if found is None else min(int(found[1]), MAX_WAIT_S)
 
 
-async def made(route: Route, request: Request, body: str) -> Any:
+async def parse_request(route: Route, request: Request, body: str) -> Any:
     """The command or query that a request with that body says. Raises Problem, InvalidInput."""
     if b"\0" in unquote_to_bytes(request.scope["raw_path"] + b"?" + request.scope["query_string"]):
         raise InvalidInput("The address holds the character NUL, which no store keeps in a name. Nothing was done.")
     posts = request.method == "POST"
-    said = await body_of(request, body) if posts else _asked(route, request)
+    said = await body_of(request, body) if posts else _query_fields(route, request)
     if wrong := sorted(said.keys() - {*route.elsewhere}):
         may = ", ".join(route.elsewhere) or "none at all"
         mistakes = [{"pointer": pointer(f"$.{name}"), "detail": "There is no such field here."} for name in wrong]
@@ -112,7 +112,7 @@ def in_path(request: Request) -> dict[str, str]:
         raise InvalidInput("The address holds what is no UTF-8. Nothing was done.") from None
 
 
-def _asked(route: Route, request: Request) -> dict[str, Any]:
+def _query_fields(route: Route, request: Request) -> dict[str, Any]:
     """Return the fields of the query string. A field with several values is repeated in it."""
     query, several = request.query_params, several_of(route.what)
     found: dict[str, Any] = {}

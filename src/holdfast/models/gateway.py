@@ -118,9 +118,9 @@ class Gateway:
         """The fingerprint of the prices, which a run records to be held to them."""
         return self._prices.fingerprint
 
-    def said(self, output: Any) -> Any:
+    def encode_reply(self, output: Any) -> Any:
         """Return the journal entry for a reply that a person gives in a model's place."""
-        return msgspec.to_builtins(turn.said(output))
+        return msgspec.to_builtins(turn.create_reply(output))
 
     async def call(
         self,

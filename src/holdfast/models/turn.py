@@ -51,7 +51,7 @@ def in_words(content: str) -> dict[str, Any]:
     return {"kind": "response", "provider_name": "", "usage": {}, "parts": [text(content)]}
 
 
-def said(output: Any) -> ModelReply:
+def create_reply(output: Any) -> ModelReply:
     """The reply of a model of which a person says what it came to: a text, or else the data that it was asked for."""
     if isinstance(output, str):
         return ModelReply(output, (), None, None, "stop", None, in_words(output))

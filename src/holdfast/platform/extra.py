@@ -15,7 +15,7 @@ from holdfast.errors import MissingExtra
 def needs(extra: str, name: str, *, is_program: bool = False) -> Iterator[None]:
     """Import inside what the extra brings. Raises MissingExtra for `name`; a program of its own ends with its words."""
     try:
-        with _told(extra, name):
+        with _explain_missing(extra, name):
             yield
     except MissingExtra as missing:
         if is_program:
@@ -24,7 +24,7 @@ def needs(extra: str, name: str, *, is_program: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def _told(extra: str, name: str) -> Iterator[None]:
+def _explain_missing(extra: str, name: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as problem:

@@ -281,7 +281,7 @@ class Call(Coroutine[Any, Any, T]):
     def close(self) -> None:
         (self._chosen or self._code).close()
 
-    def taken(self) -> Coroutine[Any, Any, T]:
+    def take_coroutine(self) -> Coroutine[Any, Any, T]:
         """The coroutine itself, for one who brings it to its loop."""
         return self._code
 

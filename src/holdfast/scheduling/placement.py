@@ -406,7 +406,7 @@ class Scheduler:
 
     # --- what there is ----------------------------------------------------------------------------------------------
 
-    def why(self, key: Key, now_s: float) -> Reason | None:
+    def explain(self, key: Key, now_s: float) -> Reason | None:
         """Why a job waits, and for what; None if it is not known. The cost grows with the line that it stands in."""
         placed = self._placed.get(key)
         if placed:

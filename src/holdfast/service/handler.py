@@ -101,6 +101,6 @@ def rows_of(kind: type[msgspec.Struct]) -> tuple[type, ...]:
     return tuple(getattr(view, name) for name in declaration_of(kind).answer)
 
 
-def given(value: Any) -> Any:
+def optional_value(value: Any) -> Any:
     """Return the value of a field that may be left out, as the engine takes it."""
     return NOT_GIVEN if value is msgspec.UNSET else value

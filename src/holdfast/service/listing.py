@@ -42,13 +42,13 @@ OF_TENANTS: Final = msgspec.json.Decoder(tuple[str, str])
 async def runs(inquiries: RunReader, query: asked.Runs, tenant: str | None) -> Page:
     """Raises InvalidInput for a status that there is not."""
     expect_statuses(query.status)
-    rows = await inquiries.runs(**sought(query, tenant, query.limit + 1))
+    rows = await inquiries.runs(**build_filter(query, tenant, query.limit + 1))
     missing = await process.missing_since_ms(inquiries.store, rows)
     labels = await inquiries.labels_of(rows)
     return page([view.of_row(row, missing.get(row.run), labels.get(row.run, ())) for row in rows], query.limit, "run_id")
 
 
-def sought(query: asked.Runs | Bulk, tenant: str | None, limit: int) -> RunFilter:
+def build_filter(query: asked.Runs | Bulk, tenant: str | None, limit: int) -> RunFilter:
     """Return the filter of a list of runs or a bulk command: its criteria under their names, and those that stores name
     otherwise. Raises InvalidInput for an impossible amount, or a wait that there is not."""
     _expect_known("wait", query.waiting_for, get_args(WaitKind))

@@ -26,7 +26,7 @@ from holdfast.service.control.control import Control
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations.query import RunQuote
 from holdfast.service.declarations.quoting import Decided, Quoted, command_of
-from holdfast.service.handler import given
+from holdfast.service.handler import optional_value
 from holdfast.service.view import CallInFlightRow, CompensatedRow, ForkQuoteRow, RunQuoteRow, maybe_usd, of_fork
 
 _COPY: Final = msgspec.json.Decoder(State)
@@ -115,8 +115,8 @@ async def _forked(control: Control, fork: cmd.Fork, before: State, by: Actor, pl
         plan = planned or await control.fork_plan(
             before.run,
             fork.step,
-            input=given(fork.input),
-            output=given(fork.output),
+            input=optional_value(fork.input),
+            output=optional_value(fork.output),
             state=fork.state,
             repeat_effects=fork.repeat_effects,
             by=by,

@@ -42,7 +42,7 @@ class ReplyStream:
 
     async def more(self) -> AsyncGenerator[StreamEvent, None]:
         """Yield the text from there on, until the run goes no further by itself: it has ended, or waits."""
-        async for told in self._said(self.run):
+        async for told in self._events_of(self.run):
             yield told
 
     async def gates(self) -> list[GateId]:
@@ -67,7 +67,7 @@ class ReplyStream:
     async def _has_begun(self, run: RunId) -> bool:
         return await self._control.store.views.run(run) is not None
 
-    async def _said(self, run: RunId) -> AsyncGenerator[StreamEvent, None]:
+    async def _events_of(self, run: RunId) -> AsyncGenerator[StreamEvent, None]:
         while True:
             if await self._has_begun(run):
                 break
@@ -81,7 +81,7 @@ class ReplyStream:
             if child in (None, followed):
                 return
             followed = child
-            async with aclosing(self._said(child)) as telling:
+            async with aclosing(self._events_of(child)) as telling:
                 async for told in telling:
                     yield told
 

@@ -88,7 +88,7 @@ def _done(result: Any) -> Any:
     """Return what a caller that blocks gets of a call's result."""
     match result:
         case Call():
-            return _done(result.loop.awaited(result.taken()))
+            return _done(result.loop.awaited(result.take_coroutine()))
         case Stream():
             return _iterated(result)
         case _:

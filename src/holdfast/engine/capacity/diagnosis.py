@@ -266,7 +266,7 @@ async def _for_places(
         if known.run == row.run and known.step in since_ms:
             asked.append(known)
     scheduler.place(0.0)  # who is left has a reason
-    reasons = ((each, scheduler.why((each.run, each.step), 0.0)) for each in asked)
+    reasons = ((each, scheduler.explain((each.run, each.step), 0.0)) for each in asked)
     return [WaitReason(each, since_ms[each.step], reason, workers) for each, reason in reasons if reason is not None]
 
 

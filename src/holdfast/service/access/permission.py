@@ -247,21 +247,21 @@ class Permission:
         self._control = control
         self.offered = frozenset(offered)
 
-    async def expect(self, principal: Principal, asked: Any) -> Mapping[str, Any]:
+    async def expect(self, principal: Principal, message: Any) -> Mapping[str, Any]:
         """Return the records of things that were read whole, by the fields that name them. Raises NotPermitted for a caller
         without the grant, and for what is not theirs to touch; NotFound for a thing that is not there for them, in the words
         for one that is not there at all; TypeError for what declares nothing."""
-        declared = declaration_of(type(asked))
-        raise_if(problem_of_grants(principal, asked, declared))
+        declared = declaration_of(type(message))
+        raise_if(problem_of_grants(principal, message, declared))
         if declared.whole is GeneralSubject.FLEET:
-            raise_if(problem_of_fleet(principal, asked))
-        whose = principal.of_tenant(getattr(asked, "tenant", None))
+            raise_if(problem_of_fleet(principal, message))
+        whose = principal.of_tenant(getattr(message, "tenant", None))
         tenant = whose or DEFAULT_TENANT
         ownership = Ownership(limited_to(self._control, principal.tenant), self.offered)
         is_named, records = False, dict[str, Any]()
-        for field, thing, value in named(declared, asked):
+        for field, thing, value in named(declared, message):
             try:
-                owned = await ownership.of(thing, NamedValue(value, tenant, asked, _decides(principal, declared), whose))
+                owned = await ownership.of(thing, NamedValue(value, tenant, message, _decides(principal, declared), whose))
             except InvalidInput as problem:  # of a name that no store keeps
                 problem.field = field
                 raise
@@ -269,23 +269,23 @@ class Permission:
             if not is_new:
                 raise_if(self._problem_of_owner(principal, thing, value, tenant, owned))
             if owned is not None and declared.is_command:
-                raise_if(problem_of_tools(principal, asked, owned))
+                raise_if(problem_of_tools(principal, message, owned))
             is_named = is_named or thing is not Subject.TOOLS
             if owned is not None and owned.record is not None:
                 records[field] = owned.record
-        if any(getattr(asked, field) in values for field, values in declared.any_tool.items()):
-            raise_if(problem_of_tools(principal, asked, Owner(None, tools=(ANYTHING,))))
-        if not is_named or given(declared.also, asked):
-            raise_if(problem_of_whole(principal, asked, declared))
+        if any(getattr(message, field) in values for field, values in declared.any_tool.items()):
+            raise_if(problem_of_tools(principal, message, Owner(None, tools=(ANYTHING,))))
+        if not is_named or filled_fields(declared.also, message):
+            raise_if(problem_of_whole(principal, message, declared))
         return records
 
-    async def reached(self, principal: Principal, asked: Any, rows: list[View]) -> list[View]:
+    async def reached(self, principal: Principal, message: Any, rows: list[View]) -> list[View]:
         """Return the rows of a list that a caller may see. A page may be left with few, and the list goes on. A row that
         contains runs is incomplete if some are left out."""
-        declared = declaration_of(type(asked))
+        declared = declaration_of(type(message))
         if declared.runs and principal.access.workflows != ANY:
             return [_with_reached(principal, row, declared.runs) for row in rows]
-        if not declared.rows or any(named(declared, asked)):
+        if not declared.rows or any(named(declared, message)):
             return rows
         rows = [row for row in rows if is_own(principal, Person(row["by"], row["client"]) if row.get("private") else None)]
         if declared.offers:
@@ -304,18 +304,18 @@ class Permission:
                 kept.append(row)
         return kept
 
-    def hides(self, principal: Principal, asked: Any) -> bool:
+    def hides(self, principal: Principal, message: Any) -> bool:
         """True if a list that ends may have rows that a caller does not see, as `reached` says."""
-        declared = declaration_of(type(asked))
+        declared = declaration_of(type(message))
         is_some = principal.access.workflows != ANY or declared.offers or declared.rows == "agent"
-        is_list = declared.ends and hasattr(asked, "limit") and not any(named(declared, asked))
+        is_list = declared.ends and hasattr(message, "limit") and not any(named(declared, message))
         return bool(declared.rows) and is_some and is_list
 
-    def seals(self, principal: Principal, asked: Any) -> bool:
+    def seals(self, principal: Principal, message: Any) -> bool:
         """True if the cursors of a list are sealed: for all but those who see everything, unless it is of one thing, of which
         a caller sees all."""
         sees_all = principal.tenant is None and principal.access.workflows == ANY and principal.access.allows("admin")
-        return hasattr(asked, "cursor") and not sees_all and not any(named(declaration_of(type(asked)), asked))
+        return hasattr(message, "cursor") and not sees_all and not any(named(declaration_of(type(message)), message))
 
     def is_startable(self, principal: Principal, workflow: str) -> bool:
         """True if a caller may start runs of the code of this name. A tenant's caller starts what is offered here, and what the
@@ -349,43 +349,43 @@ class Permission:
 # --- The rules --------------------------------------------------------------------------------------------------------
 
 
-def problem_of_grants(principal: Principal, asked: Any, declared: Declaration) -> NotPermitted | None:
+def problem_of_grants(principal: Principal, message: Any, declared: Declaration) -> NotPermitted | None:
     """Return why a caller's grants do not suffice."""
-    needs = [declared.grants, *((declared.also[field],) for field in given(declared.also, asked))]
+    needs = [declared.grants, *((declared.also[field],) for field in filled_fields(declared.also, message))]
     for grants in needs:
         if not any(principal.access.allows(grant) for grant in grants):
             may = ", ".join(principal.access.may) or "nothing"
             takes = " or ".join(grants)
             return NotPermitted(
-                f"{type(asked).__name__} takes the grant {takes}, and {principal.claim} has {may}. Nothing was done."
+                f"{type(message).__name__} takes the grant {takes}, and {principal.claim} has {may}. Nothing was done."
             )
     return None
 
 
-def problem_of_fleet(principal: Principal, asked: Any) -> NotPermitted | None:
+def problem_of_fleet(principal: Principal, message: Any) -> NotPermitted | None:
     """Return why a caller may not touch what all tenants share."""
     if principal.tenant is None:
         return None
     return NotPermitted(
-        f"{type(asked).__name__} is about what all tenants share, and {principal.claim} acts for {principal.tenant!r} only."
+        f"{type(message).__name__} is about what all tenants share, and {principal.claim} acts for {principal.tenant!r} only."
         " Nothing was done."
     )
 
 
-def problem_of_whole(principal: Principal, asked: Any, declared: Declaration) -> NotPermitted | None:
+def problem_of_whole(principal: Principal, message: Any, declared: Declaration) -> NotPermitted | None:
     """Return why a caller who reaches some workflows only may not touch what is about all of them."""
     is_filtered = declared.whole in (GeneralSubject.ROWS, GeneralSubject.COUNTS)
-    if principal.access.workflows == ANY or (is_filtered and not given(declared.also, asked)):
+    if principal.access.workflows == ANY or (is_filtered and not filled_fields(declared.also, message)):
         return None
     named_by = [field for field, thing in declared.about.items() if thing is Subject.RUNS]
     hint = f": name one of them as {named_by[0]}" if named_by else ""
     return NotPermitted(
-        f"{principal.claim} reaches some workflows only, and {type(asked).__name__} is about all of them{hint}."
+        f"{principal.claim} reaches some workflows only, and {type(message).__name__} is about all of them{hint}."
         " Nothing was done."
     )
 
 
-def problem_of_tools(principal: Principal, asked: Any, owned: Owner) -> NotPermitted | None:
+def problem_of_tools(principal: Principal, message: Any, owned: Owner) -> NotPermitted | None:
     """Return why a caller has no say about the tools that a command is about."""
     wrong = next((tool for tool in owned.tools if not principal.access.handles_all(tool)), None)
     if wrong is None:
@@ -414,10 +414,10 @@ def is_own(principal: Principal, person: Person | None) -> bool:
     return person.name == principal.name and person.client in (None, principal.client)
 
 
-def named(declared: Declaration, asked: Any) -> Iterator[tuple[str, Subject, Any]]:
+def named(declared: Declaration, message: Any) -> Iterator[tuple[str, Subject, Any]]:
     """Yield the fields that name a thing, with the thing and its name."""
     for field, thing in declared.about.items():
-        value = getattr(asked, field)
+        value = getattr(message, field)
         if value not in (None, "", msgspec.UNSET):
             yield field, thing, value
 
@@ -428,9 +428,9 @@ def _with_reached(principal: Principal, row: View, field: str) -> View:
     return {**row, field: kept, "is_whole": row["is_whole"] and len(kept) == len(row[field])}
 
 
-def given(also: Mapping[str, Any], asked: Any) -> list[str]:
+def filled_fields(also: Mapping[str, Any], message: Any) -> list[str]:
     """Return those of the fields that are given."""
-    return [field for field in also if getattr(asked, field) not in (None, "", msgspec.UNSET)]
+    return [field for field in also if getattr(message, field) not in (None, "", msgspec.UNSET)]
 
 
 def raise_if(problem: HoldfastError | None) -> None:

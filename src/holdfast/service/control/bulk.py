@@ -36,10 +36,10 @@ USUAL: Final[Mapping[BulkAction, Sequence[str]]] = {
 """The statuses of the runs that are meant where no other is said."""
 
 
-def fork_name(name: str | None, step: str, *said: Any) -> str:
+def fork_name(name: str | None, step: str, *parts: Any) -> str:
     """Return the prefix of the start keys of one bulk's forks: the caller's name, or one made of the request. So a bulk that
     broke off and is sent again forks no run twice."""
-    return word("name of the forks", name, "fork_key") if name is not None else f"bulk-{digest([step, *said])[:16]}"
+    return word("name of the forks", name, "fork_key") if name is not None else f"bulk-{digest([step, *parts])[:16]}"
 
 
 class BulkOutcome(NamedTuple):

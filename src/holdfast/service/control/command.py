@@ -250,7 +250,7 @@ class Commands(ControlBase):
             TooManyRuns: Too many runs are active; `retry_after_s` says when to try again.
         """
         runtime = self.runtime
-        meant = await self._meant(workflow, version, tenant)
+        meant = await self._resolve_workflow(workflow, version, tenant)
         with self.sensitive(tenant):
             valid = await self._valid_input(meant, input)
             try:
@@ -294,7 +294,7 @@ class Commands(ControlBase):
             words = f"The cost limit cannot be used: {problem}. No run was started."
             raise InvalidInput(words, field="cost_limit_usd") from None
 
-    async def _meant(
+    async def _resolve_workflow(
         self, workflow: Workflow | WithoutInput[Any] | StoredWorkflow | str, version: int | None, tenant: str
     ) -> Workflow | StoredWorkflow:
         """Return the workflow that a name means to a tenant; its code, where that is here."""
@@ -526,7 +526,8 @@ class Commands(ControlBase):
             raise NotFound(f"Gate {gate_id} is no open question about the call of a tool.")
         opened = [state.gates[each].opened for each in found]
         calls = [
-            AskedCall(each.gate, (shown := (await self._shown(state, each))[0])["tool"], shown["arguments"]) for each in opened
+            AskedCall(each.gate, (shown := (await self._gate_content(state, each))[0])["tool"], shown["arguments"])
+            for each in opened
         ]
         return AskedTogether(calls, digest([each.shown_hash for each in opened]))
 
@@ -551,7 +552,7 @@ class Commands(ControlBase):
         names = [by for each in story.approvals if (by := approved(each).by) is not None]
         return await gate_of(self, story, run, story.opened.allowed, names)
 
-    async def _shown(self, state: State, opened: GateOpened) -> tuple[Any, Any]:
+    async def _gate_content(self, state: State, opened: GateOpened) -> tuple[Any, Any]:
         """Return what a question shows now, and what its form begins with."""
         shown, filled = [await self.payloads.value(each, state.tenant) for each in (opened.shown, opened.filled)]
         return shown_now(opened, shown, filled), filled

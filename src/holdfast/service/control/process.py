@@ -1,4 +1,4 @@
-"""What the processes of a fleet can do, and what they report: for the rows that a service shows.
+"""The abilities and reports of the processes of a fleet, for the rows that a service shows.
 
 Never here: a command; a question that a user of an engine asks (run_reader).
 """

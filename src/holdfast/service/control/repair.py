@@ -85,7 +85,9 @@ class Repairs(Commands):
         began, graph = plan.began, await self.graph_of(plan.graph_hash)
         given = [None if each is NOT_GIVEN else self.payloads.clean(each).decode() for each in (input, output, state or {})]
         payload = (
-            began.input if input is NOT_GIVEN else await self._kept(await self._valid(graph, input, began.tenant), began.tenant)
+            began.input
+            if input is NOT_GIVEN
+            else await self._store_value(await self._valid(graph, input, began.tenant), began.tenant)
         )
         limit = began.limit_nanousd if cost_limit_usd is None else self._cost_limit(cost_limit_usd)
         payload, *inherits = await self._here([payload, *plan.events], began.tenant)
@@ -139,7 +141,7 @@ class Repairs(Commands):
         said = None
         if output is not NOT_GIVEN:
             said = await self._in_the_place_of(row, node_of(StepId(id_)), output, operation)
-        reply = None if said is None or not path else self.executor.services.gateway.said(output)
+        reply = None if said is None or not path else self.executor.services.gateway.encode_reply(output)
         wish = ForkRequest(
             StepId(id_),
             Path(path) if path else None,
@@ -147,7 +149,7 @@ class Repairs(Commands):
             {NodeName(name): await self._in_the_place_of(row, NodeName(name), value) for name, value in (state or {}).items()},
             repeat_effects,
             self._claim(by),
-            None if reply is None else await self._kept(reply, row.tenant),
+            None if reply is None else await self._store_value(reply, row.tenant),
             await quiet_children(self.store, history),
         )
         # A long history holds no other up.
@@ -163,7 +165,7 @@ class Repairs(Commands):
             declared = type_of_node(catalog, row.graph_hash, node)
         else:
             declared = type_of_operation(catalog, row.graph_hash, node, await self.executor.services.threads.run(operation, {}))
-        return await self._kept(self._sealed_as(declared, value, row.tenant), row.tenant)
+        return await self._store_value(self._sealed_as(declared, value, row.tenant), row.tenant)
 
     # --- Dead letters -------------------------------------------------------------------------------------------------
 
@@ -217,9 +219,11 @@ class Repairs(Commands):
         await self._expect_in_tables(state.run)
         data = asked = None
         if input is not NOT_GIVEN:
-            data = await self._kept(await self._valid(await self.graph_of(state.graph_hash), input, state.tenant), state.tenant)
+            data = await self._store_value(
+                await self._valid(await self.graph_of(state.graph_hash), input, state.tenant), state.tenant
+            )
         if arguments is not NOT_GIVEN:
-            asked = await self._kept(self._fitting(state, found.letter.step, arguments), state.tenant)
+            asked = await self._store_value(self._fitting(state, found.letter.step, arguments), state.tenant)
         command = cmd.EditDeadLetter(found.letter.step, data, self._claim(by), asked)
         await self.runtime.runs.send(state.run, command)
 
@@ -285,7 +289,7 @@ class Repairs(Commands):
         if await self.store.log.is_archived(run):
             raise Conflict(f"Run {run} is archived with its month, and final. Nothing was changed: start another run.")
 
-    async def _kept(self, value: Any, tenant: str) -> Payload:
+    async def _store_value(self, value: Any, tenant: str) -> Payload:
         with self.sensitive(tenant):
             return await self.payloads.keep(value, tenant, self.now_ms())
 

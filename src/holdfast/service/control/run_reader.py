@@ -386,9 +386,9 @@ def no_run(run_id: str) -> NotFound:
     return NotFound(f"There is no run {run_id} in this store; `holdfast runs list` shows those that are.")
 
 
-def expect_criteria(arguments: Mapping[str, Any], known: type) -> None:
+def expect_criteria(arguments: Mapping[str, Any], criteria: type) -> None:
     """Raise TypeError for a keyword that is no criterion: ignored, it would select more than was meant."""
-    if unknown := sorted(arguments.keys() - known.__annotations__.keys()):
+    if unknown := sorted(arguments.keys() - criteria.__annotations__.keys()):
         raise TypeError(
-            f"There is no criterion {unknown[0]!r}; there are {', '.join(known.__annotations__)}. Nothing was done."
+            f"There is no criterion {unknown[0]!r}; there are {', '.join(criteria.__annotations__)}. Nothing was done."
         )

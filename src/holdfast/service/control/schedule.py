@@ -76,7 +76,7 @@ class Schedules(Commands):
             InvalidInput: An option cannot be used.
             NotFound: The store does not know the workflow.
         """
-        meant = await self._meant(workflow, version, tenant)
+        meant = await self._resolve_workflow(workflow, version, tenant)
         tenant, name = word("tenant", tenant), word("name of the schedule", name)
         now_ms = self.store.clock.now_ms()
         budget = named_budget(team_budget)

@@ -111,7 +111,7 @@ class Supervisors(Commands):
             Conflict: Tasks that it has taken would have no worker.
         """
         tenant, name = word("tenant", tenant), _bounded("name of the supervisor", name)
-        meant = [await self._meant(each.workflow, None, tenant) for each in workers]
+        meant = [await self._resolve_workflow(each.workflow, None, tenant) for each in workers]
         agents = {each.name for each in workers}.union(*(agents_of(each.graph) for each in meant))
         shared = await shared_scopes(self.store, tenant, named_budget(team_budget), agents)
         kept = [await self._worker(each, workflow) for each, workflow in zip(workers, meant, strict=True)]
@@ -245,7 +245,7 @@ class Supervisor(OfLoop):
         control = self._control
         schemas: list[dict[str, Any]] = []
         for worker in rule.takers(await self.declaration(), task_type):
-            meant = await control._meant(worker.workflow, None, self._tenant)
+            meant = await control._resolve_workflow(worker.workflow, None, self._tenant)
             await control._valid_input(meant, value)
             schemas.append(meant.input_schema or {})
         try:

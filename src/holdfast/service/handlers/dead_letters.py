@@ -10,14 +10,14 @@ from holdfast.service import listing, view
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
-from holdfast.service.handler import Request, given, handles
+from holdfast.service.handler import Request, handles, optional_value
 from holdfast.service.view import DeadLetterCountRow, DeadLetterRow, DeadLetterWhole, OutcomeRow
 
 
 @handles
 async def dead_letters(request: Request, query: ask.DeadLetters) -> Rows[DeadLetterRow]:
     found = await request.control.dead_letters(
-        **sought(request, query), state=None if query.state == "any" else query.state, limit=query.limit + 1
+        **build_criteria(request, query), state=None if query.state == "any" else query.state, limit=query.limit + 1
     )
     return listing.page([view.of_letter(each) for each in found], query.limit, "letter")
 
@@ -35,8 +35,8 @@ async def dead_letter_summary(request: Request, query: ask.DeadLetterSummary) ->
 
 @handles
 async def edit(request: Request, command: cmd.EditDeadLetter) -> RunId:
-    arguments = given(command.arguments)
-    await request.engine.edit_dead_letter(command.letter, given(command.input), arguments=arguments, by=request.by)
+    arguments = optional_value(command.arguments)
+    await request.engine.edit_dead_letter(command.letter, optional_value(command.input), arguments=arguments, by=request.by)
     return _run_of(command.letter)
 
 
@@ -48,7 +48,7 @@ async def replay(request: Request, command: cmd.ReplayDeadLetter) -> RunId:
 
 @handles
 async def resolve(request: Request, command: cmd.ResolveDeadLetter) -> RunId:
-    output = given(command.output)
+    output = optional_value(command.output)
     await request.engine.resolve_dead_letter(command.letter, output, reason=command.reason, by=request.by)
     return _run_of(command.letter)
 
@@ -63,18 +63,18 @@ async def bulk(request: Request, command: cmd.BulkDeadLetters) -> Rows[OutcomeRo
         await request.permission.expect(request.who, ask.DeadLetter(command.cursor))
     found = await request.control.bulk_dead_letters(
         command.action,
-        given(command.output),
+        optional_value(command.output),
         reason=command.reason,
         dry_run=command.dry_run,
         by=request.by,
-        **sought(request, command),
+        **build_criteria(request, command),
         limit=command.limit,
     )
     rows = [view.of_outcome(each) for each in found]
     return Rows(rows, found[-1].letter if len(found) == command.limit else None)
 
 
-def sought(request: Request, query: ask.DeadLetters | cmd.BulkDeadLetters) -> dict[str, Any]:
+def build_criteria(request: Request, query: ask.DeadLetters | cmd.BulkDeadLetters) -> dict[str, Any]:
     """Return the criteria of a list or a bulk command, as the engine names them."""
     given = {name: getattr(query, name) for name in LetterSelection.__struct_fields__ if name != "run"}
     return {**given, "run_id": query.run, "tenant": request.whose, "after": query.cursor}

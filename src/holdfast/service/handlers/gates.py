@@ -18,7 +18,7 @@ from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
 from holdfast.service.gate import decidable, expect_hash, whole
-from holdfast.service.handler import Request, given, handles
+from holdfast.service.handler import Request, handles, optional_value
 from holdfast.service.view import ApprovalRow, EffectRow, GateRow, GateWhole, NewLinkRow
 
 
@@ -44,7 +44,7 @@ async def decide(request: Request, command: cmd.Decide) -> RunId:
     await control.decide(
         gate,
         command.decision,
-        given(command.data),
+        optional_value(command.data),
         by=request.by,
         roles=request.who.acts_as,
         reason=command.reason,
@@ -65,7 +65,7 @@ async def decide_together(request: Request, command: cmd.DecideTogether) -> RunI
 
 
 def _answer(answer: str | cmd.GateAnswer) -> GateDecision | str:
-    return answer if isinstance(answer, str) else GateDecision(answer.decision, given(answer.data), answer.reason)
+    return answer if isinstance(answer, str) else GateDecision(answer.decision, optional_value(answer.data), answer.reason)
 
 
 @handles

@@ -170,14 +170,14 @@ async def streams(request: Request, query: ask.Streams) -> Rows[StreamRow]:
         raise InvalidInput(f"wait_s is {query.wait_s:g}; a page is waited for 0 to {MAX_WAIT_S:g} seconds.")
     ended = (await request.control.find(query.run)).ended_at_ms is not None  # asked first: what comes after it is sent
     since = since_of(query.cursor)
-    told = await _told(request, query, since, follow=False)
+    told = await _read_events(request, query, since, follow=False)
     if not told and query.wait_s and not ended:
-        told = await _told(request, query, since, follow=True)
+        told = await _read_events(request, query, since, follow=True)
     cursor = told[-1].cursor if told else str(since)
     return Rows([view.of_told(each) for each in told], None if ended and len(told) < query.limit else cursor)
 
 
-async def _told(request: Request, query: ask.Streams, since: str | int, *, follow: bool) -> list[StreamEvent]:
+async def _read_events(request: Request, query: ask.Streams, since: str | int, *, follow: bool) -> list[StreamEvent]:
     """Return what there is; with `follow` the first that comes. It is waited for no longer than a caller is trusted without
     a look whether the key still holds."""
     told: list[StreamEvent] = []
@@ -291,7 +291,7 @@ async def bulk(request: Request, command: cmd.Bulk) -> Rows[OutcomeRow]:
         repeat_effects=command.repeat_effects,
         dry_run=command.dry_run,
         by=request.by,
-        **listing.sought(command, request.whose, command.limit),
+        **listing.build_filter(command, request.whose, command.limit),
     )
     rows = [view.of_outcome(each) for each in found]
     if command.dry_run:

@@ -15,7 +15,7 @@ from holdfast.service.control import process
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
-from holdfast.service.handler import Request, given, handles
+from holdfast.service.handler import Request, handles, optional_value
 from holdfast.service.listing import key_of, keyed_page
 from holdfast.service.view import WorkflowRow, WorkflowWhole
 
@@ -44,7 +44,7 @@ async def _begin(request: Request, workflow: Workflow | StoredWorkflow, command:
 @handles
 async def fork(request: Request, command: cmd.Fork) -> RunId:
     options = msgspec.structs.asdict(command)
-    options |= {"input": given(command.input), "output": given(command.output)}
+    options |= {"input": optional_value(command.input), "output": optional_value(command.output)}
     run = await request.engine.fork(options.pop("run"), options.pop("step"), **options, by=request.by)
     return RunId(run.id)
 

@@ -130,7 +130,7 @@ def recorded_of(event: dict[str, Any]) -> Recorded:
     """The event that `of_event` has shown; what it says of payloads in blobs is lost. Raises KeyError for one that this version
     does not know."""
     at_ms = round(datetime.datetime.fromisoformat(event["at"]).timestamp() * 1000)
-    return Recorded(event["seq"], at_ms, _made(_EVENTS[event["type"]], event))
+    return Recorded(event["seq"], at_ms, _decode_struct(_EVENTS[event["type"]], event))
 
 
 def of_told(event: streams.StreamEvent) -> StreamRow:
@@ -194,7 +194,7 @@ _BLOB: Final = {"blob", "size_bytes", "month"}
 _EVENTS: Final = {kind.__name__: kind for kind in get_args(AnyEvent)}
 
 
-def _made(kind: Any, row: dict[str, Any]) -> Any:
+def _decode_struct(kind: Any, row: dict[str, Any]) -> Any:
     return kind(
         **{
             field.name: _of_plain(row[name], field.type)
@@ -206,7 +206,7 @@ def _made(kind: Any, row: dict[str, Any]) -> Any:
 
 def _of_plain(value: Any, kind: Any) -> Any:
     if kind is SharedConflict:
-        return _made(kind, {"type": "", **value})
+        return _decode_struct(kind, {"type": "", **value})
     if kind is not Payload and (value is None or Payload not in get_args(kind)):
         return msgspec.convert(value, kind)
     if get_origin(kind) is dict:
