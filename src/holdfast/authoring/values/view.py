@@ -281,10 +281,17 @@ class StateView:
         self.stored_apart: tuple[Payload, ...] = tuple(_stored_apart(state, finished))
         """Every payload that it may be asked for and that is not in the history itself."""
         self.events = NodeViews(finished.by_name.copy(), read, loads)
-        self.previous = PreviousViews(NodeViews(finished.before.copy(), read, loads))
+        self._before, self._loads = finished.before.copy(), loads
+        self._previous: PreviousViews | None = None
+        self._visits = dict(state.visits)
+
+    @property
+    def previous(self) -> PreviousViews:
         """The results of the nodes of a loop before it went back: `state.previous["critique"].output`, None the first time.
         Of each node the latest such visit; of one that the last time round did not reach, none."""
-        self._visits = dict(state.visits)
+        if self._previous is None:
+            self._previous = PreviousViews(NodeViews(self._before, self._read, self._loads))
+        return self._previous
 
     @property
     def left(self) -> LimitsLeft:

@@ -68,22 +68,23 @@ def active_ms(state: State, now_ms: int) -> int:
     return state.active_ms + max(0, running)
 
 
-def caps(state: State, now_ms: int) -> Iterator[Cap]:
+def caps(state: State, now_ms: int) -> list[Cap]:
     """The limits that the run has, with what is used of them."""
-    budget = state.budget
+    budget, found = state.budget, list[Cap]()
     if budget.limit_nanousd is not None:
-        yield Cap("cost", budget.settled_nanousd + budget.in_doubt_nanousd, budget.limit_nanousd)
-    yield Cap("steps", state.steps_started, state.max_steps)
+        found.append(Cap("cost", budget.settled_nanousd + budget.in_doubt_nanousd, budget.limit_nanousd))
+    found.append(Cap("steps", state.steps_started, state.max_steps))
     if state.max_tokens is not None:
-        yield Cap("tokens", state.tokens_used + state.tokens_in_doubt, state.max_tokens)
+        found.append(Cap("tokens", state.tokens_used + state.tokens_in_doubt, state.max_tokens))
     if state.max_model_calls is not None:
-        yield Cap("model_calls", state.model_calls, state.max_model_calls)
+        found.append(Cap("model_calls", state.model_calls, state.max_model_calls))
     if state.max_tool_calls is not None:
-        yield Cap("tool_calls", state.tool_calls, state.max_tool_calls)
+        found.append(Cap("tool_calls", state.tool_calls, state.max_tool_calls))
     if state.max_active_s is not None:
-        yield Cap("active", active_ms(state, now_ms), ms(state.max_active_s))
+        found.append(Cap("active", active_ms(state, now_ms), ms(state.max_active_s)))
     if state.max_wall_s is not None:
-        yield Cap("wall", now_ms - state.started_at_ms, ms(state.max_wall_s))
+        found.append(Cap("wall", now_ms - state.started_at_ms, ms(state.max_wall_s)))
+    return found
 
 
 def tell_neared(d: Decision) -> None:
@@ -152,7 +153,7 @@ class LimitUse(NamedTuple):
 
 def use_of(state: State, now_ms: int) -> LimitUse:
     """Return the use of a run's limits."""
-    return LimitUse((*caps(state, now_ms),), state.budget.held_nanousd, state.tokens_held)
+    return LimitUse(tuple(caps(state, now_ms)), state.budget.held_nanousd, state.tokens_held)
 
 
 def left(state: State, now_ms: int, above: tuple[ScopeLeft, ...] | None = None) -> LimitsLeft:

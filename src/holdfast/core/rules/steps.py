@@ -34,7 +34,6 @@ from holdfast.core.rules.readiness import (
 )
 from holdfast.core.values import policies
 from holdfast.core.values.actor import folded
-from holdfast.core.values.demand import Demand
 from holdfast.core.values.ids import NodeName, Path, StepId, is_item, map_of, node_of
 from holdfast.core.values.payload import NULL, Payload, inline
 from holdfast.core.values.policies import (
@@ -496,10 +495,6 @@ def _take(d: Decision, loop: Edge) -> None:
     d.touch(loop.target)
 
 
-def _demand(d: Decision, name: NodeName) -> Demand | None:
-    return d.state.maps[map_of(name)].demand_of(name) if is_item(name) else d.graph.demanding.get(name)
-
-
 def _start(d: Decision) -> None:
     """Start what may start, as far as the session's slots reach; what is new and stays behind becomes known as ready."""
     state = d.state
@@ -513,12 +508,16 @@ def _start(d: Decision) -> None:
         goes_on = name == COMPENSATE or (step is not None and step.cleans_up)
         if state.phase and not goes_on:
             continue
-        new = (step is None or step.attempt == 0) and not is_item(name)
+        of_map = is_item(name)
+        new = (step is None or step.attempt == 0) and not of_map
         may = not state.paused and limits.allow_start(d, new=new)
         if state.phase and not goes_on:
             continue  # the limit that it has just run into makes the run fail
         id_ = step.id if step is not None else next_step(state, name)
-        demand = step.demand if step is not None else _demand(d, name)
+        if step is not None:
+            demand = step.demand
+        else:
+            demand = state.maps[map_of(name)].demand_of(name) if of_map else d.graph.demanding.get(name)
         if may and d.session is not None and (id_ in d.placed if demand is not None else d.slots > 0):
             d.slots -= demand is None  # a placed step has a slot of its own
             d.emit(ev.StepStarted(id_, (step.attempt if step is not None else 0) + 1, d.session))

@@ -107,9 +107,11 @@ class Attempt:
         self.workflow, self.graph = workflow.name, workflow.graph
         self.key = key
         self.run, self.step, self.number = key
-        name = node_of(key.step)
+        self.name = name = node_of(key.step)
         self.item = _item(name, state) if is_item(name) else None
         self._definition = None if name == COMPENSATE else _defined(workflow, name, state)
+        self.calls_steps = isinstance(self._definition, NodeDefinition) and self._definition.is_flow
+        """Calls of steps by its code are recorded."""
         self.has_tasks = self.item is None and self.calls_steps and state.naming == 2
         self.tenant, self.started_by = state.tenant, started_by(state)
         self._demand = state.steps[name].demand
@@ -156,15 +158,6 @@ class Attempt:
         if isinstance(self._definition, UsageError):
             raise self._definition
         return self._definition
-
-    @property
-    def calls_steps(self) -> bool:
-        """True if calls of steps by its code are recorded."""
-        return isinstance(self._definition, NodeDefinition) and self._definition.is_flow
-
-    @property
-    def name(self) -> NodeName:
-        return node_of(self.step)
 
     @property
     def mailbox(self) -> Mailbox:
