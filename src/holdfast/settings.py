@@ -382,6 +382,9 @@ class Settings(BaseModel):
     (the default of `holdfast dev`), or only their `hash`. Known secrets are never kept."""
     keep_requests_of: dict[str, Literal["hash", "redacted", "full"]] = {}
     """The same for workflows by name, as in `WORKFLOW = "full"`: `[keep_requests_of]` in holdfast.toml."""
+    send_call_ids: bool = True
+    """True to send providers the ids of calls: `X-Client-Request-Id` has run, step, place and attempt, and Anthropic's
+    `metadata.user_id` the run."""
     exports: Literal["none", "redacted", "whole"] = "redacted"
     """Records of runs that may be written to files: none, only redacted ones, or any."""
     placement: Literal["least_loaded", "best_fit"] = "least_loaded"
@@ -457,6 +460,7 @@ IN_FILE: Final = frozenset(
         "retention",
         "retention_days",
         "secrets_file",
+        "send_call_ids",
         "sign_in",
         "vars",
         "weights",
@@ -480,8 +484,8 @@ def load(directory: Path | None = None) -> Settings:
             raise UsageError(
                 f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, encrypt, keep_requests,"
                 " key_file, lease_s, placement, public_url, queue, resident_flows_mb, retention_days, secrets_file,"
-                " workflow_grace_s, [bounds], [budget], [fetch], [identity], [keep_requests_of], [lanes.NAME], [limits],"
-                " [models.NAME], [pools.NAME], [retention], [sign_in], [vars] and [weights]."
+                " send_call_ids, workflow_grace_s, [bounds], [budget], [fetch], [identity], [keep_requests_of], [lanes.NAME],"
+                " [limits], [models.NAME], [pools.NAME], [retention], [sign_in], [vars] and [weights]."
             )
     try:
         return Settings(**given)

@@ -21,6 +21,7 @@ from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
 from tests.engine.history import events_of
 from tests.engine.kit import divergence, lose_lease
+from tests.engine.recorder import Recorder
 
 HAIKU, NANO = "claude-haiku-4-5", "gpt-4.1-nano"
 INVENTED = "claude-sonnet-4-7"
@@ -415,6 +416,21 @@ async def test_the_static_tools_carry_the_mark_of_anthropics_prompt_cache(
     assert second.used is not None
     assert first.used.cache_write_tokens > 0
     assert second.used.cache_read_tokens == first.used.cache_write_tokens
+
+
+async def test_ids_of_calls_travel_to_providers_unless_they_are_not_to(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    hashes = []
+    for sends in (True, False):
+        recorder = Recorder(model)
+        async with Engine.open(store, model=recorder, settings=Settings(send_call_ids=sends)) as engine:
+            run = await engine.start(one())
+            await run.result()
+            (held,) = await events_of(run, ModelCallHeld)
+            assert [each.call for each in recorder.asked] == [held.call if sends else None]
+            hashes.append(held.args_hash)
+    assert hashes[0] == hashes[1]
 
 
 async def test_no_key_is_in_the_store_whichever_source_has_it(

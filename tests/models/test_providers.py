@@ -1,6 +1,7 @@
 """The Model port over a real connection: each call is sent once, and each failure says what became of it."""
 
 import asyncio
+import contextlib
 import email.utils
 import json
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from holdfast.core.values.ids import CallId
 from holdfast.errors import ModelError, ModelRateLimited, ModelRefused, ModelUncertain
 from holdfast.models.bounds import input_tokens_at_most
 from holdfast.models.providers import Providers
@@ -395,6 +397,38 @@ async def test_the_key_goes_out_and_the_environment_says_which_organization_pays
     assert openai.startswith("post /v1/chat/completions ")
     assert "authorization" not in anthropic, "a server of one's own may need no key"
     assert anthropic.startswith("post /v1/messages ")
+
+
+CALL = CallId("0190-run:classify#1:0/2:1")
+
+
+@BOTH
+async def test_a_provider_gets_the_id_of_a_call_and_the_same_question(wire: Wire, wired: Providers, model: str) -> None:
+    wire.will_say({"error": {}}, status=400)
+    named = msgspec.structs.replace(ask(model), call=CALL)
+    await failure(wired, ask(model))
+    await failure(wired, named)
+    with contextlib.suppress(ModelError):
+        async with contextlib.aclosing(wired.stream(named)) as pieces:
+            await anext(pieces)
+    plain, sent, streamed = wire.requests
+    assert "x-client-request-id" not in wire.heads[0]
+    assert all(f"x-client-request-id: {CALL}\r\n" in head for head in wire.heads[1:])
+    metadata = {"metadata": {"user_id": "0190-run"}} if model == CLAUDE else {}
+    assert sent == plain | metadata
+    assert sent.items() <= streamed.items()
+    assert named.compared() == ask(model).compared(), "the hash by which a replay knows it is the same"
+    assert "call" not in named.compared()
+
+
+async def test_the_id_of_a_call_is_ascii_and_bounded_in_a_header(wire: Wire, wired: Providers) -> None:
+    wire.will_say({"error": {}}, status=400)
+    for node in ("prüfen\r\nx: y", "n" * 600):
+        await failure(wired, msgspec.structs.replace(ask(GPT), call=CallId(f"0190-run:{node}#1:0:1")))
+    first, second = (head.split("x-client-request-id: ")[1].split("\r\n")[0] for head in wire.heads)
+    assert first == "0190-run:pr%c3%bcfen%0d%0ax:%20y#1:0:1"
+    assert len(second) < 100
+    assert second.startswith("0190-run:")
 
 
 @BOTH

@@ -375,7 +375,7 @@ def _services(
         return runtime.membership.session
 
     payloads = payloads_of(table, elsewhere, secrets, store.sealing)
-    gateway = Gateway(model, around.prices, Quotas(_served_by(settings)))
+    gateway = Gateway(model, around.prices, Quotas(_served_by(settings)), names_calls=settings.send_call_ids)
     listening = StreamHub(store, payloads, around.clock)
     return StepServices(
         runtime=runtime,

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from holdfast.core.values.content import Piece
+from holdfast.core.values.ids import run_of
 from holdfast.models import tool_schema, turn
 from holdfast.models.bounds import ANSWER_HINT
 from holdfast.models.content import PDF
@@ -59,6 +60,8 @@ def body(name: str, request: ModelRequest) -> dict[str, Any]:
     made: dict[str, Any] = {"model": name, "max_tokens": request.max_tokens, "messages": _messages(request.turns)}
     if request.system:
         made["system"] = _texts(request.system)
+    if request.call is not None:
+        made["metadata"] = {"user_id": run_of(request.call)}  # the only field of it: opaque, and without a name in it
     if _OWN.match(name):
         made["service_tier"] = "standard_only"  # left out, the project's default applies, which may be a dearer one
     if request.temperature is not None and not _TAKES_NO_TEMPERATURE.match(name):

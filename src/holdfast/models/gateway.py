@@ -94,7 +94,9 @@ class _Asking(NamedTuple):
 class Gateway:
     """Sends requests of steps to models, each journaled and paid for."""
 
-    def __init__(self, model: Model, prices: Prices, quotas: Quotas) -> None:
+    def __init__(self, model: Model, prices: Prices, quotas: Quotas, *, names_calls: bool = True) -> None:
+        """`names_calls` says that providers get the ids of calls, for their logs."""
+        self._names_calls = names_calls
         self._model = model
         self._prices = prices
         self._quotas = quotas
@@ -221,7 +223,8 @@ class Gateway:
                     continue
                 sink = StreamSink(journal.tells(call)) if asking.stream else None
                 rest = [each for each in (*offers, *others) if each.model != ways[first].model]
-                sending = _Sending(ways[first], prices[first], held, lent, refusals, counted, sink, rest, answer)
+                request = msgspec.structs.replace(ways[first], call=call) if self._names_calls else ways[first]
+                sending = _Sending(request, prices[first], held, lent, refusals, counted, sink, rest, answer)
                 value = await journal.outside(self._conclude(journal, path, call, sending))
             if value is _ELSEWHERE:
                 return None, ways[first].model

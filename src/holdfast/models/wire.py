@@ -15,10 +15,13 @@ from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 import httpx2
 
 from holdfast.core.values import policies
+from holdfast.core.values.ids import CallId, run_of
+from holdfast.core.values.payload import digest
 from holdfast.errors import ModelRefused
 from holdfast.models import anthropic, anthropic_stream, openai, openai_stream, turn, usage
 from holdfast.models.family import ProviderName
@@ -50,6 +53,12 @@ _NO_CREDIT: Final = frozenset(
 """Kinds of refusals that say that no waiting helps. They come as 400, 402 or 429."""
 _NO_CREDIT_WORDS: Final = "credit balance is too low"
 """Anthropic's, of an invalid request."""
+
+CALL_HEADER: Final = "x-client-request-id"
+"""OpenAI keeps the id in its log, and gateways do; other servers ignore it. OpenAI's own `metadata` is refused unless it may
+store the request."""
+_LONGEST_ID: Final = 512
+"""OpenAI refuses longer ones."""
 
 _tls: Final = cache(httpx2.create_ssl_context)  # 25 ms to load what the process trusts
 
@@ -122,7 +131,7 @@ class Line:
 
     async def ask(self, name: str, request: ModelRequest, call: ProviderCall) -> ModelReply:
         """Send `request` to the model called `name` here; what happens on the wire is noted in `call`."""
-        response = await self._send(self._format.body(name, request), call)
+        response = await self._send(self._format.body(name, request), call, request.call)
         content = await _read_body(response)
         if not response.is_success:
             raise _refusal(call, response, content)
@@ -131,7 +140,7 @@ class Line:
 
     async def embed(self, name: str, request: EmbeddingRequest, call: ProviderCall) -> EmbeddingReply:
         """Ask for vectors, in OpenAI's format."""
-        response = await self._send(openai.embedding_body(name, request), call, openai.EMBEDDINGS)
+        response = await self._send(openai.embedding_body(name, request), call, request.call, openai.EMBEDDINGS)
         content = await _read_body(response)
         if not response.is_success:
             raise _refusal(call, response, content)
@@ -145,7 +154,8 @@ class Line:
     ) -> AsyncGenerator[ModelDelta | ModelReply, None]:
         """The same in pieces. None of them is waited for beyond `until_s` by the loop's clock."""
         async with asyncio.timeout_at(until_s):
-            response = await self._send({**self._format.body(name, request), **self._format.in_pieces}, call)
+            asked = {**self._format.body(name, request), **self._format.in_pieces}
+            response = await self._send(asked, call, request.call)
         try:
             if not response.is_success:
                 async with asyncio.timeout_at(until_s):
@@ -170,9 +180,12 @@ class Line:
         finally:
             await response.aclose()
 
-    async def _send(self, body: Mapping[str, Any], call: ProviderCall, path: str | None = None) -> httpx2.Response:
-        """Send a request and return the provider's response, of which only the head has been read."""
-        sent = self._http.build_request("POST", path or self._format.path, json=body)
+    async def _send(
+        self, body: Mapping[str, Any], call: ProviderCall, id_: CallId | None, path: str | None = None
+    ) -> httpx2.Response:
+        """Send a request and return the provider's response, of which only the head has been read. The provider logs the id."""
+        headers = {} if id_ is None else {CALL_HEADER: _logged(id_)}
+        sent = self._http.build_request("POST", path or self._format.path, json=body, headers=headers)
         sent.extensions["trace"] = call.trace
         call.begun = True
         return await self._http.send(sent, stream=True)
@@ -181,6 +194,12 @@ class Line:
         """Return the reply that this JSON of a whole response contains."""
         call.usage = usage.of_reply(self._provider, body)
         return _reply(self._format.parse_reply(body, PARTS), request, call)
+
+
+def _logged(call: CallId) -> str:
+    """Return the id of a call as a header has it: ASCII, and of a very long one its run and its hash."""
+    found = quote(call, safe=":/#~!.,[]")
+    return found if len(found) <= _LONGEST_ID else f"{run_of(call)}:{digest(call)}"
 
 
 async def _read_body(response: httpx2.Response) -> bytes:

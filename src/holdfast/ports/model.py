@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 
 from holdfast.core.values.content import ContentPart, Piece, parts_of
+from holdfast.core.values.ids import CallId
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -71,7 +72,8 @@ Turn = UserTurn | ModelTurn | ToolTurn
 class ModelRequest(msgspec.Struct, frozen=True):
     """One request to a model, complete: equal requests are equal bytes on the wire.
 
-    `max_tokens` bounds the output and is always set. With `answer` the model must end with an object of that shape.
+    `max_tokens` bounds the output and is always set. With `answer` the model must end with an object of that shape. `call` is
+    the id of the call that sends it, for the provider's log; no part of the question.
     """
 
     model: str
@@ -82,6 +84,7 @@ class ModelRequest(msgspec.Struct, frozen=True):
     answer: AnswerSpec | None = None
     temperature: float | None = None
     timeout_s: float = 600.0
+    call: CallId | None = None
 
     @property
     def content(self) -> list[ContentPart]:
@@ -89,9 +92,10 @@ class ModelRequest(msgspec.Struct, frozen=True):
         return [part for turn in self.turns if isinstance(turn, UserTurn) and turn.parts for part in parts_of(turn.parts)]
 
     def compared(self) -> Any:
-        """Return the form by which a journal compares the request. It leaves out the place of its parts in storage, which is no
-        part of the question."""
+        """Return the form by which a journal compares the request. It leaves out its call and where its parts are stored:
+        no parts of the question."""
         asked = msgspec.to_builtins(self)
+        del asked["call"]
         for turn in asked["turns"]:
             for part in turn.get("parts", ()):
                 if not isinstance(part, str):
@@ -112,6 +116,7 @@ class EmbeddingRequest(msgspec.Struct, frozen=True):
     texts: tuple[str, ...]
     dimensions: int | None = None
     timeout_s: float = 60.0
+    call: CallId | None = None
 
     max_tokens: ClassVar[int] = 0
     """What it writes, as far as is paid for."""
@@ -119,7 +124,9 @@ class EmbeddingRequest(msgspec.Struct, frozen=True):
 
     def compared(self) -> Any:
         """Return the form by which a journal compares the request."""
-        return msgspec.to_builtins(self)
+        asked = msgspec.to_builtins(self)
+        del asked["call"]
+        return asked
 
 
 def _fill(message: UserTurn, contents: Mapping[str, bytes]) -> UserTurn:

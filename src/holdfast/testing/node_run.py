@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
 from pydantic import BaseModel, ConfigDict
 
 from holdfast.authoring.context import Context
@@ -163,7 +164,7 @@ class _Replies:
         return EmbeddingReply(tuple(made), Usage(sum(map(tokens, request.texts)), 0))
 
     async def request(self, request: ModelRequest) -> ModelReply:
-        self.requests.append(request)
+        self.requests.append(msgspec.structs.replace(request, call=None))
         if not self._left:
             raise ModelRefused(
                 f"The node has called a model {len(self.requests)} times; run_node was given no reply for the last."

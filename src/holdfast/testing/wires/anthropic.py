@@ -64,7 +64,8 @@ class AnthropicWire:
             stream=bool(body.get("stream")),
             stream_usage=True,
             cache_control_on_tools=any(tool.get("cache_control") for tool in offered),
-            request_sha256=sha256(canonical(body)),
+            # Metadata names the run, and is no part of the question.
+            request_sha256=sha256(canonical({name: each for name, each in body.items() if name != "metadata"})),
         )
 
     def reply(self, call: Call, answer: Answer) -> dict[str, Any]:
