@@ -84,7 +84,8 @@ async def mend(engine: Engine, address: str) -> str:
 async def see_otherwise(engine: Engine, run_id: str, text: str) -> str:
     """Fork a run with another text, and approve what it wants to send; what came of it."""
     quote = await engine.fork_plan(run_id, "send#1", state={"write": text})
-    print(f"{len(quote.kept)} steps are kept, {len(quote.reused)} operations reused if they are asked for as they were")
+    kept, reused = len(quote.kept_steps), len(quote.reused_operations)
+    print(f"{kept} steps are kept, {reused} operations reused if they are asked for as they were")
     fork = await engine.fork(run_id, "send#1", state={"write": text}, by="grace")
     state = await fork.until(lambda state: bool(state.gates))
     await engine.decide(next(iter(state.gates)), "approve", by="grace")

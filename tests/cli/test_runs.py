@@ -220,7 +220,7 @@ def test_a_run_is_forked_after_a_quote_and_shown_with_where_it_comes_from(shell:
     assert (refused.code, "pause it first" in refused.err) == (4, True)
     shell("runs", "cancel", run)
     quote = shell("runs", "fork", run, "--from", "approval#1", "--dry-run", "--json").data["fork"]
-    assert (quote["kept"], quote["begins_at"], quote["most_usd"]) == (["draft#1"], "approval#1", None)
+    assert (quote["kept_steps"], quote["begins_at"], quote["limit_usd"]) == (["draft#1"], "approval#1", None)
     told = shell("runs", "fork", run, "--from", "approval#1", "--dry-run")
     assert "Kept, not executed again: draft#1.\nRun again: approval#1, and whatever comes after.\n" in told.out
     assert told.out.endswith("Cost: nothing, unless it makes new model calls; it has no limit (--cost-limit sets one).\n")
@@ -230,7 +230,7 @@ def test_a_run_is_forked_after_a_quote_and_shown_with_where_it_comes_from(shell:
         assert shell("runs", "fork", run, "--from", "approval#1", *words).code in (2, 3), words
     said = shell("runs", "fork", run, "--from", "approval#1", "--state", '{"draft": "better"}', "--key", "k", "--json")
     fork = said.data["run_id"]
-    assert (said.code, said.data["quote"]["fork"]["kept"]) == (0, ["draft#1"])
+    assert (said.code, said.data["quote"]["fork"]["kept_steps"]) == (0, ["draft#1"])
     assert shell("runs", "show", fork, "--json").data["forked_from"] == {"run_id": run, "step": "approval#1"}
     assert f"{run}, from approval#1" in shell("runs", "show", fork).out
     assert "the run was forked from approval#1" in shell("runs", "events", fork).out

@@ -57,7 +57,7 @@ def test_a_fork_has_what_was_before_the_step_and_none_of_its_costs() -> None:
     assert (game.state.origin.run, game.state.origin.step) == (RUN, "send#1")  # type: ignore[union-attr]
     assert game.rows(game.events()).effects == (), "the ledger's lines are the origin's"
     found = plan(draft_and_send(), "send#1")
-    assert ([*found.kept], [(each.name, each.path) for each in found.reused]) == (["draft#1"], [("send", "0")])
+    assert ([*found.kept_steps], [(each.name, each.path) for each in found.reused_operations]) == (["draft#1"], [("send", "0")])
 
 
 def test_a_fork_reuses_the_outcome_of_the_same_operation_without_a_call() -> None:
@@ -109,7 +109,7 @@ def test_what_was_undone_is_done_again_also_where_the_fork_begins_later() -> Non
     game.complete("!compensate")
     assert game.status == "failed"
     found = plan(game, "sleep#1")
-    assert (found.begins_at, "undone" in found.why, found.reused, [*found.kept]) == ("fly#1", True, (), [])
+    assert (found.begins_at, "undone" in found.reason, found.reused_operations, [*found.kept_steps]) == ("fly#1", True, (), [])
     again = fork(game, "sleep#1", repeats_effects=True)
     assert again.active == ["fly"]
     assert kinds(again.intend("fly", compensation="cancel")) == ["EffectIntended"]
@@ -128,7 +128,7 @@ def test_what_a_child_has_undone_is_done_again_by_another() -> None:
     game.complete("!compensate")
     assert game.status == "failed"
     found = plan(game, "sleep#1", quiet=frozenset({child}))
-    assert (found.begins_at, "undone" in found.why, found.reused, [*found.kept]) == ("fly#1", True, (), [])
+    assert (found.begins_at, "undone" in found.reason, found.reused_operations, [*found.kept_steps]) == ("fly#1", True, (), [])
     assert kinds(fork(game, "sleep#1").ask_for("fly")) == ["ChildRequested"]
 
 
@@ -160,7 +160,7 @@ def approved() -> Game:
 
 def test_decisions_are_never_carried_over_so_a_fork_behind_a_gate_asks_again() -> None:
     found = plan(approved(), "send#1")
-    assert (found.begins_at, "is asked again" in found.why, [*found.kept]) == ("review#1", True, ["draft#1"])
+    assert (found.begins_at, "is asked again" in found.reason, [*found.kept_steps]) == ("review#1", True, ["draft#1"])
     game = fork(approved(), "send#1")
     assert game.active == ["review"]
     game.decide("approve", game.human_gate("review"))
@@ -227,9 +227,9 @@ def test_what_came_of_a_child_that_asked_a_person_is_neither_reused_nor_set() ->
     game.complete("sleep")
     quiet = frozenset({child})
     found = plan(game, "sleep#1")
-    assert (found.begins_at, "is asked again" in found.why) == ("fly#1", True)
-    assert [(each.kind, each.why) for each in plan(game, "fly#1").anew] == [("child", "a person decides")]
-    assert [each.kind for each in plan(game, "fly#1", quiet=quiet).reused] == ["child"]
+    assert (found.begins_at, "is asked again" in found.reason) == ("fly#1", True)
+    assert [(each.kind, each.reason) for each in plan(game, "fly#1").repeated_operations] == [("child", "a person decides")]
+    assert [each.kind for each in plan(game, "fly#1", quiet=quiet).reused_operations] == ["child"]
     assert plan(game, "sleep#1", quiet=quiet).begins_at == "sleep#1"
     for path in ("0", None):
         with pytest.raises(InvalidInput, match="was decided by a person"):
@@ -283,8 +283,8 @@ def test_a_fork_takes_a_persons_output_for_its_operation_and_for_no_other(naming
     with pytest.raises(Conflict, match="repeat_effects=True"):
         game.intend("a", path="2", args="else")
     found = plan(origin, "a#1", "1", output=inline("done"))
-    assert ([(each.path, each.stands) for each in found.reused], found.anew) == ([("0", True)], ())
-    assert (found.again, found.path) == (("a#1",), "1")
+    assert ([(each.path, each.stands) for each in found.reused_operations], found.repeated_operations) == ([("0", True)], ())
+    assert (found.repeated_steps, found.path) == (("a#1",), "1")
 
 
 def test_a_plan_says_what_has_happened_and_what_is_done_again_and_why() -> None:
@@ -298,9 +298,12 @@ def test_a_plan_says_what_has_happened_and_what_is_done_again_and_why() -> None:
     game.did_not(game.intended("send", path="2", tool="other"))
     game.fail("send")
     found = plan(game, "send#1")
-    assert (found.kept, found.again) == (("draft#1",), ("send#1",))
-    assert [(each.name, each.policy, each.stands) for each in found.reused] == [("send", "once", False)]
-    assert [(each.kind, each.why) for each in found.anew] == [("gate", "a person decides"), ("tool", "it had failed")]
+    assert (found.kept_steps, found.repeated_steps) == (("draft#1",), ("send#1",))
+    assert [(each.name, each.policy, each.stands) for each in found.reused_operations] == [("send", "once", False)]
+    assert [(each.kind, each.reason) for each in found.repeated_operations] == [
+        ("gate", "a person decides"),
+        ("tool", "it had failed"),
+    ]
 
 
 @pytest.mark.parametrize(("step", "path"), [("flow#2", None), ("other#1", None), ("flow#1", "7")])
@@ -342,7 +345,7 @@ def test_only_a_run_at_rest_is_forked() -> None:
     with pytest.raises(Conflict, match="ended or is paused"):
         plan(game, "a#1")
     game.pause()
-    assert plan(game, "b#1").kept == ("a#1",)
+    assert plan(game, "b#1").kept_steps == ("a#1",)
 
 
 def test_nothing_is_forked_while_an_effect_has_no_outcome() -> None:
@@ -352,7 +355,7 @@ def test_nothing_is_forked_while_an_effect_has_no_outcome() -> None:
     with pytest.raises(Conflict, match=f"what became of the call {call}"):
         plan(game, "a#1")
     game.did(call)
-    assert len(plan(game, "a#1").reused) == 1
+    assert len(plan(game, "a#1").reused_operations) == 1
 
 
 # --- Graphs -----------------------------------------------------------------------------------------------------------------
@@ -448,14 +451,14 @@ def test_a_fork_is_forked_with_what_it_has_from_its_own_origin() -> None:
 def test_the_ledger_and_the_quote_say_what_is_done_again() -> None:
     origin = draft_and_send()
     found = plan(origin, "draft#1")
-    assert [(each.kind, each.settled_nanousd, each.held_nanousd) for each in found.reused] == [
+    assert [(each.kind, each.settled_nanousd, each.held_nanousd) for each in found.reused_operations] == [
         ("model", 40, 100),
         ("tool", 0, 0),
     ]
     failed = Game(graph("a"))
     failed.did_not(failed.intended("a"))
     failed.fail("a")
-    assert [(each.name, each.path) for each in plan(failed, "a#1").anew] == [("send", "0")]
+    assert [(each.name, each.path) for each in plan(failed, "a#1").repeated_operations] == [("send", "0")]
 
 
 # --- Where tasks have rows of their own -----------------------------------------------------------------------------------

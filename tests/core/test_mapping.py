@@ -408,6 +408,8 @@ def test_a_fork_has_what_items_came_to_unless_that_was_undone(undone: bool) -> N
         game.did(game.intended(COMPENSATE, "idempotent", tool="undo", compensates=call))
         game.complete(COMPENSATE)
     fork = forked_from(game, "a#1")
-    assert {(done.step, done.kind) for done in fork.reused} == (set() if undone else {("a#1", "map"), ("a/0[0]#1", "tool")})
+    assert {(done.step, done.kind) for done in fork.reused_operations} == (
+        set() if undone else {("a#1", "map"), ("a/0[0]#1", "tool")}
+    )
     if undone:
         assert forked_from(game, "b#1").begins_at == "a#1"

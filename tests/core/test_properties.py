@@ -699,7 +699,7 @@ class Crew:
         crew.game.now_ms = game.now_ms
         naming = found.began.naming
         crew.game.do(cmd.StartRun(RunId("0190-fork"), "acme", NULL, "fork", None, by=ANN, inherits=found.events, naming=naming))
-        crew.reused = {(each.step, each.path) for each in found.reused}
+        crew.reused = {(each.step, each.path) for each in found.reused_operations}
         return crew
 
     def situation(self) -> str:

@@ -186,8 +186,8 @@ async def test_a_fork_replaces_the_outcome_of_a_model_or_tool_without_a_call(
         said = await engine.fork(asks.id, "flow#1/0", input="snow", output={"text": "Snow!"})
         await engine.decide(await gate_of(said), "approve")
         assert (await said.result())[0] == '{"text":"Snow!"}', "data, where words were asked for"
-        (quote,) = [(await engine.fork_plan(asks.id, "flow#1")).anew]
-        assert [each.why for each in quote] == ["a person had given its outcome", "a person decides"]
+        (quote,) = [(await engine.fork_plan(asks.id, "flow#1")).repeated_operations]
+        assert [each.reason for each in quote] == ["a person had given its outcome", "a person decides"]
         assert (len(server.calls), sent[1:]) == (1, ["Sun!", '{"text":"Snow!"}'])
         assert [await events_of(each, ev.GateOpened) for each in (done,)] == [[]], "what is not called needs no approval"
         with pytest.raises(InvalidInput, match="was decided by a person"):
@@ -288,9 +288,12 @@ async def test_the_service_forks_and_quotes_for_a_tenants_own_runs_only(store: s
         await origin.result()
         ((quote,), cursor) = await service.query(ann, quote_of(cmd.Fork(run=origin.id, step="draft#1")))
         quote = quote["fork"]
-        assert (cursor, quote["kept"], quote["most_usd"]) == (None, [], "1.00")
-        assert [(each["kind"], each["step"]) for each in quote["reused"]] == [("model", "draft#1"), ("tool", "send#1")]
-        assert float(quote["anew_usd"]) >= float(quote["reused_usd"]) > 0
+        assert (cursor, quote["kept_steps"], quote["limit_usd"]) == (None, [], "1.00")
+        assert [(each["kind"], each["step"]) for each in quote["reused_operations"]] == [
+            ("model", "draft#1"),
+            ("tool", "send#1"),
+        ]
+        assert float(quote["worst_case_usd"]) >= float(quote["reused_usd"]) > 0
         run = await service.execute(ann, cmd.Fork(run=origin.id, step="send#1"))
         assert run is not None
         await engine.run(run).result()

@@ -145,7 +145,7 @@ async def test_a_gate_about_a_call_says_what_is_called_and_what_undoes_it(engine
         "price_usd": "0.25",
     }
     assert told(row) == {"approve": "call_made", "edit": "call_made", "reject": "call_not_made", "answer": "answered"}
-    assert (row["most_usd"], row["closed_at"], row["refusal"]) == ("2.00", None, None)
+    assert (row["spendable_usd"], row["closed_at"], row["refusal"]) == ("2.00", None, None)
     await Service(engine, [pays]).execute(IDA, Decide(row["gate_id"], shown_hash=row["shown_hash"]))
     await engine.run(row["run_id"]).result()
     (row,) = (await Service(engine, [pays]).query(IDA, query.Gate(row["gate_id"]))).rows
@@ -169,7 +169,7 @@ async def test_a_gate_of_several_persons_says_how_many_are_needed_and_when_it_gi
     assert row["consequences"][0] == {"decision": "approve", "follows": "counted", "nodes": [], "more": 1}
     assert told(row) == {"approve": "counted", "edit": "asked_again", "reject": "step_goes_on"}
     assert row["cancel_at"] > row["due_at"]
-    assert (row["call"], row["most_usd"]) == (None, None)
+    assert (row["call"], row["spendable_usd"]) == (None, None)
     service = Service(engine, [risky])
     await service.execute(IDA, Decide(row["gate_id"], shown_hash=row["shown_hash"]))
     (row,) = (await service.query(IDA, query.Gate(row["gate_id"]))).rows

@@ -121,7 +121,7 @@ async def test_a_signal_says_which_step_gets_it_and_what_does_not_fit(engine: En
 
 async def test_a_higher_limit_says_what_could_be_spent_then(engine: Engine) -> None:
     run = await waiting(engine)
-    assert (await quoted(engine, run, "raise_budget", limit_usd="3.50"))["most_usd"] == "3.50"
+    assert (await quoted(engine, run, "raise_budget", limit_usd="3.50"))["spendable_usd"] == "3.50"
     assert "2.00" in (await quoted(engine, run, "raise_budget", limit_usd="1.00"))["refused"]
     assert (await quoted(engine, run, "extend", limit="tool_calls", value=20))["refused"] is None
     assert (await quoted(engine, run, "extend", limit="tool_calls", value=3))["refused"] is not None
@@ -144,7 +144,7 @@ async def test_a_fork_is_quoted_like_any_command_with_its_edited_input(engine: E
     await engine.pause(run)
     row = await quoted(engine, run, "fork", step="flow#1", input={"a": 1}, cost_limit_usd="0.75")
     assert (row["status_after"], row["refused"], row["called_off"]) == ("paused", None, [])
-    assert (row["fork"]["begins_at"], row["fork"]["most_usd"]) == ("flow#1", "0.75")
+    assert (row["fork"]["begins_at"], row["fork"]["limit_usd"]) == ("flow#1", "0.75")
     row = await quoted(engine, run, "fork", step="flow#2")
     assert (row["fork"], "flow#2" in row["refused"]) == (None, True)
 

@@ -70,5 +70,5 @@ def _lines(row: dict[str, Any]) -> list[str]:
     if row["action"] == "signal" and not row["delivered_to"]:
         lines.append("no step waits for it: the run would keep it")
     if row["action"] == "raise_budget":
-        lines.append(f"it could spend ${row['most_usd']} more")
+        lines.append(f"it could spend ${row['spendable_usd']} more")
     return [*lines, f"it would be {row['status_after']}"]

@@ -536,7 +536,7 @@ async def _expect_tag(service: Service, principal: Principal, path: str, message
     return message
 
 
-_OF_CALLER: Final = frozenset({"refusal", "most_usd", "remind_at", "cancel_at"})
+_OF_CALLER: Final = frozenset({"refusal", "spendable_usd", "remind_at", "cancel_at"})
 """Fields of a gate's row that differ by caller or change by themselves: no precondition holds a row to them."""
 
 

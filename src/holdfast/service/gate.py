@@ -138,7 +138,7 @@ async def whole(control: Control, story: Story, run: RunRow, caller: Actor, not_
             {"decision": each.decision, "follows": each.follows, "nodes": [*each.nodes], "more": each.more}
             for each in consequences(await control.graph_of(state.graph_hash), state, known.opened)
         ],
-        "most_usd": maybe_usd(state.budget.available_nanousd),
+        "spendable_usd": maybe_usd(state.budget.available_nanousd),
         "refusal": None if known is None else not_permitted or await _refusal(control, state, known, caller),
         "remind_at": None if known is None else iso(remind_at_ms(known)),
         "cancel_at": None if known is None else iso(_cancel_at_ms(known)),

@@ -66,7 +66,7 @@ async def preview(control: Control, request: RunQuote, by: Actor, planned: Plan 
         "asked": [id_ for id_, call in before.calls.items() if ends and call.kind == "effect" and call.policy == "once"],
         "gates_withdrawn": [each.gate for each in events if isinstance(each, ev.GateWithdrawn)],
         "delivered_to": [each.step for each in events if isinstance(each, ev.SignalDelivered)],
-        "most_usd": maybe_usd(0 if ends else state.budget.available_nanousd),
+        "spendable_usd": maybe_usd(0 if ends else state.budget.available_nanousd),
         "fork": after.fork,
     }
 

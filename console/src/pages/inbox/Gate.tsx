@@ -213,8 +213,8 @@ function costWords(gate: Whole): string {
   const price = gate.call?.price_usd;
   const own =
     price && parts(price).whole + parts(price).fraction !== "$0" ? `The call costs at most ${money(price)}. ` : "";
-  if (gate.most_usd === null) return `${own}The run has no cost limit, so the most that follows is unknown.`;
-  return `${own}Afterwards the run can spend at most ${money(gate.most_usd)} more.`;
+  if (gate.spendable_usd === null) return `${own}The run has no cost limit, so the most that follows is unknown.`;
+  return `${own}Afterwards the run can spend at most ${money(gate.spendable_usd)} more.`;
 }
 
 function money(usd: string): string {

@@ -177,7 +177,11 @@ def _print(gate: View, run: View, commands: list[str], now_ms: int) -> None:
 
 def _money(gate: View) -> str:
     """Return the most that can still be spent after a decision."""
-    return f"at most {gate['most_usd']} dollars can be spent" if gate["most_usd"] is not None else "no cost limit; unknown cost"
+    return (
+        f"at most {gate['spendable_usd']} dollars can be spent"
+        if gate["spendable_usd"] is not None
+        else "no cost limit; unknown cost"
+    )
 
 
 def _approvals(gate: View) -> str:

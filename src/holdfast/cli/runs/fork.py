@@ -1,6 +1,6 @@
 """`holdfast runs fork`: starts a run with another's history before a step, after a preview of what it keeps and costs.
 
-Never here: what a fork has of its origin (core.rules.forking).
+Never here: what a fork has of its original run (core.rules.forking).
 """
 
 from __future__ import annotations
@@ -127,9 +127,9 @@ async def _fork_all(wish: Fork, many: BulkSelection[ListOptions], caller: Caller
     for row in () if caller.as_json else rows:
         terminal.show(f"{row['run_id']}  {_in_words(row, None if wish.output is msgspec.UNSET else wish.step)}")
     quotes = [row["quote"] for row in rows if row["quote"] is not None]
-    most = sum(Decimal(quote["fork"]["anew_usd"]) for quote in quotes)
+    worst_case = sum(Decimal(quote["fork"]["worst_case_usd"]) for quote in quotes)
     terminal.say(
-        f"fork: {len(quotes)} of {len(rows)} would be forked; ${most} at most if every model call is made again. Nothing"
+        f"fork: {len(quotes)} of {len(rows)} would be forked; ${worst_case} at most if every model call is made again. Nothing"
         " was done."
     )
     return OK
@@ -156,9 +156,9 @@ def _in_words(row: dict[str, Any], value: str | None) -> str:
     parts = _parts(quote, value)
     counts = (
         f"{len(parts.kept)} kept, {counted(len(parts.reused), 'result')} reused, {counted(len(parts.again), 'step')} run again"
-        f" with {counted(len(parts.anew), 'operation')}"
+        f" with {counted(len(parts.repeated), 'operation')}"
     )
-    return f"would be forked from {quote['begins_at']}: {counts}; at most ${quote['anew_usd']}"
+    return f"would be forked from {quote['begins_at']}: {counts}; at most ${quote['worst_case_usd']}"
 
 
 async def _fork(wish: Fork, many: BulkSelection[ListOptions], caller: Caller) -> None:
@@ -195,26 +195,27 @@ class _Parts(NamedTuple):
     kept: list[str]
     again: list[str]
     reused: list[dict[str, Any]]
-    anew: list[dict[str, Any]]
+    repeated: list[dict[str, Any]]
 
 
 def _parts(quote: dict[str, Any], value: str | None) -> _Parts:
     """Return the parts of a fork, for one preview as for those of many; `value` is the place whose output was said."""
     return _Parts(
-        [*quote["kept"], *(_named(each) for each in quote["reused"] if each["stands"])],
-        [step for step in quote["again"] if step != value],
-        sorted((each for each in quote["reused"] if not each["stands"]), key=_is_item),
-        sorted(quote["anew"], key=_is_item),
+        [*quote["kept_steps"], *(_named(each) for each in quote["reused_operations"] if each["stands"])],
+        [step for step in quote["repeated_steps"] if step != value],
+        sorted((each for each in quote["reused_operations"] if not each["stands"]), key=_is_item),
+        sorted(quote["repeated_operations"], key=_is_item),
     )
 
 
 def quoted(quote: dict[str, Any], *, repeats_effects: bool, value: str | None = None) -> list[str]:
     """The quote in words; `value` is the place whose output was said."""
-    why = f" (earlier than you asked: {quote['why']})" if quote["why"] else ""
-    kept, again, reused, anew = _parts(quote, value)
+    why = f" (earlier than you asked: {quote['reason']})" if quote["reason"] else ""
+    kept, again, reused, repeated = _parts(quote, value)
     told = [f"  {_named(each)}: its recorded result, free, if the request is the same." for each in reused]
     told += [
-        f"  {_named(each)}: {'asked again' if each['kind'] == 'gate' else 'executed again'}, {each['why']}." for each in anew
+        f"  {_named(each)}: {'asked again' if each['kind'] == 'gate' else 'executed again'}, {each['reason']}."
+        for each in repeated
     ]
     more = len(told) - _MAX_SHOWN
     return [
@@ -225,7 +226,7 @@ def quoted(quote: dict[str, Any], *, repeats_effects: bool, value: str | None = 
         *told[:_MAX_SHOWN],
         *([f"  and {more} more (--json has all)."] if more > 0 else []),
         "All other calls of the new run are real.",
-        *_repeats([*reused, *anew], repeats_effects),
+        *_repeats([*reused, *repeated], repeats_effects),
         _costs(quote),
     ]
 
@@ -251,12 +252,12 @@ def _repeats(done: Sequence[dict[str, Any]], repeats_effects: bool) -> list[str]
 
 
 def _costs(quote: dict[str, Any]) -> str:
-    limit = "it has no limit (--cost-limit sets one)" if quote["most_usd"] is None else f"its limit is ${quote['most_usd']}"
-    if not float(quote["anew_usd"]):
+    limit = "it has no limit (--cost-limit sets one)" if quote["limit_usd"] is None else f"its limit is ${quote['limit_usd']}"
+    if not float(quote["worst_case_usd"]):
         return f"Cost: nothing, unless it makes new model calls; {limit}."
-    free = not any(each["kind"] == "model" for each in quote["anew"])
+    free = not any(each["kind"] == "model" for each in quote["repeated_operations"])
     least = "nothing if its requests are the same, " if free else ""
-    return f"Cost: {least}at most ${quote['anew_usd']} if all these calls are made again; {limit}."
+    return f"Cost: {least}at most ${quote['worst_case_usd']} if all these calls are made again; {limit}."
 
 
 def _named(done: dict[str, Any]) -> str:

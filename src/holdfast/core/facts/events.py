@@ -244,7 +244,7 @@ class RunReopened(Event, frozen=True):
 
 
 class RunForked(Event, frozen=True):
-    """The run is a fork: it goes its own way from a step of its origin. What it keeps follows as StepInherited,
+    """The run is a fork: it goes its own way from a step of the original run. What it keeps follows as StepInherited,
     OperationInherited, GuardJudged and SignalReceived.
 
     Args:
@@ -541,7 +541,7 @@ class OperationReused(Event, frozen=True):
 
 
 class StepInherited(Event, frozen=True):
-    """A step is over because it was in the run's origin, or because its output was passed to the fork.
+    """A step is over because the original run had done it, or because its output was passed to the fork.
 
     Args:
         status: Status of the step.
@@ -566,7 +566,7 @@ class StepInherited(Event, frozen=True):
 
 
 class OperationInherited(Event, frozen=True):
-    """The fork has the outcome of an operation of its origin. Key and call are the origin's.
+    """The fork has the outcome of an operation of the original run. Key and call are those of that run.
 
     Args:
         kind: Kind of the operation.

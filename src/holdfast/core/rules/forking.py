@@ -97,7 +97,7 @@ class ForkedOperation(msgspec.Struct, frozen=True):
     held_nanousd: int = 0
     policy: str = ""
     stands: bool = False
-    why: str = ""
+    reason: str = ""
 
 
 class Fork(msgspec.Struct, frozen=True):
@@ -110,18 +110,18 @@ class Fork(msgspec.Struct, frozen=True):
     makers: dict[str, tuple[str, ...]]
     graph_hash: str
     begins_at: StepId
-    """The first step that is gone through again: the one that was named, or an earlier one, for which `why` says why."""
+    """The first step that is gone through again: the one that was named, or an earlier one, for which `reason` says why."""
     path: Path | None
     """The operation from which on it is."""
-    why: str
+    reason: str
     events: tuple[ev.Event, ...]
-    kept: tuple[StepId, ...]
+    kept_steps: tuple[StepId, ...]
     """Steps that are not done again."""
-    again: tuple[StepId, ...]
+    repeated_steps: tuple[StepId, ...]
     """Those that are: the origin's from there on, as far as it came to them."""
-    reused: tuple[ForkedOperation, ...]
+    reused_operations: tuple[ForkedOperation, ...]
     """Operations that take the outcome that they had, if they are asked for in the same way."""
-    anew: tuple[ForkedOperation, ...]
+    repeated_operations: tuple[ForkedOperation, ...]
     """Those of the origin that cannot: they failed, were undone, or were a person's to decide."""
 
 
@@ -167,7 +167,7 @@ def forked(graph: Graph, history: Sequence[ev.Recorded], wish: ForkRequest) -> F
         inheritance.kept,
         inheritance.again,
         tuple(inheritance.reused()),
-        tuple(inheritance.anew()),
+        tuple(inheritance.repeated()),
     )
 
 
@@ -513,7 +513,7 @@ class _Inheritance:
             if op.kind in REUSABLE and not self._is_said(id_, path):
                 yield self._done(id_, path, op, stands=stands)
 
-    def anew(self) -> Iterator[ForkedOperation]:
+    def repeated(self) -> Iterator[ForkedOperation]:
         taken = {(id_, path) for id_, path, _, _ in self._inherited_operations()}
         for id_, operations in self._operations.items():
             for path, op in operations.items():

@@ -233,7 +233,7 @@ class Commands(ControlBase):
         """Start a run. It is durable when the call returns.
 
         Money counts in the limits of the tenant, and of `team` if you pass one (`set_budget`). With a `team_budget` it counts
-        there as the agent's (`set_team_budget`). A fork has its origin's tags and labels, a child none.
+        there as the agent's (`set_team_budget`). A fork has the original run's tags and labels, a child none.
 
         Args:
             workflow: The workflow, or the name of one that some process has loaded. By name, the definition loaded last is

@@ -1,6 +1,6 @@
 """Repair of runs that failed or went wrong: fork one from a step, settle its dead letters.
 
-Never here: resuming a failed run, answering a question (command), what a fork has of its origin (core.rules.forking).
+Never here: resuming a failed run, answering a question (command), what a fork has of the original run (core.rules.forking).
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class GateWhole(GateRow):
     consequences: Annotated[
         list[GateConsequenceRow], doc("The consequence of each decision that it takes; empty once it is closed.")
     ]
-    most_usd: Annotated[
+    spendable_usd: Annotated[
         Dollars | None,
         doc("The most that the run can still spend under its cost limit; null if it has none, so that the most is unknown."),
     ]

@@ -32,7 +32,7 @@ class ForkedOperationRow(TypedDict):
     name: Annotated[str, doc("The model, tool or function.")]
     policy: field.Policy
     stands: Annotated[bool, doc("True if it comes before the place where the fork begins.")]
-    why: Annotated[str | None, doc("Reason why its outcome cannot be reused; null if it can.")]
+    reason: Annotated[str | None, doc("Reason why its outcome cannot be reused; null if it can.")]
     cost_usd: Annotated[Dollars, doc("Dollars that it has cost in the original run.")]
 
 
@@ -42,32 +42,32 @@ class ForkQuoteRow(TypedDict):
     run_id: Annotated[str, doc("The run that would be forked.")]
     workflow: Annotated[str, doc("Name of the run's workflow.")]
     begins_at: Annotated[str, doc("The first step, or `STEP/OPERATION`, that would be done again.")]
-    why: Annotated[str | None, doc("Reason why it begins earlier than asked; null if it does not.")]
-    kept: Annotated[list[str], doc("The steps that would not be done again.")]
-    again: Annotated[list[str], doc("The steps that would be done again.")]
-    reused: Annotated[list[ForkedOperationRow], doc("The operations whose outcomes would be reused.")]
-    anew: Annotated[list[ForkedOperationRow], doc("The operations that would be done again.")]
+    reason: Annotated[str | None, doc("Reason why it begins earlier than asked; null if it does not.")]
+    kept_steps: Annotated[list[str], doc("The steps that would not be done again.")]
+    repeated_steps: Annotated[list[str], doc("The steps that would be done again.")]
+    reused_operations: Annotated[list[ForkedOperationRow], doc("The operations whose outcomes would be reused.")]
+    repeated_operations: Annotated[list[ForkedOperationRow], doc("The operations that would be done again.")]
     reused_usd: Annotated[Dollars, doc("Dollars that the reused operations have cost.")]
-    anew_usd: Annotated[Dollars, doc("The most that all operations could cost if none were reused.")]
-    most_usd: Annotated[Dollars | None, doc("The cost limit of the fork; null for none.")]
+    worst_case_usd: Annotated[Dollars, doc("The most that all operations could cost if none were reused.")]
+    limit_usd: Annotated[Dollars | None, doc("The cost limit of the fork; null for none.")]
 
 
 def of_fork(fork: Fork, limit_nanousd: int | None = None) -> ForkQuoteRow:
-    """Return a fork's part of its quote. `most_usd` is its limit; `anew_usd` is the most that the origin's calls could have
-    cost, if all were made again."""
+    """Return a fork's part of its quote. `worst_case_usd` is the most that the calls of the original run could
+    have cost, if all were made again."""
     limit = fork.began.limit_nanousd if limit_nanousd is None else limit_nanousd
     return {
         "run_id": fork.began.run,
         "workflow": fork.began.workflow,
         "begins_at": fork.begins_at if fork.path is None else f"{fork.begins_at}/{fork.path}",
-        "why": fork.why or None,
-        "kept": list(fork.kept),
-        "again": list(fork.again),
-        "reused": [_done(each) for each in fork.reused],
-        "anew": [_done(each) for each in fork.anew],
-        "reused_usd": usd(sum(each.settled_nanousd for each in fork.reused)),
-        "anew_usd": usd(sum(each.held_nanousd for each in (*fork.reused, *fork.anew))),
-        "most_usd": maybe_usd(limit),
+        "reason": fork.reason or None,
+        "kept_steps": list(fork.kept_steps),
+        "repeated_steps": list(fork.repeated_steps),
+        "reused_operations": [_done(each) for each in fork.reused_operations],
+        "repeated_operations": [_done(each) for each in fork.repeated_operations],
+        "reused_usd": usd(sum(each.settled_nanousd for each in fork.reused_operations)),
+        "worst_case_usd": usd(sum(each.held_nanousd for each in (*fork.reused_operations, *fork.repeated_operations))),
+        "limit_usd": maybe_usd(limit),
     }
 
 
@@ -79,7 +79,7 @@ def _done(done: ForkedOperation) -> ForkedOperationRow:
         "name": done.name,
         "policy": cast("EffectPolicy | None", done.policy or None),
         "stands": done.stands,
-        "why": done.why or None,
+        "reason": done.reason or None,
         "cost_usd": usd(done.settled_nanousd),
     }
 
@@ -123,7 +123,7 @@ class RunQuoteRow(TypedDict):
     asked: Annotated[list[str], doc("The calls about which a person would be asked if their outcome is lost.")]
     gates_withdrawn: Annotated[list[str], doc("Gates that would be withdrawn, by their ids.")]
     delivered_to: Annotated[list[str], doc("Steps that would get the signal at once; without one the run keeps it.")]
-    most_usd: Annotated[
+    spendable_usd: Annotated[
         Dollars | None, doc("The most that the run could spend afterwards under its cost limit; null if it has none.")
     ]
     fork: Annotated[ForkQuoteRow | None, doc("What a fork would do; null for another command, and where it would be refused.")]

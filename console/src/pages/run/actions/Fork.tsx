@@ -90,7 +90,7 @@ function Ask({ run, step, ended, onClose, initial, schema }: Props & { initial: 
   const preview = usePreview(run.run_id, body && { action: "fork", fields: body });
   const isReady =
     preview.quote?.refused === null && !command.isBusy && isSendable(input, isInputEdited ? schema : null);
-  const kept = preview.quote?.fork?.kept;
+  const kept = preview.quote?.fork?.kept_steps;
   const [earlier, setEarlier] = useState<readonly string[]>([]);
   useEffect(() => kept && setEarlier(kept.filter((each) => !each.includes("["))), [kept]);
   const send = async () => {
@@ -215,18 +215,20 @@ function Answer({ quote }: { quote: Quote }) {
         [
           "begins at",
           <span key="at">
-            <code>{quote.begins_at}</code> {quote.why ? <ForeignText text={quote.why} /> : null}
+            <code>{quote.begins_at}</code> {quote.reason ? <ForeignText text={quote.reason} /> : null}
           </span>,
         ],
-        ["kept", some(quote.kept, (each) => <code>{each}</code>)],
-        ["done again", some(quote.again, (each) => <code>{each}</code>)],
-        ["calls again", some(quote.anew, ofCall)],
+        ["kept", some(quote.kept_steps, (each) => <code>{each}</code>)],
+        ["done again", some(quote.repeated_steps, (each) => <code>{each}</code>)],
+        ["calls again", some(quote.repeated_operations, ofCall)],
         [
           "reused",
-          quote.reused.length === 0 ? null : (
+          quote.reused_operations.length === 0 ? null : (
             <>
-              {quote.reused.length === 1 ? "1 outcome" : `${quote.reused.length.toLocaleString("en")} outcomes`} where
-              the call stays the same, worth <Money usd={quote.reused_usd} />
+              {quote.reused_operations.length === 1
+                ? "1 outcome"
+                : `${quote.reused_operations.length.toLocaleString("en")} outcomes`}{" "}
+              where the call stays the same, worth <Money usd={quote.reused_usd} />
             </>
           ),
         ],
@@ -234,14 +236,14 @@ function Answer({ quote }: { quote: Quote }) {
           "worst case",
           <span key="worst">
             <strong>
-              <Money usd={quote.anew_usd} />
+              <Money usd={quote.worst_case_usd} />
             </strong>{" "}
             <span className="faint">if nothing of the original run is reused</span>
           </span>,
         ],
         [
           "limit",
-          quote.most_usd === null ? "none: other calls may cost more" : <Money key="most" usd={quote.most_usd} />,
+          quote.limit_usd === null ? "none: other calls may cost more" : <Money key="limit" usd={quote.limit_usd} />,
         ],
       ]}
     />
@@ -254,9 +256,9 @@ function ofCall(done: Done) {
       <code>
         <ForeignText text={done.name} />
       </code>{" "}
-      {done.why ? (
+      {done.reason ? (
         <span className="faint">
-          <ForeignText text={done.why} />
+          <ForeignText text={done.reason} />
         </span>
       ) : null}
     </>

@@ -113,11 +113,11 @@ function Answer({ quote }: { quote: Quote }) {
         ],
         [
           "can spend",
-          quote.most_usd === null ? (
+          quote.spendable_usd === null ? (
             "any amount: the run has no cost limit"
           ) : (
             <>
-              at most <Money usd={quote.most_usd} /> more
+              at most <Money usd={quote.spendable_usd} /> more
             </>
           ),
         ],
