@@ -322,7 +322,7 @@ async def test_a_part_may_be_named_by_the_hash_under_which_it_is_kept(store: str
 @bounded
 async def test_a_request_has_no_more_bytes_than_a_provider_takes(store: str, model: Providers) -> None:
     async with opened(store, workflows=[counts], model=model) as engine:
-        kept = await engine.executor.services.contents.kept(Image(data=CAT), "default", engine.now_ms())
+        kept = await engine.executor.services.contents.store_part(Image(data=CAT), "default", engine.now_ms())
         large = {**msgspec.to_builtins(kept), "size_bytes": 70_000_000}
         run = await engine.start(asks(["See:", large]))
         with pytest.raises(RunFailed, match=r"more than 67108864 bytes together.*Nothing was called"):

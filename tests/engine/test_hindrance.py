@@ -22,7 +22,7 @@ class PromptMessage:
         self.runs: list[list[RunId]] = []
 
     async def _tell(self) -> None:
-        self.runs.append([each.run for each in self.hindrances.told()])
+        self.runs.append([each.run for each in self.hindrances.list_blocked()])
 
 
 def log_of(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -38,7 +38,7 @@ async def test_a_run_waits_until_the_last_of_its_steps_does_no_longer(caplog: py
             another(StoreError("The disk is full."))
         with said.hindrances.over(RUN):
             pass  # what a third asks of the store is there
-        assert [each.reason for each in said.hindrances.told()] == ["The disk is full."]
+        assert [each.reason for each in said.hindrances.list_blocked()] == ["The disk is full."]
         await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert said.runs == [[RUN], []]
@@ -58,5 +58,5 @@ async def test_who_waits_no_longer_and_got_nothing_does_not_go_on(
 
     with pytest.raises(end):
         await wait()
-    assert said.hindrances.told() == ()
+    assert said.hindrances.list_blocked() == ()
     assert log_of(caplog) == ["holdfast waits to go on with"]

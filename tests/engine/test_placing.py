@@ -173,7 +173,7 @@ async def test_a_step_that_is_tried_again_is_placed_again_and_leaks_nothing(stor
         assert await (await engine.start(wf)).result() == "done"
         assert len(tries) == 3
         assert engine.executor.placing.held() == ()
-        assert engine.executor.placing.kept == 0
+        assert engine.executor.placing.reserved_slots == 0
 
 
 @bounded

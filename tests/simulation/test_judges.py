@@ -149,7 +149,7 @@ def test_a_function_that_is_called_again_though_its_result_is_recorded_is_found(
         return None
 
     scenario = Scenario(program_of(Op("function"), Op("sleep", 2.0), Op("function")))
-    assert found(scenario, (function, "_known", forgotten)) == {"a replay sees what was seen"}
+    assert found(scenario, (function, "_recall", forgotten)) == {"a replay sees what was seen"}
 
 
 # --- Loops and time ---------------------------------------------------------------------------------------------------
@@ -503,7 +503,7 @@ ANSWERED_WHOLE = draws("reply", Fixed(0.5))
 
 
 def test_an_answer_to_another_question_is_found(found: Found) -> None:
-    found_one = CachedAnswers._found
+    found_one = CachedAnswers._find_match
 
     async def any_one(self: Any) -> Any:
         self._cache = self._cache._replace(threshold=-2.0)
@@ -511,7 +511,7 @@ def test_an_answer_to_another_question_is_found(found: Found) -> None:
 
     asked = [Op("cached", (CACHE, number, "question {}")) for number in (0, 1)]
     scenario = Scenario(program_of(*asked), arrange=ANSWERED_WHOLE)
-    broken = found(scenario, (CachedAnswers, "_found", any_one))
+    broken = found(scenario, (CachedAnswers, "_find_match", any_one))
     assert broken == {"an answer is to a question that means the same"}
 
 

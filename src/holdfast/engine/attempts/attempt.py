@@ -182,7 +182,7 @@ class Attempt:
         """The same for the intent of a call: if this attempt is called off before it hears of the commit, the call is
         never made, and its intent must not stay."""
 
-        async def told() -> list[Event]:
+        async def post_intent() -> list[Event]:
             await self.mailbox.room()
             intent = self.mailbox.post(command)
             try:
@@ -191,7 +191,7 @@ class Attempt:
                 self._take_back(intent)
                 raise
 
-        return await self.patiently(told, repeatable=False)
+        return await self.patiently(post_intent, repeatable=False)
 
     def post(self, command: cmd.CallCommand) -> asyncio.Future[list[Event]]:
         """Have an outcome decided together with the next report of the step, and return what is announced then."""
@@ -253,7 +253,7 @@ class Attempt:
             blobs |= await self.patiently(lambda: self.services.payloads.fetch(view.stored_apart, self.tenant))
         return view
 
-    async def kept(self, value: Any) -> Payload:
+    async def store_value(self, value: Any) -> Payload:
         """`value` as an event may hold it."""
         payloads = self.services.payloads
         encoded = payloads.clean(value)
@@ -322,17 +322,17 @@ class Attempt:
     def _see_home(self, posted: PostedOutcome) -> None:
         """Bring an outcome home for which this attempt can no longer wait itself."""
 
-        def heard(_: asyncio.Future[list[Event]]) -> None:
+        def on_done(_: asyncio.Future[list[Event]]) -> None:
             if _untaken(posted.told):
                 self.services.calls.bring(self.report(posted.command))
 
-        posted.told.add_done_callback(heard)
+        posted.told.add_done_callback(on_done)
 
     def _take_back(self, intent: asyncio.Future[list[Event]]) -> None:
         """Release the call of an intent that is committed, or still will be: the task that was to make it has been called off
         before it heard of that, so it never left."""
 
-        def heard(_: asyncio.Future[list[Event]]) -> None:
+        def on_done(_: asyncio.Future[list[Event]]) -> None:
             problem = None if intent.cancelled() else intent.exception()
             if isinstance(problem, UnknownCommit):
                 # Dead, this process can be recovered, and with it what it may have left.
@@ -345,7 +345,7 @@ class Attempt:
                 elif isinstance(event, EffectIntended):
                     self.services.calls.bring(self.report(cmd.ReleaseEffect(event.call)))
 
-        intent.add_done_callback(heard)
+        intent.add_done_callback(on_done)
 
     async def patiently(self, store: Callable[[], Awaitable[T]], *, repeatable: bool = True) -> T:
         """Return the result of `store`. Waits while the store is away: no other process would bring this end, and no step of

@@ -82,7 +82,7 @@ class AttemptContext:
     async def keep_part(self, part: Image | Audio | Document) -> ContentPart:
         """A content part that has no address, kept by its hash."""
         contents, now_ms = self._services.contents, self._attempt.keeping_ms
-        return await self._attempt.patiently(lambda: contents.kept(part, self.tenant, now_ms))
+        return await self._attempt.patiently(lambda: contents.store_part(part, self.tenant, now_ms))
 
     @property
     def fetching(self) -> Tool:

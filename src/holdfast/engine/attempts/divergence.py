@@ -22,7 +22,7 @@ _MAX_SHOWN: Final = 2000
 _RECORDED: Final = (ev.EffectIntended, ev.GateOpened, ev.TimerStarted)
 
 
-async def shown(attempt: Attempt, left: Divergence) -> tuple[dict[str, Any], dict[str, Any]]:
+async def describe_divergence(attempt: Attempt, left: Divergence) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what the journal holds and what the code asks for."""
     kind, name, asked = left.asked
     recorded = await _recorded(attempt, left.stands)

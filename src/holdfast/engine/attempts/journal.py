@@ -138,7 +138,7 @@ class StepJournal(Outcomes):
 
     # --- What stands in it --------------------------------------------------------------------------------------------
 
-    def found(self, path: Path, kind: str, name: str, args_hash: str = "", request: Any = None) -> Operation | None:
+    def find(self, path: Path, kind: str, name: str, args_hash: str = "", request: Any = None) -> Operation | None:
         """Return what earlier attempts left at `path`; leaves the step if another operation stands there."""
         return self._match(self.before, path, kind, name, args_hash, request)
 
@@ -263,7 +263,7 @@ class StepJournal(Outcomes):
         form = (
             None if question is None else self.attempt.services.requests.form(self.attempt.workflow, question, self._requests)
         )
-        request = None if form is None else await self.attempt.kept(form)
+        request = None if form is None else await self.attempt.store_value(form)
         # A reader of the call finds the results that it is given.
         await self.attempt.services.streams.flushed(self.told)
         begun = (self.step, self.number, path, model, args_hash)
@@ -297,7 +297,7 @@ class StepJournal(Outcomes):
             tool,
             policy,
             args_hash,
-            await self.attempt.kept(request),
+            await self.attempt.store_value(request),
             key,
             settles_within_s,
             compensation,
@@ -379,7 +379,7 @@ class StepJournal(Outcomes):
 
     async def ask(self, path: Path, reason: str, args_hash: str, **options: Any) -> Any:
         """Return a person's answer, once there is one; `options` as `open_gate` takes them. Raises OperationFailed."""
-        known = await self.recall(path, "gate", reason, args_hash, options["shown"])
+        known = await self.recall(path, "gate", reason, args_hash, options["content"])
         if known is None:
             await self.open_gate(path, reason, args_hash, **options)
             known = await self._settled(path, "gate", reason, args_hash)
@@ -391,7 +391,7 @@ class StepJournal(Outcomes):
         reason: str,
         args_hash: str,
         *,
-        shown: Any,
+        content: Any,
         allowed: tuple[str, ...],
         form: dict[str, Any] | None,
         filled: Any,
@@ -408,7 +408,7 @@ class StepJournal(Outcomes):
         proposal: Proposal = _NOTHING_PROPOSED,
         terms: ToolTerms | None = None,
     ) -> None:
-        kept = await self.attempt.kept(shown)
+        kept = await self.attempt.store_value(content)
         asked = tuple(self.redact(name) for name in reviewers)
         await self.send(
             cmd.OpenGate(
@@ -421,7 +421,7 @@ class StepJournal(Outcomes):
                 digest(await self.attempt.value(kept)),
                 allowed,
                 form,
-                await self.attempt.kept(filled),
+                await self.attempt.store_value(filled),
                 asked,
                 four_eyes,
                 _ms(timeout_s),
@@ -542,7 +542,7 @@ async def _approved(
         approval_at(path),
         TOOL_APPROVAL,
         args_hash,
-        shown={"tool": tool, "arguments": arguments},
+        content={"tool": tool, "arguments": arguments},
         allowed=("approve", "edit", "reject", "answer"),
         form=form,
         filled=arguments,

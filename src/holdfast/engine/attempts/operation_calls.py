@@ -24,10 +24,10 @@ class _Call(NamedTuple):
     instruction: int
 
     def __str__(self) -> str:
-        return f"{self.name!r} ({self.where})"
+        return f"{self.name!r} ({self.place})"
 
     @property
-    def where(self) -> str:
+    def place(self) -> str:
         lines = (line for start, end, line in self.caller.co_lines() if start <= self.instruction < end)
         return f"{Path(self.caller.co_filename).name}:{next(lines, None) or self.caller.co_firstlineno}"
 
@@ -61,7 +61,7 @@ class OperationCalls:
         calls = [*self._in(inspect.CORO_CREATED)]
         if not calls:
             return None
-        told = [*dict.fromkeys(f"`{call.name}(...)` was not awaited ({call.where})" for call in calls)]
+        told = [*dict.fromkeys(f"`{call.name}(...)` was not awaited ({call.place})" for call in calls)]
         more = f", and {len(told) - _MAX_NAMED} more" if len(told) > _MAX_NAMED else ""
         return f"Write `await {calls[0].name}(...)`: {', '.join(told[:_MAX_NAMED])}{more}, so it was not done."
 

@@ -72,11 +72,11 @@ class ReplyTexts:
             forget()
             return
 
-        def heard(_: asyncio.Future[Any]) -> None:
+        def on_done(_: asyncio.Future[Any]) -> None:
             if not future.cancelled() and future.exception() is None:
                 forget()
 
-        future.add_done_callback(heard)
+        future.add_done_callback(on_done)
 
 
 class Outcomes:
@@ -86,7 +86,7 @@ class Outcomes:
     _utterances: ReplyTexts | None = None
 
     async def settle(self, call: CallId, cost_nanousd: int, input_tokens: int, output_tokens: int, output: Any) -> Any:
-        kept = await self.attempt.kept(output)
+        kept = await self.attempt.store_value(output)
         await self._outcome(cmd.SettleModelCall(call, cost_nanousd, input_tokens, output_tokens, kept))
         return await self.attempt.value(kept)
 
@@ -112,7 +112,7 @@ class Outcomes:
     ) -> bool:
         command: cmd.CallCommand = cmd.FailModelCall(call, error, fallbacks=tuple(fallbacks))
         if doubted:
-            part = None if partial is None else await self.attempt.kept(partial)
+            part = None if partial is None else await self.attempt.store_value(partial)
             command = cmd.DoubtModelCall(call, error, partial=part, cost_nanousd=cost_nanousd, fallbacks=tuple(fallbacks))
         told = await self.attempt.report(command)
         if self._utterances is not None:
@@ -129,8 +129,8 @@ class Outcomes:
         partial: str | None = None,
         cost_nanousd: int | None = None,
     ) -> Any:
-        kept = None if output is None else await self.attempt.kept(output)
-        part = None if partial is None else await self.attempt.kept(partial)
+        kept = None if output is None else await self.attempt.store_value(output)
+        part = None if partial is None else await self.attempt.store_value(partial)
         await self._outcome(cmd.DoubtModelCall(call, error, kept, reopens, part, cost_nanousd))
         return None if kept is None else await self.attempt.value(kept)
 
@@ -139,7 +139,7 @@ class Outcomes:
         return self._utterances.begin(call)
 
     async def complete(self, call: CallId, response: Any) -> Any:
-        kept = await self.attempt.kept(response)
+        kept = await self.attempt.store_value(response)
         await self._outcome(cmd.CompleteEffect(call, kept))
         return await self.attempt.value(kept)
 

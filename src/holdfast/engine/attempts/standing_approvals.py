@@ -41,7 +41,7 @@ class ApprovalJournal(Protocol):
     run: RunId
     tenant: str
 
-    def found(self, path: Path, kind: str, name: str, args_hash: str = "") -> Operation | None: ...
+    def find(self, path: Path, kind: str, name: str, args_hash: str = "") -> Operation | None: ...
 
     def noted(self) -> tuple[cmd.Value, ...]: ...
 
@@ -57,7 +57,7 @@ async def used(
     at, before = Path(f"{path}.standing"), journal.before.journal
     asked = digest(["standing", tool, dict(arguments)])
     if at in before:
-        known = journal.found(at, SHARED, before[at].name, asked)  # the step is left where that was for another call
+        known = journal.find(at, SHARED, before[at].name, asked)  # the step is left where that was for another call
         assert known is not None
         return _approval(known)
     if approval_at(path) in before:

@@ -139,7 +139,7 @@ class Children:
 
     async def _undo(self, child: RunId, parent: State) -> None:
         """Have a child that has completed undo what it did. Where it cannot, its parent hears why."""
-        reason, run = f"undone: run {parent.run}, which asked for it, {_why(parent)}", parent.run
+        reason, run = f"undone: run {parent.run}, which asked for it, {_describe_parent(parent)}", parent.run
         try:
             if await self._runtime.store.log.is_archived(child):
                 raise Conflict(f"Run {child} is archived with its month.")
@@ -231,11 +231,11 @@ def _wishes(parent: State, name: RunId, child: Child, again: bool) -> list[cmd.C
 def _wish(parent: State, child: Child | None) -> cmd.Command | None:
     """Return the command that has a child do as its parent does; None if it is to go on."""
     if parent.ended or child is None or child.abandoned or (parent.phase and not parent.cleans_up(child.step)):
-        return cmd.CancelRun(f"run {parent.run}, which asked for it, {_why(parent)}")
+        return cmd.CancelRun(f"run {parent.run}, which asked for it, {_describe_parent(parent)}")
     return cmd.PauseRun() if parent.paused else None
 
 
-def _why(parent: State) -> str:
+def _describe_parent(parent: State) -> str:
     if parent.phase == "cancelling" or parent.ended == "cancelled":
         return f"is cancelled: {parent.reason}" if parent.reason else "is cancelled"
     return "has failed" if parent.phase == "failing" or parent.ended == "failed" else "goes on without it"

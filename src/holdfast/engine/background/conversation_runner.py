@@ -260,6 +260,8 @@ async def loaded(conversations: Conversations, tenant: str, name: str) -> Conver
     return None if found is None else await with_turns(conversations, found)
 
 
-async def with_turns(conversations: Conversations, found: Conversation) -> ConversationState:
+async def with_turns(conversations: Conversations, conversation: Conversation) -> ConversationState:
     """Return a conversation that was read with what was said in it."""
-    return ConversationState(found, {each.number: each for each in await conversations.exchanges(found.tenant, found.id)})
+    return ConversationState(
+        conversation, {each.number: each for each in await conversations.exchanges(conversation.tenant, conversation.id)}
+    )

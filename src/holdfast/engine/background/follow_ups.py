@@ -209,9 +209,9 @@ class GuardJudge:
     async def _ask(self, workflow: Workflow, question: Question, view: StateView, state: State) -> Verdict:
         above = await self._above(state, question)
         view.left = with_above(view.left, above)
-        return msgspec.structs.replace(await self._said(workflow, question, view), above=above)
+        return msgspec.structs.replace(await self._call_guard(workflow, question, view), above=above)
 
-    async def _said(self, workflow: Workflow, question: Question, view: StateView) -> Verdict:
+    async def _call_guard(self, workflow: Workflow, question: Question, view: StateView) -> Verdict:
         guard = question.guard
         try:
             said: Any = workflow.guards[guard](view)

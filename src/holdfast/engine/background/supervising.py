@@ -65,13 +65,13 @@ class Supervising:
     async def submit(self, tenant: str, name: str, task: Task) -> Accepted | Rejected:
         """Take a task, or not, and have it begin if it can: the same one again is the same. Raises NotFound, InvalidInput for a
         type that no worker takes, and Conflict if another task has its id."""
-        answer = await self._taken(tenant, name, task)
+        answer = await self._accept(tenant, name, task)
         if isinstance(answer, Accepted) and answer.worker is not None:
             with contextlib.suppress(StoreError):  # it is taken, and what is left undone is found in the store
                 await self.carry_on(tenant, name)
         return answer
 
-    async def _taken(self, tenant: str, name: str, task: Task) -> Accepted | Rejected:
+    async def _accept(self, tenant: str, name: str, task: Task) -> Accepted | Rejected:
         async with self._turn(tenant, name):
             for attempt in range(_TRIES):
                 supervisor = await self._supervisors.find(tenant, name)

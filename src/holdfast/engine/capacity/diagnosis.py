@@ -270,9 +270,9 @@ async def _for_places(
     return [WaitReason(each, since_ms[each.step], reason, workers) for each, reason in reasons if reason is not None]
 
 
-def _join(said: Sequence[Report], scheduler: Scheduler) -> int:
+def _join(sessions: Sequence[Report], scheduler: Scheduler) -> int:
     """Have those join who live, with what they hold; how many they are."""
-    reports = [*said, *(connected for each in said for connected in each.connected)]
+    reports = [*sessions, *(connected for each in sessions for connected in each.connected)]
     for report in reports:
         own = report.resources
         scheduler.join(

@@ -117,7 +117,7 @@ class StepPlacer:
         self._closed = False
 
     @property
-    def kept(self) -> int:
+    def reserved_slots(self) -> int:
         """Slots of this process that are kept for steps which were placed and have not begun."""
         return self._kept
 
@@ -152,7 +152,7 @@ class StepPlacer:
                 continue
             if each.step in self._steps.get(each.run, ()):
                 continue
-            known = self._pool_client.known(each, lambda step: self.find([step]))
+            known = self._pool_client.resolve_amounts(each, lambda step: self.find([step]))
             if known is not None and self.scheduler.submit(job_of(known), now_s):
                 self._steps.setdefault(each.run, {})[each.step] = known
                 self._since_s[each.run] = now_s

@@ -188,7 +188,7 @@ class PoolClient:
 
     # --- Amounts ------------------------------------------------------------------------------------------------------
 
-    def known(self, step: PlacedStep, again: Callable[[PlacedStep], None]) -> PlacedStep | None:
+    def resolve_amounts(self, step: PlacedStep, again: Callable[[PlacedStep], None]) -> PlacedStep | None:
         """`step` with all its amounts, of its tenant's own pools where there are any. None where the store is to be asked
         first; then `again` gets the step."""
         if not step.demand.pools:

@@ -172,7 +172,7 @@ class PoolShares:
         said = {name: self._needs.get(name, _NOTHING) for name in names}
         left_s = self._clock.monotonic_s()
         closes = {name: self._closes_s.pop(name) for name in names if name in self._closes_s}
-        visits = [self._said(name, need, closes.get(name, left_s) - left_s) for name, need in said.items()]
+        visits = [self._create_visit(name, need, closes.get(name, left_s) - left_s) for name, need in said.items()]
         self._number += 1
         self._unsure.update(names)
         try:
@@ -213,19 +213,19 @@ class PoolShares:
             return True
         if held is None or need.is_nothing:
             return False
-        return held.granted > self._kept(held, need) or held.pool.useful(held.least) < held.pool.useful(need.least)
+        return held.granted > self._retained_amount(held, need) or held.pool.useful(held.least) < held.pool.useful(need.least)
 
-    def _kept(self, held: Grant, need: Need) -> int:
+    def _retained_amount(self, held: Grant, need: Need) -> int:
         """Return how much is not given back: what may be kept, and of slots what is in use; nothing if nothing is needed."""
         if need.is_nothing:
             return 0
         return min(held.granted, max(need.used, held.share)) if held.pool.kind == "slots" else held.share
 
-    def _said(self, name: str, need: Need, closes_s: float) -> Visit:
+    def _create_visit(self, name: str, need: Need, closes_s: float) -> Visit:
         """The visit of one pool; what it gives back is used no more from now on."""
         held, kept = self._held.get(name), 0
         if held is not None:
-            kept = self._kept(held, need)
+            kept = self._retained_amount(held, need)
             self._have(name, msgspec.structs.replace(held, granted=kept, filled=0, least=need.least, closed_ms=0))
         return Visit(
             name,

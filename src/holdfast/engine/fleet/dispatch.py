@@ -132,7 +132,7 @@ class Dispatch:
         """Bring up to date what others have changed of runs in memory, and tell those who wait here."""
         runtime, seqs = self._runtime, await self._queue.news()
         for run, seq in seqs.items():
-            known = runtime.runs.known(run)
+            known = runtime.runs.state_in_memory(run)
             if known is not None and known.seq < seq:
                 self._begin(self._look(Job(run, "")))
         runtime.runs.notify(seqs or None)  # of no runs in particular, where it is unknown what was missed

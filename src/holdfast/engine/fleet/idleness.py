@@ -132,7 +132,7 @@ class Idleness:
                 break
             found = await line.look()
         await asyncio.sleep(0)  # what can be placed is placed after this turn of the loop
-        return executor.placing.kept > 0 or executor.placing.hopeful()
+        return executor.placing.reserved_slots > 0 or executor.placing.hopeful()
 
     async def _work_soon(self) -> bool:
         """Return True if a step of its workflows and its lane is lost, ready, or due soon; a reminder to a person is no

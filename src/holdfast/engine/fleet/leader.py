@@ -241,7 +241,7 @@ class Leader:
 
     def _find(self, steps: Iterable[PlacedStep]) -> None:
         """Steps that stand in line, with what they take of pools."""
-        known = [self._pool_client.known(step, lambda again: self._find([again])) for step in steps]
+        known = [self._pool_client.resolve_amounts(step, lambda again: self._find([again])) for step in steps]
         self._jobs.find([step for step in known if step is not None], self._runtime.clock.monotonic_s())
         self._awake.set()
 

@@ -171,13 +171,13 @@ class FlowAttempt(FlowOperations):
         if self._finished and await self._hand_over():
             return False
         if self.moving or loop._ready:
-            await self._heard()
+            await self._wait_for_events()
         elif not self.is_live and (parked := self._parked()):
             self.is_live = True
             for operation in parked:
                 self._unpark(operation)
         elif self._at_work:
-            await self._heard()
+            await self._wait_for_events()
         else:
             return await self._rest()
         return False
@@ -196,25 +196,25 @@ class FlowAttempt(FlowOperations):
         if loop.main.done():
             left = [task for task in loop.tasks if not task.done()]
             if not left:
-                return not (loop.closing and await self._heard(LOOK_S))
+                return not (loop.closing and await self._wait_for_events(LOOK_S))
             if await self._close(left):
                 return False
         if loop.has_lent:
-            await self._heard()
+            await self._wait_for_events()
             return False
         if self._drop_closing() or await self._give_up_gathers():
             return False
         if loop.is_connected and not loop.is_recording:
-            await self._heard()
+            await self._wait_for_events()
             return False
         near_s = self._next_timer_s()
         if near_s is not None and near_s <= NEAR_S and not self._waiting:
-            await self._heard()
+            await self._wait_for_events()
             return False
         if self._operations and not self._waiting:
             loop.refuse(GOES_ON_WITHOUT)
         if not self._timers and not self._waiting:
-            if (others_s := _others_s(loop)) and await self._heard(others_s):
+            if (others_s := _others_s(loop)) and await self._wait_for_events(others_s):
                 return False
             loop.refuse(WAITS_FOR_NOTHING)
         await self._see_what_came()
@@ -332,7 +332,7 @@ class FlowAttempt(FlowOperations):
             loop.cancel()
         return True
 
-    async def _heard(self, at_most_s: float | None = None) -> bool:
+    async def _wait_for_events(self, at_most_s: float | None = None) -> bool:
         """Wait for what comes from outside, or for the time of a timer. Returns True if anything has come."""
         if self._has_rung:
             return True

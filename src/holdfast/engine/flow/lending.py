@@ -324,7 +324,7 @@ _OPENING: Final = (
 """The same, of what returns a transport, alone or with its protocol."""
 
 
-def _lent(name: str) -> Callable[..., Any]:
+def _forward_to_host(name: str) -> Callable[..., Any]:
     def method(self: LendingLoop, *args: Any, **value: Any) -> Any:
         if self._mixes:
             self.refuse(AT_ONCE)
@@ -334,7 +334,7 @@ def _lent(name: str) -> Callable[..., Any]:
 
 
 def _opening(name: str) -> Callable[..., Any]:
-    begin = _lent(name)
+    begin = _forward_to_host(name)
 
     async def method(self: LendingLoop, *args: Any, **value: Any) -> Any:
         opened = await begin(self, *args, **value)
@@ -345,7 +345,7 @@ def _opening(name: str) -> Callable[..., Any]:
 
 
 for _name in _LENT:
-    setattr(LendingLoop, _name, _lent(_name))
+    setattr(LendingLoop, _name, _forward_to_host(_name))
 for _name in _OPENING:
     setattr(LendingLoop, _name, _opening(_name))
 

@@ -83,7 +83,7 @@ class FlowOutcomes:
             if timer.path not in self._loop.timers:
                 continue  # it was cancelled at once
             op = known.get(Path(timer.path))
-            self._journal.found(Path(timer.path), SLEEP, TIMER, TIMER_HASH)
+            self._journal.find(Path(timer.path), SLEEP, TIMER, TIMER_HASH)
             if op is not None and op.status == "done":
                 self._fired(timer.path, op)
             elif op is None or not op.settled:

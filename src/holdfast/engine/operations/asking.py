@@ -48,7 +48,7 @@ async def ask(
         path,
         QUESTION,
         digest(["question", shown, *others]),
-        shown=shown,
+        content=shown,
         allowed=decisions_of(decisions),
         form=shape,
         filled=filled,

@@ -32,7 +32,7 @@ async def gather(journal: StepJournal, *branches: Awaitable[Any]) -> list[Any]:
             return await in_branch(branch, prefix)
 
     with _letting_go(*branches), cursor().place() as path:
-        journal.found(path, GATHER, GATHER)
+        journal.find(path, GATHER, GATHER)
         begun = [asyncio.create_task(in_turn(branch, f"{path}.{i}.")) for i, branch in enumerate(branches)]
         try:
             results = await asyncio.gather(*begun, return_exceptions=True)
@@ -55,7 +55,7 @@ async def gather(journal: StepJournal, *branches: Awaitable[Any]) -> list[Any]:
 async def _gathered(journal: StepJournal, tasks: Tasks, branches: Sequence[Awaitable[Any]]) -> list[Any]:
     """The same in a flow, the branches in its loop."""
     with _letting_go(*branches), (here := cursor()).place() as path:
-        journal.found(path, GATHER, GATHER)
+        journal.find(path, GATHER, GATHER)
         begun = [_begun(tasks, here, branch, f"{path}.{i}.") for i, branch in enumerate(branches)]
         return await tasks.gather(path, begun)
 

@@ -38,17 +38,17 @@ def of_guards(services: StepServices) -> Callable[[State, Question], Awaitable[t
     """Return how a guard is shown what is left above its run: as it is now, or in a replay as it was."""
     store, stand_in = services.runtime.store, services.stand_in
 
-    async def shown(state: State, question: Question) -> tuple[ScopeLeft, ...]:
+    async def read_scopes(state: State, question: Question) -> tuple[ScopeLeft, ...]:
         if stand_in is not None:
             return stand_in.above(state.run, question)
         return await above(store.scopes, state, store.clock.now_ms())
 
-    return shown
+    return read_scopes
 
 
 async def left(journal: StepJournal, path: Path, *, reads_above: bool = True) -> LimitsLeft:
     """Return what the run may still use, as of the first attempt that asked here. Recorded with the next commit."""
-    op = journal.found(path, LEFT, LEFT)
+    op = journal.find(path, LEFT, LEFT)
     if op is not None and op.outcome is not None:
         known = msgspec.convert(op.outcome.value(), LimitsLeft)
         return known if known.above is not None else limits.with_above(known, ())  # recorded before these were read

@@ -53,7 +53,7 @@ class Request(NamedTuple):
     def name(self) -> str:
         return self.workflow if isinstance(self.workflow, str) else self.workflow.name
 
-    def asked(self, journal: StepJournal) -> dict[str, Any]:
+    def identity(self, journal: StepJournal) -> dict[str, Any]:
         """Return the parts that decide whether a request is the same. The version of the code at hand is none: a child goes on
         with what it was started with."""
         if self.handoff is not None:
@@ -102,7 +102,7 @@ async def request(journal: StepJournal, path: Path, request: Request, *, backgro
     """Return the child's result, or with `background` a handle on it. Leaves the step while it goes on; raises
     OperationFailed."""
     check(on_failure)
-    asked = request.asked(journal)
+    asked = request.identity(journal)
     args_hash = digest(asked)
     kind = BACKGROUND if background else CHILD
     known = await journal.recall(path, kind, request.name, args_hash, asked)
@@ -160,7 +160,7 @@ def _outcome(path: Path, recall: Recall, on_failure: OnFailure, returns: Adapter
 
 
 async def _command(journal: StepJournal, path: Path, request: Request, args_hash: str, background: bool) -> cmd.RequestChild:
-    workflow = await _meant(journal, request)
+    workflow = await _resolve_workflow(journal, request)
     given = request.input if request.handoff is None else request.handoff.input_for(request.input)
     if isinstance(workflow, StoredWorkflow):
         valid = await journal.attempt.services.threads.run(workflow.validated_input, {"raw": given})
@@ -174,7 +174,7 @@ async def _command(journal: StepJournal, path: Path, request: Request, args_hash
         max_tokens = None if request.max_tokens is None else whole_tokens(request.max_tokens)
     except ValueError as problem:
         raise InvalidInput(f"The limit on tokens of a child cannot be used: {problem}. No child was started.") from None
-    payload = await journal.attempt.kept(valid)
+    payload = await journal.attempt.store_value(valid)
     # Named after what it starts with is kept: large values stay for the month of their run's start.
     runs = journal.attempt.services.runtime.runs
     return cmd.RequestChild(
@@ -196,7 +196,7 @@ async def _command(journal: StepJournal, path: Path, request: Request, args_hash
     )
 
 
-async def _meant(journal: StepJournal, request: Request) -> Workflow | StoredWorkflow:
+async def _resolve_workflow(journal: StepJournal, request: Request) -> Workflow | StoredWorkflow:
     """Return the workflow to start: its code, if that is here, else what the store knows of it. Raises InvalidInput."""
     catalog = journal.attempt.services.runtime.catalog
     if isinstance(request.workflow, Workflow):

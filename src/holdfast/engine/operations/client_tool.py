@@ -37,7 +37,7 @@ async def reply(context: StepContext, request: ToolRequest, tool: ClientTool, te
         return await tell(ToolReply(request.id, request.name, f"Not called: {flaw}.", is_error=True))
     call = None if tell.call is None else source_of(tell.call, arguments_of(request.name, request.id))
     answer = await context.ahead(
-        partial(_asked, {"tool": tool.name, "arguments": request.arguments, "call": call})
+        partial(_ask_front_end, {"tool": tool.name, "arguments": request.arguments, "call": call})
     )  # the one operation of its branch
     if answer["decision"] != "answer":
         said = f"Not done: {answer['reason'] or 'the user declined'}."
@@ -47,13 +47,13 @@ async def reply(context: StepContext, request: ToolRequest, tool: ClientTool, te
     return await tell(result, data.get("message", ""))
 
 
-async def _asked(content: dict[str, Any], journal: StepJournal, path: Path) -> Any:
+async def _ask_front_end(content: dict[str, Any], journal: StepJournal, path: Path) -> Any:
     """Ask the front end, and return its answer once it has given one."""
     return await journal.ask(
         path,
         CLIENT_TOOL,
         digest([CLIENT_TOOL, content]),
-        shown=content,
+        content=content,
         allowed=("answer", "reject"),
         form=RESULT_FORM,
         filled={},

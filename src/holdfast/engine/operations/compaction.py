@@ -77,7 +77,7 @@ async def fitted(
             f" tokens, and compact_above_tokens is {plan.above_tokens}. It was not asked: allow more, or say less at a time.",
             error_class=LIMIT,
         )
-    kept = await journal.attempt.kept(msgspec.to_builtins(summed))
+    kept = await journal.attempt.store_value(msgspec.to_builtins(summed))
     await journal.record(cmd.Value(place, SUMMARY, None, kept, name))
     return _cut_short(request, summed), messages.behind(border)
 
@@ -123,10 +123,10 @@ async def _summary(journal: StepJournal, call: Path, request: ModelRequest, plan
 
 
 def _line(message: Turn) -> str:
-    return msgspec.json.encode(_told(message)).decode()
+    return msgspec.json.encode(_render_turn(message)).decode()
 
 
-def _told(message: Turn) -> Mapping[str, Any]:
+def _render_turn(message: Turn) -> Mapping[str, Any]:
     """A turn as who sums up reads it."""
     match message:
         case UserTurn(text=text, parts=parts):

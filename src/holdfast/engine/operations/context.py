@@ -90,7 +90,7 @@ class StepContext(AttemptContext):
     def now(self) -> datetime.datetime:
         """The time, in UTC; a replay sees the same. Recorded with the next commit."""
         with cursor().place() as path:
-            op = self._journal.found(path, NOW, NOW)
+            op = self._journal.find(path, NOW, NOW)
             if op is None or op.outcome is None:
                 at_ms = self._services.runtime.store.clock.now_ms()
                 self._journal.note(cmd.Value(path, NOW, at_ms))
@@ -106,7 +106,7 @@ class StepContext(AttemptContext):
     def uuid(self) -> uuid.UUID:
         """A UUID that belongs to this place in this step: a replay gets the same."""
         with cursor().place() as path:
-            self._journal.found(path, "uuid", "uuid")
+            self._journal.find(path, "uuid", "uuid")
             return uuid.uuid5(uuid.NAMESPACE_OID, f"{self.run_id}/{self.step_id}/{path}")
 
     def version(self, name: str, latest: int) -> int:
@@ -204,7 +204,7 @@ class StepContext(AttemptContext):
 
     async def embed(self, texts: Sequence[str], *, model: str, dimensions: int | None = None) -> list[list[float]]:
         """A vector of each text; see Context."""
-        request = embedding.asked(texts, model, dimensions)
+        request = embedding.build_request(texts, model, dimensions)
         with cursor().place() as path:
             reply = await self._services.gateway.embed(self._journal, path, request)
         return [[*unpacked(each)] for each in reply.vectors]
@@ -256,12 +256,12 @@ class StepContext(AttemptContext):
     async def record(self, name: str, result: Any) -> None:
         """Keep what this step, or its branch of a gather, has come to under a name: from now on `recorded` gives it to every
         later attempt, also to one that follows a failure. `result` is JSON data, not null."""
-        path, kept = cursor().named(name), await self._attempt.kept(result)
+        path, kept = cursor().named(name), await self._attempt.store_value(result)
         await self._journal.record(cmd.Value(path, _RESULT, None, kept))
 
     async def recorded(self, name: str) -> Any:
         """Return what an earlier attempt of this step has recorded at this place under a name; None if none has."""
-        op = self._journal.found(cursor().named(name), _RESULT, _RESULT)
+        op = self._journal.find(cursor().named(name), _RESULT, _RESULT)
         return None if op is None else await self._attempt.value(op.outcome or NULL)
 
     async def label(self, labels: Mapping[str, str | None] = {}, /, **named: str | None) -> None:
@@ -393,8 +393,8 @@ class StepContext(AttemptContext):
     async def open_gate(self, content: dict[str, Any], **options: Any) -> None:
         """The gate that is the whole step; the person's decision completes it."""
         args_hash = digest(["gate", content])
-        self._journal.found(Path("0"), "gate", APPROVAL, args_hash, content)
-        await self._journal.open_gate(Path("0"), APPROVAL, args_hash, shown=content, completes_step=True, **options)
+        self._journal.find(Path("0"), "gate", APPROVAL, args_hash, content)
+        await self._journal.open_gate(Path("0"), APPROVAL, args_hash, content=content, completes_step=True, **options)
 
 
 _OPERATIONS: Final = [

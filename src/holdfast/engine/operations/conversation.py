@@ -111,7 +111,7 @@ async def talk(context: StepContext, exchange: RequestOptions, turns: list[Turn]
         if problem is None:
             if cached is not None and found is None and reply.finish_reason in _WHOLE:
                 await cached.keep(reply)
-            turns.extend(await _heard(reply, tell))
+            turns.extend(await _closing_turns(reply, tell))
             return value
         if mended:
             raise SchemaMismatch(f"The answer of {model} does not fit its schema, after one attempt to mend it: {problem}.")
@@ -146,11 +146,11 @@ async def _prepared(
 
 async def _user_turn(context: StepContext, user: prompts.Given) -> UserTurn:
     """Return a person's message as a turn, its parts kept; a part with an address is read in a place of its own."""
-    pieces = [each if isinstance(each, str) else await _kept(context, each) for each in user]
+    pieces = [each if isinstance(each, str) else await _store_part(context, each) for each in user]
     return UserTurn(str(pieces[0]), tuple(pieces[1:]))
 
 
-async def _kept(context: StepContext, part: Image | Audio | Document) -> ContentPart:
+async def _store_part(context: StepContext, part: Image | Audio | Document) -> ContentPart:
     if part.url is None:
         return await context.keep_part(part)
     fetch = context.fetching
@@ -168,7 +168,7 @@ def _fitting(answer: Any, name: str, output: type[BaseModel] | None) -> Any:
         raise SchemaMismatch(f"What came of {name!r} does not fit the step's output: {describe(problem)}.") from None
 
 
-async def _heard(reply: ModelReply, tell: ResultSender) -> list[Turn]:
+async def _closing_turns(reply: ModelReply, tell: ResultSender) -> list[Turn]:
     """Return the turns that must follow a final answer before anything else can."""
     open_ = requests.open_requests(reply)
     return [ToolTurn(tuple([await tell(ToolReply(each.id, each.name, _TAKEN)) for each in open_]))] if open_ else []

@@ -35,7 +35,7 @@ async def vector(journal: StepJournal, path: Path, embedder: Embedder, text: str
         [found] = expected(embedder, [text], [unpacked(each) for each in reply.vectors])
         return found
     name, args_hash = embedder.name, digest([embedder.name, embedder.dimension, text])
-    known = journal.found(path, EMBEDDING, name, args_hash)
+    known = journal.find(path, EMBEDDING, name, args_hash)
     if known is not None and known.outcome is not None:
         return msgspec.json.decode(known.outcome.json, type=bytes)
     embed = cast(FunctionEmbedder, embedder).embed
@@ -45,7 +45,7 @@ async def vector(journal: StepJournal, path: Path, embedder: Embedder, text: str
     return found
 
 
-def asked(texts: Sequence[str], model: str, dimensions: int | None) -> EmbeddingRequest:
+def build_request(texts: Sequence[str], model: str, dimensions: int | None) -> EmbeddingRequest:
     """Return the request of `ctx.embed`. Raises InvalidInput."""
     if isinstance(texts, str) or not 1 <= len(texts) <= MAX_TEXTS or not all(each for each in texts):
         raise InvalidInput(

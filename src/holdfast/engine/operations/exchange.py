@@ -98,7 +98,7 @@ def of_loop(
     except UsageError as problem:
         raise InvalidInput(f"{problem.message} Nothing was called.") from None
     own = {each.name: each for each in (*(_offered(attempt, each) for each in tools), *lessons)}
-    offered = {**own, **_brought(user, {*own, ANSWER})}
+    offered = {**own, **_client_tools(user, {*own, ANSWER})}
     return _exchange(model, user, output, options, introduced(skills))._replace(
         max_tokens=max_tokens,
         offered=offered,
@@ -131,7 +131,7 @@ def _exchange(
     )
 
 
-def _brought(user: Any, own: Collection[str]) -> Mapping[str, ClientTool]:
+def _client_tools(user: Any, own: Collection[str]) -> Mapping[str, ClientTool]:
     """The tools of the front end that speaks. Raises InvalidInput for what is not taken, and for the name of one of `own`."""
     if not isinstance(user, Chat) or not user.tools:
         return {}

@@ -50,7 +50,7 @@ async def call(
     bound = step.bound(args, arguments)
     asked = {each: _data(journal, value) for each, value in bound.items()}
     args_hash = digest(asked)
-    known = await _known(journal, path, name, args_hash, asked)
+    known = await _recall(journal, path, name, args_hash, asked)
     if known is None:
         await _expect_to_begin(journal)
         body = partial(step.function, *args, **arguments)
@@ -88,10 +88,10 @@ def _changed(journal: StepJournal, bound: Mapping[str, Any], request: Mapping[st
     return None
 
 
-async def _known(journal: StepJournal, path: Path, name: str, args_hash: str, request: Any) -> Recall | None:
+async def _recall(journal: StepJournal, path: Path, name: str, args_hash: str, request: Any) -> Recall | None:
     """Return the outcome of the function that is called at `path`; None if it is to be called now. Leaves the step if it is to
     be called later."""
-    if journal.found(path, FUNCTION, name, args_hash, request) is None and not journal.before.may_reuse:
+    if journal.find(path, FUNCTION, name, args_hash, request) is None and not journal.before.may_reuse:
         return None
     return await journal.recall(path, FUNCTION, name, args_hash, request)
 
@@ -133,7 +133,7 @@ async def _called(
             else:
                 if not step.returns.is_plain:
                     result = step.returns.dump(result)
-                return Recall(await _kept(journal, path, name, args_hash, result, _ms_since(began_s)))
+                return Recall(await _record_result(journal, path, name, args_hash, result, _ms_since(began_s)))
         except (InvalidInput, Unstorable) as problem:
             error = journal.error(VALIDATION, refusal(f"The result of {name!r}", problem.message))
     begun, took_ms = (journal.step, journal.number, path, name, args_hash), _ms_since(began_s)
@@ -153,9 +153,9 @@ def _ms_since(began_s: float) -> int:
     return round((asyncio.get_running_loop().time() - began_s) * 1000)
 
 
-async def _kept(journal: StepJournal, path: Path, name: str, args_hash: str, result: Any, took_ms: int) -> Any:
+async def _record_result(journal: StepJournal, path: Path, name: str, args_hash: str, result: Any, took_ms: int) -> Any:
     """Return the function's result, durably and as every replay will see it. Raises InvalidInput or Unstorable."""
-    payload = await journal.attempt.kept(result)
+    payload = await journal.attempt.store_value(result)
     await journal.record(cmd.Value(path, FUNCTION, None, payload, name, args_hash, took_ms=took_ms))
     return await journal.attempt.value(payload)
 

@@ -207,10 +207,10 @@ async def _done(
 ) -> list[Any]:
     args_hash = listed.digest(name)
     count = len(listed.items)
-    if journal.found(path, MAP, name, args_hash, {"items": count}) is None:
+    if journal.find(path, MAP, name, args_hash, {"items": count}) is None:
         pages = [*listed.pages()]
         is_small = sum(len(page) for _, page in pages) <= INLINE_BYTES
-        kept = [await _kept(journal.attempt, page, is_small=is_small) for _, page in pages]
+        kept = [await _store_page(journal.attempt, page, is_small=is_small) for _, page in pages]
         await journal.send(
             cmd.MapItems(
                 journal.step,
@@ -234,7 +234,7 @@ async def _done(
     return await _outcome(journal, path, name, args_hash, {"items": count})
 
 
-async def _kept(attempt: Attempt, page: bytes, *, is_small: bool) -> Payload:
+async def _store_page(attempt: Attempt, page: bytes, *, is_small: bool) -> Payload:
     """A page, in the event itself where all of them together are small enough."""
     payloads = attempt.services.payloads
     if is_small and (inline := payloads.inline(page, attempt.storage)) is not None:
@@ -251,7 +251,7 @@ async def _outcome(journal: StepJournal, path: Path, name: str, args_hash: str, 
         map_ = next(state.maps[each] for each in state.steps[journal.attempt.name].maps if state.maps[each].opened.path == path)
         if map_.ended != "met":
             raise Suspension
-        payload = await journal.attempt.kept(await _gathered(journal.attempt, map_))
+        payload = await journal.attempt.store_value(await _gathered(journal.attempt, map_))
         await journal.record(cmd.Value(path, MAP, None, payload, name, args_hash))
         known = await journal.recall(path, MAP, name, args_hash, request)
         assert known is not None

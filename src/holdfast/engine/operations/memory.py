@@ -68,7 +68,7 @@ class AgentMemory:
         if self._embedder is not None:
             index = SharedIndex(memory.text, self._embedder.name, await self._vector(self._embedder, memory.text))
         with cursor().place() as path:
-            self._journal.found(path, _KEY, self._space.name)
+            self._journal.find(path, _KEY, self._space.name)
         key = digest([self._journal.run, self._journal.step, path])[:_KEY_DIGITS]
         await self._space.keep(key, LatestValue(_as_kept(memory), index, lambda: self._crowded_out(key)))
         return key
@@ -91,7 +91,7 @@ class AgentMemory:
         asked = None if query is None else await self._query(query, by)
         args_hash = digest(["recall", query, list(kinds or []), least_relevance, limit, by])
         with cursor().place() as path:
-            known = self._journal.found(path, SHARED_USE, self._space.name, args_hash)
+            known = self._journal.find(path, SHARED_USE, self._space.name, args_hash)
             if known is not None and known.outcome is not None:
                 return msgspec.json.decode(known.outcome.json, type=list[Memory])
             found = await self._space.search(asked, rule.MAX_ALLOWED)
@@ -113,7 +113,7 @@ class AgentMemory:
 
     async def stats(self) -> MemoryStats:
         """Return how many memories there are, and how relevant they are."""
-        return rule.stats(await self._found(None), self._now_ms())
+        return rule.stats(await self._search(None), self._now_ms())
 
     def tools(self, *, trusted: bool = False) -> tuple[MemoryTool, ...]:
         """Return the tools of this memory that a model may be offered."""
@@ -131,7 +131,7 @@ class AgentMemory:
         with cursor().place() as path:
             return await embedding.vector(self._journal, path, embedder, text)
 
-    async def _found(self, query: SharedIndex | None) -> list[Memory]:
+    async def _search(self, query: SharedIndex | None) -> list[Memory]:
         """All memories that answer, the likest first, or without a query the most relevant."""
         return self._ordered(await self._space.search(query, rule.MAX_ALLOWED), query)
 
@@ -143,7 +143,7 @@ class AgentMemory:
         return [scored[each.key] for each in entries]
 
     async def _crowded_out(self, key: str) -> tuple[str, ...]:
-        others = [each for each in await self._found(None) if each.key != key]
+        others = [each for each in await self._search(None) if each.key != key]
         return tuple(rule.crowded_out(others, self._now_ms(), self._most))
 
     def _now_ms(self) -> int:

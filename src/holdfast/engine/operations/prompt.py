@@ -39,7 +39,7 @@ def read(prompt: Any) -> tuple[str, list[ModelTurn | Given]]:
     if isinstance(prompt, str):
         return "", [(prompt,)]
     if is_said(prompt):
-        return "", [said(prompt)]
+        return "", [parse_message(prompt)]
     if not isinstance(prompt, dict) or not set(prompt) <= _FIELDS or ("user" in prompt) == ("messages" in prompt):
         got = ", ".join(map(str, prompt)) if isinstance(prompt, dict) else type(prompt).__name__
         raise InvalidInput(
@@ -47,7 +47,7 @@ def read(prompt: Any) -> tuple[str, list[ModelTurn | Given]]:
             f' "messages": ...}} with those of a Chat, not: {got}. Nothing was called.'
         )
     system = as_text(prompt.get("system") or "")
-    turns: list[ModelTurn | Given] = [said(prompt["user"])] if "user" in prompt else _messages(prompt["messages"])
+    turns: list[ModelTurn | Given] = [parse_message(prompt["user"])] if "user" in prompt else _messages(prompt["messages"])
     if (context := prompt.get("context")) and isinstance(last := turns[-1], tuple):  # beside what it belongs to
         turns[-1] = (*last, as_text(context))
     return system, turns
@@ -62,9 +62,9 @@ def with_words(prompt: Any, words: str) -> Any:
     return {"system": words, "user": prompt}
 
 
-def message(said_: Mapping[str, Any]) -> Given:
+def message(fields: Mapping[str, Any]) -> Given:
     """A message that came while the run was at work."""
-    return (said_["text"], *map(_part, said_.get("parts", ())))
+    return (fields["text"], *map(_part, fields.get("parts", ())))
 
 
 def is_said(value: Any) -> bool:
@@ -72,7 +72,7 @@ def is_said(value: Any) -> bool:
     return is_part(value) or (isinstance(value, list | tuple) and any(map(is_part, value)))
 
 
-def said(value: Any) -> Given:
+def parse_message(value: Any) -> Given:
     """Return a person's message; data that is no text and no part goes as JSON. Raises InvalidInput."""
     if not is_said(value):
         return (as_text(value),)

@@ -64,11 +64,11 @@ class CachedAnswers:
         args_hash = digest([self._key, *self._cache.identity])
         with cursor().place() as path:
             self._at = Path(f"{path}.embedding")
-            known = self._journal.found(path, SHARED_USE, self._space.name, args_hash)
+            known = self._journal.find(path, SHARED_USE, self._space.name, args_hash)
             if known is not None and known.outcome is not None:
                 hits = msgspec.json.decode(known.outcome.json, type=list[CacheHit])
             else:
-                found = await self._found()
+                found = await self._find_match()
                 hits = [] if found is None else [self._hit(*found)]
                 kept, by = inline(msgspec.to_builtins(hits)), () if found is None else found[1].authors
                 self._journal.note(cmd.Value(path, SHARED_USE, None, kept, self._space.name, args_hash, by))
@@ -81,7 +81,7 @@ class CachedAnswers:
         plain = msgspec.json.decode(self._journal.attempt.services.payloads.clean(value))
         await self._space.keep(self._key, LatestValue(plain, await self._index(), self._crowded_out))
 
-    async def _found(self) -> tuple[str, SharedValue, float] | None:
+    async def _find_match(self) -> tuple[str, SharedValue, float] | None:
         """The one answer that is found, if there is one: that to the same question, or else to the likest."""
         same = await self._space.latest(self._key)
         if same is not None and not same.gone and self._is_young(same):

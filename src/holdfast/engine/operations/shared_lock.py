@@ -153,7 +153,7 @@ class SharedLock:
         """Take the lock, or go on under that which the code is in already. Raises OperationFailed (class `timeout`)."""
         name = "/".join(self._name)
         with cursor().place() as path:
-            op = self._journal.found(path, SHARED_LOCK, name)
+            op = self._journal.find(path, SHARED_LOCK, name)
             self._held = held = self._locks.enter(self._name, *self._times_s)
             try:
                 if op is not None and op.status == "done":

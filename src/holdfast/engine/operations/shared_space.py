@@ -95,7 +95,7 @@ class SharedSpace:
         read = reader(type)
         name, held = self._name(key), self._locks.around(self._space, key)
         with cursor().place() as path:
-            known = self._journal.found(path, SHARED_READ, name)
+            known = self._journal.find(path, SHARED_READ, name)
             if known is None:
                 await self._locks.within(held)
                 latest = await self.latest(key)
@@ -110,7 +110,7 @@ class SharedSpace:
         version = _decode(body)
         if held is not None:
             held.seen = version.version if version is not None else 0
-        return None if version is None or version.gone else _shown(version, read)
+        return None if version is None or version.gone else _read_version(version, read)
 
     async def write(
         self,
@@ -186,7 +186,7 @@ class SharedSpace:
         tenant, space = self._journal.tenant, self._space
         rule.expect_name("key", key)
         found = await self._journal.attempt.patiently(lambda: self._values.versions(tenant, space, key))
-        return [_shown(version) for version in found]
+        return [_read_version(version) for version in found]
 
     async def keep(self, key: str, value: LatestValue) -> SharedValue:
         """Write the only version of a value that is found by its index; what it crowds out goes in the same commit."""
@@ -340,8 +340,8 @@ def _come_to(recall: Recall, path: Path) -> SharedValue:
     """The version that an operation has come to. Raises OperationFailed."""
     if recall.error is not None:
         raise OperationFailed(recall.error.message, error=recall.error, path=path)
-    return _shown(msgspec.convert(recall.value, SharedValue))
+    return _read_version(msgspec.convert(recall.value, SharedValue))
 
 
-def _shown(version: SharedValue, read: Callable[[Any], Any] = fields) -> SharedValue:
+def _read_version(version: SharedValue, read: Callable[[Any], Any] = fields) -> SharedValue:
     return msgspec.structs.replace(version, value=read(version.value))

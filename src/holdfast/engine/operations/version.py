@@ -32,7 +32,7 @@ class Versions:
         return known
 
     def _recorded(self, place: Path, name: str) -> int | None:
-        op = self._journal.found(place, VERSION, name)
+        op = self._journal.find(place, VERSION, name)
         return None if op is None or op.outcome is None else int(op.outcome.value())
 
     def _new(self, place: Path, following: Path, name: str, latest: int) -> int:

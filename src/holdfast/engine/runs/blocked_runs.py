@@ -39,7 +39,7 @@ class BlockedRuns:
         self._logged_s: float | None = None
         self._telling: asyncio.Task[None] | None = None
 
-    def told(self) -> tuple[Stall, ...]:
+    def list_blocked(self) -> tuple[Stall, ...]:
         return tuple(self._runs.values())[:_MAX_TOLD]
 
     @contextlib.contextmanager
@@ -93,11 +93,11 @@ class BlockedRuns:
 
     def _say(self) -> None:
         if self._telling is None or self._telling.done():
-            self._telling = asyncio.create_task(self._said())
+            self._telling = asyncio.create_task(self._report())
 
-    async def _said(self) -> None:
+    async def _report(self) -> None:
         said: tuple[Stall, ...] | None = None
-        while said != self.told():  # more may have come while it was reported
-            said = self.told()
+        while said != self.list_blocked():  # more may have come while it was reported
+            said = self.list_blocked()
             with contextlib.suppress(StoreError):  # a reader of the same store would not hear of it either
                 await self._tell()

@@ -44,7 +44,7 @@ class Contents:
         self._hosts = None if rules.hosts is None else tuple(host.lower() for host in rules.hosts)
         self._bounds = Bounds(_TIMEOUT_S, MAX_BYTES, networks(rules.allow_private))
 
-    async def kept(self, part: Image | Audio | Document, tenant: str, now_ms: int) -> ContentPart:
+    async def store_part(self, part: Image | Audio | Document, tenant: str, now_ms: int) -> ContentPart:
         """A part with bytes, durably a blob; or one that is kept, also for this month. Raises StoreError, BlobLost."""
         if part.data is None:
             return await moved(self._payloads, msgspec.convert(part.model_dump(), ContentPart), tenant, now_ms)
@@ -91,7 +91,7 @@ class Contents:
             raise ToolFailed(
                 f"What GET {request.authority} answered cannot be sent: {describe(problem)}.", error_class=VALIDATION
             ) from None
-        return await self.kept(read, tenant, now_ms)
+        return await self.store_part(read, tenant, now_ms)
 
     def tool(self, tenant: str, now_ms: int) -> Tool:
         """The same as a tool that reads, for a journal."""

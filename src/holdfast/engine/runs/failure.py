@@ -61,7 +61,7 @@ def record(problem: BaseException, node: str, at_ms: int) -> tuple[ErrorRecord, 
     Of a group of exceptions each member counts: the gravest says the kind, and trying again may help where it may of all.
     """
     problem = bare(problem)
-    if (known := _known(problem)) is not None:
+    if (known := _recorded_error(problem)) is not None:
         return known
     try:
         kinds = [_kind(each) for each in leaves(problem)]
@@ -69,7 +69,9 @@ def record(problem: BaseException, node: str, at_ms: int) -> tuple[ErrorRecord, 
         error = ErrorRecord(node, klass, message_of(problem), retryable, at_ms, trace=trace.of(problem))
     except BaseException:  # noqa: BLE001 - to look at it is to call the user's code
         error = ErrorRecord(node, ERROR, text_of(problem)[:MAX_MESSAGE], True, at_ms)
-    places = [path for each in leaves(problem) if (inner := _known(each)) is not None and (path := inner[1]) is not None]
+    places = [
+        path for each in leaves(problem) if (inner := _recorded_error(each)) is not None and (path := inner[1]) is not None
+    ]
     return error, places[0] if places else None
 
 
@@ -83,7 +85,7 @@ def after(event: str, error: ErrorRecord) -> ErrorRecord:
     return msgspec.structs.replace(error, message=f"{event} Then the code failed: {error.message}"[:MAX_MESSAGE])
 
 
-def _known(problem: BaseException) -> tuple[ErrorRecord, Path | None] | None:
+def _recorded_error(problem: BaseException) -> tuple[ErrorRecord, Path | None] | None:
     """The record that an exception carries already, and its place."""
     if not issubclass(type(problem), OperationFailed) or type(error := fact(problem, "error")) is not ErrorRecord:
         return None
@@ -93,7 +95,7 @@ def _known(problem: BaseException) -> tuple[ErrorRecord, Path | None] | None:
 
 def _kind(problem: BaseException) -> tuple[str, bool]:
     """The class of an error, and whether trying again may help."""
-    if (known := _known(problem)) is not None:
+    if (known := _recorded_error(problem)) is not None:
         return known[0].error_class, known[0].retryable
     kind = type(problem)
     for kinds, klass, retryable in _CLASSES:

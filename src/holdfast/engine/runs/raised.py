@@ -51,12 +51,12 @@ def of(problem: BaseException, clean: Callable[[Any], bytes]) -> RaisedError | N
         if not _may_be_raised(kind):
             return None
         module, name = recorded_name(kind.__module__), kind.__qualname__
-        return RaisedError(module, name, _kept(problem, clean), _bases(kind))
+        return RaisedError(module, name, _encode_data(problem, clean), _bases(kind))
     except BaseException:  # noqa: BLE001 - the class is the user's
         return None
 
 
-def _kept(problem: BaseException, clean: Callable[[Any], bytes]) -> Payload | None:
+def _encode_data(problem: BaseException, clean: Callable[[Any], bytes]) -> Payload | None:
     try:
         encoded = clean(_data(problem))
     except BaseException:  # noqa: BLE001 - its attributes are the user's, and not all text can be encoded
@@ -129,7 +129,7 @@ def again(error: ErrorRecord, path: Path | None, home: str, *, spent: bool = Fal
     raised = error.exception
     kind = None if raised is None else _class_of(raised, home)
     data = {} if raised is None or raised.data is None else raised.data.value()
-    problem: OperationFailed | None = None if kind is None else _made(kind, data.get("args"))
+    problem: OperationFailed | None = None if kind is None else _create_instance(kind, data.get("args"))
     if problem is None:
         return OperationFailed(error.message, error=error, path=path, spent=spent)
     for name, value in {**data.get("attributes", {}), "error": error, "path": path, "spent": spent}.items():
@@ -163,7 +163,7 @@ def _combined(kind: type) -> type | None:
         return None
 
 
-def _made(kind: type, args: Sequence[Any] | None) -> Any:
+def _create_instance(kind: type, args: Sequence[Any] | None) -> Any:
     """Return an instance, of which C's part is made as C's is, and nothing by Python code of the class.
 
     None where it has a part that Python's own classes do not make.

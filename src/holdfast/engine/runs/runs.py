@@ -187,7 +187,7 @@ class Runs:
         """True if something is being decided, or is on its way to the store."""
         return any(box.busy for box in self._mailboxes.values())
 
-    def known(self, run: RunId) -> State | None:
+    def state_in_memory(self, run: RunId) -> State | None:
         """The run as far as it is in memory; with what is still on its way to the store."""
         box = self._mailboxes.get(run)
         return box.state if box is not None else None

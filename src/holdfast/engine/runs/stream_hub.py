@@ -198,7 +198,7 @@ class StreamHub:
             results = [chunk for chunk in chunks if chunk.name.stream == TOOLS]
             while True:
                 recorded = await self._log.events(run, follower.cursor.seq, _PAGE)
-                heard = [await self._heard(each, tenant) for each in recorded]
+                heard = [await self._read_event(each, tenant) for each in recorded]
                 results += await self._results(run, heard, known)
                 ready = _ready(results, heard[-1].seq if heard else follower.cursor.seq)
                 results = results[len(ready) :]
@@ -226,7 +226,7 @@ class StreamHub:
             if len(ready) < _PAGE:  # what else there is belongs behind events that are read later
                 return found
 
-    async def _heard(self, recorded: ev.Recorded, tenant: str) -> ReadEvent:
+    async def _read_event(self, recorded: ev.Recorded, tenant: str) -> ReadEvent:
         event = recorded.event
         payload = None
         if isinstance(event, ev.ModelCallSettled):
@@ -235,10 +235,10 @@ class StreamHub:
             payload = event.output or event.partial
         elif isinstance(event, ev.ValueRecorded) and event.name.startswith(f"{CACHE}/"):
             payload = event.payload
-        said, besides = (None, {}) if payload is None else await self._said(payload, tenant)
+        said, besides = (None, {}) if payload is None else await self._read_text(payload, tenant)
         return ReadEvent(recorded.seq, event, said, besides)
 
-    async def _said(self, payload: Payload, tenant: str) -> tuple[str | None, Mapping[str, str]]:
+    async def _read_text(self, payload: Payload, tenant: str) -> tuple[str | None, Mapping[str, str]]:
         try:
             value = await self._payloads.value(payload, tenant)
         except HoldfastError as problem:
@@ -326,7 +326,7 @@ class StreamHub:
             events: list[ReadEvent] = []
             if run in chunks or seqs.get(run, 0) > feed.seq:
                 recorded = await self._log.events(run, feed.seq, _PAGE)
-                events = [await self._heard(each, feed.tenant) for each in recorded]
+                events = [await self._read_event(each, feed.tenant) for each in recorded]
             is_whole = len(events) < _PAGE  # else pieces may be of calls that come in the next page, and are read again then
             results, pieces = await self._split(run, feed, events, chunks.get(run, ()))
             if events or results or pieces:
@@ -386,14 +386,14 @@ def _all_told(follower: Follower, events: Sequence[ReadEvent], chunks: Sequence[
     at = 0
     for heard in events:
         while at < len(chunks) and (chunks[at].name.stream == TOOLS) and _is_before(chunks[at], heard.seq):
-            yield from _told(follower, chunks[at])
+            yield from _chunk_events(follower, chunks[at])
             at += 1
         yield from follower.event(*heard)
     for chunk in chunks[at:]:
-        yield from _told(follower, chunk)
+        yield from _chunk_events(follower, chunk)
 
 
-def _told(follower: Follower, chunk: Chunk) -> Iterator[StreamEvent]:
+def _chunk_events(follower: Follower, chunk: Chunk) -> Iterator[StreamEvent]:
     return follower.chunk(chunk.name.stream, chunk.first, chunk.content)
 
 

@@ -45,7 +45,7 @@ class _Text:
         self.tenant = tenant
         self.parts: list[str] = []
 
-    def taken(self, name: StreamName) -> list[Piece]:
+    def split(self, name: StreamName) -> list[Piece]:
         text = "".join(self.parts)
         return [
             Piece(name, str(self.first + at), len(part), part.encode("utf-8", "surrogatepass"), self.tenant)
@@ -163,7 +163,7 @@ class StreamWriter:
         if not self._batch:
             self._values_in_batch, values = self._next_values()
             texts, self._texts = self._texts, {}
-            self._batch = [*values, *(piece for name, text in texts.items() for piece in text.taken(name))]
+            self._batch = [*values, *(piece for name, text in texts.items() for piece in text.split(name))]
             self._begun |= texts.keys()
         await self._bring(self._batch)
         self._batch = []

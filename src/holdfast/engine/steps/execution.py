@@ -192,7 +192,7 @@ async def _patched(attempt: Attempt, context: StepContext, returned: NodeResult)
             f"The patch of {attempt.name!r} names {unknown[0]!r}, and {model.__name__} has no such field; it has"
             f" {', '.join(model.model_fields)}."
         )
-    return await _said(returned, context)
+    return await _result_of(returned, context)
 
 
 def _dumped(definition: NodeDefinition, returned: Any) -> Any:
@@ -203,7 +203,7 @@ def _dumped(definition: NodeDefinition, returned: Any) -> Any:
         raise InvalidInput(refusal(f"The result of {definition.label!r}", problem.message)) from None
 
 
-async def _said(result: NodeResult, context: StepContext) -> Result:
+async def _result_of(result: NodeResult, context: StepContext) -> Result:
     """Return the result of a task that returned a NodeResult."""
     match result.status:
         case "ok":
@@ -479,7 +479,7 @@ async def execute(attempt: Attempt) -> None:
     seal_for(attempt.tenant, attempt.services.payloads.sealing)
     enter(context if attempt.calls_steps else None)
     try:
-        lent = await _lent(attempt) if attempt.pools else []
+        lent = await _reserved_pools(attempt) if attempt.pools else []
         if lent and not attempt.runs_scripts:
             attempt.pace = RateLimiter(attempt.services.runtime.clock, lent)
         await journal.open()
@@ -548,7 +548,7 @@ async def _see_to(problem: BaseException, attempt: Attempt, journal: StepJournal
     await _fail(attempt, journal, problem)
 
 
-async def _lent(attempt: Attempt) -> list[tuple[DeclaredPool, int]]:
+async def _reserved_pools(attempt: Attempt) -> list[tuple[DeclaredPool, int]]:
     """The pools of which something was reserved for it, and how much."""
     client, workflow = attempt.services.pool_client, attempt.graph.definition.name
     pools = await attempt.patiently(lambda: client.read(workflow))
@@ -593,13 +593,13 @@ async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> 
                 result = await cursor.heeding(run(attempt, context))
         if result is LEFT:
             return None
-        output = await attempt.kept(result.output)
+        output = await attempt.store_value(result.output)
         if attempt.state_model is not None:
             _expect_patch(attempt, output)
         turns = result.conversation
-        talk = None if turns is None else await attempt.kept(msgspec.to_builtins(turns))
+        talk = None if turns is None else await attempt.store_value(msgspec.to_builtins(turns))
         ways = result.decisions and tuple(attempt.services.payloads.redact(way) for way in result.decisions)
-        said = None if not result.trace else await attempt.kept(result.trace)
+        said = None if not result.trace else await attempt.store_value(result.trace)
         return cmd.CompleteStep(attempt.step, attempt.number, output, ways, journal.take(), context.provisional, talk, said)
     except Abandonment as left:
         return cmd.FailAttempt(attempt.step, attempt.number, left.error, None, journal.take())
@@ -607,7 +607,7 @@ async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> 
         refused = journal.error(NON_DETERMINISTIC, str(left), problem=left)
         return cmd.FailAttempt(attempt.step, attempt.number, refused, None, journal.take())
     except Divergence as left:
-        recorded, asked = await divergence.shown(attempt, left)
+        recorded, asked = await divergence.describe_divergence(attempt, left)
         return cmd.StopStep(attempt.step, attempt.number, left.path, recorded, asked)
     except (Displacement, PlaceLost):
         return cmd.LoseAttempt(attempt.step, attempt.number, journal.take())

@@ -136,7 +136,7 @@ class Executor:
 
     @property
     def _free(self) -> int:
-        return self.slots.free - self.placing.kept - self.services.threads.abandoned
+        return self.slots.free - self.placing.reserved_slots - self.services.threads.abandoned
 
     @property
     def room(self) -> int:
@@ -212,7 +212,7 @@ class Executor:
             self.placing.held(),
             self.placing.connected.reports(),
             self._catalog.lane,
-            stalls=self.services.hindrances.told(),
+            stalls=self.services.hindrances.list_blocked(),
         )
 
     def places(self, state: State) -> bool:
@@ -363,7 +363,7 @@ class Executor:
     def in_flight(self, run: RunId) -> dict[CallId, OpenCall]:
         """The calls of a run that have left this process and have no outcome, or had none and are in doubt, as far as it
         is in memory."""
-        state, session = self._runs.known(run), self._membership.session
+        state, session = self._runs.state_in_memory(run), self._membership.session
         if state is None:
             return {}
         return {id_: call for id_, call in state.calls.items() if call.session == session or call.doubted}

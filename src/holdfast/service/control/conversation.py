@@ -247,7 +247,7 @@ class Conversations(Commands):
         if part.url is None:
             # A sender of a hash may claim anything of it, and each later run would get that.
             whole = part if part.data is not None else await contents.read(part, tenant)
-            return await contents.kept(whole, tenant, self.now_ms())
+            return await contents.store_part(whole, tenant, self.now_ms())
         try:
             return await contents.fetched(part, tenant, self.now_ms())
         except (ToolFailed, OutcomeUnknown) as problem:
@@ -324,7 +324,7 @@ def _pieces(message: MessageText) -> tuple[str, list[Image | Audio | Document]]:
         raise InvalidInput("A message is a text, or a list of texts and content parts. Nothing was sent.")
     if isinstance(message, list | tuple) and all(isinstance(each, str) for each in message):
         return "\n\n".join(message), []
-    pieces = prompt.said(message)
+    pieces = prompt.parse_message(message)
     words = "\n\n".join(each for each in pieces if isinstance(each, str) and each)
     return words, [each for each in pieces if not isinstance(each, str)]
 
