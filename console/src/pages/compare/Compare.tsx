@@ -1,6 +1,11 @@
 import { Link, useParams } from "react-router";
 import type { Schemas } from "@/api/client";
 import { useRow } from "@/api/queries";
+import { ComparedData } from "@/pages/compare/ComparedData";
+import { differenceOf } from "@/pages/compare/difference";
+import { INPUTS, OUTPUTS } from "@/pages/run/EventData";
+import { useAddress } from "@/parts/address";
+import { Dialog } from "@/parts/Dialog";
 import { ForeignText } from "@/parts/ForeignText";
 import { Money } from "@/parts/Money";
 import { duration } from "@/parts/moment";
@@ -24,7 +29,17 @@ const COLUMNS: readonly Column<Pair>[] = [
     narrow: "main",
     cell: ({ second }) => <Side row={second} />,
   },
+  {
+    name: "difference",
+    title: "Second beside first",
+    width: "minmax(0, 0.6fr)",
+    narrow: "main",
+    cell: (pair) => <Difference pair={pair} />,
+  },
 ];
+/** Kinds of operations of which histories keep the input. */
+const WITH_INPUT: ReadonlySet<string> = new Set(["model", "tool", "child", "question"]);
+const idOf = ({ first, second }: Pair) => `${first?.seq ?? ""}-${second?.seq ?? ""}`;
 
 /** Two runs side by side: how they went, and each operation beside the one of the other run. */
 export default function Compare() {
@@ -54,6 +69,8 @@ export default function Compare() {
 }
 
 function Content({ row }: { row: Compared }) {
+  const [chosen, choose] = useAddress("at");
+  const pair = row.operations.find((each) => idOf(each) === chosen);
   const alone = row.nodes.filter((each) => each.of !== "both");
   return (
     <div className="grid">
@@ -103,15 +120,77 @@ function Content({ row }: { row: Compared }) {
           ))}
         </div>
       </section>
+      <div className="card compare-data">
+        <RunData row={row} />
+      </div>
       {row.operations.length > 0 ? (
         <Table
           label="Operations side by side"
           columns={COLUMNS}
           rows={row.operations}
-          idOf={(pair) => `${pair.first?.seq ?? ""} ${pair.second?.seq ?? ""}`}
+          idOf={idOf}
+          linkOf={(each) => `?at=${idOf(each)}`}
+          nameOf={(each) => `Compare ${nameOf(each)} in both runs`}
         />
       ) : null}
+      {pair ? (
+        <Dialog isOpen onClose={() => choose("")} title={nameOf(pair)} isWide>
+          <Difference pair={pair} />
+          {WITH_INPUT.has((pair.first ?? pair.second)?.kind ?? "") ? (
+            <ComparedData
+              title="Input"
+              first={{ run: row.run_id, seq: pair.first?.seq ?? null }}
+              second={{ run: row.other_id, seq: pair.second?.seq ?? null }}
+              keys={INPUTS}
+            />
+          ) : null}
+          <ComparedData
+            title="Output"
+            first={{ run: row.run_id, seq: pair.first?.ended_seq ?? null }}
+            second={{ run: row.other_id, seq: pair.second?.ended_seq ?? null }}
+            keys={OUTPUTS}
+          />
+        </Dialog>
+      ) : null}
     </div>
+  );
+}
+
+/** What both runs began with, and what they came to. */
+function RunData({ row }: { row: Compared }) {
+  const first = useRow("/api/v1/runs/{run}", { path: { run: row.run_id } }).row;
+  const second = useRow("/api/v1/runs/{run}", { path: { run: row.other_id } }).row;
+  if (!first || !second) return <State isLoading noun="the input" />;
+  const last = ({ run_id, status, output }: NonNullable<typeof first>) =>
+    status === "completed" ? { value: output } : { run: run_id, seq: null };
+  return (
+    <>
+      <ComparedData
+        title="Input"
+        first={{ run: row.run_id, seq: 1 }}
+        second={{ run: row.other_id, seq: 1 }}
+        keys={["input"]}
+      />
+      <ComparedData title="Output" first={last(first)} second={last(second)} keys={["output"]} />
+    </>
+  );
+}
+
+function nameOf({ first, second }: Pair): string {
+  return (first ?? second)?.name ?? "";
+}
+
+function Difference({ pair: { first, second } }: { pair: Pair }) {
+  if (!first || !second) return <span className="faint">only in the {first ? "first" : "second"} run</span>;
+  const { status, usd, took, tries } = differenceOf(first, second);
+  if (!status && !usd && !took && !tries) return <span className="faint">the same</span>;
+  return (
+    <span className="line compare-side">
+      {status ? <strong>{status}</strong> : null}
+      {usd ? <Money usd={usd} sign /> : null}
+      {took ? <span>{took}</span> : null}
+      {tries ? <span>{tries}</span> : null}
+    </span>
   );
 }
 

@@ -3,8 +3,8 @@ import { Payload } from "@/parts/payload/Payload";
 
 interface Props {
   run: string;
-  /** Number of the event that has it. */
-  seq: number;
+  /** Number of the event that has it; null where the run's own row has it. */
+  seq: number | null;
   /** What it is: "input", "output". */
   title: string;
   /** The fields of the event that may have it, the likeliest first. */
@@ -21,10 +21,13 @@ export function EventData({ run, seq, title, keys, isOpen = false }: Props) {
   return (
     <details className="run-data" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
-        {title} <span className="faint">event {seq}</span>
+        {title} {seq === null ? null : <span className="faint">event {seq}</span>}
       </summary>
       {open ? (
-        <Payload given={{ url: `/api/v1/runs/${encodeURIComponent(run)}/events/${seq}`, keys }} label={title} />
+        <Payload
+          given={{ url: `/api/v1/runs/${encodeURIComponent(run)}${seq === null ? "" : `/events/${seq}`}`, keys }}
+          label={title}
+        />
       ) : null}
     </details>
   );

@@ -1,5 +1,6 @@
 import { useState } from "react";
 import { Link } from "react-router";
+import { CompareWith } from "@/pages/run/actions/CompareWith";
 import { Extend } from "@/pages/run/actions/Extend";
 import { PLAIN_ACTIONS, type Plain, PlainAction } from "@/pages/run/actions/PlainAction";
 import { Signal } from "@/pages/run/actions/Signal";
@@ -22,6 +23,7 @@ export function RunActions({ run }: { run: RunWhole }) {
           Compare with the original
         </Link>
       ) : null}
+      <CompareWith run={run} />
       {offered(run).map((each) => (
         <ActionButton
           key={each}

@@ -1,5 +1,6 @@
-import { useCallback, useMemo } from "react";
-import { useNavigate } from "react-router";
+import { useCallback, useMemo, useState } from "react";
+import { Link, useNavigate } from "react-router";
+import type { Schemas } from "@/api/client";
 import { useList } from "@/api/queries";
 import { useColumns } from "@/pages/runs/columns";
 import { has, isRunId, parse, STATUSES, toggled, valueIn, WAITS } from "@/pages/runs/filter";
@@ -11,9 +12,10 @@ import { useNow } from "@/parts/now";
 import { Page } from "@/parts/Page";
 import { shortRun } from "@/parts/runs";
 import { State } from "@/parts/State";
-import { Table } from "@/parts/Table";
+import { type Column, Table } from "@/parts/Table";
 import "./Runs.css";
 
+type Run = Schemas["RunRow"];
 const MINUTE_MS = 60_000;
 const idOf = (run: Entry) => run.run_id;
 const isGone = (run: Entry) => !isRead(run);
@@ -34,9 +36,13 @@ export default function Runs() {
     },
     [navigate],
   );
-  const columns = useColumns(rows);
+  const [chosen, setChosen] = useState<readonly Entry[]>([]);
+  const choose = useCallback((run: Entry) => setChosen((before) => chosenWith(before, run)), []);
+  const marked = useMemo(() => new Set(chosen.map(idOf)), [chosen]);
+  const facts = useColumns(rows);
+  const columns = useMemo(() => [choice(marked, choose), ...facts], [marked, choose, facts]);
   return (
-    <Page title="Runs">
+    <Page title="Runs" actions={chosen.length > 0 ? <CompareChosen chosen={[...marked]} rows={rows} /> : null}>
       <FilterBar
         text={text}
         onChange={setText}
@@ -105,9 +111,45 @@ export default function Runs() {
           hasMore={list.hasMore}
           isGone={isGone}
           onView={list.see}
+          marked={marked}
+          onMark={choose}
         />
       </State>
     </Page>
+  );
+}
+
+/** The runs that are chosen, two at most: a third takes the place of the first. */
+function chosenWith(before: readonly Entry[], run: Entry): readonly Entry[] {
+  const others = before.filter((each) => each.run_id !== run.run_id);
+  return others.length < before.length ? others : [...before, run].slice(-2);
+}
+
+function choice(marked: ReadonlySet<string>, choose: (run: Entry) => void): Column<Run> {
+  return {
+    name: "choice",
+    title: <span className="unseen">Chosen</span>,
+    width: "18px",
+    cell: (run) => (
+      <input
+        type="checkbox"
+        aria-label={`Choose ${run.workflow} ${shortRun(run.run_id)} to compare`}
+        checked={marked.has(run.run_id)}
+        onChange={() => choose(run)}
+      />
+    ),
+  };
+}
+
+/** The link to two chosen runs side by side, the older one first. */
+function CompareChosen({ chosen, rows }: { chosen: readonly string[]; rows: readonly Entry[] }) {
+  if (chosen.length < 2) return <span className="muted">Choose another run to compare</span>;
+  const [newer = "", older = ""] = rows.map(idOf).filter((each) => chosen.includes(each));
+  const [first, second] = older ? [older, newer] : chosen;
+  return (
+    <Link className="btn primary" to={`/runs/${first}/compare/${second}`}>
+      Compare the two
+    </Link>
   );
 }
 

@@ -129,9 +129,7 @@ function OfRun({ run }: { run: RunWhole }) {
         ))}
       </dl>
       <EventData run={run.run_id} seq={1} title="Input" keys={["input"]} />
-      {run.status === "completed" ? (
-        <EventData run={run.run_id} seq={run.events} title="Output" keys={["output"]} />
-      ) : null}
+      {run.status === "completed" ? <EventData run={run.run_id} seq={null} title="Output" keys={["output"]} /> : null}
       {run.error?.trace ? (
         <details className="run-data">
           <summary>Where it failed</summary>
