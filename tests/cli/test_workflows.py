@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,12 @@ from tests.cli.flows import Order, greet, letter
 ADA = '{"customer": "Ada"}'
 FLOW = "name: build\njobs: {a: {runs-on: gpu, steps: [{run: echo hi}]}}"
 
+NODE = """
+
+@early.node("work")
+def work(state):
+    return 1
+"""
 Start = Callable[..., subprocess.Popen[str]]
 
 
@@ -36,8 +43,18 @@ def test_workflows_are_listed_with_who_can_run_them(loaded: Shell) -> None:
     assert [line.split()[-1] for line in lines] == ["0", "0", "0"]
     (first,) = loaded("workflows", "list", "--limit", "1", "--json").data
     assert first.keys() == {"workflow", "version", "graph_hash", "tenant", "loaded_at", "processes"}
-    assert "--after build" in loaded("workflows", "list", "--limit", "1").err
-    assert [each["workflow"] for each in loaded("workflows", "list", "--after", "build", "--json").data] == ["greet", "letter"]
+    more = shlex.split(loaded("workflows", "list", "--limit", "1").err.partition(": ")[2])
+    for after in ("build", more[-1]):
+        found = loaded("workflows", "list", "--after", after, "--json").data
+        assert [each["workflow"] for each in found] == ["greet", "letter"]
+
+
+def test_a_list_of_workflows_goes_on_with_the_earlier_versions(loaded: Shell, home: Path) -> None:
+    (home / "early.py").write_text("from holdfast import Workflow\n\nearly = Workflow('greet', version=2)\n" + NODE)
+    assert loaded("run", "early.py:early", "--detach").code == 0
+    more = shlex.split(loaded("workflows", "list", "--limit", "2").err.partition(": ")[2])
+    found = loaded("workflows", "list", "--after", more[-1], "--json").data
+    assert [(each["workflow"], each["version"]) for each in found] == [("greet", 2), ("letter", 1)]
 
 
 def test_a_workflow_is_shown_with_its_form_and_its_nodes(loaded: Shell) -> None:

@@ -154,14 +154,23 @@ class Noun:
 
         self._add(name, about or kind, run, taken)
 
-    def show(self, name: str = "show", words: Mapping[str, str | ArgumentSpec] = {}) -> None:
-        """Add a command that shows one row on its sheet."""
-        kind, taken = self._row, fields_of(self._row, words)
+    def show(
+        self,
+        name: str = "show",
+        kind: Any = None,
+        sheet: Show | None = None,
+        *,
+        words: Mapping[str, str | ArgumentSpec] = {},
+        about: str = "",
+    ) -> None:
+        """Add a command that shows the row of a query on a sheet; by default the noun's."""
+        kind = kind or self._row
+        taken = fields_of(kind, words)
 
         def run(as_json: bool, store: str | None, **value: Any) -> None:
-            self.print(asyncio.run(_row(kind, taken, value, store)), as_json)
+            self.print(asyncio.run(_row(kind, taken, value, store)), as_json, sheet)
 
-        self._add(name, kind, run, taken)
+        self._add(name, about or kind, run, taken)
 
     def verb(
         self,
@@ -177,10 +186,12 @@ class Noun:
         make: bool = False,
         deed: Deed | None = None,
         quotes: bool = False,
+        negative: bool = False,
     ) -> None:
         """Add a command that does something, `signed` by who says it, and says so: a sentence with fields of its row, or all of
         the row. Without a row it is `done`. One that may come before the first run can `make` the store. A `deed` does it in
-        place of the service. One that `quotes` has a dry run, of the run that its field `run` names."""
+        place of the service. One that `quotes` has a dry run, of the run that its field `run` names; with `negative` an
+        argument may be -1, which is no option."""
         taken = fields_of(kind, words)
         wanted = {"by": signed, "role": roles, "dry_run": quotes}
         extras = {name: _EXTRAS[name] for name, is_wanted in wanted.items() if is_wanted}
@@ -201,7 +212,7 @@ class Noun:
             found = asyncio.run(work)
             self.print({**found, done: True} if done else found, as_json, says)
 
-        self._add(name, about or kind, run, taken, extras)
+        self._add(name, about or kind, run, taken, extras, negative=negative)
 
     def print(self, rows: Any, as_json: bool, says: str | Show | None = None) -> None:
         """Print a row as JSON or for people: on its sheet, or in a sentence."""
@@ -213,7 +224,14 @@ class Noun:
             (says or self._sheet)(rows)
 
     def _add(
-        self, name: str, about: Any, run: Any, parameters: Sequence[_FieldArgument], extras: Mapping[str, Any] = {}
+        self,
+        name: str,
+        about: Any,
+        run: Any,
+        parameters: Sequence[_FieldArgument],
+        extras: Mapping[str, Any] = {},
+        *,
+        negative: bool = False,
     ) -> None:
         named = [parameter for each in parameters for parameter in each.parameters()]
         named += [_parameter(each, hint, False if hint is option.DryRun else None) for each, hint in extras.items()]
@@ -222,7 +240,7 @@ class Noun:
         run.__signature__ = inspect.Signature(named)
         run.__name__ = f"{name}_{self.name}"
         run.__doc__ = about if isinstance(about, str) else inspect.getdoc(about)
-        self.app.command(name)(run)
+        self.app.command(name, context_settings={"ignore_unknown_options": True} if negative else None)(run)
 
 
 class _FieldArgument:

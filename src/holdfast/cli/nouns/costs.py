@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from holdfast.cli.connect import backend, typed
+from holdfast.cli.noun import Caller, Noun
 from holdfast.cli.option import AsJson, OfTenant, Store
 from holdfast.cli.page import table, terminal
 from holdfast.cli.page.table import Column
 from holdfast.cli.page.typed_input import who
 from holdfast.errors import UsageError
+from holdfast.service.declarations import command
 
 if TYPE_CHECKING:
     from holdfast.service.declarations.query import View
 
-app = typer.Typer(no_args_is_help=True)
 
 _ROLL_UP_S: Final = 5.0
 """Longest time in seconds that a request for costs waits until they are up to date."""
@@ -38,21 +39,22 @@ COLUMNS: Final = (
 )
 
 
-@app.command()
-def rollup(as_json: AsJson = False, store: Store = None) -> None:
-    """Update the cost totals now. Workers do so once a day."""
-    asyncio.run(_roll_up(store))
-    terminal.say("The costs are up to date.")
-    if as_json:
-        terminal.emit({"up_to_date": True})
-
-
-async def _roll_up(store: str | None) -> None:
-    from holdfast.service.declarations.command import RollUpCosts
-
-    async with backend(store, who(None)) as service:
-        while (found := await service.execute(RollUpCosts())) is not None and not found["up_to_date"]:
+async def _roll_up(wish: command.RollUpCosts, caller: Caller) -> View:
+    async with backend(caller.store, caller.by) as service:
+        while (found := await service.execute(wish)) is not None and not found["up_to_date"]:
             terminal.say("Still counting.")
+    return {"up_to_date": True}
+
+
+COSTS: Final = Noun("costs")
+app = COSTS.app
+COSTS.verb(
+    "rollup",
+    command.RollUpCosts,
+    about="Update the cost totals now. Workers do so once a day.",
+    says="The costs are up to date.",
+    deed=_roll_up,
+)
 
 
 @app.command()

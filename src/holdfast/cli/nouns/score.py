@@ -6,7 +6,7 @@ Never here: which scores count (core.nouns.scores).
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import msgspec
 import typer
@@ -14,13 +14,14 @@ import typer
 from holdfast.cli import reference
 from holdfast.cli.connect import backend
 from holdfast.cli.filter import Workflow
-from holdfast.cli.noun import Caller, Signed
-from holdfast.cli.option import MAX_LISTED, AsJson, ListLimit, OfTenant, RunArgument, Store
+from holdfast.cli.noun import Caller
+from holdfast.cli.option import MAX_LISTED, AsJson, ListLimit, OfTenant, Store
 from holdfast.cli.page import moment, table, terminal
 from holdfast.cli.page.table import Column
 from holdfast.cli.page.typed_input import who
 from holdfast.errors import UsageError
 from holdfast.service.declarations import command, query
+from holdfast.service.declarations.query import View
 
 MEANS: Final = (
     Column("workflow", 8),
@@ -30,21 +31,6 @@ MEANS: Final = (
     Column("scores"),
     Column("newest", goes=1, of=lambda row: moment.age(row["newest_at"])),
 )
-
-
-def score(
-    run: RunArgument,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the score, like helpful.")],
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="Value: a number, true (1) or false (0).")],
-    comment: Annotated[str, typer.Option("--comment", metavar="TEXT", help="Comment, kept with the score.")] = "",
-    source: Annotated[
-        Literal["person", "code"], typer.Option("--source", help="Kind of author: a person or a program.")
-    ] = "person",
-    *,
-    caller: Signed,
-) -> None:
-    """Score a run, during the run or after its end. The latest score of each name and author counts."""
-    asyncio.run(_score(command.GiveScore(run, name, _number(value), source, comment), caller))
 
 
 def scores(
@@ -78,19 +64,17 @@ async def _scores(
     table.show_rows(MEANS, means)
 
 
-async def _score(wish: command.GiveScore, caller: Caller) -> None:
+async def give(wish: command.GiveScore, caller: Caller) -> View:
+    """Give a score, and return its row."""
     async with backend(caller.store, caller.by) as service:
         named, name = await reference.run_id(service, wish.run), wish.name
         await service.execute(msgspec.structs.replace(wish, run=named))
         *_, given = [each for each in await service.rows(query.Scores(named, all=True)) if each["name"] == name]
-    if caller.as_json:
-        terminal.emit({"run_id": named, **given})
-    else:
-        terminal.say(f"Run {named}: {name} is {given['value']:g}, by {given['by']}.")
+    return {"run_id": named, **given}
 
 
-def _number(text: str) -> float:
-    """The value that was typed. Raises UsageError."""
+def number(text: str) -> float:
+    """Return the value of a score as it was typed. Raises UsageError."""
     if text in ("true", "false"):
         return float(text == "true")
     try:

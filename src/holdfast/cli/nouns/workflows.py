@@ -5,20 +5,15 @@ Never here: the code of one.
 
 from __future__ import annotations
 
-import asyncio
 import json
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
-import typer
 
-from holdfast.cli.connect import backend, typed
-from holdfast.cli.noun import ArgumentSpec, Noun
-from holdfast.cli.option import AsJson, Store
+from holdfast.cli.noun import MANY, ArgumentSpec, Noun
 from holdfast.cli.page import form, moment, table, terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.table import Column
-from holdfast.cli.page.typed_input import who
 from holdfast.service.declarations import query
 from holdfast.service.declarations.query import View
 
@@ -32,7 +27,6 @@ COLUMNS: Final = (
 NODES: Final = (Column("node", 12), Column("kind"), Column("after", 8, goes=1))
 _SHORT_HASH: Final = 12
 """Of a hash's characters, as many as tell two definitions apart."""
-_MAX_LISTED: Final = 10_000
 _BEFORE_NONE: Final = -(2**63)
 """No version is lower: what comes after it is of another name."""
 
@@ -69,29 +63,20 @@ WORKFLOWS: Final = Noun("workflows", query.Workflow, _sheet)
 app = WORKFLOWS.app
 
 
-@app.command("list")
-def list_(
-    after: Annotated[str | None, typer.Option("--after", metavar="NAME", help="Only workflows after this name.")] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=_MAX_LISTED, help="Maximum number of rows.")] = 100,
-    as_json: AsJson = False,
-    store: Store = None,
-) -> None:
-    """List workflows that a process has loaded, and how many live processes can run each."""
-    asyncio.run(_list(after, limit, as_json, store))
+def _place(text: str) -> str:
+    """Return the cursor after a workflow of that name, or the cursor that a page before has ended with."""
+    return text if text.startswith("[") else json.dumps((text, _BEFORE_NONE))
 
 
-async def _list(after: str | None, limit: int, as_json: bool, store: str | None) -> None:
-    place = None if after is None else json.dumps((after, _BEFORE_NONE))
-    async with backend(store, who(None)) as service:
-        rows = await service.rows(query.Workflows(cursor=place), limit)
-    if as_json:
-        terminal.emit(rows)
-        return
-    table.show_rows(COLUMNS, rows)
-    if len(rows) == limit:
-        terminal.say(f"There may be more: {typed('workflows', 'list', '--after', rows[-1]['workflow'], store=store)}")
-
-
+WORKFLOWS.list(
+    query.Workflows,
+    *COLUMNS,
+    words={
+        "cursor": ArgumentSpec("--after NAME", read=_place, help="Only workflows after this name, or this cursor."),
+        "limit": MANY,
+    },
+    about="List workflows that a process has loaded, and how many live processes can run each.",
+)
 WORKFLOWS.show(words={"version": ArgumentSpec("--version N", 1, 2**31 - 1)})
 
 

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
-from holdfast.cli import reference
-from holdfast.cli.connect import backend
-from holdfast.cli.option import AsJson, RunArgument, Store
-from holdfast.cli.page import table, terminal
+from holdfast.cli.page import table
 from holdfast.cli.page.table import Column
-from holdfast.cli.page.typed_input import who
-from holdfast.service.declarations import query
 from holdfast.service.declarations.query import View
 
 _NODES: Final = (
@@ -32,20 +26,12 @@ _OPERATIONS: Final = (
 )
 
 
-def graph(run: RunArgument, as_json: AsJson = False, store: Store = None) -> None:
-    """Show the graph of a run: its nodes with status and cost, and the edges that it took. Of a flow, its operations."""
-    row = asyncio.run(_drawing(run, store))
-    if as_json:
-        terminal.emit(row)
-    elif row["operations"]:
+def show(row: View) -> None:
+    """Print a graph as a table of its nodes, or of a flow's operations."""
+    if row["operations"]:
         table.show(_OPERATIONS, [_operation(each) for each in row["operations"]])
     else:
         table.show(_NODES, [_node(each, row["edges"]) for each in row["nodes"]])
-
-
-async def _drawing(run: str, store: str | None) -> View:
-    async with backend(store, who(None)) as service:
-        return await service.row(query.Drawing(await reference.run_id(service, run)))
 
 
 def _node(node: View, edges: list[View]) -> tuple[str, ...]:

@@ -20,16 +20,15 @@ from holdfast.cli.connect import acting, backend, server
 from holdfast.cli.filter import ListOptions, Selected
 from holdfast.cli.group import Group
 from holdfast.cli.noun import ArgumentSpec, Caller, Noun, Signed
-from holdfast.cli.nouns.score import score
+from holdfast.cli.nouns import score
 from holdfast.cli.option import AsJson, DryRun, MaybeRun, Reason, RunArgument, Store
 from holdfast.cli.page import console_page, terminal
 from holdfast.cli.page.event_format import tell_run
 from holdfast.cli.page.exit_code import OK
 from holdfast.cli.page.table import ID, Column
 from holdfast.cli.page.typed_input import who
-from holdfast.cli.runs import history, listing, run_view, transcript
+from holdfast.cli.runs import drawing, history, listing, run_view, transcript
 from holdfast.cli.runs.comparison import diff
-from holdfast.cli.runs.drawing import graph
 from holdfast.cli.runs.fork import fork
 from holdfast.cli.runs.recording import export
 from holdfast.cli.runs.stream import stream
@@ -345,9 +344,25 @@ def _act(run: str, *deeds: Deed, caller: Caller) -> None:
 
 
 app.command()(fork)
-app.command(context_settings={"ignore_unknown_options": True})(score)  # -1 is a value
+RUNS.verb(
+    "score",
+    command.GiveScore,
+    words={
+        "value": ArgumentSpec("VALUE", read=score.number, help="Value: a number, true (1) or false (0)."),
+        "comment": "--comment TEXT",
+    },
+    says="Run {run_id}: {name} is {value:g}, by {by}.",
+    signed=True,
+    deed=score.give,
+    negative=True,
+)
 app.command()(diff)
-app.command()(graph)
+RUNS.show(
+    "graph",
+    query.Drawing,
+    drawing.show,
+    about="Show the graph of a run: its nodes with status and cost, and the edges that it took. Of a flow, its operations.",
+)
 app.command()(export)
 
 
