@@ -1,4 +1,17 @@
-/** The end of a run's id: its beginning is a time, which runs that started together share. */
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+const BEGINNING = /^[0-9a-f]{8}(?:-[0-9a-f]{0,4}){1,3}(?:-[0-9a-f]{0,12})?$/i;
+
+/** The beginning of a run's id: the time in milliseconds and the first random digits. It can be pasted wherever an id is
+ * asked for, here and at the command line. */
 export function shortRun(run: string): string {
-  return run.slice(-8);
+  return run.slice(0, 18);
+}
+
+export function isRunId(text: string): boolean {
+  return UUID.test(text.trim());
+}
+
+/** True for a whole id and for its beginning, from the first hyphen on. */
+export function isRunBeginning(text: string): boolean {
+  return BEGINNING.test(text.trim());
 }

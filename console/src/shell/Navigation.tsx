@@ -4,6 +4,7 @@ import { GROUPS, PAGES } from "@/pages";
 import { Keyboard } from "@/shell/Keyboard";
 import { Preferences } from "@/shell/Preferences";
 import { SignOut } from "@/shell/SignOut";
+import { WAITING } from "@/shell/Waiting";
 
 export function Navigation() {
   const caller = useCaller();
@@ -21,11 +22,17 @@ export function Navigation() {
           <div key={group}>
             {group === "Work" ? null : <div className="group">{group}</div>}
             <ul>
-              {pages.map((page) => (
-                <li key={page.path}>
-                  <NavLink to={page.path}>{page.title}</NavLink>
-                </li>
-              ))}
+              {pages.map((page) => {
+                const Waiting = caller ? WAITING[page.path] : undefined;
+                return (
+                  <li key={page.path}>
+                    <NavLink to={page.path}>
+                      {page.title}
+                      {Waiting ? <Waiting /> : null}
+                    </NavLink>
+                  </li>
+                );
+              })}
             </ul>
           </div>
         );

@@ -6,7 +6,7 @@ import { PAGES } from "@/pages";
 import { Dialog } from "@/parts/Dialog";
 import { ForeignText } from "@/parts/ForeignText";
 import { setTheme, setZone } from "@/parts/preferences";
-import { shortRun } from "@/parts/runs";
+import { isRunBeginning, shortRun } from "@/parts/runs";
 import { targetOf } from "@/shell/target";
 import "./Palette.css";
 
@@ -27,7 +27,11 @@ export default function Palette({ onClose }: { onClose: () => void }) {
   const navigate = useNavigate();
   const target = targetOf(typed);
   const isSearch = target === null && text.length >= SHORTEST;
-  const runs = useList("/api/v1/runs", { query: { text, limit: MOST_RUNS } }, { enabled: isSearch });
+  const runs = useList(
+    "/api/v1/runs",
+    { query: { ...(isRunBeginning(text) ? { prefix: text.toLowerCase() } : { text }), limit: MOST_RUNS } },
+    { enabled: isSearch },
+  );
   const [chosen, setChosen] = useState("");
   const list = useRef<HTMLDivElement>(null);
   const input = useRef<HTMLInputElement>(null);

@@ -10,6 +10,7 @@ import { ForeignText } from "@/parts/ForeignText";
 import { Money } from "@/parts/Money";
 import { duration } from "@/parts/moment";
 import { Page } from "@/parts/Page";
+import { shortRun } from "@/parts/runs";
 import { State } from "@/parts/State";
 import { Status } from "@/parts/Status";
 import { type Column, Table } from "@/parts/Table";
@@ -203,7 +204,7 @@ function Name({ title, run }: { title: string; run: string }) {
     <span>
       <strong>{title}</strong>{" "}
       <Link to={`/runs/${run}`}>
-        <code title={run}>{run.slice(0, 13)}</code>
+        <code title={run}>{shortRun(run)}</code>
       </Link>
     </span>
   );

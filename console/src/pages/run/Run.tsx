@@ -1,6 +1,6 @@
 import { Suspense } from "react";
-import { Link, useParams, useSearchParams } from "react-router";
-import { useRow } from "@/api/queries";
+import { Link, Navigate, useParams, useSearchParams } from "react-router";
+import { useList, useRow } from "@/api/queries";
 import { useDone } from "@/pages/run/done";
 import { RunActions } from "@/pages/run/RunActions";
 import { RunMoney } from "@/pages/run/RunMoney";
@@ -10,6 +10,7 @@ import { CopyButton } from "@/parts/CopyButton";
 import { ForeignText } from "@/parts/ForeignText";
 import { useKeys } from "@/parts/keys";
 import { Page } from "@/parts/Page";
+import { isRunBeginning, isRunId, shortRun } from "@/parts/runs";
 import { State } from "@/parts/State";
 import { Status } from "@/parts/Status";
 import { Duration, Time } from "@/parts/Time";
@@ -19,9 +20,30 @@ import "./Run.css";
 /** Of another tab nothing of these holds. */
 const OF_A_TAB = ["step", "zoom", "event", "call", "effect"];
 
-/** A run: what it is, what it has spent, and what it did, by tabs. */
+/** A run, by its id or by as much of the beginning as no other has. */
 export default function Run() {
   const { run: id = "" } = useParams();
+  return isRunBeginning(id) && !isRunId(id) ? <ByBeginning beginning={id.toLowerCase()} /> : <Whole id={id} />;
+}
+
+function ByBeginning({ beginning }: { beginning: string }) {
+  const [params] = useSearchParams();
+  const found = useList("/api/v1/runs", { query: { prefix: beginning, limit: 2 } });
+  const [run, other] = found.rows;
+  if (run && other) return <Navigate to={`/runs?${new URLSearchParams({ q: beginning })}`} replace />;
+  if (run) return <Navigate to={{ pathname: `/runs/${run.run_id}`, search: params.toString() }} replace />;
+  // Nothing begins so, or nothing that may be seen: the server says it in the words for a whole id.
+  return found.isLoading || found.problem ? (
+    <Page title="Run" above={<Above />}>
+      <State isLoading={found.isLoading} problem={found.problem} again={found.again} noun="the run" />
+    </Page>
+  ) : (
+    <Whole id={beginning} />
+  );
+}
+
+/** What a run is, what it has spent, and what it did, by tabs. */
+function Whole({ id }: { id: string }) {
   const found = useRow("/api/v1/runs/{run}", { path: { run: id } });
   const run = found.row;
   if (!run) {
@@ -73,7 +95,7 @@ function Facts({ run }: { run: RunWhole }) {
       {run.key ? <ForeignText text={run.key} /> : null}
       <span className="run-id">
         <code className="faint" title={run.run_id}>
-          {run.run_id.slice(0, 13)}
+          {shortRun(run.run_id)}
         </code>{" "}
         <CopyButton text={run.run_id} label="Copy the run's id" />
       </span>

@@ -2,6 +2,7 @@ import { Link } from "react-router";
 import type { Schemas } from "@/api/client";
 import type { RunWhole } from "@/pages/run/tabs";
 import { ForeignText } from "@/parts/ForeignText";
+import { useNow } from "@/parts/now";
 import { Duration, Time } from "@/parts/Time";
 import { wordsOf } from "@/parts/waits";
 import { addressOfWhy } from "@/parts/why";
@@ -84,14 +85,22 @@ function WaitNote({ wait, run }: { wait: Wait; run: RunWhole }) {
         for <Duration from={wait.since_ms} />
         {wait.due_at_ms ? (
           <>
-            , until <Time at={wait.due_at_ms} kind="exact" />
+            , <Due wait={wait} at={wait.due_at_ms} />
           </>
-        ) : (
-          ", with no end of its own"
-        )}
+        ) : null}
       </span>
       <WaitLink wait={wait} run={run} />
     </div>
+  );
+}
+
+/** A deadline of a question may pass; any other wait ends at its time. */
+function Due({ wait, at }: { wait: Wait; at: number }) {
+  const isOver = useNow() > at;
+  return (
+    <>
+      {wait.kind === "gate" ? (isOver ? "was due" : "due") : isOver ? "was to end" : "ends"} <Time at={at} />
+    </>
   );
 }
 

@@ -1,5 +1,6 @@
 /** The filter of the run list as text, `tag:pilot cost:>0.004 started:<24h`, and what the API is asked for it. */
 import type { Query } from "@/api/queries";
+import { isRunBeginning } from "@/parts/runs";
 
 type Asked = Query<"/api/v1/runs">;
 type RunStatus = NonNullable<Asked["status"]>[number];
@@ -36,15 +37,10 @@ export interface Filter {
 }
 
 const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /** Words of the filter; a part in double quotes is one word. */
 export function wordsOf(text: string): string[] {
   return (text.match(/(?:[^\s"]|"[^"]*")+/g) ?? []).map((word) => word.replaceAll('"', ""));
-}
-
-export function isRunId(text: string): boolean {
-  return UUID.test(text.trim());
 }
 
 /** `now` is rounded to the minute by the caller, so that the same filter is the same query. */
@@ -54,7 +50,8 @@ export function parse(text: string, now: number): Filter {
   const free: string[] = [];
   for (const word of wordsOf(text)) {
     const [, name = "", value = ""] = /^([a-z_]+):(.*)$/.exec(word) ?? [];
-    if (!name) free.push(word);
+    if (isRunBeginning(word)) query.prefix = word.toLowerCase();
+    else if (!name) free.push(word);
     else if (!take(query, name, value, now)) wrong.push(word);
   }
   if (free.length > 0) query.text = free.join(" ");

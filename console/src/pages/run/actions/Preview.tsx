@@ -127,6 +127,17 @@ function Answer({ quote }: { quote: Quote }) {
 }
 
 function Becomes({ quote }: { quote: Quote }) {
+  if (quote.action === "cancel" && quote.status_after !== null) {
+    // Its end is not the same commit: what is under way stops first, and what was done is undone.
+    const isLater = quote.in_flight.length > 0 || quote.compensated.length > 0;
+    return (
+      <span className="line">
+        <Status status={quote.status} /> <span aria-hidden="true">→</span>
+        <span className="unseen">becomes</span> <Status status="cancelled" />
+        {isLater ? <span className="faint">after what is listed here</span> : null}
+      </span>
+    );
+  }
   if (quote.status_after === null || quote.status === quote.status_after) {
     return (
       <>

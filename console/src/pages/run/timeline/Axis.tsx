@@ -64,6 +64,7 @@ export function Axis(props: Props) {
     if (shownMs < SHORT_MS) return `+${duration(time - start)}`;
     return end - start > DAY_MS ? exact(time, zone).slice(5, 16) : clock(time, zone);
   };
+  const labels = ticks.map((tick) => label(timeAt(stretches, view.from + tick * (view.to - view.from))));
   const chosen = drag ?? (isWhole ? null : view);
   return (
     <div className="timeline-axis">
@@ -126,11 +127,14 @@ export function Axis(props: Props) {
           ) : null}
         </div>
         <div className="timeline-ticks faint num">
-          {ticks.map((tick) => (
-            <span key={tick} style={{ left: `${tick * 100}%` }}>
-              {label(timeAt(stretches, view.from + tick * (view.to - view.from)))}
-            </span>
-          ))}
+          {labels.map((text, index) =>
+            // In a short stretch neighbours have the same words: the first has them.
+            text === labels[index - 1] ? null : (
+              <span key={ticks[index]} style={{ left: `${(ticks[index] ?? 0) * 100}%` }}>
+                {text}
+              </span>
+            ),
+          )}
         </div>
       </div>
       <div className="timeline-note faint">

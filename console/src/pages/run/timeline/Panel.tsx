@@ -7,6 +7,7 @@ import { CopyButton } from "@/parts/CopyButton";
 import { ForeignText } from "@/parts/ForeignText";
 import { Money } from "@/parts/Money";
 import { duration } from "@/parts/moment";
+import { shortRun } from "@/parts/runs";
 import { Status } from "@/parts/Status";
 import { Duration, Time } from "@/parts/Time";
 import { wordsOf } from "@/parts/waits";
@@ -101,7 +102,7 @@ function OfRun({ run }: { run: RunWhole }) {
         {run.parent ? (
           <Fact name="parent">
             <Link to={`/runs/${run.parent.run_id}?step=${encodeURIComponent(run.parent.step)}`}>
-              <code>{run.parent.run_id.slice(0, 13)}</code>
+              <code>{shortRun(run.parent.run_id)}</code>
             </Link>{" "}
             <span className="faint">in {run.parent.step}</span>
           </Fact>
@@ -109,7 +110,7 @@ function OfRun({ run }: { run: RunWhole }) {
         {run.forked_from ? (
           <Fact name="forked from">
             <Link to={`/runs/${run.forked_from.run_id}`}>
-              <code>{run.forked_from.run_id.slice(0, 13)}</code>
+              <code>{shortRun(run.forked_from.run_id)}</code>
             </Link>{" "}
             <span className="faint">at {run.forked_from.step}</span>
           </Fact>
