@@ -2,6 +2,7 @@ import { useWindowVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { Link, useLocation, useNavigate } from "react-router";
 import { useKeys } from "@/parts/keys";
+import { rowHeight } from "@/parts/row-height";
 import "./Table.css";
 
 export interface Column<R> {
@@ -76,6 +77,7 @@ export function Table<R, Gone = never>(props: Props<R, Gone>) {
   const virtual = useWindowVirtualizer({
     count: rows.length,
     estimateSize: () => ROW_PX,
+    measureElement: rowHeight,
     overscan: 8,
     scrollMargin: top,
     getItemKey: (index) => {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -287,6 +288,23 @@ def test_the_inbox_works_on_a_telephone(dev: DevServer, open_page: Callable[...,
     page.get_by_role("dialog").get_by_role("button", name="Approve").click()
     page.get_by_text("Decided: approve by you").wait_for()
     assert ended(dev, gate)["status"] == "completed"
+
+
+def test_the_menu_counts_what_waits_and_a_wider_window_shows_the_list_again(
+    dev: DevServer, open_page: Callable[..., Any]
+) -> None:
+    page = open_page()
+    act_as(page, "ada")
+    gate = asked(dev, "refunds", {"title": "Turned"})
+    part = open_gate(dev, page, gate)
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name=re.compile(r"^Inbox \d+\+? waiting$")).wait_for()
+    row = page.locator(f"[data-gate='{gate['gate_id']}']")
+    row.wait_for()
+    page.set_viewport_size({"width": 390, "height": 844})
+    row.wait_for(state="hidden")
+    part.wait_for()
+    page.set_viewport_size({"width": 1280, "height": 800})
+    row.wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -89,6 +89,26 @@ def test_interaction_1_a_pasted_run_id_opens_the_run_and_back_returns_to_the_fil
     assert "tag%3Apilot" in page.url
 
 
+def test_interaction_1_the_id_that_is_shown_is_found_everywhere(dev: DevServer, page: Any) -> None:
+    run = dev.request("GET", "/runs?key=alpha")["rows"][0]["run_id"]
+    page.goto(f"{dev.address}/runs")
+    shown = page.locator("[data-row]").filter(has_text="alpha").locator("code").first.inner_text()
+    assert run.startswith(shown)
+    assert len(shown) < len(run)
+    page.get_by_role("searchbox", name="Filter runs").fill(shown)
+    page.get_by_text("beta").wait_for(state="detached")
+    assert keys(page) == ["alpha"]
+    page.keyboard.press("Control+k")
+    dialog = page.get_by_role("dialog", name="Go anywhere")
+    dialog.wait_for()
+    page.keyboard.insert_text(shown)
+    dialog.get_by_role("option").filter(has_text="alpha").click()
+    page.wait_for_url(f"**/runs/{run}")
+    page.locator("code").get_by_text(shown, exact=True).first.wait_for()
+    page.goto(f"{dev.address}/runs/{shown}?tab=events")
+    page.wait_for_url(f"**/runs/{run}?tab=events")
+
+
 def test_interaction_1_new_runs_wait_behind_a_button(dev: DevServer, page: Any) -> None:
     page.goto(f"{dev.address}/runs?q=key%3Awaits")
     page.get_by_text("No runs match").wait_for()

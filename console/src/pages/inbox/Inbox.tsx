@@ -11,6 +11,7 @@ import { ForeignText } from "@/parts/ForeignText";
 import { useKeys } from "@/parts/keys";
 import { useMedia } from "@/parts/media";
 import { Page } from "@/parts/Page";
+import { rowHeight } from "@/parts/row-height";
 import { State } from "@/parts/State";
 import { Status } from "@/parts/Status";
 import { Time } from "@/parts/Time";
@@ -135,6 +136,7 @@ function Rows({ rows, selected, addressOf, more, hasMore }: RowsProps) {
     count: rows.length,
     getScrollElement: () => box.current,
     estimateSize: () => ROW_PX,
+    measureElement: rowHeight,
     overscan: 6,
     getItemKey: (index) => rows[index]?.gate_id ?? index,
   });

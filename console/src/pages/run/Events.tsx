@@ -10,6 +10,7 @@ import { useAddress } from "@/parts/address";
 import { ForeignText } from "@/parts/ForeignText";
 import { useKeys } from "@/parts/keys";
 import { Payload } from "@/parts/payload/Payload";
+import { rowHeight } from "@/parts/row-height";
 import { State } from "@/parts/State";
 import { Time } from "@/parts/Time";
 import { factsOf, placeOf, wordsOf } from "./event-words";
@@ -33,6 +34,7 @@ export default function Events({ run }: TabProps) {
   const virtual = useWindowVirtualizer({
     count,
     estimateSize: () => ROW_PX,
+    measureElement: rowHeight,
     overscan: 12,
     scrollMargin: top,
     getItemKey: (index) => index + 1,
