@@ -113,7 +113,7 @@ function Answer({ quote }: { quote: Quote }) {
         ],
         [
           "can spend",
-          quote.spendable_usd === null ? (
+          quote.action === "cancel" ? null : quote.spendable_usd === null ? (
             "any amount: the run has no cost limit"
           ) : (
             <>
