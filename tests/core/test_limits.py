@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.core.rules import limits
 from holdfast.core.values import policies
 from holdfast.core.views.status import due_at_ms
 from holdfast.errors import InvalidDecision, Suspended
@@ -67,6 +68,29 @@ def test_a_raised_limit_lets_the_run_go_on_from_the_same_place() -> None:
     assert kinds(game.raise_limit("cost", 200)) == ["GateDecided", "LimitRaised", "StepStarted"]
     assert game.op("a", "0").status == "done"
     game.held("a", 150, path="1")
+
+
+def test_the_form_of_a_limits_gate_begins_with_what_all_that_waits_needs() -> None:
+    game = two(cost_nanousd=100)
+    game.settle(game.held("a", 60), 60)
+    game.hold("a", 50, path="1")
+    game.hold("b", 70)
+    form, begins = limits.answer_form(game.state, game.gate.reason) or ({}, {})
+    assert (form["required"], begins) == (["limit_usd"], {"limit_usd": "0.00000018"})
+    with pytest.raises(InvalidDecision, match=r"needs \$0\.00000011\. The gate is still open"):
+        game.decide("answer", data={"limit_usd": "0.000000109"})
+    game.decide("answer", data=begins)
+    assert game.state.budget.limit_nanousd == 180
+
+
+def test_the_form_of_a_limit_on_tokens_counts_them_and_too_few_are_refused() -> None:
+    game = Game(graph("a", limits={"max_tokens": 50}))
+    game.hold("a", 1, tokens=60)
+    form, begins = limits.answer_form(game.state, game.gate.reason) or ({}, {})
+    assert (form["properties"]["tokens"]["type"], begins) == ("integer", {"tokens": 60})
+    with pytest.raises(InvalidDecision, match="it needs 60"):
+        game.decide("answer", data={"tokens": 59})
+    assert limits.answer_form(game.state, "question") is None
 
 
 def test_answering_the_gate_raises_the_limit() -> None:

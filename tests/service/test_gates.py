@@ -173,9 +173,11 @@ async def test_the_engine_s_own_questions_ask_for_the_hash_too(engine: Engine) -
     assert gate.partition(":")[2].startswith("!max_steps")
     with pytest.raises(InvalidDecision, match="Give shown_hash"):
         await service.execute(IDA, Decide(gate, "answer", {"steps": 9}))
-    shown = (await engine.gate(gate)).shown_hash
-    await service.execute(IDA, Decide(gate, "answer", {"steps": 9}, shown_hash=shown))
+    asked = await engine.gate(gate)
+    assert asked.form["required"] == ["steps"]
+    await service.execute(IDA, Decide(gate, "answer", {"steps": 9}, shown_hash=asked.shown_hash))
     assert await engine.run(run.id).result() == "second"
+    assert (await engine.gate(gate)).form is None
 
 
 async def test_what_became_of_a_call_is_decided_by_the_hash_of_its_question(engine: Engine) -> None:

@@ -1,5 +1,6 @@
 import { type ReactNode, useId, useState } from "react";
 import { read, write } from "@/api/exact";
+import { labelOf as nameWords } from "@/parts/difference";
 import { Json } from "@/parts/Json";
 import { escaped, fieldOf, isObject, number, numberText, type Schema, starting, Unreadable } from "@/parts/schema";
 
@@ -253,7 +254,10 @@ function Wrong({ id, words }: { id: string | undefined; words: string | undefine
 }
 
 function labelOf(schema: Schema, name: string | null): string {
-  return schema.title ?? name?.replaceAll("_", " ") ?? "Value";
+  if (name === null) return schema.title ?? "Value";
+  // Pydantic makes titles of names, `Amount Usd`: those are no one's words.
+  const made = name.replaceAll("_", " ").replace(/(^|[^a-z])[a-z]/gi, (each) => each.toUpperCase());
+  return schema.title === undefined || schema.title === made ? nameWords(name) : schema.title;
 }
 
 /** The object with another value of one property, in the order of the schema. */

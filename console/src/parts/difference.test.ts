@@ -19,7 +19,9 @@ describe("changes", () => {
   });
 
   it("labels names in words", () => {
-    expect(labelOf("amount_eur")).toBe("Amount eur");
+    expect(labelOf("order_id")).toBe("Order id");
+    expect(labelOf("amount_eur")).toBe("Amount (EUR)");
+    expect(labelOf("nap_s")).toBe("Nap (s)");
     expect(labelOf("customerEmail")).toBe("Customer Email");
   });
 });

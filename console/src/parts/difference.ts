@@ -10,12 +10,15 @@ export interface Change {
   after: unknown;
 }
 
-/** A name as a label: `amount_eur` becomes `Amount eur`. */
+const UNITS: Readonly<Record<string, string>> = { usd: "USD", eur: "EUR", ms: "ms", s: "s" };
+
+/** A name as a label: `order_id` becomes `Order id`, `amount_usd` becomes `Amount (USD)`. */
 export function labelOf(name: string): string {
   const words = name
     .replace(/[_-]+/g, " ")
     .replace(/([a-z\d])([A-Z])/g, "$1 $2")
-    .trim();
+    .trim()
+    .replace(/ (usd|eur|ms|s)$/, (_, unit: string) => ` (${UNITS[unit] ?? unit})`);
   return words ? words.charAt(0).toUpperCase() + words.slice(1) : name;
 }
 

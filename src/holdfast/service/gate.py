@@ -87,8 +87,8 @@ async def whole(control: Control, story: Story, run: RunRow, caller: Actor, not_
     together = await _still_together(control, opened.gate) if is_together else None
     approvals = await _approvals(control, story)
     approved_by = [by for each in approvals if (by := approved(each).by) is not None]
-    gate = await gate_of(control, story, run, await _allowed(control, story), approved_by)
     state = await control.run(run.run).state()
+    gate = await gate_of(control, story, run, state, await _allowed(control, story), approved_by)
     known = state.gates.get(opened.gate)
     return {
         "gate_id": opened.gate,
@@ -118,7 +118,7 @@ async def whole(control: Control, story: Story, run: RunRow, caller: Actor, not_
         "allowed": list(gate.decisions),
         "shown_hash": opened.shown_hash,
         "hash_optional": opened.hash_optional,
-        "form": opened.form,
+        "form": gate.form,
         "decision": gate.decision,
         "decision_reason": gate.decision_reason,
         "by": gate.by,

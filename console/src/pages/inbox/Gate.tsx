@@ -9,6 +9,7 @@ import { GateFacts } from "@/pages/inbox/GateFacts";
 import {
   followsWords,
   policyWords,
+  raisesLimit,
   reasonWords,
   saidElsewhere,
   titleOf,
@@ -204,7 +205,7 @@ function WhatFollows({ gate }: { gate: Whole }) {
           <dd>{undoWords(call)}</dd>
         </dl>
       ) : null}
-      <p className="muted">{costWords(gate)}</p>
+      {raisesLimit(gate) ? null : <p className="muted">{costWords(gate)}</p>}
     </section>
   );
 }

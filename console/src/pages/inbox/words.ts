@@ -58,7 +58,14 @@ export function saidElsewhere(gate: Whole): string[] {
     for (const [name, value] of Object.entries(gate.initial_data)) if (same(shown[name], value)) found.push(name);
   }
   if (gate.call) found.push("tool", "arguments");
+  // The form has the new limit, the message has what is reached.
+  if (raisesLimit(gate)) found.push("limit", "reached", "needed_limit_usd");
   return found;
+}
+
+/** True if the answer is a new limit. */
+export function raisesLimit(gate: Whole): boolean {
+  return gate.consequences.some((each) => each.follows === "limit_raised");
 }
 
 function same(one: unknown, other: unknown): boolean {

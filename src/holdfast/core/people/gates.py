@@ -481,13 +481,16 @@ def _raised_limit(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) ->
     data = c.data if isinstance(c.data, dict) else {}
     given = data.get("limit_usd") if limit == "cost" else data.get(limit, data.get(opened.reason))
     if given is None:
-        wanted = "limit_usd" if limit == "cost" else limit
-        raise InvalidDecision(f'Gate {opened.gate}: name the new limit with data=JSON, for example {{"{wanted}": ...}}.')
+        field = limits.answer_field(limit)
+        raise InvalidDecision(
+            f"Gate {opened.gate}: the answer needs the new limit, in the field `{field}` of data.", field="data"
+        )
     try:
         value = nanousd(given) if limit == "cost" else int(given)
     except (ValueError, TypeError, OverflowError):
         raise InvalidDecision(f"Gate {opened.gate}: {given!r} is no limit.") from None
     limits.check_raise(d, limit, value)
+    limits.check_enough(d, limit, value)
     return ev.LimitRaised(limit, value, *c.by.event_fields)
 
 

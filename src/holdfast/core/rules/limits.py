@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from holdfast.core.facts import commands
 from holdfast.core.facts import events as ev
-from holdfast.core.facts.state import Headroom, State
+from holdfast.core.facts.state import Headroom, Operation, State
 from holdfast.core.rules import endings, interim, questions
 from holdfast.core.rules.decision import Decision
 from holdfast.core.values.ids import GateId
@@ -32,6 +32,17 @@ SOFT_PERCENT: Final = 80
 REASONS: Final = questions.LIMITS
 LIMIT_OF: Final = {reason: limit for limit, reason in REASONS.items()}
 
+
+_TITLES: Final = {
+    "cost": "New cost limit",
+    "steps": "New limit on steps",
+    "tokens": "New limit on tokens",
+    "model_calls": "New limit on model calls",
+    "tool_calls": "New limit on tool calls",
+    "active": "New limit on working time, in seconds",
+    "wall": "New maximum age, in seconds",
+    "lifespan": "New expected age, in seconds",
+}
 
 Kind = Literal["model", "tool"]
 """What is called under the limits."""
@@ -357,12 +368,48 @@ def withdraw_moot(d: Decision) -> None:
 def _is_needed(state: State, limit: str) -> bool:
     if limit == "steps":
         return any(state.steps[name].attempt == 0 for name in (*state.startable, *state.unplaced))
+    return any(_blocked(state, limit))
+
+
+def _blocked(state: State, limit: str) -> Iterator[Operation]:
+    """Yield the calls that a limit on calls, tokens or money keeps from being made."""
     kind = "tool" if limit == "tool_calls" else "model"
-    return any(
-        op.blocked and op.status == "deferred" and op.scope is None and (op.kind == kind or limit == "cost")
+    return (
+        op
         for name in state.unfinished
         for _, op in state.steps[name].unsettled()
+        if op.blocked and op.status == "deferred" and op.scope is None and (op.kind == kind or limit == "cost")
     )
+
+
+def _wanted(state: State, limit: str) -> list[int]:
+    """Return what each call that a limit on money or tokens keeps waiting may use, in nano-dollars or tokens."""
+    if limit not in ("cost", "tokens"):
+        return []
+    amounts = ((op.needed_nanousd if limit == "cost" else op.needed_tokens) for op in _blocked(state, limit))
+    return [each for each in amounts if each]
+
+
+def answer_field(limit: str) -> str:
+    """Return the field of an answer to a limit's gate that has the new limit: dollars have their unit in the name."""
+    return "limit_usd" if limit == "cost" else limit
+
+
+def answer_form(state: State, reason: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """Return the JSON Schema of the answer to an open gate about a limit, and the data that it begins with: as much as lets
+    all go on that waits, where that is known. None for a gate that is not about a limit."""
+    limit = LIMIT_OF.get(reason)
+    if limit is None:
+        return None
+    field, wanted = answer_field(limit), _wanted(state, limit)
+    value: dict[str, Any] = {"type": "integer", "minimum": 1, "title": _TITLES[limit]}
+    enough = state.tokens_used + state.tokens_in_doubt + state.tokens_held + sum(wanted) if wanted else None
+    begins: dict[str, Any] = {} if enough is None else {field: enough}
+    if limit == "cost":
+        value = {"type": "string", "pattern": r"^[0-9]+(\.[0-9]{1,9})?$", "title": _TITLES[limit]}
+        value["description"] = "In dollars, like 0.50."
+        begins = {field: usd(state.budget.committed_nanousd + sum(wanted))} if wanted else {}
+    return {"type": "object", "properties": {field: value}, "required": [field]}, begins
 
 
 def raise_limit(d: Decision, c: commands.RaiseLimit) -> None:
@@ -395,6 +442,19 @@ def check_raise(d: Decision, limit: str, value: int) -> None:
     if value <= current:
         old, new = (f"${usd(int(current))}", f"${usd(value)}") if limit == "cost" else (f"{current:g}", str(value))
         raise InvalidDecision(f"The limit on {limit} is {old}; {new} would not raise it.")
+
+
+def check_enough(d: Decision, limit: str, value: int) -> None:
+    """Raises InvalidDecision where no call that waits would fit the new limit, so that the same question would follow."""
+    if not (wanted := _wanted(d.state, limit)):
+        return
+    state, budget = d.state, d.state.budget
+    used = budget.settled_nanousd + budget.in_doubt_nanousd if limit == "cost" else state.tokens_used + state.tokens_in_doubt
+    if (least := used + min(wanted)) > value:
+        new, needed = (f"${usd(value)}", f"${usd(least)}") if limit == "cost" else (f"{value} tokens", str(least))
+        raise InvalidDecision(
+            f"A limit of {new} is too low for the call that waits: it needs {needed}. The gate is still open.", field="data"
+        )
 
 
 def due_at_ms(state: State) -> Iterator[int]:

@@ -547,10 +547,10 @@ class Commands(ControlBase):
         state = await self.runtime.runs.state(run.run, fresh=True)
         if (known := state.gates.get(gate)) is not None:  # without its history, which may be long
             story = Story(known.opened, known.at_ms, known.reminders, known.escalated_at_ms, None, None)
-            return await gate_of(self, story, run, offered(state, known.opened), [each.by for each in known.approvals])
+            return await gate_of(self, story, run, state, offered(state, known.opened), [each.by for each in known.approvals])
         story = await story_of(self, gate)
         names = [by for each in story.approvals if (by := approved(each).by) is not None]
-        return await gate_of(self, story, run, story.opened.allowed, names)
+        return await gate_of(self, story, run, state, story.opened.allowed, names)
 
     async def _gate_content(self, state: State, opened: GateOpened) -> tuple[Any, Any]:
         """Return what a question shows now, and what its form begins with."""

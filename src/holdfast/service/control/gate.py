@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.contribution import assigned, edited, is_asked, shown_now
 from holdfast.core.facts.events import GateDecided, GateOpened, Recorded
+from holdfast.core.facts.state import State
+from holdfast.core.rules.limits import answer_form
 from holdfast.core.values.ids import GateId, run_of
 from holdfast.core.values.payload import NULL
 from holdfast.core.views.projection import GateState, RunRow
@@ -176,19 +178,21 @@ def approved(recorded: Recorded) -> ev.GateApproved:
 
 
 async def gate_of(
-    control: ControlBase, story: Story, run: RunRow, decisions: Sequence[str], approved_by: Sequence[str]
+    control: ControlBase, story: Story, run: RunRow, state: State, decisions: Sequence[str], approved_by: Sequence[str]
 ) -> Gate:
     """Return a gate with the decisions that it takes and those who have approved it."""
     opened, decided, value = story.opened, story.decided, control.payloads.value
-    initial_data = await value(opened.filled, run.tenant)
+    filled = await value(opened.filled, run.tenant)
+    answer = answer_form(state, opened.reason) if opened.gate in state.gates else None
+    form, initial_data = (opened.form, filled) if answer is None else answer
     return Gate(
         gate=opened.gate,
         run=run.run,
         step=opened.step,
         reason=opened.reason,
-        shown=shown_now(opened, await value(opened.shown, run.tenant), initial_data),
+        shown=shown_now(opened, await value(opened.shown, run.tenant), filled),
         shown_hash=opened.shown_hash,
-        form=opened.form,
+        form=form,
         initial_data=initial_data,
         decisions=tuple(decisions),
         reviewers=opened.reviewers,
