@@ -50,6 +50,20 @@ async def long(ctx: Context, steps: int) -> str:
     return str(await ctx.wait_signal("go"))
 
 
+async def appears(path: str) -> None:
+    """Take as long as a file of this name is missing."""
+    while not Path(path).exists():
+        await asyncio.sleep(0.05)
+
+
+@flow
+async def works(ctx: Context, path: str) -> None:
+    """Is at work in a function, then fails by itself."""
+    await ctx.step("first", asyncio.sleep, 0)
+    await ctx.step("second", appears, path)
+    raise ValueError("too late")
+
+
 class Order(BaseModel):
     """An order to check."""
 

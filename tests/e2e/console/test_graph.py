@@ -20,7 +20,7 @@ PLACES: Final = "Array.from(document.querySelectorAll('.react-flow__node'), (eac
 def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
     """A `holdfast dev` with a graph of four nodes and a flow."""
     server = DevServer(
-        tmp_path_factory.mktemp("graph"), tuple(f"{FLOWS}:{name}" for name in ("orders", "awaits", "long", "wide"))
+        tmp_path_factory.mktemp("graph"), tuple(f"{FLOWS}:{name}" for name in ("orders", "awaits", "long", "wide", "works"))
     )
     yield server
     server.end()
@@ -63,6 +63,21 @@ def test_the_graph_of_a_flow_has_its_operations(dev: DevServer, page: Any) -> No
     page.locator("[data-node][data-state=waiting]").get_by_text("paid").wait_for()
     page.locator("[data-node][data-state=completed]").get_by_text("reserve").click()
     page.get_by_role("heading", name="reserve").first.wait_for()
+
+
+def test_the_graph_of_a_flow_shows_its_code_at_work_and_failed(dev: DevServer, page: Any) -> None:
+    there = dev.folder / "there"
+    run = dev.start("works", str(there))
+    page.goto(f"{dev.address}/runs/{run}?tab=graph")
+    page.locator("[data-node][data-state=completed]").get_by_text("first").wait_for()
+    page.locator("[data-node][data-state=active]").get_by_text("code of the flow").wait_for()
+    assert findings(page) == []
+    there.write_text("")
+    page.locator("[data-node][data-state=completed]").get_by_text("second").wait_for()
+    page.locator("[data-node][data-state=failed]").get_by_text("code of the flow").wait_for()
+    assert page.locator("[data-state=active]").count() == 0
+    page.locator("[data-node][data-state=failed]").click()
+    page.wait_for_url("**?step=flow%231")
 
 
 def test_a_long_flow_shows_what_it_is_at_first(dev: DevServer, page: Any) -> None:

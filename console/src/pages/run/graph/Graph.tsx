@@ -1,13 +1,11 @@
 import { lazy, Suspense, useMemo } from "react";
 import { useNavigate } from "react-router";
-import type { Schemas } from "@/api/client";
 import { useRow } from "@/api/queries";
+import { drawingOf } from "@/pages/run/graph/drawn";
 import type { TabProps } from "@/pages/run/tabs";
-import { labelled } from "@/pages/workflows/definition";
-import type { Drawing, DrawnNode } from "@/parts/graph/drawing";
+import type { DrawnNode } from "@/parts/graph/drawing";
 import { State } from "@/parts/State";
 
-type Drawn = Schemas["DrawingRow"];
 const View = lazy(() => import("@/parts/graph/Graph"));
 
 /**
@@ -16,7 +14,7 @@ const View = lazy(() => import("@/parts/graph/Graph"));
  */
 export default function Graph({ run }: TabProps) {
   const { row, isLoading, problem, again } = useRow("/api/v1/runs/{run}/graph", { path: { run: run.run_id } });
-  const drawing = useMemo(() => (row ? drawingOf(row) : null), [row]);
+  const drawing = useMemo(() => (row ? drawingOf(row, run.error) : null), [row, run.error]);
   const navigate = useNavigate();
   const open = (node: DrawnNode) => {
     const step = row?.operations.length
@@ -43,43 +41,4 @@ export default function Graph({ run }: TabProps) {
       ) : null}
     </State>
   );
-}
-
-function drawingOf(row: Drawn): Drawing {
-  return row.operations.length > 0 ? ofFlow(row) : ofGraph(row);
-}
-
-function ofGraph(row: Drawn): Drawing {
-  return {
-    nodes: row.nodes.map((each) => ({
-      id: each.node,
-      title: each.node,
-      kind: each.kind.replaceAll("_", " "),
-      status: each.status,
-      ...(each.visits > 1 ? { note: `${each.visits} visits` } : {}),
-    })),
-    edges: row.edges.map((each) => ({
-      source: each.source,
-      target: each.target,
-      look: each.on === "error" && each.state === "taken" ? "error" : each.state === "undecided" ? "plain" : each.state,
-      ...labelled(each),
-    })),
-  };
-}
-
-function ofFlow(row: Drawn): Drawing {
-  const known = new Set(row.operations.map((each) => each.id));
-  return {
-    nodes: row.operations.map((each) => ({
-      id: each.id,
-      title: each.name,
-      kind: each.kind.replaceAll("_", " "),
-      status: each.status,
-    })),
-    edges: row.operations.flatMap((each) =>
-      each.after
-        .filter((before) => known.has(before))
-        .map((before) => ({ source: before, target: each.id, look: "taken" as const })),
-    ),
-  };
 }
