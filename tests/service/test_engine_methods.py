@@ -46,6 +46,7 @@ DEVIATIONS: Final[dict[str, dict[str, str]]] = {
     "SetSchedule": {"workflow": CODE},
     "OpenConversation": {"workflow": CODE, "private": "A transport decides it (AG-UI), and not a caller."},
     "Say": {
+        "name": "In a process the conversation itself may be named, which is then not read again.",
         "text": "In a process contents are objects.",
         "parts": "They are in `text` there.",
         "tools": "A transport brings them (AG-UI).",

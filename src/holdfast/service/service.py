@@ -37,6 +37,7 @@ from holdfast.service.handlers import (
     capacity,
     conversations,
     dead_letters,
+    forwarded,
     gates,
     keys,
     money,
@@ -56,7 +57,20 @@ _LOOKED: Final = 100
 """Rows of a list that are read ahead at a time, to find those that a caller sees."""
 _MAX_LOOKED: Final = 10_000
 """Rows that are read ahead for one page at most."""
-ROOMS: Final = (capacity, conversations, dead_letters, gates, keys, money, runs, schedules, search, shared_values, starting)
+ROOMS: Final = (
+    capacity,
+    conversations,
+    dead_letters,
+    forwarded,
+    gates,
+    keys,
+    money,
+    runs,
+    schedules,
+    search,
+    shared_values,
+    starting,
+)
 """Where the handlers stand."""
 _HANDLERS: Final = handlers()
 """Of each command and query. Where one is missing, this module does not import."""

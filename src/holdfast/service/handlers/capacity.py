@@ -46,16 +46,6 @@ async def pool(request: Request, query: ask.Pool) -> PoolWhole:
 
 
 @handles
-async def set_pool(request: Request, command: cmd.SetPool) -> None:
-    await request.engine.set_pool(**msgspec.structs.asdict(command))
-
-
-@handles
-async def remove_pool(request: Request, command: cmd.RemovePool) -> None:
-    await request.engine.remove_pool(command.name)
-
-
-@handles
 async def admission(request: Request, query: ask.Admission) -> AdmissionRow:
     return await view.of_admission(request.control, request.whose)
 

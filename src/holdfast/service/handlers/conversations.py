@@ -49,8 +49,3 @@ async def send_message(request: Request, command: cmd.Say, **extras: Any) -> Exc
     known = request.read.get("conversation", name)
     sent = await request.engine.send_message(known, message, **options, **extras, by=request.by)
     return view.of_exchange(sent)
-
-
-@handles
-async def delete_conversation(request: Request, command: cmd.DeleteConversation) -> None:
-    await request.engine.delete_conversation(command.name, tenant=request.tenant)

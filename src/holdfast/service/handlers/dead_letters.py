@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.core.values.ids import RunId
 from holdfast.core.views.selection import LetterSelection
 from holdfast.service import listing, view
 from holdfast.service.declarations import command as cmd
@@ -31,30 +30,6 @@ async def dead_letter(request: Request, query: ask.DeadLetter) -> DeadLetterWhol
 async def dead_letter_summary(request: Request, query: ask.DeadLetterSummary) -> Rows[DeadLetterCountRow]:
     now_ms = request.control.now_ms()
     return Rows([view.of_letters(each, now_ms) for each in await request.control.dead_letter_counts(request.whose)], None)
-
-
-@handles
-async def edit(request: Request, command: cmd.EditDeadLetter) -> RunId:
-    arguments = optional_value(command.arguments)
-    await request.engine.edit_dead_letter(command.letter, optional_value(command.input), arguments=arguments, by=request.by)
-    return _run_of(command.letter)
-
-
-@handles
-async def replay(request: Request, command: cmd.ReplayDeadLetter) -> RunId:
-    await request.engine.replay_dead_letter(command.letter, by=request.by)
-    return _run_of(command.letter)
-
-
-@handles
-async def resolve(request: Request, command: cmd.ResolveDeadLetter) -> RunId:
-    output = optional_value(command.output)
-    await request.engine.resolve_dead_letter(command.letter, output, reason=command.reason, by=request.by)
-    return _run_of(command.letter)
-
-
-def _run_of(letter: str) -> RunId:
-    return RunId(letter.partition(":")[0])
 
 
 @handles

@@ -69,19 +69,6 @@ def _answer(answer: str | cmd.GateAnswer) -> GateDecision | str:
 
 
 @handles
-async def delegate(request: Request, command: cmd.Delegate) -> RunId:
-    who = request.who
-    await request.engine.delegate(command.gate, command.to, by=who.claim, roles=who.acts_as, reason=command.reason)
-    return run_of(GateId(command.gate))
-
-
-@handles
-async def reassign(request: Request, command: cmd.Reassign) -> RunId:
-    await request.engine.reassign(command.gate, command.to, by=request.by, reason=command.reason)
-    return run_of(GateId(command.gate))
-
-
-@handles
 async def make_gate_link(request: Request, command: cmd.MakeGateLink) -> NewLinkRow:
     row = await request.engine.find(run_of(GateId(command.gate)))
     opens = await _to_decide(request, command)
@@ -151,8 +138,3 @@ async def grant_approval(request: Request, command: cmd.GrantApproval) -> Approv
     id_ = await request.engine.grant_approval(**options, by=request.by, roles=request.who.acts_as)
     kept = (await request.engine.standing_approvals(tenant=tenant))[id_]
     return view.of_approval(id_, kept, tenant, request.engine.now_ms())
-
-
-@handles
-async def revoke_approval(request: Request, command: cmd.RevokeApproval) -> None:
-    await request.engine.revoke_approval(command.approval, by=request.by, tenant=request.tenant)

@@ -8,7 +8,6 @@ import msgspec
 
 from holdfast.core.facts.costs import CostKey
 from holdfast.core.values.access import ANY
-from holdfast.core.values.ids import CallId, RunId, run_of
 from holdfast.errors import InvalidInput
 from holdfast.service import listing, view
 from holdfast.service.declarations import command as cmd
@@ -116,18 +115,6 @@ async def doubts(request: Request, query: ask.Doubts) -> Rows[DoubtRow]:
 
 
 @handles
-async def reconcile(request: Request, command: cmd.Reconcile) -> RunId:
-    await request.engine.reconcile(command.call, command.cost_usd, by=request.by)
-    return run_of(CallId(command.call))
-
-
-@handles
-async def raise_budget(request: Request, command: cmd.RaiseBudget) -> RunId:
-    await request.engine.raise_budget(command.run, command.limit_usd, by=request.by)
-    return RunId(command.run)
-
-
-@handles
 async def budget(request: Request, query: ask.Budget) -> BudgetRow:
     return await view.of_owner(request.control, request.whose or query.tenant, query.team)
 
@@ -160,13 +147,3 @@ async def team_budgets(request: Request, query: ask.TeamBudgets) -> Rows[TeamBud
 @handles
 async def team_budget(request: Request, query: ask.TeamBudget) -> TeamBudgetWhole:
     return view.of_team_budget(await request.control.team_dashboard(query.name, tenant=request.tenant))
-
-
-@handles
-async def set_team_budget(request: Request, command: cmd.SetTeamBudget) -> None:
-    await request.engine.set_team_budget(**msgspec.structs.asdict(command) | {"tenant": request.tenant})
-
-
-@handles
-async def remove_team_budget(request: Request, command: cmd.RemoveTeamBudget) -> None:
-    await request.engine.remove_team_budget(command.name, tenant=request.tenant)

@@ -209,54 +209,12 @@ async def run_quote(request: Request, query: ask.RunQuote) -> RunQuoteRow:
 
 
 @handles
-async def label_run(request: Request, command: cmd.LabelRun) -> RunId:
-    await request.engine.label_run(command.run, command.labels, by=request.by)
-    return RunId(command.run)
-
-
-@handles
 async def run_labels(request: Request, query: ask.RunLabels) -> Rows[LabelRow]:
     after = key_of(query.cursor, _BY_LABEL) or BEFORE_ALL_COUNTS
     found = await request.control.store.views.label_counts(
         key=query.key, tenant=request.whose, workflow=query.workflow, after=after, limit=query.limit + 1
     )
     return keyed_page([cast("LabelRow", each._asdict()) for each in found], [each[:4] for each in found], query.limit)
-
-
-@handles
-async def pause(request: Request, command: cmd.Pause) -> RunId:
-    await request.engine.pause(command.run, by=request.by)
-    return RunId(command.run)
-
-
-@handles
-async def resume(request: Request, command: cmd.Resume) -> RunId:
-    await request.engine.resume(command.run, by=request.by)
-    return RunId(command.run)
-
-
-@handles
-async def retry(request: Request, command: cmd.Retry) -> RunId:
-    await request.engine.retry(command.run, by=request.by)
-    return RunId(command.run)
-
-
-@handles
-async def cancel(request: Request, command: cmd.Cancel) -> RunId:
-    await request.engine.cancel(command.run, reason=command.reason, by=request.by)
-    return RunId(command.run)
-
-
-@handles
-async def signal(request: Request, command: cmd.Signal) -> RunId:
-    await request.engine.signal(command.run, command.name, command.data, key=command.key, by=request.by)
-    return RunId(command.run)
-
-
-@handles
-async def extend(request: Request, command: cmd.Extend) -> RunId:
-    await request.engine.extend(command.run, command.limit, command.value, by=request.by)
-    return RunId(command.run)
 
 
 @handles
@@ -312,13 +270,6 @@ async def _quoted(request: Request, row: OutcomeRow, command: cmd.Bulk, plan: Pl
 
 
 # --- What runs were worth ---------------------------------------------------------------------------------------------
-
-
-@handles
-async def give_score(request: Request, command: cmd.GiveScore) -> RunId:
-    score, how = request.engine.score, command
-    await score(how.run, how.name, how.value, by=request.by, source=how.source, comment=how.comment)
-    return RunId(command.run)
 
 
 @handles

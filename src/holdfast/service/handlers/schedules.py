@@ -36,21 +36,6 @@ async def set_schedule(request: Request, command: cmd.SetSchedule) -> None:
 
 
 @handles
-async def pause(request: Request, command: cmd.PauseSchedule) -> None:
-    await request.engine.pause_schedule(command.name, tenant=request.tenant)
-
-
-@handles
-async def resume(request: Request, command: cmd.ResumeSchedule) -> None:
-    await request.engine.resume_schedule(command.name, tenant=request.tenant)
-
-
-@handles
-async def remove(request: Request, command: cmd.RemoveSchedule) -> None:
-    await request.engine.remove_schedule(command.name, tenant=request.tenant)
-
-
-@handles
 async def backfill(request: Request, command: cmd.Backfill) -> Rows[BackfilledRow]:
     until_ms = request.engine.now_ms() if command.until_ms is None else command.until_ms
     found = await request.engine.backfill_schedule(

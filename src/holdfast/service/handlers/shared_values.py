@@ -7,7 +7,6 @@ from typing import Final
 import msgspec
 
 from holdfast.service import view
-from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
 from holdfast.service.handler import Request, handles
@@ -28,17 +27,6 @@ async def shared_values(request: Request, query: ask.SharedValues) -> Rows[Share
 async def shared_versions(request: Request, query: ask.SharedVersions) -> Rows[SharedValueRow]:
     versions = await request.control.shared_versions(query.space, query.key, tenant=request.tenant)
     return Rows([view.of_shared_value(request.tenant, query.space, query.key, each) for each in versions], None)
-
-
-@handles
-async def write_shared_value(request: Request, command: cmd.WriteSharedValue) -> None:
-    options = msgspec.structs.asdict(command) | {"tenant": request.tenant}
-    await request.engine.write_shared_value(**options, by=request.by)
-
-
-@handles
-async def forget_cached_answer(request: Request, command: cmd.ForgetCachedAnswer) -> None:
-    await request.engine.forget_cached_answer(command.space, command.key, tenant=request.tenant)
 
 
 @handles
