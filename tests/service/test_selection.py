@@ -20,7 +20,8 @@ OFFERED = [name for name in Selection.__struct_fields__ if name != "tenant"]
 
 def given(selection: type, name: str) -> Any:
     hint = get_type_hints(selection)[name]
-    return ("a=1",) if get_origin(hint) is tuple else 1 if int in get_args(hint) else "1"
+    listed = ("timer",) if name == "waiting_for" else ("a=1",)
+    return listed if get_origin(hint) is tuple else 1 if int in get_args(hint) else "1"
 
 
 @pytest.mark.parametrize("query", [Runs(), Bulk(action="retry")], ids=["list", "bulk"])
