@@ -131,3 +131,19 @@ def test_a_workflow_file_is_replayed_and_its_scripts_are_not_run(shell: Shell, h
     assert said.code == 1
     assert "not in its record: a#1 begins, whose job is another than the one that was recorded" in said.out
     assert (home / "world").read_text() == "ran\n"
+
+
+def test_a_replay_shows_the_turn_that_differs(shell: Shell, letters: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_EXPORTS", "whole")
+    exported(shell, "--whole")
+    letters.joinpath("brief.py").write_text(FLOW.replace("Write to {state", "Write\\nbriefly to {state"))
+    said = shell("replay", "records.jsonl", "brief.py:wf")
+    assert said.code == 1
+    shown = """\
+  draft#1/0 asks openai:gpt-4o-mini otherwise:
+      user
+    - Write to Ada.
+    + Write
+    + briefly to Ada.
+"""
+    assert shown in said.out

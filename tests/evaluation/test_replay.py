@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast import (
@@ -31,15 +32,19 @@ from holdfast import (
     tool,
     tool_node,
 )
+from holdfast.core.facts.events import EffectCompleted
 from holdfast.core.values.demand import Resources
 from holdfast.core.values.money import nanousd
+from holdfast.core.values.payload import inline
+from holdfast.core.views.transcript import TurnChange
 from holdfast.errors import NotRecorded, UsageError
 from holdfast.evaluation import Live, Redaction, ReplayResult, RunRecord, load_records, quote, recorded, replay
 from holdfast.evaluation.offline import offline
 from holdfast.evaluation.recording import line, read
 from holdfast.models.providers import Providers
 from holdfast.platform.redaction import PersonalData
-from holdfast.testing.model_server import ModelServer, Rule
+from holdfast.settings import Settings
+from holdfast.testing.model_server import ModelServer, Rule, ToolCall
 from tests.actions.jobs.kit import workflow as file_of
 from tests.engine.kit import Time, engine_at
 
@@ -183,6 +188,72 @@ async def test_a_prompt_that_is_not_in_the_record_is_missed(record: RunRecord, s
     assert not found.passed
     assert found.missing == (f"draft#1 asks for model {MODEL!r} at 0",)
     assert len(server.calls) == calls
+    [request] = found.requests
+    assert (request.step, request.path, request.model) == ("draft#1", "0", MODEL)
+    assert request.changes == (TurnChange("user", "Draft a reply to Zebra 4711", "Be brief."),)
+
+
+@tool(effect="read")
+def look(where: str) -> str:
+    """Look somewhere."""
+    return f"nothing in {where}, says ann@example.org"
+
+
+def agent_of() -> Workflow:
+    wf = Workflow(name="agent")
+
+    @wf.node("find")
+    @llm_node(model=MODEL, max_tokens=50, tools=[look])
+    def find(state: StateView) -> dict[str, Any]:
+        return {"system": NOW.get("system", "Be kind."), "user": NOW.get("user", "Where is bob@example.org?")}
+
+    return wf
+
+
+agent = agent_of()
+
+
+async def agent_record(tmp_path: Path, server: ModelServer, model: Providers, policy: str) -> RunRecord:
+    server.script.add(Rule(turn=1, tool_calls=(ToolCall("look", {"where": "here"}),)), Rule(turn=2, text="Not here."))
+    settings = Settings(keep_requests=policy)  # type: ignore[arg-type]
+    async with Engine.open(tmp_path / "runs.db", workflows=[agent], model=model, settings=settings) as engine:
+        run = await engine.start(agent, None)
+        await run.result()
+        return await recorded(engine, run.id, None)
+
+
+@pytest.mark.parametrize("policy", ["full", "redacted", "hash"])
+async def test_the_turn_that_differs_is_shown_as_far_as_it_was_kept(
+    tmp_path: Path, server: ModelServer, model: Providers, policy: str
+) -> None:
+    record = await agent_record(tmp_path, server, model, policy)
+    assert [each.passed for each in await replayed([record], agent)] == [True]
+    NOW["system"] = "Be brief."
+    [found] = await replayed([record], agent)
+    changes = [each for request in found.requests for each in request.changes]
+    assert changes == ([] if policy == "hash" else [TurnChange("system", "Be kind.", "Be brief.")])
+    NOW.update(system="Be kind.", user="Where is eve@example.org?")
+    [found] = await replayed([record], agent)
+    changes = [each for request in found.requests for each in request.changes]
+    if policy == "full":
+        assert changes == [TurnChange("user", "Where is bob@example.org?", "Where is eve@example.org?")]
+
+
+async def test_a_later_turn_that_differs_is_compared_with_the_whole_request(
+    tmp_path: Path, server: ModelServer, model: Providers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = await agent_record(tmp_path, server, model, "full")
+    events = [
+        msgspec.structs.replace(each, event=msgspec.structs.replace(each.event, response=inline("gone")))
+        if isinstance(each.event, EffectCompleted)
+        else each
+        for each in record.events
+    ]
+    [found] = await replayed([msgspec.structs.replace(record, events=tuple(events))], agent)
+    [request] = found.requests
+    [change] = request.changes
+    assert (change.role, change.now) == ("tool look", "gone")
+    assert "nothing in here" in (change.recorded or "")
 
 
 async def test_a_tool_that_is_asked_otherwise_is_missed_and_not_called(record: RunRecord) -> None:

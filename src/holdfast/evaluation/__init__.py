@@ -22,22 +22,25 @@ from holdfast.evaluation.expectation import Expectation, WorkflowTrajectoryEval,
 from holdfast.evaluation.suite import Answer, Scenario, Suite
 
 if TYPE_CHECKING:
+    from holdfast.core.views.transcript import TurnChange
     from holdfast.evaluation.evaluators import TrajectoryCheck, TrajectoryEvaluator, dataset
     from holdfast.evaluation.judging import judge
     from holdfast.evaluation.playing import play
     from holdfast.evaluation.record import RunRecord
     from holdfast.evaluation.recording import load_records, recorded
     from holdfast.evaluation.redaction import Redaction
-    from holdfast.evaluation.replaying import Live, Quote, ReplayResult, quote, replay
+    from holdfast.evaluation.replaying import Live, Quote, ReplayResult, RequestChange, quote, replay
 
 _WHERE: Final = {
     "Live": "replaying",
     "Quote": "replaying",
     "Redaction": "redaction",
     "ReplayResult": "replaying",
+    "RequestChange": "replaying",
     "RunRecord": "record",
     "TrajectoryCheck": "evaluators",
     "TrajectoryEvaluator": "evaluators",
+    "TurnChange": "replaying",
     "dataset": "evaluators",
     "judge": "judging",
     "load_records": "recording",
@@ -67,11 +70,13 @@ __all__ = [
     "Quote",
     "Redaction",
     "ReplayResult",
+    "RequestChange",
     "RunRecord",
     "Scenario",
     "Suite",
     "TrajectoryCheck",
     "TrajectoryEvaluator",
+    "TurnChange",
     "WorkflowTrajectoryEval",
     "assert_came_back_to",
     "assert_caught_by",

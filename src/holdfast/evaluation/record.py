@@ -7,7 +7,7 @@ Never here: a file of records (recording), running anything (replaying).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -18,6 +18,7 @@ from holdfast.core.facts import events as ev
 from holdfast.core.facts.graph import EXPIRED, Definition, Graph
 from holdfast.core.facts.state import FUNCTION, MAP, NOTED, Operation, State
 from holdfast.core.values.ids import CallId, NodeName, Path, RunId, StepId, node_of, root_of
+from holdfast.core.values.model_request import AFTER, restored
 from holdfast.core.values.payload import NULL, Payload
 from holdfast.core.values.policies import ErrorRecord
 from holdfast.core.values.remainder import ScopeLeft
@@ -42,6 +43,8 @@ class CallOutcome(NamedTuple):
     request: Payload = NULL
     policy: str = ""
     """Of a tool."""
+    asked: Mapping[str, Any] | None = None
+    """The whole request to a model, as far as it was kept."""
 
 
 class AttemptOutcome(NamedTuple):
@@ -116,6 +119,7 @@ class RecordedAnswers:
         self.signals: list[tuple[str, Payload]] = []
         self.state = State()
         self._open: dict[CallId, CallOutcome] = {}
+        self._asked: dict[CallId, Mapping[str, Any] | None] = {}
         self._made: dict[StepId, list[CallOutcome]] = {}
         """The calls of tools of an attempt that is not over."""
         for recorded in record.events:
@@ -132,7 +136,8 @@ class RecordedAnswers:
         """Take an event in that is about to be folded."""
         match event:
             case ev.ModelCallHeld():
-                self._open[event.call] = CallOutcome(event.step, event.path, "model", event.model, event.args_hash)
+                asked = self._asked[event.call] = self._request(event)
+                self._open[event.call] = CallOutcome(event.step, event.path, "model", event.model, event.args_hash, asked=asked)
             case ev.GuardJudged():
                 self.above.setdefault((event.step, event.target, event.guard), deque()).append(event.above)
             case ev.EffectIntended():
@@ -156,6 +161,20 @@ class RecordedAnswers:
                 self.signals.append((event.name, event.data))
             case _:
                 pass
+
+    def _request(self, event: ev.ModelCallHeld) -> Mapping[str, Any] | None:
+        """Return the whole request of a call; None where only its hash was kept, or the beginning of it is in another run."""
+        if event.request is None:
+            return None
+        stored = event.request.value()
+        before = self._asked.get(stored.get(AFTER))
+        return None if AFTER in stored and before is None else restored(stored, before)
+
+    def asked_at(self, step: StepId, path: Path) -> Mapping[str, Any] | None:
+        """Return what a model was asked at a place, as far as it was kept and its answer was not used."""
+        calls = [each for each in self.calls.get(step, ()) if each.kind == "model"]
+        found = next((each for each in calls if each.path == path), next(iter(calls), None))
+        return None if found is None else found.asked
 
     def _gate(self, event: ev.GateDecided | ev.GateExpired, at_ms: int) -> None:
         gate, said = self.state.gates[event.gate], RecordedAnswer(EXPIRED)

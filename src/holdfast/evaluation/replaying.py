@@ -29,10 +29,12 @@ from holdfast.core.values.remainder import ScopeLeft
 from holdfast.core.views.comparison import Comparison, compare
 from holdfast.core.views.status import status, waiting_for
 from holdfast.core.views.trajectory import Trajectory
+from holdfast.core.views.transcript import TurnChange, changes
 from holdfast.errors import HoldfastError, InvalidInput, NotRecorded, UsageError
 from holdfast.evaluation.offline import offline
 from holdfast.evaluation.record import RecordedAnswer, RecordedAnswers, RunRecord, costs, jobs
 from holdfast.platform.machine import LeapingTime, RandomIds
+from holdfast.platform.redaction import Blank
 from holdfast.ports import Model, Recall, RecordedAttempt, RecordedCall, ReplayRequest
 from holdfast.service.control.handle import Run
 from holdfast.settings import Settings
@@ -69,6 +71,22 @@ class Live(msgspec.Struct, frozen=True):
             raise UsageError(f"What may be spent live: {problem}. Nothing was replayed.") from None
 
 
+class RequestChange(msgspec.Struct, frozen=True):
+    """A request to a model that differs from the recorded one at its place, as far as that was kept.
+
+    Args:
+        step: Id of the step, `NODE#VISIT`.
+        path: Place in the code of the step.
+        model: Name of the model that the code asks.
+        changes: The parts that differ, in their order.
+    """
+
+    step: str
+    path: str
+    model: str
+    changes: tuple[TurnChange, ...]
+
+
 class ReplayResult(msgspec.Struct, frozen=True):
     """The result of replaying a recorded run.
 
@@ -79,6 +97,7 @@ class ReplayResult(msgspec.Struct, frozen=True):
         missing: Requests that the record has no answer for.
         live_calls: Number of model calls that were made.
         live_nanousd: Cost of these calls in nano-dollars.
+        requests: Requests to models that differ from the recorded ones, with the turns that differ.
     """
 
     run: str
@@ -87,6 +106,7 @@ class ReplayResult(msgspec.Struct, frozen=True):
     missing: tuple[str, ...] = ()
     live_calls: int = 0
     live_nanousd: int = 0
+    requests: tuple[RequestChange, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -117,6 +137,8 @@ class _Answers:
         self.recorded = {record.run: RecordedAnswers(record) for record in records}
         self._jobs = {workflow.name: jobs(workflow.graph.definition) for workflow in workflows}
         self.missing: dict[RunId, list[str]] = {run: [] for run in self.recorded}
+        self.changed: dict[RunId, list[RequestChange]] = {run: [] for run in self.recorded}
+        self._blank = Blank()
         self.live: dict[RunId, dict[tuple[StepId, Path], int]] = {run: {} for run in self.recorded}
         """The calls that were really made, and what was set aside for each."""
         self.first: dict[RunId, tuple[StepId, int]] = {}
@@ -129,10 +151,18 @@ class _Answers:
             return Recall(found.value.value() if found.error is None else None, found.error)
         if request.kind == "model":
             self.first.setdefault(request.run, (request.step, hold_nanousd))
+            self._compare(request)
             if self.left_nanousd is not None:
                 self._let_through(request, hold_nanousd, self.left_nanousd)
                 return None
         raise self.not_recorded(request.run, f"{request.step} asks for {request.kind} {request.name!r} at {request.path}")
+
+    def _compare(self, request: ReplayRequest) -> None:
+        """Note in what a request differs from the one that was recorded at its place."""
+        was, changed = self.recorded[request.run].asked_at(request.step, request.path), self.changed[request.run]
+        if was is not None and request.asked is not None and len(changed) < _MAX_MISSING:
+            found = changes(was, request.asked, self._blank.data)
+            changed.append(RequestChange(request.step, request.path, request.name, found))
 
     def _let_through(self, request: ReplayRequest, hold_nanousd: int, left_nanousd: int) -> None:
         if hold_nanousd > left_nanousd:
@@ -437,7 +467,9 @@ class _Stage:
         spent = self._answers.settle(run, await self._engine.store.log.events(run))
         found = compare(recorded, path)
         found.totals.pop("duration_ms", None)  # time leaps
-        return ReplayResult(run, path, found, tuple(missing), len(self._answers.live[run]), spent)
+        return ReplayResult(
+            run, path, found, tuple(missing), len(self._answers.live[run]), spent, tuple(self._answers.changed[run])
+        )
 
 
 def _as_int(number: float | None) -> int | None:

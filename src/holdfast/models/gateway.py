@@ -199,7 +199,8 @@ class Gateway:
             prices = [self._price_of(way) for way in ways]
             offers = [_offer(way, price) for way, price in zip(ways, prices, strict=True)]
             others = [_offer(way, self._price_of(way)) for way in spare]
-            answer = journal.stood_in(path, "model", asking.model, asking.args_hash, offers[0].hold_nanousd)
+            hold_nanousd = offers[0].hold_nanousd
+            answer = journal.stood_in(path, "model", asking.model, asking.args_hash, hold_nanousd, asking.asked)
             for model in dict.fromkeys(way.model for way in ways) if answer is None else ():
                 await self._model.prepare(model)
         except (UnknownPrice, UnboundableRequest, ModelRefused) as problem:

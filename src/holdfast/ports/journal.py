@@ -134,7 +134,9 @@ class Journal(Protocol):
         """Return True if this process still holds its lease. Check it right before a call leaves."""
         ...
 
-    def stood_in(self, path: Path, kind: str, name: str, args_hash: str, hold_nanousd: int = 0) -> Recall | None:
+    def stood_in(
+        self, path: Path, kind: str, name: str, args_hash: str, hold_nanousd: int = 0, asked: Any = None
+    ) -> Recall | None:
         """Return the outcome of a call in a replayed run, or None if the call is really to be made. Raises NotRecorded."""
         ...
 

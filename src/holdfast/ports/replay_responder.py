@@ -23,6 +23,8 @@ class ReplayRequest(NamedTuple):
     kind: str
     name: str
     args_hash: str
+    asked: Any = None
+    """What a model is asked, as requests are compared."""
 
 
 class RecordedCall(NamedTuple):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -19,10 +21,12 @@ from holdfast.core.values.money import usd
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
     from holdfast.evaluation.record import RunRecord
-    from holdfast.evaluation.replaying import Live, Quote, ReplayResult
+    from holdfast.evaluation.replaying import Live, Quote, ReplayResult, RequestChange
 
 _MAX_TOLD: Final = 20
 """Runs whose differences are printed."""
+_MAX_LINES: Final = 40
+"""Lines of a turn that are printed."""
 _TELL_EVERY: Final = 100
 
 
@@ -97,6 +101,10 @@ def _tell(replays: list[ReplayResult], as_json: bool) -> int:
         terminal.show(f"{each.run} diverges")
         for missing in each.missing:
             terminal.show(f"  not in its record: {missing}")
+        for request in each.requests:
+            terminal.show(f"  {request.step}/{request.path} asks {request.model} otherwise:")
+            for line in _differences(request):
+                terminal.show(f"    {line}")
         comparison.tell(each.comparison)
     if len(different) > _MAX_TOLD:
         terminal.show(f"and {len(different) - _MAX_TOLD} more; --json has them all")
@@ -107,6 +115,19 @@ def _tell(replays: list[ReplayResult], as_json: bool) -> int:
     )
     terminal.show(f"{passed} of {counted(len(replays), 'run')} took the same path{paid}")
     return OK if passed == len(replays) else FAILED
+
+
+def _differences(request: RequestChange) -> Iterator[str]:
+    """Yield the lines that differ of a conversation, each part under who speaks."""
+    for change in request.changes[:_MAX_TOLD]:
+        yield f"  {change.role}"
+        was, now = ((text or "").splitlines() for text in (change.recorded, change.now))
+        lines = [line for line in difflib.unified_diff(was, now, n=2, lineterm="") if not line.startswith("@@")][2:]
+        yield from (f"{line[0]} {line[1:]}" for line in lines[:_MAX_LINES])
+        if len(lines) > _MAX_LINES:
+            yield f"  and {counted(len(lines) - _MAX_LINES, 'line')} more; --json has them all"
+    if len(request.changes) > _MAX_TOLD:
+        yield f"and {len(request.changes) - _MAX_TOLD} more; --json has them all"
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,6 @@ Never here: what is kept of requests (settings), the words of a model while they
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -14,8 +13,8 @@ from holdfast.cli import reference
 from holdfast.cli.connect import backend
 from holdfast.cli.page import moment, terminal
 from holdfast.cli.page.typed_input import who
-from holdfast.core.values.content import labelled
 from holdfast.core.values.money import nanousd
+from holdfast.core.views.transcript import spoken, text_of
 from holdfast.service.declarations import query
 from holdfast.service.declarations.query import View
 
@@ -73,33 +72,17 @@ def _parts(call: View, numbers: dict[str, int]) -> Iterator[tuple[str, str]]:
             yield "earlier", f"({call['same_turns']} as in call {numbers.get(call['after'], call['after'])})"
         for place, turn in enumerate(turns):
             if place or call["after"] is None or turn["type"] != "model":  # the reply to the earlier call stands there
-                yield from _turn(turn)
+                yield from spoken(turn)
     if call["reply"] is not None:
         yield from _reply(call["reply"])
     if call["error"] is not None:
         yield "error", call["error"]["message"]
 
 
-def _turn(turn: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    match turn["type"]:
-        case "user":
-            parts = [each if isinstance(each, str) else _text(each) for each in turn.get("parts", ())]
-            yield "user", " ".join([turn["text"], *parts]).strip()
-        case "tools":
-            for reply in turn["replies"]:
-                yield f"tool {reply['name']}{' failed' if reply['is_error'] else ''}", reply["content"]
-        case _:
-            yield "assistant, earlier", _text(turn.get("replay"))
-
-
 def _reply(reply: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if reply.get("text"):
         yield "assistant", reply["text"]
     for each in reply.get("tool_requests") or ():
-        yield f"assistant calls {each['name']}", _text(each["arguments"])
+        yield f"assistant calls {each['name']}", text_of(each["arguments"])
     if reply.get("answer") is not None:
-        yield "assistant answers", _text(reply["answer"]["arguments"])
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(labelled(value), ensure_ascii=False)
+        yield "assistant answers", text_of(reply["answer"]["arguments"])

@@ -246,11 +246,15 @@ class StepJournal(Outcomes):
     def may_send(self) -> bool:
         return self._runtime.membership.alive(self.attempt.session)
 
-    def stood_in(self, path: Path, kind: str, name: str, args_hash: str, hold_nanousd: int = 0) -> Recall | None:
+    def stood_in(
+        self, path: Path, kind: str, name: str, args_hash: str, hold_nanousd: int = 0, asked: Any = None
+    ) -> Recall | None:
         stand_in = self.attempt.services.stand_in
         if stand_in is None:
             return None
-        return stand_in.call(ReplayRequest(self.run, self.step, path, kind, name, args_hash), hold_nanousd)
+        if asked is not None:  # as it would be kept
+            asked = msgspec.json.decode(self.attempt.services.payloads.clean(asked))
+        return stand_in.call(ReplayRequest(self.run, self.step, path, kind, name, args_hash, asked), hold_nanousd)
 
     async def outside(self, call: Coroutine[Any, Any, T]) -> T:
         if (turn := certain()) is not None:
