@@ -233,3 +233,15 @@ def test_leaving_a_call_without_its_outcome_reports_what_will_be_asked(
     assert "a person will be asked whether it happened, before the run continues" in err
     shell("worker", "flow:wiring", "--until-idle")
     assert [gate["reason"] for gate in shell("gates", "list", "--json").data] == ["effect_unknown"]
+
+
+@pytest.mark.parametrize("buffering", ["", "1"])
+def test_what_user_code_prints_is_not_lost_by_kill_9(buffering: str) -> None:
+    """Python without buffers says so of its streams in another way than by lines."""
+    printing = (
+        "import os, signal; from holdfast.cli.page import terminal; terminal.outlive_readers()\n"
+        "with terminal.aside(): print('a line of a flow'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    environment = os.environ | {"PYTHONUNBUFFERED": buffering}
+    killed = subprocess.run([sys.executable, "-c", printing], capture_output=True, text=True, env=environment)
+    assert (killed.returncode, killed.stderr) == (-signal.SIGKILL, "a line of a flow\n")

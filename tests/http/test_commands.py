@@ -159,8 +159,28 @@ async def pays(ctx, n):
 """
 
 
-def dev(folder: Path, target: str, *words: str) -> Process:
-    return holdfast("dev", target, "--port", "0", "--store", "runs.db", *words, folder=folder, HOLDFAST_TOKEN=TOKEN)
+def dev(folder: Path, target: str, *words: str, **environment: str) -> Process:
+    more = {"HOLDFAST_TOKEN": TOKEN, **environment}
+    return holdfast("dev", target, "--port", "0", "--store", "runs.db", *words, folder=folder, **more)
+
+
+SAYS = """
+from holdfast import flow
+
+@flow
+async def says(ctx, n):
+    print("a line of my flow", n)
+    await ctx.ask({"may": "it end?"})
+"""
+
+
+@pytest.mark.parametrize("buffering", ["", "1"])
+async def test_what_a_flow_prints_is_in_the_terminal_of_dev_at_once(tmp_path: Path, buffering: str) -> None:
+    (tmp_path / "says.py").write_text(SAYS)
+    process = dev(tmp_path, "says.py:says", PYTHONUNBUFFERED=buffering)
+    with ended(process):
+        await asked(process).post("/runs", {"workflow": "says", "input": 7}, wait_s=10)
+        process.says(r"^\[server\] a line of my flow 7$")
 
 
 async def test_dev_restarts_for_imported_modules_and_not_for_what_a_run_writes(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ export default function Logs({ run }: TabProps) {
       again={list.again}
       isEmpty={list.rows.length === 0}
       noun="output of jobs"
-      hint="The jobs of workflows in YAML print here."
+      hint="Only jobs of workflows in YAML have output here. What Python code prints is in the terminal of its process, for example of holdfast dev."
     >
       <div className="grid">
         {[...jobs].map(([job, pieces]) => {

@@ -83,7 +83,7 @@ class _Patient(io.FileIO):
 
 def outlive_readers() -> None:
     """Have the process go on, and end as it would, without a reader of its output: a run must not stop in the middle because a
-    pager was closed."""
+    pager was closed. A stream without a buffer (PYTHONUNBUFFERED) gives out each line at once, as one by lines does."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -91,7 +91,8 @@ def outlive_readers() -> None:
             continue
         stream.flush()
         raw = io.BufferedWriter(_Patient(stream.fileno(), "w", closefd=False))
-        patient = io.TextIOWrapper(raw, stream.encoding, stream.errors, line_buffering=stream.line_buffering)
+        by_lines = stream.line_buffering or stream.write_through
+        patient = io.TextIOWrapper(raw, stream.encoding, stream.errors, line_buffering=by_lines)
         setattr(sys, name, patient)
 
 
