@@ -183,6 +183,29 @@ async def test_what_a_flow_prints_is_in_the_terminal_of_dev_at_once(tmp_path: Pa
         process.says(r"^\[server\] a line of my flow 7$")
 
 
+async def test_streams_and_waits_end_without_a_traceback_when_dev_restarts_or_ends(tmp_path: Path) -> None:
+    (tmp_path / "says.py").write_text(SAYS)
+    process = dev(tmp_path, "says.py:says")
+    listens = {"accept": "text/event-stream"}
+    with ended(process):
+        for number, end in enumerate((lambda: (tmp_path / "says.py").touch(), lambda: process.signal(signal.SIGINT)), 1):
+            api = asked(process, times=number)
+            run = (await api.post("/runs", {"workflow": "says", "input": 7}, wait_s=10))["run_id"]
+            late = asyncio.create_task(api.http.get(f"/runs/{run}/streams", params={"wait_s": 30}))
+            async with (
+                api.http.stream("GET", f"/runs/{run}/events", headers=listens) as history,
+                api.http.stream("GET", "/events", headers=listens) as tail,
+            ):
+                of_history, of_tail = history.aiter_lines(), tail.aiter_lines()
+                assert [await anext(of_history), await anext(of_tail)]
+                end()
+                [[line async for line in lines] for lines in (of_history, of_tail)]  # until the server breaks off
+            await asyncio.gather(late, return_exceptions=True)
+            await api.http.aclose()
+        assert await asyncio.to_thread(process.process.wait, MAX_S) == 0
+    assert not [line for line in process.lines if re.search(r"Traceback|Error|Exception|Cancel", line)]
+
+
 async def test_dev_restarts_for_imported_modules_and_not_for_what_a_run_writes(tmp_path: Path) -> None:
     """Also for a module that a step imports as late as it runs, and for none that is there and not imported."""
     (tmp_path / "pays.py").write_text(PAYS)

@@ -80,7 +80,10 @@ async def answering(service: Service, http: HttpPort, say: Callable[[str], None]
         say(f"HTTP on {scheme}://{shown}:{taken}/api/v1.")
         if pages.is_built and http.browser is None:
             say(f"Console on {scheme}://{shown}:{taken}{console.START}.")
-        yield f"{scheme}://{shown}:{taken}"
+        try:
+            yield f"{scheme}://{shown}:{taken}"
+        finally:
+            api.ending.come()
 
 
 def _host_of(url: str | None) -> frozenset[str]:

@@ -36,7 +36,7 @@ from holdfast.service.declarations.command import Decide, Signal
 from holdfast.service.declarations.declaration import Answer, Declaration, Query
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
-from holdfast.service.subscription import AGAIN_S
+from holdfast.service.subscription import AGAIN_S, Ending
 from holdfast.service.view import of_caller, of_ways
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ class Api:
         self._new_trace = new_trace
         self._hosts = hosts
         self._reads = SingleFlight()
+        self.ending = Ending()
+        """Of all streams, when the port stops: they have no end of their own."""
         self._sessions = sessions
         self._provider = provider
         self._console = console
@@ -322,7 +324,7 @@ class Api:
             if told is None:  # a browser's EventSource comes back for ever, but for this status (HTML Standard, 9.2)
                 return Response(status_code=HTTPStatus.NO_CONTENT)
             check, over = self._checking(service, http_request, message), counted.pop_all().close
-            return sse.response(told, caller.who.trace_id or "", check, over)
+            return sse.response(told, caller.who.trace_id or "", check, over, self.ending)
 
     def _checking(self, service: Service, http_request: Request, message: Any) -> Callable[[], Awaitable[None]]:
         """Return a check that the sender of a request is still known and may still read the answer. The check raises if not."""
@@ -348,7 +350,7 @@ class Api:
                 told = await agui.answer(service, caller.who, workflow, said)
                 talk = query.Conversation(str(said.get("threadId", "")))
                 check, over = self._checking(service, http_request, talk), counted.pop_all().close
-                return sse.response(told, caller.who.trace_id or "", check, over)
+                return sse.response(told, caller.who.trace_id or "", check, over, self.ending)
 
         if idempotency.HEADER not in http_request.headers:
             return await answered()

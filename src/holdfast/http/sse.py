@@ -29,7 +29,7 @@ from holdfast.service.declarations import query
 from holdfast.service.listing import seq_of
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
-from holdfast.service.subscription import while_permitted
+from holdfast.service.subscription import Ending, while_permitted
 
 MEDIA_TYPE: Final = "text/event-stream"
 LAST: Final = "last-event-id"
@@ -65,11 +65,15 @@ _NOTHING: Final = "nothing"
 
 
 def response(
-    events: AsyncGenerator[bytes, None], trace_id: str, check: Callable[[], Awaitable[None]], over: Callable[[], None]
+    events: AsyncGenerator[bytes, None],
+    trace_id: str,
+    check: Callable[[], Awaitable[None]],
+    over: Callable[[], None],
+    ending: Ending,
 ) -> EventSourceResponse:
-    """Return a response that streams for as long as there are events, the other side listens, and `check` allows it. Then it
-    calls `over`."""
-    lines = _in_words(_alive(events, check), trace_id)
+    """Return a response that streams for as long as there are events, the other side listens, `check` allows it, and `ending`
+    has not come: then it breaks off, so a browser comes again. At last it calls `over`."""
+    lines = _in_words(_alive(events, check, ending), trace_id)
     return _Counted(lines, headers=_HEADERS, media_type=MEDIA_TYPE, over=over)
 
 
@@ -180,10 +184,12 @@ async def _in_words(events: AsyncGenerator[bytes, None], trace_id: str) -> Async
         yield _event(problem.document_of(wrong, trace_id).body, "problem")
 
 
-async def _alive(events: AsyncGenerator[bytes, None], check: Callable[[], Awaitable[None]]) -> AsyncGenerator[bytes, None]:
+async def _alive(
+    events: AsyncGenerator[bytes, None], check: Callable[[], Awaitable[None]], ending: Ending
+) -> AsyncGenerator[bytes, None]:
     """Yield the stream while its listener may read it. In quiet periods yield comments, so that no proxy takes the connection
     for dead."""
-    async with aclosing(while_permitted(events, check)) as telling:
+    async with aclosing(while_permitted(events, check, ending)) as telling:
         async for each in telling:
             yield KEEPALIVE_COMMENT if each is None else each
 

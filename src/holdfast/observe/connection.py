@@ -10,6 +10,7 @@ import asyncio
 import re
 import resource
 from collections.abc import Sequence
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any, Final, cast
 
@@ -146,7 +147,9 @@ class Head:
                 if not address:
                     refusal = _NO_ADDRESS
                 scope = {**scope, "client": (address, 0)}
-        await (self._app if refusal is None else PlainTextResponse(refusal, 400, _CLOSE))(scope, receive, send)
+        # Only a port that stops cancels a request (listening.cut): its connection is gone, so there is nothing to say.
+        with suppress(asyncio.CancelledError):
+            await (self._app if refusal is None else PlainTextResponse(refusal, 400, _CLOSE))(scope, receive, send)
 
     def _forwarded(self, headers: Sequence[tuple[bytes, bytes]]) -> str | None:
         """Return for which address the proxies speak; None where the request came past them, "" where it is none."""

@@ -20,7 +20,7 @@ from holdfast.observe.connection import BoundedConnection, Connections, Head
 from holdfast.settings import PortBounds
 
 _LAST_WORDS_S: Final = 2
-"""What those who are being answered get at the end; streams have no end of their own."""
+"""Time in which requests are answered at the end; then their connections are cut."""
 _KEPT_S: Final = 30
 """How long a connection stays that says nothing: longer than proxies keep theirs would be for nothing."""
 _BACKLOG: Final = 2_048
@@ -58,7 +58,6 @@ async def listening(
         server_header=False,
         headers=_HEADERS,
         timeout_keep_alive=_KEPT_S,
-        timeout_graceful_shutdown=_LAST_WORDS_S,
         ssl_certfile=certificate,
         ssl_keyfile=key,
         ws="none",
@@ -76,6 +75,9 @@ async def listening(
         yield listener.getsockname()[1]
     finally:
         server.should_exit = True
+        for end in (server.cut, serving.cancel):
+            await asyncio.wait([serving], timeout=_LAST_WORDS_S)
+            end()
         await asyncio.gather(serving, return_exceptions=True)
         listener.close()
 
@@ -96,3 +98,10 @@ class _Server(uvicorn.Server):
             for each in sockets or ()
         ]
         self.started = True
+
+    def cut(self) -> None:
+        """Break off what is still being answered. The server would do that with a traceback of each request."""
+        for connection in [*self.server_state.connections]:
+            connection.transport.abort()
+        for task in [*self.server_state.tasks]:
+            task.cancel()
