@@ -77,6 +77,28 @@ async def test_the_code_gives_a_cookie_once_and_is_in_no_address_afterwards(addr
         assert (await another.get("/api/v1/me")).status_code == 401
 
 
+async def test_a_browser_that_comes_again_with_a_code_is_led_to_the_sign_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page says why, or leads on if that browser is signed in. A program gets the problem."""
+    (tmp_path / "index.html").write_text("<!doctype html>")
+    monkeypatch.setattr(console, "find", lambda: console.Console(tmp_path))
+    page = {"accept": "text/html,*/*;q=0.8"}
+    async with (
+        served(tmp_path) as address,
+        httpx2.AsyncClient(verify=NO_TLS, base_url=address, params={"code": ONCE}) as browser,
+    ):
+        wrong = await browser.get("/", headers=page, params={"code": "another"})
+        assert (wrong.status_code, wrong.headers["location"]) == (303, "/sign-in?error=wrong_code")
+        assert (await browser.get("/", headers=page)).headers["location"] == console.START
+        used = await browser.get("/", headers=page)
+        assert (used.status_code, used.headers["location"]) == (303, "/sign-in?error=used")
+        assert code_of(await browser.get("/", headers={"accept": "application/json"})) == (410, "used")
+        ways = (await browser.get("/api/v1/sign-in")).json()
+        assert {each["code"] for each in ways["errors"]} == {"used", "wrong_code"}
+        assert ways["signed_in"]
+
+
 @pytest.mark.parametrize(
     ("origin", "status"),
     [

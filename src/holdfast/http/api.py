@@ -25,7 +25,7 @@ from holdfast.http.console import Console
 from holdfast.http.problem import END, Problem
 from holdfast.http.request import Caller
 from holdfast.http.route import BASE, ROUTES, Route, methods_for, methods_of
-from holdfast.http.session import Sessions
+from holdfast.http.session import SIGN_IN, Sessions
 from holdfast.http.single_flight import SingleFlight
 from holdfast.ports import ApiKey
 from holdfast.service.access.identity import Holder, Identity
@@ -205,7 +205,13 @@ class Api:
         """A browser comes with the code that was printed, or later without it."""
         if "code" not in incoming.query_params:
             return await self._refused(incoming, HTTPException(HTTPStatus.NOT_FOUND))
-        found, answer = await sessions.handed_over(incoming)
+        try:
+            found, answer = await sessions.handed_over(incoming)
+        except Problem as wrong:
+            # A person's browser gets the page of the sign-in, which says why, or finds it signed in.
+            if self._console is None or not self._console.is_built or not self._console.answers(incoming):
+                raise
+            return sessions.leading_to(f"{SIGN_IN}?error={wrong.code}")
         await service.note_sign_in(request.caller(found.holder, incoming, trace_id, found.sign_in).who, found.sign_in)
         return answer
 
@@ -213,7 +219,7 @@ class Api:
         is_open = self._identity.is_open
         signed_in = is_open or await sessions.find(incoming) is not None
         if self._provider is None:
-            return _json(of_ways(is_open=is_open, signed_in=signed_in))
+            return _json(of_ways(is_open=is_open, signed_in=signed_in, errors=sessions.code_errors))
         return _json(self._provider.ways(signed_in=signed_in))
 
     def _at_provider(

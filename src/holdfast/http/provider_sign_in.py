@@ -14,13 +14,11 @@ import msgspec
 from fastapi import Request, Response
 
 from holdfast.http.route import BASE
-from holdfast.http.session import Sessions
+from holdfast.http.session import SIGN_IN, Sessions
 from holdfast.service.access.provider import WORDS, Attempt, Provider, SignInError, SignInFailed
 from holdfast.service.access.sign_in import SignedIn
 from holdfast.service.view import SignInRow, of_ways
 
-PAGE: Final = "/sign-in"
-"""The console's page for signing in."""
 START: Final = "/"
 _PATH: Final = re.compile(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]{0,999}", re.ASCII)
 """A path of this server: no other host follows two slashes, and no browser takes a sign in it for a slash."""
@@ -70,7 +68,7 @@ class ProviderSignIn:
 
     def failed(self, request: Request, code: SignInError) -> Response:
         """Lead a browser to the page of the sign-in, with the code of what went wrong."""
-        return self.sessions.leading_to(f"{PAGE}?error={code}", self._cookie(request, "", 0))
+        return self.sessions.leading_to(f"{SIGN_IN}?error={code}", self._cookie(request, "", 0))
 
     def _attempt(self, request: Request) -> Attempt:
         text = request.cookies.get(self._name(request), "")

@@ -8,6 +8,7 @@ Cookies know no ports, so each port has a name of its own for its cookie. Never 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -28,6 +29,14 @@ _OUR_SITE: Final = frozenset({"same-origin", "none"})
 _NOT_KEPT: Final = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 _PORT: Final = re.compile(r":(\d{1,5})$", re.ASCII)
 _MAX_TOKEN: Final = 16 * 1024
+SIGN_IN: Final = "/sign-in"
+"""The console's page for signing in."""
+_OF_CODE: Final = {
+    "wrong_code": "This is not the code that was printed. Open the latest address that `holdfast dev` printed, or sign in with"
+    " the token.",
+    "used": "The code of this address was used. Restart `holdfast dev` for another, or sign in with the token.",
+}
+"""The errors of a printed code, for people."""
 
 
 class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,6 +96,11 @@ class Sessions:
     def takes_code(self) -> bool:
         """True if a printed code signs in here."""
         return self._code is not None
+
+    @property
+    def code_errors(self) -> Mapping[str, str]:
+        """The errors to which a printed code can lead here."""
+        return _OF_CODE if self.takes_code else {}
 
     def has_cookie(self, request: Request) -> bool:
         """True if a request comes with a cookie of this port."""
@@ -148,12 +162,11 @@ class Sessions:
         try:
             code = self._code.read_text().strip() if self._code is not None else ""
             if not code or hashed(said) != hashed(code):
-                raise Problem(HTTPStatus.FORBIDDEN, "wrong_code", "This is not the code that was printed. Nothing was done.")
+                raise Problem(HTTPStatus.FORBIDDEN, "wrong_code", _OF_CODE["wrong_code"])
             assert self._code is not None
             self._code.unlink()  # removing it is using it
         except FileNotFoundError:
-            words = "The code of this address was used. Restart `holdfast dev` for another, or sign in with the token."
-            raise Problem(HTTPStatus.GONE, "used", words) from None
+            raise Problem(HTTPStatus.GONE, "used", _OF_CODE["used"]) from None
         made = await self.sign_ins.with_token(self._token or "")
         assert made is not None
         return made[1], self.leading_to(self._home, self.cookie(request, *made))

@@ -48,3 +48,12 @@ def test_one_who_signs_out_sees_nothing_more(dev: DevServer, stranger: Any) -> N
     stranger.goto(f"{dev.address}/runs/{run}")
     stranger.wait_for_url("**/sign-in?**")
     assert stranger.get_by_text("secret chairs").count() == 0
+
+
+def test_the_printed_link_opened_again_leads_to_the_console_or_says_why_not(dev: DevServer, stranger: Any, page: Any) -> None:
+    page.goto(dev.once)  # signed in, whoever has used it before
+    page.wait_for_url("**/runs")
+    errors = stranger.goto(dev.once)
+    assert errors.status == 200
+    stranger.get_by_role("alert").get_by_text("The code of this address was used").wait_for()
+    assert findings(stranger) == []

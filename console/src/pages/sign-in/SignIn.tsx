@@ -8,6 +8,9 @@ import { nextPage, providerAddress, type Way, waysOf } from "@/pages/sign-in/way
 import { State } from "@/parts/State";
 import "./SignIn.css";
 
+/** Errors of a printed address that was opened again: nothing to say to one who is signed in. */
+const OF_CODE: readonly (string | null)[] = ["used", "wrong_code"];
+
 /** Signs in this browser, in one of the server's ways, and goes on to the page that was asked for. */
 export default function SignIn() {
   const [asked] = useSearchParams();
@@ -15,14 +18,14 @@ export default function SignIn() {
   const found = useQuery({ queryKey: ["sign-in"], queryFn: waysOf, staleTime: 0 });
   const code = asked.get("error");
   const error = found.data?.errors.find((each) => each.code === code);
-  if (found.data?.signed_in && code === null) return <Navigate to={next} replace />;
+  if (found.data?.signed_in && (code === null || OF_CODE.includes(code))) return <Navigate to={next} replace />;
   return (
     <main className="sign-in">
       <title>Sign in · Holdfast</title>
       <h1>Sign in to Holdfast</h1>
-      {code === null ? null : (
+      {code === null || found.isPending ? null : (
         <p role="alert" className="sign-in-error">
-          {error?.words ?? "The sign-in at the provider failed. Try again."}
+          {error?.words ?? "The sign-in failed. Try again."}
         </p>
       )}
       <State

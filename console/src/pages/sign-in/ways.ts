@@ -11,7 +11,7 @@ export interface Way {
 export interface Ways {
   signed_in: boolean;
   ways: Way[];
-  /** Errors that a sign-in at an identity provider can lead to. */
+  /** Errors that a sign-in at an identity provider, or with a printed code, can lead to. */
   errors: { code: string; words: string }[];
 }
 

@@ -84,7 +84,7 @@ class SignInWayRow(TypedDict):
 
 
 class SignInErrorRow(TypedDict):
-    """An error of a sign-in at the identity provider, which leads to the page `/sign-in?error=CODE`."""
+    """An error of a sign-in at the identity provider, or with a printed code: it leads to the page `/sign-in?error=CODE`."""
 
     code: Annotated[str, doc("Code in the page's address.")]
     words: Annotated[str, doc("Explanation of the error, and what to do.")]
@@ -101,7 +101,7 @@ class SignInRow(TypedDict):
 
     signed_in: Annotated[bool, doc("True if the browser has a session, or needs none.")]
     ways: Annotated[list[SignInWayRow], doc("Ways to sign in; empty if the port asks for no token.")]
-    errors: Annotated[list[SignInErrorRow], doc("Errors to which a sign-in at the provider can lead.")]
+    errors: Annotated[list[SignInErrorRow], doc("Errors to which a sign-in at the provider, or with a printed code, can lead.")]
 
 
 def of_ways(
