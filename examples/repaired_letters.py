@@ -76,7 +76,7 @@ async def mend(engine: Engine, address: str) -> str:
     ((found, _),) = await engine.dead_letters(workflow="letters")
     given = Customer(name="bob", address=address)
     await engine.edit_dead_letter(f"{found.run}:{found.step}", given, by="grace")
-    await engine.replay_dead_letter(found.run, by="grace")
+    await engine.retry_dead_letter(found.run, by="grace")
     sent: str = await engine.run(found.run).result()
     return sent
 

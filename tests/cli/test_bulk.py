@@ -81,9 +81,9 @@ def test_dead_letters_are_listed_counted_edited_replayed_and_resolved(shell: She
     assert kind["node"] in shell("dead-letters", "summary").out
     assert "Attempts" in shell("dead-letters", "show", runs[0]).out
     assert shell("dead-letters", "show", letters[0]["letter"], "--json").data["status"] == "failed"
-    would = shell("dead-letters", "replay", "--all", "--tenant", "acme", "--dry-run", "--json").data
+    would = shell("dead-letters", "retry", "--all", "--tenant", "acme", "--dry-run", "--json").data
     assert would == [each["letter"] for each in letters]
-    assert shell("dead-letters", "replay", "--all").code == 2
+    assert shell("dead-letters", "retry", "--all").code == 2
     assert shell("dead-letters", "resolve", runs[0]).code == 2  # with what?
     assert shell("dead-letters", "resolve", runs[0], "--fail", "--reason", "gone").code == 0
     assert shell("dead-letters", "resolve", runs[1], "--output", "1").code == 4
@@ -94,7 +94,7 @@ def test_dead_letters_are_listed_counted_edited_replayed_and_resolved(shell: She
     edited = shell("dead-letters", "edit", runs[1], "--input", "{}", "--json")
     assert (edited.code, edited.data["status"]) == (0, "failed")
     assert [each["edited"] for each in shell("dead-letters", "list", "--json").data] == [True, False]
-    done = shell("dead-letters", "replay", "--all", "--workflow", "broken", "--yes", "--json")
+    done = shell("dead-letters", "retry", "--all", "--workflow", "broken", "--yes", "--json")
     assert (done.code, [each["letter"] for each in done.data["done"]]) == (0, [each["letter"] for each in letters[1:]])
     assert shell("dead-letters", "list", "--json").data == []
     assert len(shell("dead-letters", "list", "--state", "resolved", "--json").data) == 3

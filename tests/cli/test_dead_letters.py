@@ -43,8 +43,8 @@ def test_after_an_outage_all_letters_are_replayed_by_one_command(shell: Shell, h
     for number in range(3):
         assert shell("run", f"outage.py:{flow}", "-i", f'"{number}"', "--key", f"k{number}").code == 8
     (home / "back").touch()
-    said = shell("dead-letters", "replay", "--all", "--yes")
-    assert (said.code, said.err.splitlines()[-1]) == (0, "replay: 3 done, 0 refused.")
+    said = shell("dead-letters", "retry", "--all", "--yes")
+    assert (said.code, said.err.splitlines()[-1]) == (0, "retry: 3 done, 0 refused.")
     assert shell("worker", f"outage.py:{flow}", "--until-idle").code == 0
     assert [row["status"] for row in shell("runs", "list", "--json").data] == ["completed"] * 3
     assert shell("dead-letters", "list", "--json").data == []

@@ -88,7 +88,7 @@ SAFE: Final = """
     runs resume; runs diff
     gates list; gates show; gates approve; worker; runs events; runs stream; logs; runs export; replay; runs fork
     schedules set; schedules list; schedules show; schedules backfill; schedules pause; schedules resume; schedules remove
-    approvals grant; approvals list; effects list; dead-letters list; dead-letters summary; dead-letters replay; runs retry
+    approvals grant; approvals list; effects list; dead-letters list; dead-letters summary; dead-letters retry; runs retry
     conversations list; supervisors list; workflows list; workflows show; queue list; queue why; evals list; validate; graph
     shared write; shared list; shared show; pools set; pools list; pools show; pools remove
     budget set; budget show; budget doubts; budget reconcile; costs rollup; costs show; admission set; admission show

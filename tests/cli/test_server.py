@@ -145,7 +145,7 @@ SCRIPT = (
     "run broken --key k7",
     "dead-letters show RUN:work#1",
     "dead-letters edit RUN:work#1 --input {}",
-    "dead-letters replay --all --dry-run --json",
+    "dead-letters retry --all --dry-run --json",
     "runs fork RUN --from work#1 --dry-run",
     "~ runs fork RUN --from work#1 --yes",
     "dead-letters resolve RUN:work#1 --fail --as ida",

@@ -316,7 +316,7 @@ async def test_a_dead_letter_is_shown_edited_replayed_and_resolved(client: Async
     (shown,) = (await client.query(query.DeadLetter(letter=f"{runs[0]}:post#1"))).rows
     assert (shown["input"], shown["attempts"]) == ({"address": "nowhere"}, 1)
     await client.acting("grace").execute(command.EditDeadLetter(f"{runs[0]}:post#1", {"address": "a@example.org"}))
-    replayed = await client.acting("grace").execute(command.ReplayDeadLetter(f"{runs[0]}:post#1"))
+    replayed = await client.acting("grace").execute(command.RetryDeadLetter(f"{runs[0]}:post#1"))
     assert replayed is not None
     assert (await rested(client, runs[0]))["output"] == "posted to a@example.org"
     await client.acting("grace").execute(command.ResolveDeadLetter(f"{runs[1]}:post#1", reason="too late"))
@@ -326,7 +326,7 @@ async def test_a_dead_letter_is_shown_edited_replayed_and_resolved(client: Async
     by = [row["by"] async for row in client.rows(query.Events(run=runs[1])) if row["type"] == "DeadLetterResolved"]
     assert by == ["grace"]
     with pytest.raises(NotFound, match="no dead letter"):
-        await client.execute(command.ReplayDeadLetter(f"{runs[0]}:nothing#1"))
+        await client.execute(command.RetryDeadLetter(f"{runs[0]}:nothing#1"))
 
 
 async def test_the_same_is_done_to_many_a_page_at_a_time_and_a_dry_run_does_nothing(client: AsyncClient) -> None:
@@ -341,7 +341,7 @@ async def test_the_same_is_done_to_many_a_page_at_a_time_and_a_dry_run_does_noth
                 return found
             bulk = msgspec.structs.replace(bulk, cursor=page.cursor)
 
-    would = await done(command.BulkDeadLetters(action="replay", tenant="many", limit=2, dry_run=True))
+    would = await done(command.BulkDeadLetters(action="retry", tenant="many", limit=2, dry_run=True))
     assert would == [(run, "failed", None) for run in runs]
     assert len((await client.query(query.DeadLetters(tenant="many"))).rows) == 3
     assert await done(command.BulkDeadLetters(action="resolve", tenant="many", node="post", limit=2)) == would

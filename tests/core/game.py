@@ -352,7 +352,7 @@ class Game:
         return self.do(cmd.EditDeadLetter(StepId(step), inline(data), ANN))
 
     def replay_letter(self, step: str) -> list[ev.Event]:
-        return self.do(cmd.ReplayDeadLetter(StepId(step), ANN))
+        return self.do(cmd.RetryDeadLetter(StepId(step), ANN))
 
     def resolve_letter(self, step: str) -> list[ev.Event]:
         return self.do(cmd.ResolveDeadLetter(StepId(step), "enough", ANN))

@@ -43,12 +43,12 @@ def _message(game: Game) -> None:
 def _edits(game: Game) -> None:
     game.fail("work")
     game.do(cmd.EditDeadLetter(StepId("work#1"), inline({"to": "bob"}), BOB), session=None)
-    game.do(cmd.ReplayDeadLetter(StepId("work#1"), Actor("ann")), session=None)
+    game.do(cmd.RetryDeadLetter(StepId("work#1"), Actor("ann")), session=None)
 
 
 def _replays(game: Game) -> None:
     game.fail("work")
-    game.do(cmd.ReplayDeadLetter(StepId("work#1"), BOB), session=None)
+    game.do(cmd.RetryDeadLetter(StepId("work#1"), BOB), session=None)
 
 
 def _says_what_it_came_to(game: Game) -> None:

@@ -172,7 +172,7 @@ def test_a_run_whose_call_is_still_being_made_is_not_replayed() -> None:
 
 def test_a_letter_in_doubt_can_be_replayed_but_neither_edited_nor_resolved() -> None:
     game, _ = asking()
-    with pytest.raises(Conflict, match=r"Settle the call .* or replay the letter unedited"):
+    with pytest.raises(Conflict, match=r"Settle the call .* or retry the dead letter unedited"):
         game.edit_letter("a#1")
     with pytest.raises(Conflict, match="Say what became of the call"):
         game.resolve_letter("a#1")

@@ -86,7 +86,7 @@ async def test_a_criterion_that_does_not_exist_is_refused(store: str) -> None:
             engine.effects(**misspelt),
             engine.score_means(**misspelt),
             engine.dead_letters(**misspelt),
-            engine.bulk_dead_letters("replay", **misspelt),
+            engine.bulk_dead_letters("retry", **misspelt),
             engine.costs("2026-01-01", "2026-01-02", **misspelt),
         ):
             with pytest.raises(TypeError, match="no criterion 'tenent'"):

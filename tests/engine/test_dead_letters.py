@@ -88,7 +88,7 @@ async def test_an_edited_letter_is_replayed_with_new_keys_and_repeats_no_effect(
         ((letter, _),) = await engine.dead_letters(error_class="tool", tenant="default", workflow="welcome", node="greet")
         assert letter.edited
         keys = [*KEYS]
-        await engine.replay_dead_letter(run.id, by="grace")
+        await engine.retry_dead_letter(run.id, by="grace")
         assert await run.result() == ["account of ada", "delivered to ada@example.org"]
         assert [each for each in called if each[0] == "enrol"] == [("enrol", "ada")]
         assert KEYS[-1] not in keys
@@ -131,7 +131,7 @@ async def test_a_failed_call_with_edited_arguments_gets_a_new_key_and_a_new_appr
         ((shown,), _) = await service.query(grace, DeadLetter(letter=letter))
         assert (shown["failed_at"], shown["arguments"]) == ("1", {"address": "nowhere"})
         assert (shown["edited"], shown["edited_arguments"]) == (True, {"address": "ada@example.org"})
-        await service.execute(grace, cmd.ReplayDeadLetter(letter))
+        await service.execute(grace, cmd.RetryDeadLetter(letter))
         state = await run.until(lambda state: any(g.opened.reason == "tool_approval" for g in state.gates.values()))
         (gate,) = [gate for gate in state.gates.values() if gate.opened.reason == "tool_approval"]
         assert gate.opened.shown.value()["arguments"] == {"address": "ada@example.org"}, "asked again"
@@ -172,7 +172,7 @@ async def test_letters_are_listed_counted_and_resolved_within_their_tenant(store
         with pytest.raises(Conflict, match="waits for no output"):
             await engine.resolve_dead_letter(runs[1].id, output="x")
         with pytest.raises(NotFound):
-            await service.execute(acme, cmd.ReplayDeadLetter(asks.id))
+            await service.execute(acme, cmd.RetryDeadLetter(asks.id))
         await engine.resolve_dead_letter(asks.id, output="by hand")
         assert await asks.result() == "by hand"
         ((row,), _) = await service.query(acme, DeadLetterSummary())
@@ -180,7 +180,7 @@ async def test_letters_are_listed_counted_and_resolved_within_their_tenant(store
         assert row["oldest_open_s"] >= 0
         for unknown in ("0190-nobody", f"{runs[1].id}:greet#2"):
             with pytest.raises(NotFound):
-                await engine.replay_dead_letter(unknown)
+                await engine.retry_dead_letter(unknown)
         assert await runs[0].status() == "failed"
 
 
@@ -259,7 +259,7 @@ async def test_letters_of_calls_without_a_known_end_are_replayed_by_one_command(
         for run in runs:
             await run.until(lambda state: bool(state.dead_letters()))
         away.clear()
-        told = await engine.bulk_dead_letters("replay", by="grace")
+        told = await engine.bulk_dead_letters("retry", by="grace")
         assert [each for each in told if each.refused] == []
         assert [await run.result() for run in runs] == [f"charged {number}" for number in range(60)]
         assert await engine.dead_letters() == []
@@ -289,7 +289,7 @@ async def test_a_run_that_fails_beside_a_harmless_call_in_doubt_is_replayed_in_o
         await run.until(lambda state: state.phase == "failing" and bool(state.gates))
         ((letter, _),) = await engine.dead_letters()
         away.clear()
-        await engine.replay_dead_letter(f"{letter.run}:{letter.step}", by="grace")
+        await engine.retry_dead_letter(f"{letter.run}:{letter.step}", by="grace")
         assert await run.result() == "sent"
         names = [type(each).__name__ for each in await events_of(run, ev.Event)]
     assert names.count("RunFailed") == 0

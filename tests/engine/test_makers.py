@@ -330,7 +330,7 @@ async def test_what_was_sent_back_is_there_to_be_edited(store: str) -> None:
             await run.result()
         [letter] = await engine.dead_letters()
         await engine.edit_dead_letter(letter, input={"to": "supplier", "amount": "5"}, by="alice")
-        await engine.replay_dead_letter(letter, by="alice")
+        await engine.retry_dead_letter(letter, by="alice")
         assert await run.result() == "paid 5 to supplier"
 
 
@@ -342,7 +342,7 @@ async def test_a_gate_of_one_leaves_the_input_to_be_edited(store: str) -> None:
             await run.result()
         [letter] = await engine.dead_letters()
         await engine.edit_dead_letter(letter, input={"to": "supplier", "amount": "5"}, by="alice")
-        await engine.replay_dead_letter(letter, by="alice")
+        await engine.retry_dead_letter(letter, by="alice")
         assert await run.result() == "paid 5 to supplier"
 
 

@@ -39,9 +39,9 @@ async def test_a_dead_letter_is_replayed_by_itself_or_by_its_id(store: str) -> N
             await run.until(lambda state: state.ended == "failed")
             (letter,) = await engine.dead_letters()
             assert letter.id == f"{run.id}:break#1"
-            await engine.replay_dead_letter(letter if number else letter.id)
+            await engine.retry_dead_letter(letter if number else letter.id)
         with pytest.raises(InvalidInput, match=r"Name the dead letter by its id, a text: DeadLetter is none"):
-            await engine.replay_dead_letter(letter.letter)  # type: ignore[arg-type]
+            await engine.retry_dead_letter(letter.letter)  # type: ignore[arg-type]
         await run.until(lambda state: state.ended == "failed")
         await engine.resolve_dead_letter((await engine.dead_letters())[0])
 

@@ -181,7 +181,7 @@ async def test_a_dead_letter_is_replayed_as_it_was_seen(api: Asked) -> None:
     assert seen.json()["letter"] == letter["letter"]
     tag = seen.headers["etag"]
     assert (await api.said("GET", path, if_none_match=tag)).status_code == 304
-    await api.post(f"{path}/replay", if_match=tag)
+    await api.post(f"{path}/retry", if_match=tag)
     assert await api.refused("POST", f"{path}/resolve", {"reason": "no"}, if_match=tag) == (412, "changed")
 
 
@@ -539,7 +539,7 @@ async def test_the_audit_log_names_what_each_command_is_about(api: Asked) -> Non
         ("/state", {"space": "prices", "key": "tea", "value": 1}),
         ("/admission", {"runs": 100, "tenant": "acme"}),
         ("/runs/bulk", {"action": "cancel", "workflow": "quick"}),
-        ("/dead-letters/bulk", {"action": "replay"}),
+        ("/dead-letters/bulk", {"action": "retry"}),
         (f"/runs/{run}/scores", {"name": "quality", "value": 1}),
     ):
         await api.post(place, said, holdfast_as="ida")
@@ -550,7 +550,7 @@ async def test_the_audit_log_names_what_each_command_is_about(api: Asked) -> Non
         ("WriteSharedValue", "prices"),
         ("SetAdmission", "acme"),
         ("Bulk", "cancel"),
-        ("BulkDeadLetters", "replay"),
+        ("BulkDeadLetters", "retry"),
         ("GiveScore", run),
     ]
 

@@ -94,5 +94,5 @@ def test_operations_are_called_after_what_they_do() -> None:
     assert found["get /runs/{parent}/children"] == "list_children"
     assert found["get /runs/{run}"] == "get_run"
     assert found["post /gates/{gate}/decision"] == "decide"
-    assert found["post /dead-letters/{letter}/replay"] == "replay_dead_letter"
+    assert found["post /dead-letters/{letter}/retry"] == "retry_dead_letter"
     assert all(each.isidentifier() for each in found.values())

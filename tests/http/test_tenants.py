@@ -119,7 +119,7 @@ def said_of(route: Route) -> dict[str, Any]:
     values = {**NEEDED, "limit": "steps"} if "extend" in route.path else NEEDED
     needed = {each: values[each] for each in route.elsewhere if each in values}
     if route.path.startswith("/dead-letters/bulk"):
-        needed["action"] = "replay"
+        needed["action"] = "retry"
     if route.path.endswith("/quote") or route.what.__name__ in ("Bulk", "BulkDeadLetters"):
         needed.pop("key", None)
     return {**needed, "dry_run": True} if "dry_run" in route.elsewhere else needed

@@ -79,7 +79,7 @@ DEVIATIONS: Final[dict[str, dict[str, str]]] = {
     "BulkDeadLetters": {"limit": "As Bulk."},
     **{
         key: {"letter": "In a process the dead letter itself may be named."}
-        for key in ("EditDeadLetter", "ReplayDeadLetter", "ResolveDeadLetter")
+        for key in ("EditDeadLetter", "RetryDeadLetter", "ResolveDeadLetter")
     },
     "Extend": {"limit": "The rule refuses a name that there is not; a request is refused by its type."},
     "Resolve": {"decision": "As Extend."},

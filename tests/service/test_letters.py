@@ -18,9 +18,9 @@ from holdfast.service.declarations.command import (
     BulkDeadLetters,
     Decide,
     EditDeadLetter,
-    ReplayDeadLetter,
     ResolveDeadLetter,
     Retry,
+    RetryDeadLetter,
 )
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
@@ -81,9 +81,9 @@ async def test_who_has_no_say_about_a_tool_settles_nothing_of_what_failed_at_it(
     run = letter.partition(":")[0]
     deeds: list[Any] = [
         EditDeadLetter(letter, arguments={"amount": 1_000_000}),
-        ReplayDeadLetter(letter),
+        RetryDeadLetter(letter),
         ResolveDeadLetter(letter, "forged"),
-        ReplayDeadLetter(run),
+        RetryDeadLetter(run),
         EditDeadLetter(run, arguments={"amount": 1}),
         Retry(run),
     ]
@@ -94,7 +94,7 @@ async def test_who_has_no_say_about_a_tool_settles_nothing_of_what_failed_at_it(
         with pytest.raises(NotPermitted, match="no say about the tool 'pay'"):
             await world.service.execute(peek, deed)
     for bulk in (
-        BulkDeadLetters(action="replay"),
+        BulkDeadLetters(action="retry"),
         BulkDeadLetters(action="resolve", output="forged", run=run),
         Bulk(action="retry"),
     ):
@@ -102,7 +102,7 @@ async def test_who_has_no_say_about_a_tool_settles_nothing_of_what_failed_at_it(
             await world.service.execute(peek, bulk)
     assert (await world.service.query(peek, query.DeadLetter(letter=letter))).rows[0]["state"] == "open", "they look"
     await world.service.execute(of("pay"), EditDeadLetter(letter, arguments={"amount": 5}))
-    await world.service.execute(of("pay"), ReplayDeadLetter(letter))
+    await world.service.execute(of("pay"), RetryDeadLetter(letter))
     assert await world.engine.run(run).result() == "paid 5"
     assert PAID == [5]
 

@@ -47,7 +47,7 @@ Signal               operator           404 404 ok  ok  hgl
 LabelRun             operator           404 404 ok  ok  h
 GiveScore            operator|reviewer  404 404 ok  ok  h
 EditDeadLetter       operator           404 404 ok  ok  h
-ReplayDeadLetter     operator           404 404 ok  ok  h
+RetryDeadLetter     operator           404 404 ok  ok  h
 ResolveDeadLetter    operator           404 404 ok  ok  h
 Bulk                 operator           403 404 ok  ok  h
 BulkDeadLetters      operator           403 404 ok  403 h
@@ -238,7 +238,7 @@ async def _filled(engine: Engine, service: Service, tenant: str, workflow: Workf
 
 VALUES: dict[str, Any] = {
     "labels": {"a": "b"},
-    "action": "replay",
+    "action": "retry",
     "limit_usd": "5",
     "step": "flow#1",
     "seq": 1,

@@ -39,7 +39,7 @@ def test_a_list_of_runs_selects_by_more_than_a_bulk_command() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in LetterSelection.__struct_fields__ if name != "tenant"])
-@pytest.mark.parametrize("query", [DeadLetters(), BulkDeadLetters(action="replay")], ids=["list", "bulk"])
+@pytest.mark.parametrize("query", [DeadLetters(), BulkDeadLetters(action="retry")], ids=["list", "bulk"])
 def test_every_criterion_of_dead_letters_reaches_the_engine(name: str, query: DeadLetters | BulkDeadLetters) -> None:
     request: Any = SimpleNamespace(whose="acme")
     value = given(LetterSelection, name)

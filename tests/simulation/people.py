@@ -492,7 +492,7 @@ class People:
     async def _replay(self, run: RunId) -> None:
         """Have a dead letter tried again of which nobody knows what became of a call: where that is harmless, nobody need."""
         try:
-            await self._ask(partial(Engine.replay_dead_letter, letter=run, by=self._name("replayer")))
+            await self._ask(partial(Engine.retry_dead_letter, letter=run, by=self._name("replayer")))
         except (Conflict, NotFound) as problem:
             self._refused(problem)
 

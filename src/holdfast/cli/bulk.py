@@ -139,7 +139,7 @@ async def tell_each(service: Backend, name: str, ids: Sequence[str], deed: Deed,
 
 
 async def _is_settled(service: Backend, letter: str) -> bool:
-    """Return True if a dead letter is closed since it was found: replayed with another of its run, for example."""
+    """Return True if a dead letter is closed since it was found: retried with another of its run, for example."""
     return bool((await service.row(query.DeadLetter(letter)))["state"] == "resolved")
 
 

@@ -91,7 +91,7 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.RetryRun: reopening.retry_run,
     commands.UndoRun: reopening.undo_run,
     commands.EditDeadLetter: dead_letters.edit_dead_letter,
-    commands.ReplayDeadLetter: reopening.replay_dead_letter,
+    commands.RetryDeadLetter: reopening.retry_dead_letter,
     commands.ResolveDeadLetter: dead_letters.resolve_dead_letter,
     commands.MigrateRun: endings.migrate_run,
 }
@@ -104,7 +104,7 @@ _AFTER_THE_END: Final = (
     commands.RetryRun,
     commands.UndoRun,
     commands.EditDeadLetter,
-    commands.ReplayDeadLetter,
+    commands.RetryDeadLetter,
     commands.ResolveDeadLetter,
 )
 """The truth about money and effects is taken even when the run has ended, and people find it by labels that they give it then;

@@ -42,7 +42,7 @@ export default function DeadLetter() {
 }
 
 function Actions({ row, tag }: { row: Letter; tag: string | null }) {
-  const replay = useCommand("/api/v1/dead-letters/{letter}/replay", { touches: ALSO });
+  const retry = useCommand("/api/v1/dead-letters/{letter}/retry", { touches: ALSO });
   const resolve = useCommand("/api/v1/dead-letters/{letter}/resolve", { touches: ALSO });
   const given = { path: { letter: row.letter }, tag };
   return (
@@ -55,8 +55,8 @@ function Actions({ row, tag }: { row: Letter; tag: string | null }) {
         look="primary"
         title={`Retry ${row.step}?`}
         confirm="Retry the step"
-        command={replay}
-        run={() => replay.run(given)}
+        command={retry}
+        run={() => retry.run(given)}
       >
         <Consequence row={row} />
       </ConfirmAction>

@@ -141,7 +141,7 @@ function Bulk({ query, words, isEmpty }: BulkProps) {
         title="Retry all that match"
         verb="retry"
         done="retried"
-        body={{ ...filters, action: "replay" }}
+        body={{ ...filters, action: "retry" }}
       />
       <BulkAction
         {...common}

@@ -1,6 +1,6 @@
 """`holdfast dead-letters`: what has failed for good, and what is to become of it.
 
-Never here: what a replay does (the engine), the bounds of a bulk (bulk).
+Never here: what a retry does (the engine), the bounds of a bulk (bulk).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ async def _edit(message: EditDeadLetter, caller: Caller) -> View:
         letter = await reference.letter(service, message.letter)
         found = await service.execute(msgspec.structs.replace(message, letter=letter))
         assert found is not None
-        return {**found, "next": [f"  {typed('dead-letters', 'replay', letter, store=caller.store)}"]}
+        return {**found, "next": [f"  {typed('dead-letters', 'retry', letter, store=caller.store)}"]}
 
 
 _WORDS: Final[Mapping[str, str | ArgumentSpec]] = {
@@ -123,9 +123,9 @@ OneOrMany: TypeAlias = Annotated[BulkSelection[dict[str, Any]], bulk.bulk_of(gro
 
 
 @app.command()
-def replay(letter: MaybeLetter = None, *, many: OneOrMany, caller: Signed) -> int:
+def retry(letter: MaybeLetter = None, *, many: OneOrMany, caller: Signed) -> int:
     """Try a dead letter again, or all matching ones. Completed effects do not happen again."""
-    return _do("replay", command.ReplayDeadLetter, letter, many, caller)
+    return _do("retry", command.RetryDeadLetter, letter, many, caller)
 
 
 @app.command()
@@ -205,6 +205,6 @@ EXAMPLES: Final = {
     "show": "019aa8b2",
     "summary": "",
     "edit": '019aa8b2 --input \'{"customer": "ada", "price": 40}\'',
-    "replay": "--all --error timeout --yes",
+    "retry": "--all --error timeout --yes",
     "resolve": "019aa8b2 --fail --reason 'Refunded by hand.'",
 }

@@ -149,7 +149,7 @@ class EditDeadLetter(Command, frozen=True):
     arguments: Payload | None = None
 
 
-class ReplayDeadLetter(Command, frozen=True):
+class RetryDeadLetter(Command, frozen=True):
     """Have a step that has failed for good tried again, or with it all that failed in its run."""
 
     step: StepId

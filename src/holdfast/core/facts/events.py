@@ -440,7 +440,7 @@ class StepFailed(Event, frozen=True):
 
     Args:
         absorbed: True if an error edge, a tolerant join or `continue_on_error` handles the failure.
-        parked: True if the step became a dead letter, which a person may replay at `path`.
+        parked: True if the step became a dead letter, which a person may retry at `path`.
         path: Operation that failed.
         output: Output that led nowhere: its loop was used up, or nothing follows its decision.
     """

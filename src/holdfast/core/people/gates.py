@@ -517,7 +517,7 @@ def _failure_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate
     if step is None:
         return
     if c.decision == "retry":
-        dead_letters.replay(d, step.id, step.failed_path, c.by)
+        dead_letters.retry(d, step.id, step.failed_path, c.by)
         mapping.resume(d, step)
         waits.deliver(d)  # what came while the step was parked
     elif c.decision == "answer":

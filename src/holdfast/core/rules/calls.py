@@ -345,7 +345,7 @@ def go_on(d: Decision, call: OpenCall, *, again: bool = False) -> None:
     if step is None or step.failed_path != call.path or not _may_go_on(d.state, step):
         return
     if not questions.is_asked_about(d.state, step.id):  # else a person says what is to become of the step
-        dead_letters.replay(d, step.id, call.path if again else None, NOBODY)
+        dead_letters.retry(d, step.id, call.path if again else None, NOBODY)
         mapping.resume(d, step)
         waits.deliver(d)
 

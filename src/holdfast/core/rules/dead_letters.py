@@ -73,7 +73,7 @@ def resolve_dead_letter(d: Decision, c: commands.ResolveDeadLetter) -> None:
     d.emit(ev.DeadLetterResolved(step.id, c.reason, *c.by.event_fields))
 
 
-def replay(d: Decision, step: StepId, path: Path | None, by: Actor) -> None:
+def retry(d: Decision, step: StepId, path: Path | None, by: Actor) -> None:
     """Have a step that failed for good tried again; one that was edited from its beginning."""
     known = d.state.step(step)
     edited = known is not None and known.edited
@@ -86,7 +86,7 @@ def expect_no_doubt(d: Decision, step: Step) -> None:
     """Raise Conflict while the outcome of an effect of the step is unknown: done otherwise, it might be done twice."""
     for id_, call in d.state.calls.items():
         if call.kind == "effect" and call.step == step.id:
-            unedited = ", or replay the letter unedited: that is harmless" if call.is_harmless else ""
+            unedited = ", or retry the dead letter unedited: that is harmless" if call.is_harmless else ""
             raise Conflict(
                 f"Settle the call {id_} of {call.name!r} first (`holdfast effects resolve '{id_}'`){unedited}. It is not"
                 " known yet what became of it. Nothing was changed."

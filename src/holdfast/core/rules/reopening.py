@@ -39,7 +39,7 @@ def retry_run(d: Decision, c: commands.RetryRun) -> None:
     if state.paused:  # by a person, before it failed; since it had ended, no person could let it go on
         d.emit(ev.RunResumed(*c.by.event_fields))
     for step in going_on:
-        dead_letters.replay(d, step.id, paths.get(step.id), c.by)
+        dead_letters.retry(d, step.id, paths.get(step.id), c.by)
         _call_again(d, step, c.by)
         mapping.resume(d, step)
     waits.deliver(d)  # what was kept of signals while the run had ended
@@ -50,7 +50,7 @@ def retry_run(d: Decision, c: commands.RetryRun) -> None:
         d.touch(name)
 
 
-def replay_dead_letter(d: Decision, c: commands.ReplayDeadLetter) -> None:
+def retry_dead_letter(d: Decision, c: commands.RetryDeadLetter) -> None:
     """Have a dead letter tried again: the step that waits for an outcome, or all that failed of a run that fails or has."""
     step = dead_letters.open_letter(d, c.step)
     if not step.parked or d.state.phase or d.state.ended:
@@ -58,10 +58,10 @@ def replay_dead_letter(d: Decision, c: commands.ReplayDeadLetter) -> None:
         return
     doubts = [id_ for id_, call in d.state.calls.items() if call.kind == "effect" and call.step == step.id]
     _check_harmless(d, doubts)
-    why = f"{c.by.name or 'somebody'} has its dead letter replayed"
+    why = f"{c.by.name or 'a person'} retries its dead letter"
     for subject in (*doubts, step.id):
         questions.withdraw_about(d, subject, why)
-    dead_letters.replay(d, step.id, step.failed_path, c.by)
+    dead_letters.retry(d, step.id, step.failed_path, c.by)
     mapping.resume(d, step)
     waits.deliver(d)
 

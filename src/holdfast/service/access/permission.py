@@ -28,7 +28,7 @@ from holdfast.service.control.naming import DEFAULT_TENANT
 from holdfast.service.control.run_reader import no_run
 from holdfast.service.control.schedule import no_schedule
 from holdfast.service.control.standing_approval import no_approval
-from holdfast.service.declarations.command import ReplayDeadLetter
+from holdfast.service.declarations.command import RetryDeadLetter
 from holdfast.service.declarations.declaration import Declaration, GeneralSubject, Subject, declaration_of
 from holdfast.service.declarations.query import View
 from holdfast.service.principal import Principal
@@ -103,7 +103,7 @@ class Ownership:
             return owned
         state = await self._control.run(run).state()
         found = None if step is None else state.step(step)
-        is_of_all = isinstance(request.whole, ReplayDeadLetter) and (found is None or not found.parked)
+        is_of_all = isinstance(request.whole, RetryDeadLetter) and (found is None or not found.parked)
         return owned._replace(tools=tools_that_failed(state, None if is_of_all else step))
 
     async def _model_call(self, request: NamedValue) -> Owner:

@@ -21,7 +21,7 @@ from holdfast.service.control.base import NOT_GIVEN, word
 from holdfast.service.control.repair import Repairs, expect_settled
 
 BulkAction = Literal["retry", "cancel", "pause", "resume", "fork"]
-LetterAction = Literal["replay", "resolve"]
+LetterAction = Literal["retry", "resolve"]
 MAX_RUNS: Final = 1000
 """Of one call, each a commit or more: it takes some seconds. `before` the last of them the next go on."""
 
@@ -138,7 +138,7 @@ class Bulks(Repairs):
         by: str | Actor | None = None,
         **criteria: Unpack[LetterCriteria],
     ) -> Sequence[BulkOutcome]:
-        """Replay or resolve all open dead letters that match, those of the oldest run first. A dead letter that was replayed
+        """Retry or resolve all open dead letters that match, those of the oldest run first. A dead letter that was retried
         meanwhile counts as done.
 
         Args:
@@ -149,7 +149,7 @@ class Bulks(Repairs):
         Raises:
             StoreError: The store failed in between; the dead letters before it are done.
         """
-        if action == "replay" and output is not NOT_GIVEN:
+        if action == "retry" and output is not NOT_GIVEN:
             raise InvalidInput("output= goes with resolve; a replay finds out what comes of it. Nothing was done.")
         criteria.setdefault("limit", MAX_RUNS)
         _expect_few(criteria["limit"])
@@ -164,10 +164,10 @@ class Bulks(Repairs):
         try:
             if found.resolved_at_ms is not None:
                 pass
-            elif dry_run and action == "replay":
+            elif dry_run and action == "retry":
                 expect_settled(state, found.letter.step)
-            elif action == "replay":
-                await self.replay_dead_letter(letter, by=by)
+            elif action == "retry":
+                await self.retry_dead_letter(letter, by=by)
             elif not dry_run:
                 await self.resolve_dead_letter(letter, output, reason=reason, by=by)
         except StoreError:

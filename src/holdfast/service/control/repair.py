@@ -239,7 +239,7 @@ class Repairs(Commands):
         except SchemaMismatch as problem:
             raise InvalidInput(f"These are no arguments of {op.name!r}: {problem.message} Nothing was changed.") from None
 
-    async def replay_dead_letter(self, letter: str | Letter, *, by: str | Actor | None = None) -> None:
+    async def retry_dead_letter(self, letter: str | Letter, *, by: str | Actor | None = None) -> None:
         """Try a permanently failed step again. If its run has failed, every failed step of the run is tried again.
 
         Completed operations keep their keys. A call of unknown outcome is made again if that is harmless: an `idempotent` one
@@ -258,7 +258,7 @@ class Repairs(Commands):
             await self.decide(gate, "retry", by=by)
         elif found.resolved_at_ms is None:
             await self._expect_in_tables(state.run)
-            await self.runtime.runs.send(state.run, cmd.ReplayDeadLetter(step, self._claim(by)))
+            await self.runtime.runs.send(state.run, cmd.RetryDeadLetter(step, self._claim(by)))
         elif state.ended != "failed":
             raise Conflict(f"The dead letter {found.id} is resolved, and its run goes on. Nothing was changed.")
         else:
@@ -277,8 +277,8 @@ class Repairs(Commands):
             await self.decide(gate, "reject", by=by, reason=reason)
         elif output is not NOT_GIVEN and not found.letter.asked:
             raise Conflict(
-                f"Run {state.run} has failed, and waits for no output. Nothing was changed: replay the letter, or fork the run"
-                " with that output."
+                f"Run {state.run} has failed, and waits for no output. Nothing was changed: retry the dead letter, or fork the"
+                " run with that output."
             )
         else:
             command = cmd.ResolveDeadLetter(found.letter.step, self._clean(reason), self._claim(by))

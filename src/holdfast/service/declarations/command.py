@@ -131,7 +131,7 @@ class ExportRun(Command["view.RecordRow"], frozen=True):
     "POST /dead-letters/{letter}/edit", "operator", about={"letter": Subject.LETTER}, repeats=True, tag="/dead-letters/{letter}"
 )
 class EditDeadLetter(Command["view.RunStatusRow"], frozen=True):
-    """Change the input or arguments with which a permanently failed step is tried again. Replay the dead letter afterwards."""
+    """Change the input or arguments with which a permanently failed step is tried again. Retry the dead letter afterwards."""
 
     letter: field.LetterId
     input: Annotated[Any | UnsetType, doc("New input of the run, which must fit the workflow's input schema.")] = UNSET
@@ -140,8 +140,8 @@ class EditDeadLetter(Command["view.RunStatusRow"], frozen=True):
     )
 
 
-@command("POST /dead-letters/{letter}/replay", "operator", about={"letter": Subject.LETTER}, tag="/dead-letters/{letter}")
-class ReplayDeadLetter(Command["view.RunStatusRow"], frozen=True):
+@command("POST /dead-letters/{letter}/retry", "operator", about={"letter": Subject.LETTER}, tag="/dead-letters/{letter}")
+class RetryDeadLetter(Command["view.RunStatusRow"], frozen=True):
     """Try a permanently failed step again. If its run has failed, every failed step of the run is tried again."""
 
     letter: field.LetterId
@@ -189,14 +189,14 @@ class Bulk(Command["Rows[view.OutcomeRow]"], Selection, frozen=True, kw_only=Tru
     "POST /dead-letters/bulk",
     "operator",
     about={"run": Subject.RUN, "workflow": Subject.RUNS},
-    any_tool={"action": ("replay", "resolve")},
+    any_tool={"action": ("retry", "resolve")},
     names=("run", "action"),
 )
 class BulkDeadLetters(Command["Rows[view.OutcomeRow]"], LetterSelection, frozen=True, kw_only=True):
-    """Replay or resolve all open dead letters that match, the oldest run's first. Each call does one page and returns a row per
+    """Retry or resolve all open dead letters that match, the oldest run's first. Each call does one page and returns a row per
     dead letter."""
 
-    action: Annotated[Literal["replay", "resolve"], doc("Action to apply to each dead letter.")]
+    action: Annotated[Literal["retry", "resolve"], doc("Action to apply to each dead letter.")]
     output: field.ReadyOutput = UNSET
     reason: field.Reason = None
     cursor: field.Cursor = None

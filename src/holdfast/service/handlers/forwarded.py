@@ -29,7 +29,7 @@ _METHODS: Final[Mapping[type[Command], Callable[..., Coroutine[Any, Any, Any]]]]
     cmd.Delegate: Control.delegate,
     cmd.Reassign: Control.reassign,
     cmd.EditDeadLetter: Control.edit_dead_letter,
-    cmd.ReplayDeadLetter: Control.replay_dead_letter,
+    cmd.RetryDeadLetter: Control.retry_dead_letter,
     cmd.ResolveDeadLetter: Control.resolve_dead_letter,
     cmd.PauseSchedule: Control.pause_schedule,
     cmd.ResumeSchedule: Control.resume_schedule,

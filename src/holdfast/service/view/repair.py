@@ -126,7 +126,7 @@ class RunQuoteRow(TypedDict):
     spendable_usd: Annotated[
         Dollars | None, doc("The most that the run could spend afterwards under its cost limit; null if it has none.")
     ]
-    fork: Annotated[ForkQuoteRow | None, doc("What a fork would do; null for another command, and where it would be refused.")]
+    fork: Annotated[ForkQuoteRow | None, doc("The parts of a fork; null for another action, and where it would be refused.")]
 
 
 class OutcomeRow(TypedDict):
