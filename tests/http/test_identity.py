@@ -406,6 +406,18 @@ async def test_a_grant_is_for_some_commands_workflows_and_no_others(tmp_path: Pa
 # --- Keys -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("takes_keys", [True, False])
+async def test_a_port_accepts_keys_only_where_it_takes_them(tmp_path: Path, takes_keys: bool) -> None:
+    identity = Identity(tokens={hashed("admin" * 4): Holder("clients.admin")}, takes_keys=takes_keys)
+    async with served(tmp_path, identity) as port, port.asked("admin" * 4) as admin:
+        key = (await admin.post("/keys", {"name": "shop", "may": ["viewer"]}))["key"]
+        async with port.asked(key) as shop:
+            if takes_keys:
+                assert (await shop.get("/me"))["client"] == "keys.shop"
+            else:
+                assert await shop.refused("GET", "/me") == (401, "unauthorized")
+
+
 async def test_a_key_is_shown_once_and_over_at_once(tmp_path: Path) -> None:
     identity = known(admin=Holder("clients.admin"), acmes=Holder("clients.acme", tenant="acme"))
     async with served(tmp_path, identity) as port, port.asked("admin" * 4) as admin, port.asked("acmes" * 4) as acme:
@@ -450,7 +462,9 @@ async def test_a_stream_ends_when_what_it_was_opened_with_is_over(
     """A key that is taken back and a token that is over: nothing that comes afterwards is heard, on any stream."""
     monkeypatch.setattr(subscription, "AGAIN_S", 0.2)
     identity = Identity(
-        tokens={hashed("admin" * 4): Holder("clients.admin", tenant="acme")}, issuer=SignedTokens(rules(issuer, leeway_s=0))
+        tokens={hashed("admin" * 4): Holder("clients.admin", tenant="acme")},
+        issuer=SignedTokens(rules(issuer, leeway_s=0)),
+        takes_keys=True,
     )
     async with served(tmp_path, identity) as port, port.asked("admin" * 4) as admin:
         run = (await admin.post("/runs", {"workflow": "rated"}, wait_s=10))["run_id"]
@@ -485,7 +499,7 @@ async def test_a_request_that_waits_is_answered_soon_after_its_key_is_taken_back
         await waits(service, said, *more)
 
     monkeypatch.setattr(api, "_settled", settled)
-    identity = Identity(tokens={hashed("admin" * 4): Holder("clients.admin", tenant="acme")})
+    identity = known(admin=Holder("clients.admin", tenant="acme"))
     async with served(tmp_path, identity, workflows=[napping]) as port, port.asked("admin" * 4) as admin, asyncio.timeout(20):
         key = (await admin.post("/keys", {"name": "ear", "may": ["operator"]}))["key"]
         async with port.asked(key) as ear:
@@ -504,7 +518,7 @@ async def test_a_request_that_waits_is_answered_soon_after_its_key_is_taken_back
 
 async def test_a_page_of_streams_waits_no_longer_than_a_key_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "AGAIN_S", 0.2)
-    identity = Identity(tokens={hashed("admin" * 4): Holder("clients.admin", tenant="acme")})
+    identity = known(admin=Holder("clients.admin", tenant="acme"))
     async with served(tmp_path, identity, workflows=[napping]) as port, port.asked("admin" * 4) as admin:
         run = (await admin.post("/runs", {"workflow": "napping"}))["run_id"]
         async with asyncio.timeout(15):

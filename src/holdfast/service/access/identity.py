@@ -166,7 +166,7 @@ class Identity:
         self._takes_keys = takes_keys
         self._has_provider = has_provider
         self.keys: KnownKeys | None = None
-        """Who knows the keys of the store, as soon as that is open."""
+        """Who knows the keys of the store, as soon as that is open. They are accepted where keys are taken."""
         self.failures: Failures | None = None
         """Notes callers that are refused, as soon as there is a store."""
 
@@ -202,7 +202,9 @@ class Identity:
     async def holder_of_hash(self, token: bytes) -> Holder | None:
         """Find the holder of a token or key by its hash; None if it is not known, or not any more."""
         found = self._tokens_by_hash.get(token)
-        return found if found is not None or self.keys is None else await self.keys.holder_of_hash(token)
+        if found is not None or self.keys is None or not self._takes_keys:
+            return found
+        return await self.keys.holder_of_hash(token)
 
     async def claims(self, token: str) -> Mapping[str, Any] | None:
         """Return the claims of a token that the issuer signed; None for any other."""
@@ -215,7 +217,7 @@ class Identity:
             return None
         token = authorization[len(SCHEME) :]
         if token.startswith(KEY):
-            return None if self.keys is None else await self.keys.holder(token)
+            return await self.keys.holder(token) if self._takes_keys and self.keys is not None else None
         if self.issuer is not None and _is_signed(token):
             return await self.issuer.holder(token)
         return self._tokens_by_hash.get(hashed(token))
