@@ -16,6 +16,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -175,7 +176,8 @@ class Reader:
             if not name.startswith(("HOLDFAST_", "ANTHROPIC_", "OPENAI_", "PYTEST_", "COV_"))
         }
         self._environment["PATH"] = os.pathsep.join([*map(str, (*folders, Path(sys.executable).parent)), os.environ["PATH"]])
-        self._groups: list[int] = []
+        # It leads the group of all that is typed, and ends it when its input does: also when the tests are killed.
+        self._keeper = subprocess.Popen(["sh", "-c", "cat > /dev/null; kill -9 0"], stdin=subprocess.PIPE, process_group=0)
 
     def run(self, block: Block) -> str:
         """What the block printed. Fails where it ends otherwise than its page says."""
@@ -195,20 +197,45 @@ class Reader:
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
-                start_new_session=True,
+                process_group=self._keeper.pid,
             )
-            self._groups.append(process.pid)
             status = process.wait(PAGE_LIMIT_S)
         expected = int(block.value("exit") or 0)
         assert status == expected, f"{block} ended with {status}, not {expected}\n{said.read_text()}{complained.read_text()}"
         return said.read_text(encoding="utf-8")
 
     def leave(self) -> None:
-        for group in self._groups:
-            try:
-                os.killpg(group, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        assert self._keeper.stdin is not None
+        self._keeper.stdin.close()
+        self._keeper.wait(PAGE_LIMIT_S)
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from tests.docs import conftest
+from tests.docs.test_documentation import Block, Reader
+
+reader = Reader(Path(sys.argv[1]), [])
+print(reader.run(Block("page.md", 1, 0, "sh", frozenset(), "sleep 600 & echo $!")), end="", flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_server_that_a_page_started_ends_also_when_the_tests_are_killed(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, tmp_path], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    deadline_s = time.monotonic() + PAGE_LIMIT_S
+    while _lives(int(done.stdout)) and time.monotonic() < deadline_s:
+        time.sleep(0.02)
+    assert not _lives(int(done.stdout))
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return False
 
 
 def matches(pattern: str, text: str) -> bool:
