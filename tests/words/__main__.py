@@ -40,6 +40,8 @@ BARE: Final = re.compile(
 )
 """Words that name nothing by themselves: a parameter says what it is, a function what it does, a class what it stands for."""
 GENERATED: Final = {"wire_pb2.py"}
+EXEMPT: Final = {"_COMMON": "words of a question that a search leaves out: they are what users type"}
+"""Constants whose text no user reads, each with the reason."""
 
 _Documented: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
 
@@ -82,6 +84,9 @@ def in_module(file: Path, room: str, tree: ast.Module) -> Iterator[Finding]:
             if RELATIVE.match(text):
                 line = 1 if isinstance(node, ast.Module) else node.lineno
                 yield Finding("relative docstrings", room, file, line, text.partition("\n")[0])
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id in EXEMPT:
+            documentation |= {id(each) for each in ast.walk(node)}
     for node in ast.walk(tree):
         is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation
         if is_text and " " in node.value and UNSPOKEN.search(node.value):

@@ -17,6 +17,7 @@ def ends():
 class Run:
     \"\"\"A run.\"\"\"
     names = ("nobody", "said")
+    _COMMON: frozenset = "any anybody are"
     at: int
     \"\"\"When somebody came.\"\"\"
 """

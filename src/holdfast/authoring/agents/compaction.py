@@ -18,7 +18,7 @@ _SUMMARY_SHARE: Final = 16
 """Of what a request may have; a token of a summary counts for some four, because bounds count bytes."""
 
 
-_TOLD: Final = "Of what was said and done before, this is a summary:\n\n{}"
+_SUMMARY: Final = "Summary of the earlier conversation:\n\n{}"
 
 
 class Compaction(NamedTuple):
@@ -47,7 +47,7 @@ def of(above_tokens: int | None, model: str | None) -> Compaction | None:
 
 def render_summary(summary: str) -> str:
     """Return a summary as a model reads it."""
-    return _TOLD.format(summary)
+    return _SUMMARY.format(summary)
 
 
 def cut(borders: Sequence[int], tokens_from: Callable[[int], int], above_tokens: int) -> int | None:
