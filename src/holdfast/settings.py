@@ -379,7 +379,8 @@ class Settings(BaseModel):
     models: dict[str, DeclaredModel] = {}
     keep_requests: Literal["hash", "redacted", "full"] | None = None
     """What histories keep of requests to models: `redacted` (the default: without e-mail addresses and long numbers), `full`
-    (the default of `holdfast dev`), or only their `hash`. Known secrets are never kept."""
+    (the default of `holdfast dev`), or only their `hash`. Known secrets are never kept. The hash always is: a run that goes on
+    after a crash, and a replay, compare it to see that the question is the same."""
     keep_requests_of: dict[str, Literal["hash", "redacted", "full"]] = {}
     """The same for workflows by name, as in `WORKFLOW = "full"`: `[keep_requests_of]` in holdfast.toml."""
     send_call_ids: bool = True
