@@ -98,7 +98,7 @@ class Port:
 
 @pytest.fixture
 async def port(tmp_path: Path) -> AsyncIterator[Port]:
-    identity = Identity(tokens=read_tokens(private(tmp_path / "tokens.toml", TOKENS + OF_ONE_WORKFLOW)))
+    identity = Identity(tokens=read_tokens(private(tmp_path / "tokens.toml", TOKENS + OF_ONE_WORKFLOW)), takes_keys=True)
     registry = WorkerRegistry(PATIENT, tells_tenants_apart=identity.tells_tenants_apart)
     server = Server(registry, identity, turns=ConcurrencyLimit(PortBounds(reading=8, wait_s=0.2, streams=8)))
     async with (
