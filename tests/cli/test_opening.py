@@ -8,20 +8,20 @@ from contextlib import asynccontextmanager, nullcontext
 import pytest
 
 from holdfast.cli import connect
-from holdfast.cli.connect import shown, typed
+from holdfast.cli.connect import mask_passwords, typed
 from holdfast.errors import StoreError, StoreFull, StoreUnreadable
 
 WITH, WITHOUT = ("postgresql://ada:s3cr:et@db.example:5432/runs?schema=a", "postgresql://ada:***@db.example:5432/runs?schema=a")
 
 
 def test_a_password_is_never_shown() -> None:
-    assert shown(WITH) == WITHOUT
+    assert mask_passwords(WITH) == WITHOUT
     assert "s3cr" not in typed("worker", "flow.py", store=WITH)
 
 
 @pytest.mark.parametrize("place", ["sqlite:///a:b@c.db", "holdfast.db", "postgresql://ada@db.example:5432/runs"])
 def test_a_place_without_a_password_is_shown_as_it_is(place: str) -> None:
-    assert shown(place) == place
+    assert mask_passwords(place) == place
 
 
 @pytest.mark.parametrize(

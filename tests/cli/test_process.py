@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from holdfast.cli.app import _COMMANDS, _made, app
+from holdfast.cli.app import _COMMANDS, _create_command, app
 from tests.cli.conftest import Shell, spelled
 from tests.forks import Fork
 
@@ -77,7 +77,7 @@ def test_of_a_group_the_one_command_is_made_that_is_meant(monkeypatch: pytest.Mo
         return make(command_info, **options)
 
     monkeypatch.setattr(typer.main, "get_command_from_info", noted)
-    _made.cache_clear()
+    _create_command.cache_clear()
     for _ in range(2):
         assert shell("runs", "list", "--help").code == 0
     assert len(made) == 1, made

@@ -15,7 +15,7 @@ from holdfast import Demand, Engine, Workflow, human_gate
 from holdfast.cli.app import invoke
 from holdfast.cli.backend import LocalBackend
 from holdfast.cli.page.exit_code import OK
-from holdfast.cli.page.typed_input import who
+from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.cli.runs import progress
 from holdfast.core.values.demand import Resources
 from holdfast.service.service import Service
@@ -93,7 +93,7 @@ def test_a_follower_of_a_run_learns_once_why_it_has_no_place(
     async def followed() -> tuple[str, str, bool]:
         wf = played(Stage(), "wf", demand)
         async with Engine.open(store, workflows=[wf]) as engine:
-            run, asking = await engine.start(wf), LocalBackend(Service(engine), who(None))
+            run, asking = await engine.start(wf), LocalBackend(Service(engine), resolve_actor(None))
             told: set[tuple[str | None, str | None]] = set()
             said = ""
             async with asyncio.timeout(60):
@@ -188,7 +188,7 @@ def test_a_pool_that_does_not_exist_is_named_though_no_process_runs(store: str, 
     async def begun() -> str:
         async with Engine.open(store, execute=False) as engine:
             run = await engine.start(wf)
-            await progress.tell_waits(LocalBackend(Service(engine), who(None)), run.id, set())
+            await progress.tell_waits(LocalBackend(Service(engine), resolve_actor(None)), run.id, set())
             return run.id
 
     run = asyncio.run(begun())

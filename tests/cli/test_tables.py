@@ -155,9 +155,9 @@ def test_a_table_that_is_no_terminals_is_whole(capsys: pytest.CaptureFixture[str
 def test_a_time_is_read_as_people_write_it(text: str, at_ms: int | None) -> None:
     if at_ms is None:
         with pytest.raises(UsageError, match="Write a time span"):
-            moment.given(text, "--since", NOW_MS)
+            moment.parse_time(text, "--since", NOW_MS)
     else:
-        assert moment.given(text, "--since", NOW_MS) == at_ms
+        assert moment.parse_time(text, "--since", NOW_MS) == at_ms
 
 
 def test_the_beginning_of_an_id_is_enough_wherever_an_id_is_taken(shell: Shell) -> None:

@@ -92,7 +92,7 @@ class _Later(Mapping[str, Any]):
     """The commands, each made when it is asked for."""
 
     def __getitem__(self, name: str) -> Any:
-        return _made(name)
+        return _create_command(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(_COMMANDS)
@@ -166,7 +166,7 @@ _SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"]}
 
 
 @cache
-def _made(name: str) -> Any:
+def _create_command(name: str) -> Any:
     """A command or group, made once in this process."""
     module = import_module(f"holdfast.cli.{_COMMANDS[name].module}")
     found = getattr(module, name, None)

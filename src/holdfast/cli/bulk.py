@@ -54,8 +54,8 @@ class BulkSelection(NamedTuple, Generic[Criteria]):
 def bulk_of(selection: Group, every: Any = All) -> Group:
     """Return the options of a command that is about one or, with the option `every`, about all that are selected."""
 
-    def many(every: bool, limit: int, yes: bool = True, dry_run: bool = False, **asked: Any) -> BulkSelection[Any]:
-        return BulkSelection(every, selection.make(**asked), limit, yes, dry_run)
+    def many(every: bool, limit: int, yes: bool = True, dry_run: bool = False, **fields: Any) -> BulkSelection[Any]:
+        return BulkSelection(every, selection.make(**fields), limit, yes, dry_run)
 
     sure = {"limit": (Limit, MOST), "yes": (Yes, False), "dry_run": (DryRun, False)}
     return Group(many, every=(every, False), **selection.options, **sure)
@@ -86,7 +86,7 @@ async def do(
             " or --until). Nothing was done."
         )
     async with backend(caller.store, caller.by) as service:
-        rows, more = await found(service, many, usual, own)
+        rows, more = await find_runs(service, many, usual, own)
         if many.dry_run:
             return await dry_run.tell_all(service, name, [deed(row["run_id"]) for row in rows], caller.as_json)
         if rows:
@@ -94,7 +94,7 @@ async def do(
         return await tell_each(service, name, [row["run_id"] for row in rows], deed, more, caller.as_json)
 
 
-async def found(
+async def find_runs(
     asking: QueryBackend, many: BulkSelection[ListOptions], usual: Sequence[str], own: str | None = None
 ) -> tuple[list[View], bool]:
     """The runs as they are now, newest first, and whether there are more than the limit."""

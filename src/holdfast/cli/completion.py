@@ -26,30 +26,30 @@ _PATIENCE_S: Final = 2.0
 def runs(incomplete: str) -> list[str]:
     """The newest runs that begin so. (For a gate's or a call's id a run's is the beginning.)"""
 
-    async def found(asking: QueryBackend) -> list[str]:
+    async def find_ids(asking: QueryBackend) -> list[str]:
         return [row["run_id"] for row in await asking.rows(query.Runs(prefix=incomplete.lower()), _MOST)]
 
-    return _ask(found)
+    return _ask(find_ids)
 
 
 def gates(incomplete: str) -> list[str]:
     """The open gates that begin so."""
 
-    async def found(asking: QueryBackend) -> list[str]:
+    async def find_ids(asking: QueryBackend) -> list[str]:
         open_now = [row["gate_id"] for row in await asking.rows(query.Gates(), MOST)]
         return [gate for gate in open_now if gate.startswith(incomplete)][:_MOST]
 
-    return _ask(found)
+    return _ask(find_ids)
 
 
 def _ask(question: Callable[[QueryBackend], Awaitable[list[str]]]) -> list[str]:
     import holdfast.service.control.run_reader
     import holdfast.stores.sqlite  # noqa: F401 - loaded first: the patience is for the store
     from holdfast.cli.connect import listing
-    from holdfast.cli.page.typed_input import who
+    from holdfast.cli.page.typed_input import resolve_actor
 
     async def ask() -> list[str]:
-        async with asyncio.timeout(_PATIENCE_S), listing(None, who(None)) as asking:
+        async with asyncio.timeout(_PATIENCE_S), listing(None, resolve_actor(None)) as asking:
             return await question(asking)
 
     logging.disable()

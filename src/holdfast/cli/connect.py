@@ -217,7 +217,7 @@ def _place(store: str | None) -> tuple[str, BlobPlace | None, Sealing]:
     return where, open_blobs(known.blobs, Secrets(known.secrets_file)), sealing_of(known)
 
 
-def shown(place: str) -> str:
+def mask_passwords(place: str) -> str:
     """A store's place as it may be read on a screen or in a log: without a password."""
     return without_passwords(place)
 
@@ -246,6 +246,7 @@ class Placeholder(str):
 def typed(*words: str, store: str | None) -> str:
     """Return a command as a person can type it here, quoted for a shell except for placeholders."""
     command = " ".join(["holdfast", *(word if isinstance(word, Placeholder) else shlex.quote(word) for word in words)])
-    if store is not None and shown(store) != store:  # a password is printed nowhere, and without it nothing could be opened
+    # A password is printed nowhere, and without it nothing could be opened.
+    if store is not None and mask_passwords(store) != store:
         return f"{command} {_OF_ENVIRONMENT}"
     return f"{command} --store {shlex.quote(store)}" if store is not None else command

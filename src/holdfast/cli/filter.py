@@ -61,18 +61,18 @@ class ListOptions(NamedTuple):
         from holdfast.service.declarations.query import Runs
 
         values: dict[str, Any] = {
-            name: moment.given(value, f"--{name.removesuffix('_ms')}", now_ms) if name.endswith("_ms") else value
+            name: moment.parse_time(value, f"--{name.removesuffix('_ms')}", now_ms) if name.endswith("_ms") else value
             for name, value in self.given.items()
         }
         values["status"] = tuple(among(self.given.get("status"), get_args(Status), "status") or usual)
         return Runs(**values)
 
 
-def _asked(**argument: Any) -> ListOptions:
+def _create_filters(**argument: Any) -> ListOptions:
     return ListOptions({name: value for name, value in _FIELDS.make(**argument).items() if value})
 
 
-SELECTION: Final = Group(_asked, **_FIELDS.options)
+SELECTION: Final = Group(_create_filters, **_FIELDS.options)
 Selected: TypeAlias = Annotated[ListOptions, SELECTION]
 
 

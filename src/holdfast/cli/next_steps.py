@@ -16,8 +16,8 @@ from holdfast import settings
 from holdfast.cli.connect import Placeholder, server, typed
 from holdfast.cli.page import sample
 from holdfast.cli.page.moment import around, clock
-from holdfast.cli.page.typed_input import who
-from holdfast.cli.page.waiting import wanted, words
+from holdfast.cli.page.typed_input import resolve_actor
+from holdfast.cli.page.waiting import describe_demand, words
 from holdfast.core.facts.graph import GATE_DECISIONS
 from holdfast.core.facts.state import TOOL_APPROVAL
 from holdfast.core.people.changed_code import RESTART
@@ -151,7 +151,7 @@ def _other(run: str, wait: Wait, store: str | None) -> list[str]:
         case "slot":
             return [f"{wait.step} waits for a slot: a process that has its workflow starts it."]
         case "worker":
-            return [f"{wait.step} waits for a worker that has {wanted(wait.demand)}."]
+            return [f"{wait.step} waits for a worker that has {describe_demand(wait.demand)}."]
         case status.NOTHING:
             return [of_nothing(wait.step or "The run")]
         case "child":
@@ -229,7 +229,7 @@ def about(gate: View) -> str:
     """Return a gate's subject in a few words."""
     if gate["step"] is not None:
         return f"{gate['reason']} in {gate['step']}"
-    shown = _shown(gate)
+    shown = _gate_content(gate)
     message = shown.get("message") or shown.get("what_is_known")
     return str(message).rstrip(".") if message else gate["reason"]
 
@@ -247,12 +247,12 @@ def commands(gate: View, store: str | None) -> list[str]:
         return [typed("effects", "resolve", gate["subject"], *answers[each], store=store) for each in gate["allowed"]]
     if gate["reason"] == WORKFLOW_MISSING:
         worker, migrate = typed("worker", store=store), typed("runs", "migrate", run, store=store)
-        name = _shown(gate).get("workflow", "WORKFLOW")
+        name = _gate_content(gate).get("workflow", "WORKFLOW")
         return [f"{worker} FILE.py:{name}", f"{migrate} FILE.py:WORKFLOW", typed("runs", "cancel", run, store=store)]
     found = []
     for decision in gate["allowed"]:
         if decision == "answer" and gate["reason"] == "budget":
-            needed = _shown(gate).get("needed_limit_usd", "USD")
+            needed = _gate_content(gate).get("needed_limit_usd", "USD")
             found.append(typed("budget", "raise", run, str(needed), store=store))
         elif decision == "answer" and gate["reason"] in _EXTEND:
             found.append(typed("runs", "extend", run, _EXTEND[gate["reason"]], _twice(gate), store=store))
@@ -285,7 +285,7 @@ def _more(gate: View, decision: str) -> tuple[str, ...]:
 
 def _person(gate: View) -> tuple[str, ...]:
     """The actor for the command where it cannot be the user who types it: a person in the first of the roles that are asked."""
-    name, reviewers = who(None).name, gate["reviewers"]
+    name, reviewers = resolve_actor(None).name, gate["reviewers"]
     is_asker = gate["four_eyes"] and is_among((gate["requester"] or "", *gate.get("contributors", ())), name, ())
     is_asker = is_asker or is_among(gate.get("not_by", ()), name, ())
     if not is_asker and (not reviewers or is_among(reviewers, name, ())):
@@ -295,10 +295,10 @@ def _person(gate: View) -> tuple[str, ...]:
 
 def _twice(gate: View) -> str:
     """A limit that has room again: twice what was reached."""
-    reached = _shown(gate).get("reached")
+    reached = _gate_content(gate).get("reached")
     return str(math.ceil(reached) * 2) if isinstance(reached, int | float) and reached else "N"
 
 
-def _shown(gate: View) -> dict[str, Any]:
+def _gate_content(gate: View) -> dict[str, Any]:
     """Return what is shown, if it is an object."""
     return gate["shown"] if isinstance(gate["shown"], dict) else {}

@@ -37,7 +37,7 @@ from holdfast.cli.connect import backend, listing, typed
 from holdfast.cli.group import Group
 from holdfast.cli.page import moment, table, terminal
 from holdfast.cli.page.table import Column
-from holdfast.cli.page.typed_input import json_value, who
+from holdfast.cli.page.typed_input import json_value, resolve_actor
 from holdfast.errors import UsageError
 from holdfast.service.declarations import field, query
 from holdfast.service.declarations.declaration import Answer, declaration_of
@@ -83,7 +83,7 @@ class Caller(NamedTuple):
 
 
 def _caller(by: str | None, as_json: bool, store: str | None, role: Sequence[str] | None = None) -> Caller:
-    return Caller(who(by, role), store, as_json)
+    return Caller(resolve_actor(by, role), store, as_json)
 
 
 _EXTRAS: Final[Mapping[str, Any]] = {"by": option.Who, "role": option.Roles, "dry_run": option.DryRun}
@@ -101,9 +101,9 @@ Deed: TypeAlias = "Callable[[Any, Caller], Awaitable[View]]"
 
 
 class ArgumentSpec(NamedTuple):
-    """How a field is typed: as an argument (`NAME`) or an option (`--input/-i JSON`), from the `least` to the `most` number.
-    `read` makes the field's value of what was typed, a text or a `kind`; `help` replaces the field's description. One that is
-    `needed` has to be typed, though the field has a default; or else `absent`, a flag and its help, in its place."""
+    """The form in which a field is typed: an argument (`NAME`) or an option (`--input/-i JSON`), from the `least` to the `most`
+    number. `read` makes the field's value of what was typed, a text or a `kind`; `help` replaces the field's description. One
+    that is `needed` has to be typed, though the field has a default; or else `absent`, a flag and its help, in its place."""
 
     spelt: str = ""
     least: float | None = None
@@ -204,7 +204,7 @@ class Noun:
             dry_run: bool = False,
             **value: Any,
         ) -> None:
-            caller = Caller(who(by, role), store, as_json)
+            caller = Caller(resolve_actor(by, role), store, as_json)
             if dry_run:
                 asyncio.run(_quote(kind, name, taken, value, caller))
                 return
@@ -388,7 +388,7 @@ def _nothing(_: Any) -> None:
     pass
 
 
-async def made(kind: Any, values: Mapping[str, Any], asking: QueryBackend) -> Any:
+async def build_message(kind: Any, values: Mapping[str, Any], asking: QueryBackend) -> Any:
     """Return the command or query; times and beginnings of ids are read where the clock and the lists are."""
     found = dict(values)
     for name, value in values.items():
@@ -397,7 +397,7 @@ async def made(kind: Any, values: Mapping[str, Any], asking: QueryBackend) -> An
         elif name == "cursor" and kind in _AFTER_AN_ID:
             found[name] = await reference.after(asking, value)
         elif name.endswith("_ms"):
-            found[name] = moment.given(value, f"--{name.removesuffix('_ms')}", asking.now_ms())
+            found[name] = moment.parse_time(value, f"--{name.removesuffix('_ms')}", asking.now_ms())
     return kind(**found)
 
 
@@ -413,15 +413,15 @@ async def _list(
     from holdfast.cli.backend import LISTS
 
     values = _values(parameters, arguments)
-    async with (listing if kind in LISTS else backend)(store, who(None)) as asking:
-        asked = await made(kind, values, asking)
+    async with (listing if kind in LISTS else backend)(store, resolve_actor(None)) as asking:
+        asked = await build_message(kind, values, asking)
         return await asking.page(asked, None if every else arguments["limit"])
 
 
 async def _row(kind: Any, parameters: Sequence[_FieldArgument], arguments: Mapping[str, Any], store: str | None) -> View:
     values = _values(parameters, arguments)
-    async with backend(store, who(None)) as service:
-        return await service.row(await made(kind, values, service))
+    async with backend(store, resolve_actor(None)) as service:
+        return await service.row(await build_message(kind, values, service))
 
 
 async def _quote(
@@ -449,7 +449,7 @@ async def _do(
         return await deed(kind(**values), caller)
     answers = declaration_of(kind).answers
     async with backend(caller.store, caller.by, make=make) as service:
-        wish = await made(kind, values, service)
+        wish = await build_message(kind, values, service)
         if answers is Answer.PAGE:
             return (await service.execute_many(wish)).rows
         told = await service.execute(wish)

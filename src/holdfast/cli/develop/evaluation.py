@@ -17,7 +17,7 @@ from holdfast.cli.option import AsJson, Store, Who
 from holdfast.cli.page import terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import FAILED, OK
-from holdfast.cli.page.typed_input import who
+from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.cli.target import load, load_suite
 from holdfast.errors import UsageError
 
@@ -99,7 +99,7 @@ async def _evaluated(suite: Suite, workflow: Workflow, keep: ReportPlace | None)
                 workflow,
                 [each.judged for each in found],
                 min_passed=suite.min_passed,
-                by=who(keep.by).claim,
+                by=resolve_actor(keep.by).claim,
                 tenant=keep.tenant,
             )
         terminal.say(f"Saved as evaluation {kept.id}: {typed('evals', 'show', kept.id, store=keep.store)}")

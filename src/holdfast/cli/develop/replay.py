@@ -53,7 +53,7 @@ def replay(
     records, workflows = load_records(file), [load(target, to_run=True) for target in targets]
     if live is not None or quote:
         quoted = asyncio.run(_quote(records, workflows))
-        said = _told(quoted)
+        said = _describe_quote(quoted)
         if quote:
             terminal.emit(_plain(quoted)) if as_json else terminal.show(said)
             return OK
@@ -69,7 +69,7 @@ async def _quote(records: list[RunRecord], workflows: list[Workflow]) -> Quote:
     return await quote(records, workflows, settings.load())
 
 
-def _told(quoted: Quote) -> str:
+def _describe_quote(quoted: Quote) -> str:
     return (
         f"{quoted.changed} of {counted(quoted.runs, 'run')} would make new model calls. The first ones cost"
         f" ${usd(quoted.first_calls_nanousd)} at most, and what was recorded from there on had cost"

@@ -160,14 +160,14 @@ class _Development:
                     if not number and not self._has_answered:
                         return process.returncode or OK
                     if self._may_start_again():
-                        terminal.say(f"The server {child.how(process)} and starts again; no run is lost.")
+                        terminal.say(f"The server {child.describe_exit(process)} and starts again; no run is lost.")
                         continue
                     await asyncio.to_thread(self._watch.end)
                     welcoming.cancel()
                     changed.cancel()
                     changed = asyncio.create_task(self._watch.edited())
                     undo.callback(changed.cancel)
-                    terminal.say(f"The server {child.how(process)}; it restarts when a file changes.")
+                    terminal.say(f"The server {child.describe_exit(process)}; it restarts when a file changes.")
                     again: list[asyncio.Future[Any]] = [stop, changed]
                     await asyncio.wait(again, return_when=asyncio.FIRST_COMPLETED)
                 if stop.done():

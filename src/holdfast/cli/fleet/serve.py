@@ -201,7 +201,7 @@ async def _serve(
         if reports is not None:
             stack.callback(asyncio.create_task(reports.keep()).cancel)
         if http is not None:
-            stack.enter_context(job_log.shown(with_run=True))
+            stack.enter_context(job_log.show_job_output(with_run=True))
         stop = stopped("another process leads from now on" if http is None and web is None else "nothing new is taken")
         led = False
         while not stop.done():

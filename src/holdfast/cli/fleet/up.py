@@ -168,13 +168,13 @@ class Fleet:
                 return
             if len(ended) == len(_PAUSES_S) and now_s() - ended[0] < _FORGIVEN_S:
                 raise HoldfastError(
-                    f"The {name} {child.how(process)} for the {len(ended) + 1}th time in a minute; its output is above. The"
-                    " fleet is stopped."
+                    f"The {name} {child.describe_exit(process)} for the {len(ended) + 1}th time in a minute; its output is"
+                    " above. The fleet is stopped."
                 )
             recent = sum(now_s() - each < _FORGIVEN_S for each in ended)
             ended.append(now_s())
             pause_s = _PAUSES_S[min(recent, len(_PAUSES_S) - 1)]
-            terminal.say(f"The {name} {child.how(process)} by itself. It restarts in {pause_s:g} s; no run is lost.")
+            terminal.say(f"The {name} {child.describe_exit(process)} by itself. It restarts in {pause_s:g} s; no run is lost.")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self._stopping.wait()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from holdfast.cli.connect import WAIT_S, located, patiently, shown, typed
+from holdfast.cli.connect import WAIT_S, located, mask_passwords, patiently, typed
 from holdfast.cli.option import (
     DEFAULT,
     SLOTS,
@@ -36,7 +36,7 @@ from holdfast.cli.option import (
 from holdfast.cli.page import terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import OK, WAITING
-from holdfast.cli.page.worker_labels import asked, lacking, options
+from holdfast.cli.page.worker_labels import missing_labels, options, required_labels
 from holdfast.cli.process.stopping import stopped
 from holdfast.errors import UsageError
 from holdfast.platform.extra import needs
@@ -274,7 +274,7 @@ async def _work(
         idle = asyncio.ensure_future(engine.idle()) if until_idle else None
         if idle is not None:
             waits.append(idle)
-        with _glance() as glance, job_log.shown(with_run=True):
+        with _glance() as glance, job_log.show_job_output(with_run=True):
             while not any(wait.done() for wait in waits):
                 if engine.broken is not None:
                     raise engine.broken
@@ -307,9 +307,9 @@ async def _health(engine: Engine, settings: WorkerOptions) -> AsyncIterator[None
 
 def _check_labels(workflows: Sequence[Workflow], settings: WorkerOptions) -> None:
     """Raises UsageError where each workflow asks for a label that this worker lacks."""
-    if settings.yaml or any(not lacking(workflow.runs_on, settings.labels) for workflow in workflows):
+    if settings.yaml or any(not missing_labels(workflow.runs_on, settings.labels) for workflow in workflows):
         return
-    words = " ".join(options(label for workflow in workflows for label in lacking(workflow.runs_on, settings.labels)))
+    words = " ".join(options(label for workflow in workflows for label in missing_labels(workflow.runs_on, settings.labels)))
     raise UsageError(
         f"This worker has nothing to execute: its workflows require labels that it lacks. If it has them, pass {words}."
     )
@@ -320,14 +320,14 @@ def _greet(place: str, workflows: Sequence[Workflow], settings: WorkerOptions) -
     taken, left = list[str](), list[str]()
     for workflow in workflows:
         name = f"{workflow.name} {workflow.version}"
-        if missing := lacking(workflow.runs_on, settings.labels):
+        if missing := missing_labels(workflow.runs_on, settings.labels):
             left.append(f"{name} is left to workers with {', '.join(missing)}.")
             continue
         taken.append(name)
-        if missing := lacking(asked(workflow), settings.labels):
+        if missing := missing_labels(required_labels(workflow), settings.labels):
             left.append(f"{name}: steps that ask for {', '.join(missing)} are left to other workers.")
     names = ", ".join([*taken, *["workflows in YAML"] * settings.yaml])
-    terminal.say(f"Worker on {shown(place)}: {names}; {counted(settings.slots, 'slot')}. Ctrl-C or SIGTERM stops it.")
+    terminal.say(f"Worker on {mask_passwords(place)}: {names}; {counted(settings.slots, 'slot')}. Ctrl-C or SIGTERM stops it.")
     for line in left:
         terminal.say(line)
 

@@ -20,7 +20,7 @@ from holdfast.cli.option import AsJson, Store
 from holdfast.cli.page import moment, terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.table import Column
-from holdfast.cli.page.typed_input import who
+from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.errors import Conflict, UsageError
 from holdfast.service.declarations import query
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.core.values.audit import Verification
 
 
-def _who(row: dict[str, Any]) -> str:
+def _format_actor(row: dict[str, Any]) -> str:
     name = row["name"] or row["os_user"] or "unknown"
     return name if row["verified"] else f"{name} (unverified)"
 
@@ -36,7 +36,7 @@ def _who(row: dict[str, Any]) -> str:
 COLUMNS: Final = (
     Column("number", 6),
     Column("at", goes=1, of=lambda row: moment.second(row["at"])),
-    Column("who", 10, of=_who),
+    Column("who", 10, of=_format_actor),
     Column("action", 8),
     Column("about", 12, goes=3, of=lambda row: row["about"] or ""),
     Column("outcome", 8),
@@ -50,7 +50,7 @@ AUDIT.list(query.Audit, *COLUMNS)
 
 @app.command()
 def verify(
-    known: Annotated[
+    expected_hash: Annotated[
         str | None, typer.Option("--hash", metavar="HASH", help="Hash noted earlier, which an entry must still have.")
     ] = None,
     signed_from: Annotated[
@@ -73,7 +73,7 @@ def verify(
 
     keys = settings.Secrets(settings.load().secrets_file).audit_keys()
     reading = Verification(keys, signed_from)
-    asyncio.run(_verify(reading, _stored(store) if file is None else _exported(file), known))
+    asyncio.run(_verify(reading, _stored(store) if file is None else _exported(file), expected_hash))
     last = reading.last
     if as_json:
         terminal.emit({"entries": last.number, "hash": last.hash, "signed": bool(keys)})
@@ -133,7 +133,7 @@ async def _export(as_json: bool, store: str | None) -> None:
 async def _stored(store: str | None) -> AsyncGenerator[_Part, None]:
     """All entries of the store's log, page by page, and the head as it is after the last."""
     asked = query.Audit(limit=query.MOST)
-    async with backend(store, who(None)) as service:
+    async with backend(store, resolve_actor(None)) as service:
         while True:
             page = await service.query(asked)
             if page.cursor is not None:

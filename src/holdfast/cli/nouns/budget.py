@@ -19,9 +19,9 @@ from holdfast.cli.option import AsJson, DryRun, OfTenant, RunArgument, Store
 from holdfast.cli.page import table, terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.event_format import tell_run
-from holdfast.cli.page.moment import age, given, ms, second
+from holdfast.cli.page.moment import age, ms, parse_time, second
 from holdfast.cli.page.table import ID, Column
-from holdfast.cli.page.typed_input import who
+from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.errors import NotFound, UsageError
 from holdfast.service.declarations import query
 from holdfast.service.declarations.query import View
@@ -144,14 +144,14 @@ async def _set(
                 wishes.append(SetBudget(tenant, period, None, team, in_tokens=True, max_tokens=most))
     except ValueError as problem:
         raise UsageError(f"{problem}; or `none` for no limit. Nothing was changed.") from None
-    async with backend(store, who(None), make=True) as service:  # limits come before runs
+    async with backend(store, resolve_actor(None), make=True) as service:  # limits come before runs
         for wish in wishes:
             await service.execute(wish)
         return await service.row(query.Budget(tenant, team))
 
 
 async def _owner(tenant: str, team: str | None, store: str | None) -> dict[str, Any]:
-    async with backend(store, who(None)) as service:
+    async with backend(store, resolve_actor(None)) as service:
         return await service.row(query.Budget(tenant, team))
 
 
@@ -169,14 +169,14 @@ def _tell_owner(row: dict[str, Any], as_json: bool) -> None:
         for each in row["books"]
     ]
     table.show(BOOKS, lines)
-    waiting = [(each["scope"], who["run_id"], _wanted(who)) for each in row["books"] for who in each["waiting"]]
+    waiting = [(each["scope"], who["run_id"], _format_amount(who)) for each in row["books"] for who in each["waiting"]]
     if waiting:
         terminal.show("\nRuns that wait for room, longest first")
         table.show(WAITING, waiting)
 
 
 async def _show(run: str, as_json: bool, store: str | None) -> None:
-    async with backend(store, who(None)) as service:
+    async with backend(store, resolve_actor(None)) as service:
         found = await service.row(query.RunBudget(await reference.run_id(service, run)))
     if as_json:
         terminal.emit(found)
@@ -197,7 +197,7 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
         table.show(IN_DOUBT, lines)
 
 
-def _wanted(waiter: View) -> str:
+def _format_amount(waiter: View) -> str:
     return f"${waiter['wanted_usd']}" if "wanted_usd" in waiter else counted(waiter["wanted_tokens"], "token")
 
 
@@ -304,12 +304,12 @@ def reconcile(
 
 
 async def _doubts(tenant: str | None, run: str | None, older_than: str | None, store: str | None) -> list[View]:
-    async with backend(store, who(None)) as service:
-        return await _found(service, tenant, run, older_than)
+    async with backend(store, resolve_actor(None)) as service:
+        return await _find_doubts(service, tenant, run, older_than)
 
 
-async def _found(asking: QueryBackend, tenant: str | None, run: str | None, older_than: str | None) -> list[View]:
-    until_ms = None if older_than is None else given(older_than, "--older-than", asking.now_ms())
+async def _find_doubts(asking: QueryBackend, tenant: str | None, run: str | None, older_than: str | None) -> list[View]:
+    until_ms = None if older_than is None else parse_time(older_than, "--older-than", asking.now_ms())
     named = None if run is None else await reference.run_id(asking, run)
     found = await asking.rows(query.Doubts(tenant=tenant, run=named))
     return [each for each in found if until_ms is None or ms(each["in_doubt_since"]) <= until_ms]
@@ -330,7 +330,7 @@ async def _reconcile(
             one = known[0] if len(known) == 1 else call
             await service.execute(Reconcile(one, cost))
             return [one]
-        found = await _found(service, tenant, run, older_than)
+        found = await _find_doubts(service, tenant, run, older_than)
         if not yes:
             raise UsageError(f"{_sum_of(found)} This records a cost of ${cost} for each. Nothing was done. Confirm with --yes.")
         done = []

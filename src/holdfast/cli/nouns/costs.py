@@ -16,7 +16,7 @@ from holdfast.cli.noun import Caller, Noun
 from holdfast.cli.option import AsJson, OfTenant, Store
 from holdfast.cli.page import table, terminal
 from holdfast.cli.page.table import Column
-from holdfast.cli.page.typed_input import who
+from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.errors import UsageError
 from holdfast.service.declarations import command
 
@@ -94,7 +94,7 @@ async def _costs(first: str, last: str, tenant: str | None, store: str | None) -
     from holdfast.cli.backend import LocalBackend
     from holdfast.service.declarations import query
 
-    async with backend(store, who(None)) as service:
+    async with backend(store, resolve_actor(None)) as service:
         if isinstance(service, LocalBackend) and not await service.service.control.roll_up_costs(_ROLL_UP_S):
             rollup = typed("costs", "rollup", store=store)
             terminal.say(

@@ -15,7 +15,7 @@ import typer
 from holdfast.cli import bulk, reference
 from holdfast.cli.bulk import BulkSelection
 from holdfast.cli.connect import backend, typed
-from holdfast.cli.noun import MANY, ArgumentSpec, Caller, Noun, Signed, group_of, made
+from holdfast.cli.noun import MANY, ArgumentSpec, Caller, Noun, Signed, build_message, group_of
 from holdfast.cli.option import Reason
 from holdfast.cli.page import moment, terminal
 from holdfast.cli.page.count import counted
@@ -147,10 +147,10 @@ def resolve(
         raise UsageError("Pass either --output JSON or --fail. Nothing was done.")
     given = {} if output is None else {"output": json_value(output, "--output")}
 
-    def told(id_: str) -> Command:
+    def create_command(id_: str) -> Command:
         return command.ResolveDeadLetter(id_, reason=reason, **given)
 
-    return _do("resolve", told, letter, many, caller)
+    return _do("resolve", create_command, letter, many, caller)
 
 
 def _tell(deed: Callable[[str], Command], letter: str, caller: Caller) -> None:
@@ -177,7 +177,7 @@ def _do(
 
     async def work() -> int:
         async with backend(caller.store, caller.by) as service:
-            ids, more = await _found(service, letter, many)
+            ids, more = await _find_ids(service, letter, many)
             if many.dry_run:
                 if caller.as_json:
                     terminal.emit(ids)
@@ -192,10 +192,10 @@ def _do(
     return asyncio.run(work())
 
 
-async def _found(service: Backend, letter: str | None, many: BulkSelection[dict[str, Any]]) -> tuple[list[str], bool]:
+async def _find_ids(service: Backend, letter: str | None, many: BulkSelection[dict[str, Any]]) -> tuple[list[str], bool]:
     if letter is not None:
         return [(await service.row(query.DeadLetter(await reference.letter(service, letter))))["letter"]], False
-    rows = await service.rows(await made(query.DeadLetters, many.asked, service), many.limit + 1)
+    rows = await service.rows(await build_message(query.DeadLetters, many.asked, service), many.limit + 1)
     ids = [each["letter"] for each in rows]
     return ids[: many.limit], len(ids) > many.limit
 

@@ -75,7 +75,7 @@ def resolve(
     did_not: Annotated[bool, typer.Option("--did-not", help="The call did not take effect; its step gets an error.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Make the call again, with the same key.")] = False,
     reason: Reason = None,
-    shown: Annotated[
+    shown_hash: Annotated[
         str | None,
         typer.Option("--shown", metavar="HASH", help="Decide only if the gate about the call still shows this hash."),
     ] = None,
@@ -87,7 +87,7 @@ def resolve(
         raise UsageError("Pass one of --happened JSON (the response), --did-not and --again.")
     response = json_value(happened, "--happened") if happened is not None else msgspec.UNSET
     decision: Literal["answer", "reject", "retry"] = "answer" if happened is not None else "reject" if did_not else "retry"
-    wish = Resolve(call, decision, response=response, reason=reason, shown_hash=shown)
+    wish = Resolve(call, decision, response=response, reason=reason, shown_hash=shown_hash)
     tell_run(asyncio.run(_resolve(wish, caller)), caller.as_json)
 
 
@@ -101,7 +101,7 @@ async def _resolve(wish: Resolve, caller: Caller) -> dict[str, Any]:
         made = ""
         if gate is not None:
             shown = await show_first(service, gate, True, caller.store)
-            made = _made((await service.row(query.Gate(gate)))["shown"])
+            made = _describe_call((await service.row(query.Gate(gate)))["shown"])
         run = await service.execute(msgspec.structs.replace(wish, call=call, shown_hash=shown))
         assert run is not None
         if not caller.as_json:
@@ -114,10 +114,10 @@ async def _resolve(wish: Resolve, caller: Caller) -> dict[str, Any]:
         return await with_next(service, run, caller.as_json, caller.store)
 
 
-def _made(shown_hash: Any) -> str:
+def _describe_call(content: Any) -> str:
     """Return the tool of a call and what it was called with, as its gate shows them."""
-    request = terminal.as_json(shown_hash["request"])
-    return f" of {shown_hash['tool']} with {request if len(request) <= _MAX_SHOWN else f'{request[:_MAX_SHOWN]}…'}"
+    request = terminal.as_json(content["request"])
+    return f" of {content['tool']} with {request if len(request) <= _MAX_SHOWN else f'{request[:_MAX_SHOWN]}…'}"
 
 
 _MAX_SHOWN: Final = 200

@@ -20,7 +20,7 @@ from holdfast.cli.option import AsJson, Reason, Store
 from holdfast.cli.page import consequence, form, moment, terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.table import ID, Column
-from holdfast.cli.page.typed_input import json_value, who
+from holdfast.cli.page.typed_input import json_value, resolve_actor
 from holdfast.core.rules.questions import EFFECT_UNKNOWN
 from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import GateId, run_of
@@ -105,8 +105,8 @@ def show(gate: GateArgument, as_json: AsJson = False, store: Store = None) -> No
 async def _show(text: str, as_json: bool, store: str | None) -> None:
     from holdfast.cli import next_steps
 
-    async with backend(store, who(None)) as service:
-        gate = await service.row(query.Gate(await _found(service, text)))
+    async with backend(store, resolve_actor(None)) as service:
+        gate = await service.row(query.Gate(await _find_gate(service, text)))
         run = await reference.run(service, gate["run_id"])
         now_ms = service.now_ms()
     commands = next_steps.commands(gate, store) if _is_open(gate) else []
@@ -243,12 +243,12 @@ async def _decided(message: Decide, caller: Caller) -> View:
     from holdfast.cli import next_steps
 
     async with backend(caller.store, caller.by) as service:
-        gate = await _meant(service, message.gate, message.decision, message.shown_hash, caller.store)
+        gate = await _resolve_gate(service, message.gate, message.decision, message.shown_hash, caller.store)
         shown = message.shown_hash
         if shown is None:
             shown = await show_first(service, gate, caller.as_json, caller.store)
         await service.execute(msgspec.structs.replace(message, gate=gate, shown_hash=shown))
-        row = next(row for row in await _asked(service, run_of(GateId(gate))) if row["gate_id"] == gate)
+        row = next(row for row in await _list_gates(service, run_of(GateId(gate))) if row["gate_id"] == gate)
         if _is_open(row):  # another person is needed
             whole = await service.row(query.Gate(gate))
             row = {**row, "approvals": whole["approvals"], "edited_by": whole["edited_by"]}
@@ -299,7 +299,7 @@ GATES.verb(
 
 async def _assign(message: Delegate | Reassign, caller: Caller) -> View:
     async with backend(caller.store, caller.by) as service:
-        gate = await _found(service, message.gate)
+        gate = await _find_gate(service, message.gate)
         await service.execute(msgspec.structs.replace(message, gate=gate))
         return await service.row(query.Gate(gate))
 
@@ -334,7 +334,7 @@ def together(
         ),
     ] = None,
     reason: Reason = None,
-    shown: Annotated[
+    shown_hash: Annotated[
         str | None,
         typer.Option("--shown", metavar="HASH", help="Decide only if the gates still show this hash (see `gates show`)."),
     ] = None,
@@ -347,7 +347,7 @@ def together(
     if decision is not None and decision not in ("approve", "reject"):
         raise UsageError(f"{decision!r}: a decision for all calls is approve or reject; use --each for others.")
     given = json_value(each, "--each") if each is not None else decision
-    done = asyncio.run(_decide_together(gate, given, reason, shown, caller))
+    done = asyncio.run(_decide_together(gate, given, reason, shown_hash, caller))
     if caller.as_json:
         terminal.emit(done)
     else:
@@ -360,7 +360,7 @@ async def _decide_together(
     from holdfast.service.declarations.command import DecideTogether
 
     async with backend(caller.store, caller.by) as service:
-        gate = await _found(service, text)
+        gate = await _find_gate(service, text)
         row = await service.row(query.Gate(gate))
         together = row["asked_together"]
         gates = [gate] if together is None else [each["gate_id"] for each in together["calls"]]
@@ -418,12 +418,12 @@ def _say_shown(title: str, fields: Iterable[tuple[str, str]]) -> None:
     terminal.say("\n".join([f"{title}:", *lines]))
 
 
-async def _asked(asking: QueryBackend, run: str) -> list[View]:
+async def _list_gates(asking: QueryBackend, run: str) -> list[View]:
     """All that a run has asked."""
     return await asking.rows(query.Gates(run=run, all=True), reference.MAX_OF_A_RUN)
 
 
-async def _meant(asking: QueryBackend, text: str, decision: str, shown_hash: str | None, store: str | None) -> str:
+async def _resolve_gate(asking: QueryBackend, text: str, decision: str, shown_hash: str | None, store: str | None) -> str:
     """The gate that a person decides: by its id, or by its run's where that can mean no other.
 
     A run that has asked more than one thing may ask another by now than the one that was looked at; only the hash of what
@@ -437,7 +437,7 @@ async def _meant(asking: QueryBackend, text: str, decision: str, shown_hash: str
         run = await reference.run(asking, text)
     except NotFound:
         raise NotFound(f"There is no gate {text}, and no run; `holdfast gates list` shows the gates that are open.") from None
-    rows = await _asked(asking, run["run_id"])
+    rows = await _list_gates(asking, run["run_id"])
     still: list[str] = [row["gate_id"] for row in rows if _is_open(row)]
     if not rows:
         raise NotFound(f"Run {text} asks nothing; it is {run['status']}.")
@@ -472,7 +472,7 @@ def _became(gate: View) -> str:
     return f"{gate['decision']} by {gate['by'] or 'unknown'}" if gate["decision"] else str(gate["state"])
 
 
-async def _found(asking: QueryBackend, text: str) -> str:
+async def _find_gate(asking: QueryBackend, text: str) -> str:
     """The gate to look at: by its id, or a run's only open one, or the first of those that are asked together, else its last.
     Raises NotFound, and UsageError where others are open."""
     if ":" in text:
@@ -481,7 +481,7 @@ async def _found(asking: QueryBackend, text: str) -> str:
         run = await reference.run(asking, text)
     except NotFound:
         raise NotFound(f"There is no gate {text}, and no run; `holdfast gates list` shows the gates that are open.") from None
-    rows = await _asked(asking, run["run_id"])
+    rows = await _list_gates(asking, run["run_id"])
     still = [row for row in rows if _is_open(row)]
     if len(still) > 1 and {(row["reason"], row["step"]) for row in still} != {(TOOL_APPROVAL, still[0]["step"])}:
         raise UsageError(

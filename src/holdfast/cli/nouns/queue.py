@@ -17,7 +17,7 @@ from holdfast.cli.option import AsJson, Store
 from holdfast.cli.page import terminal
 from holdfast.cli.page.moment import ms, span
 from holdfast.cli.page.table import ID, Column
-from holdfast.cli.page.typed_input import who
+from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.cli.page.waiting import words
 from holdfast.service.declarations import query
 from holdfast.service.declarations.query import View
@@ -49,7 +49,7 @@ def why(
     store: Store = None,
 ) -> None:
     """Explain what a step waits for: a slot, a pool or a label, its place in line, and the steps that hold it."""
-    found, others = asyncio.run(_why(job, store))
+    found, others = asyncio.run(_explain_waits(job, store))
     if as_json:
         terminal.emit(found)
     elif not found:
@@ -59,12 +59,12 @@ def why(
         terminal.show(each["words"])
 
 
-async def _why(job: str, store: str | None) -> tuple[list[View], list[str]]:
+async def _explain_waits(job: str, store: str | None) -> tuple[list[View], list[str]]:
     """Return why the steps wait for slots, places and pools; if none does, what else the run waits for, in lines."""
     from holdfast.cli import next_steps
 
     run, _, step = job.partition("/")
-    async with backend(store, who(None)) as service:
+    async with backend(store, resolve_actor(None)) as service:
         run = await reference.run_id(service, run)
         now_ms = service.now_ms()
         found = await service.rows(query.Queue(run, step or None))

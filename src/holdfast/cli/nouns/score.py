@@ -18,7 +18,7 @@ from holdfast.cli.noun import Caller
 from holdfast.cli.option import MAX_LISTED, AsJson, ListLimit, OfTenant, Store
 from holdfast.cli.page import moment, table, terminal
 from holdfast.cli.page.table import Column
-from holdfast.cli.page.typed_input import who
+from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.errors import UsageError
 from holdfast.service.declarations import command, query
 from holdfast.service.declarations.query import View
@@ -51,8 +51,8 @@ def scores(
 async def _scores(
     name: str | None, workflow: str | None, tenant: str | None, since: str | None, limit: int, as_json: bool, store: str | None
 ) -> None:
-    async with backend(store, who(None)) as service:
-        since_ms = 0 if since is None else moment.given(since, "--since", service.now_ms())
+    async with backend(store, resolve_actor(None)) as service:
+        since_ms = 0 if since is None else moment.parse_time(since, "--since", service.now_ms())
         asked = query.ScoreMeans(tenant=tenant, name=name, workflow=workflow, since_ms=since_ms)
         found = await service.rows(asked, limit + 1)
     means = found[:limit]

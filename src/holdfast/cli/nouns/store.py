@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli.connect import administering, asking, located, shown, typed
+from holdfast.cli.connect import administering, asking, located, mask_passwords, typed
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.page import table, terminal
 from holdfast.cli.page.count import counted
@@ -342,7 +342,7 @@ def accept(as_json: AsJson = False, store: Store = None) -> None:
     where = located(store)[0]
     accept_store(where)
     if as_json:
-        terminal.emit({"store": shown(where), "accepted": True})
+        terminal.emit({"store": mask_passwords(where), "accepted": True})
     else:
         terminal.say("The store is accepted as complete.")
 

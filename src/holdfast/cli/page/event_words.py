@@ -217,7 +217,7 @@ def _orphaned(e: ev.OutcomeOrphaned, at: Place) -> str:
 # --- What a run waits for ---------------------------------------------------------------------------------------------
 
 
-def _asked(e: ev.GateOpened, at: Place) -> str:
+def _describe_gate(e: ev.GateOpened, at: Place) -> str:
     return f"{at.name or 'the run'} asks {', '.join(e.reviewers) or 'anyone'}: {e.reason}"
 
 
@@ -372,7 +372,7 @@ WORDS: Final[dict[type[ev.Event], Words]] = {
     ev.ChildAbandoned: _read(lambda e, at: f"{at.name} is to be cancelled: {e.reason}"),
     ev.ChildUndone: _read(lambda e, at: f"{at.name} has {e.workflow}, run {e.child}, undo its effects"),
     ev.ChildEnded: _read(_ended),
-    ev.GateOpened: Words(_asked, _asked_in_full),
+    ev.GateOpened: Words(_describe_gate, _asked_in_full),
     ev.GateApproved: Words(lambda e, at: f"gate {e.gate} approved{by(e)}; another person is needed"),
     ev.GateEdited: Words(lambda e, at: f"gate {e.gate} edited{by(e)}; another person decides"),
     ev.GateAssigned: Words(lambda e, at: f"gate {e.gate} asks {', '.join(e.reviewers)} now{by(e)}"),

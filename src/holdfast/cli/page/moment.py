@@ -69,7 +69,7 @@ def due(at_ms: int | None, now_ms: int) -> str:
     return f"in {span(at_ms - now_ms)}" if at_ms > now_ms else f"{span(now_ms - at_ms)} over"
 
 
-def given(text: str, option: str, now_ms: int) -> int:
+def parse_time(text: str, option: str, now_ms: int) -> int:
     """The time that a person wrote: so long ago (`90s`, `15min`, `2h`, `3d`, `1w`), or a day or time, in UTC unless it says
     where. Raises UsageError."""
     if (matched := _AGO.fullmatch(text)) is not None:

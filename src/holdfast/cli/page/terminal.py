@@ -50,7 +50,7 @@ STYLES: Final = {
 """How a status is coloured, wherever it is shown."""
 
 
-class _Said(logging.Handler):
+class _LogPrinter(logging.Handler):
     """Says what is logged."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -60,7 +60,7 @@ class _Said(logging.Handler):
 def prepare() -> None:
     """Have characters that a stream cannot show replaced, instead of failing in the middle of a sentence. Print what is logged
     as any message, unless logging is set up."""
-    logging.lastResort = _Said(logging.WARNING)
+    logging.lastResort = _LogPrinter(logging.WARNING)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -187,7 +187,7 @@ def aside() -> AbstractContextManager[Any]:
     return contextlib.redirect_stdout(sys.stderr)
 
 
-def kept() -> Callable[[], AbstractContextManager[Any]]:
+def keep_stdout() -> Callable[[], AbstractContextManager[Any]]:
     """For what is shown while the user's own code runs: inside of what this makes, stdout is where it is now."""
     return partial(contextlib.redirect_stdout, sys.stdout)
 

@@ -63,7 +63,7 @@ def _stdin() -> str:
     return sys.stdin.read() if raw is None else str(raw.read().decode("utf-8-sig"))
 
 
-def who(named: str | None, roles: Sequence[str] | None = None) -> Principal:
+def resolve_actor(named: str | None, roles: Sequence[str] | None = None) -> Principal:
     """Return the actor: as named, else HOLDFAST_USER, else the system's user, who is recorded besides; in the trace that
     TRACEPARENT names, as CI systems set it."""
     user = _system_user()

@@ -39,7 +39,7 @@ def short(wait: View) -> str:
     return _SHORT[wait["kind"]].format(reason=wait["reason"], about=wait.get("about"))
 
 
-def wanted(demand: Demand | None) -> str:
+def describe_demand(demand: Demand | None) -> str:
     """Return what a step demands, in words: `gpu, fast, cpu_m=2000 and 5 of OPENAI_RPS`."""
     if demand is None:
         return "a free slot"
@@ -59,7 +59,7 @@ def words(wait: View, now_ms: int, held: Mapping[str, str]) -> str:
     if wait["waits_for"] == "pool" and wait["limit"] is None:  # no process can help
         return head + _of_pool(wait, held) + ("" if wait["workers"] else ". No process is running that could take it")
     if wait["waits_for"] != "pool":
-        head += f"It waits for a worker that has {wanted(convert(wait['demand'], Demand))}. "
+        head += f"It waits for a worker that has {describe_demand(convert(wait['demand'], Demand))}. "
     if not wait["workers"]:
         return head + "No process is running that could take it."
     if wait["waits_for"] == "pool":
@@ -72,7 +72,7 @@ def words(wait: View, now_ms: int, held: Mapping[str, str]) -> str:
             " Start one that has it (holdfast worker --help), or change what the step asks for."
         )
     by = f" with {_holders(wait, held)}" if wait["holders"] else ""
-    return f"{head}The workers that have what it asks for are busy{by}; {_place(wait['place'])}.{_kept(wait)}"
+    return f"{head}The workers that have what it asks for are busy{by}; {_place(wait['place'])}.{_describe_reservation(wait)}"
 
 
 def _of_slot(wait: View, held: Mapping[str, str]) -> str:
@@ -107,7 +107,7 @@ def _of_pool(wait: View, held: Mapping[str, str]) -> str:
     holders = _holders(wait, held)
     use = f"{wait['in_use']} of {limit} are in use" if wait["in_use"] is not None else "what comes goes to others first"
     by = f", by {holders}" if holders else ""
-    return f"It asks for {amount} of the pool {pool}: {use}{by}; {_place(wait['place'])}{refills}.{_kept(wait)}"
+    return f"It asks for {amount} of the pool {pool}: {use}{by}; {_place(wait['place'])}{refills}.{_describe_reservation(wait)}"
 
 
 def _lacking(wait: View) -> str:
@@ -127,5 +127,5 @@ def _place(place: int) -> str:
     return "it is the next in line" if place <= 1 else f"it is number {place} in line"
 
 
-def _kept(wait: View) -> str:
+def _describe_reservation(wait: View) -> str:
     return f" What comes back is kept for {'/'.join(wait['kept_for'])}." if wait["kept_for"] else ""

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from holdfast.engine.runs.stored_workflow import StoredWorkflow
 
 
-def asked(workflow: Workflow | StoredWorkflow) -> list[str]:
+def required_labels(workflow: Workflow | StoredWorkflow) -> list[str]:
     """The labels that it or one of its nodes asks for."""
     demands = workflow.graph.demands
     return sorted({*workflow.graph.definition.runs_on, *(label for demand in demands for label in demand.labels)})
 
 
-def lacking(wanted: Iterable[str], labels: Collection[str]) -> list[str]:
-    return [label for label in wanted if label not in labels]
+def missing_labels(required: Iterable[str], labels: Collection[str]) -> list[str]:
+    return [label for label in required if label not in labels]
 
 
 def options(labels: Iterable[str]) -> list[str]:
@@ -37,7 +37,7 @@ def needed(workflow: Workflow | StoredWorkflow) -> list[str]:
 def missing(workflow: Workflow | StoredWorkflow, labels: Collection[str], tags: Collection[str], gpus: int = 0) -> list[str]:
     """The same beside these labels, tags and GPUs."""
     demands = workflow.graph.demands
-    found = options(lacking(asked(workflow), labels))
+    found = options(missing_labels(required_labels(workflow), labels))
     for tag in sorted({tag for demand in demands for tag in demand.tags} - set(tags)):
         found += ["--tag", tag]
     most = max((demand.gpus for demand in demands), default=0)

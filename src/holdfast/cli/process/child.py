@@ -63,7 +63,7 @@ async def end(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-def how(process: asyncio.subprocess.Process) -> str:
+def describe_exit(process: asyncio.subprocess.Process) -> str:
     """Return how a process has ended."""
     code = process.returncode or 0
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"has ended with exit code {code}"

@@ -33,7 +33,7 @@ class Interruption:
         self._is_told = False
 
     def __enter__(self) -> Self:
-        self._before = [signal.signal(each, self._heard) for each in _SIGNALS]
+        self._before = [signal.signal(each, self._handle_signal) for each in _SIGNALS]
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -64,7 +64,7 @@ class Interruption:
             signal.signal(each, _ignored)
         terminal.say_at_once(self._words())
 
-    def _heard(self, number: int, frame: FrameType | None) -> None:
+    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
         instead, self._instead = self._instead, None
         if instead is not None and number == signal.SIGINT:
             instead()

@@ -18,7 +18,7 @@ _ID: Final = 18
 
 
 @contextmanager
-def shown(*, with_run: bool = False) -> Iterator[None]:
+def show_job_output(*, with_run: bool = False) -> Iterator[None]:
     """Inside, each line is shown behind the name of its job, and `with_run` the beginning of its run's id."""
     logger = logging.getLogger(JOB_LOG)
     before, handler = logger.level, _Screen(with_run)

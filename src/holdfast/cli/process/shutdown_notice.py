@@ -24,7 +24,7 @@ _AFTERWARDS: Final = {
 """What becomes of a call whose outcome is lost, by its policy; any other is made again under the same key."""
 
 
-def heard(executor: Executor, run: RunId) -> Callable[[], Mapping[CallId, OpenCall]]:
+def announce_calls(executor: Executor, run: RunId) -> Callable[[], Mapping[CallId, OpenCall]]:
     """Say what is waited for at the end of this process, second by second at a terminal; what is in flight, to ask."""
     last: dict[CallId, OpenCall] = {}
     said: list[bool] = []
@@ -44,7 +44,7 @@ def heard(executor: Executor, run: RunId) -> Callable[[], Mapping[CallId, OpenCa
     return now
 
 
-def asked(calls: Mapping[CallId, OpenCall]) -> str:
+def describe_open_calls(calls: Mapping[CallId, OpenCall]) -> str:
     """Return what will be asked about calls that were left without an outcome."""
     lines = [
         f"\n{call.name} ({id_}) has left and its outcome is not known here: {_AFTERWARDS.get(call.policy, 'it is made again')}."

@@ -20,7 +20,7 @@ from holdfast.cli.nouns.conversations import attachment
 from holdfast.cli.option import Agent, AsJson, Store, TeamBudget, Tenant, TokenLimit, Who
 from holdfast.cli.page import terminal
 from holdfast.cli.page.exit_code import INTERRUPTED, OK
-from holdfast.cli.page.typed_input import who
+from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.cli.process.interruption import Interruption
 from holdfast.cli.runs.reply import Replies, Screen
 from holdfast.cli.target import is_name
@@ -80,7 +80,7 @@ def chat(
     """
     name = conversation or f"chat-{uuid.uuid4().hex[:12]}"
     limits = {"cost_limit_usd": cost_limit, "max_tokens": token_limit, "team_budget": team_budget, "agent": spends_as}
-    talk = _Talk(target, name, on_busy, limits, tenant, here, who(by), as_json, store, Screen())
+    talk = _Talk(target, name, on_busy, limits, tenant, here, resolve_actor(by), as_json, store, Screen())
     with Interruption(talk.words) as interruption:
         try:
             _open(talk, interruption)

@@ -12,7 +12,7 @@ from holdfast.cli.connect import listing
 from holdfast.cli.option import AsJson, RunArgument, Store
 from holdfast.cli.page import terminal
 from holdfast.cli.page.count import counted
-from holdfast.cli.page.typed_input import who
+from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.service.declarations.query import Events
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ async def _compare(run: str, other: str, store: str | None) -> Comparison:
     from holdfast.core.views.trajectory import trajectory
     from holdfast.service.view import recorded_of
 
-    async with listing(store, who(None)) as service:
+    async with listing(store, resolve_actor(None)) as service:
         named = [await reference.run_id(service, each) for each in (run, other)]
         first, second = [map(recorded_of, await service.rows(Events(run=each))) for each in named]
     return compare(trajectory(first), trajectory(second))

@@ -120,7 +120,7 @@ async def _fork_all(wish: Fork, many: BulkSelection[ListOptions], caller: Caller
     if not many.dry_run:
         return await bulk.do("fork", of, ("failed",), many, caller, own=f"{name}/")
     async with backend(caller.store, caller.by) as service:
-        found, _ = await bulk.found(service, many, ("failed",), f"{name}/")
+        found, _ = await bulk.find_runs(service, many, ("failed",), f"{name}/")
         rows = [await _would_be(service, of(row["run_id"]), row["tenant"]) for row in found]
     if caller.as_json:
         terminal.emit(rows)

@@ -18,7 +18,7 @@ from holdfast.cli.connect import backend, typed
 from holdfast.cli.page import moment, table, terminal
 from holdfast.cli.page.exit_code import INTERRUPTED
 from holdfast.cli.page.table import Column
-from holdfast.cli.page.typed_input import who
+from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.cli.process.interruption import Interruption
 from holdfast.service.declarations import query
 from holdfast.service.declarations.query import View
@@ -53,7 +53,7 @@ def show_items(run: str, map_: str, after: int, limit: int, *, as_json: bool, st
 async def _show_items(run: str, map_: str, after: int, limit: int, as_json: bool, store: str | None) -> None:
     from holdfast.core.values.content import labelled
 
-    async with backend(store, who(None)) as service:
+    async with backend(store, resolve_actor(None)) as service:
         named = await reference.run_id(service, run)
         rows, cursor = await service.query(query.Items(run=named, map=map_, cursor=str(after), limit=limit))
     if as_json:
@@ -86,7 +86,7 @@ async def _show(text: str, after: int, follow: bool, as_json: bool, store: str |
     task, words = asyncio.current_task(), EventFormatter()
     assert task is not None
     interruption.stops(task)
-    async with backend(store, who(None)) as service:
+    async with backend(store, resolve_actor(None)) as service:
         run = await reference.run(service, text)
         async with aclosing(_events(service, run["run_id"], after, follow)) as telling:
             async for page in telling:

@@ -17,7 +17,7 @@ from holdfast.cli.connect import typed
 from holdfast.cli.page import moment, table, terminal, waiting
 from holdfast.cli.page.exit_code import INTERRUPTED
 from holdfast.cli.page.table import ID, Column
-from holdfast.cli.page.typed_input import who
+from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.cli.process.interruption import Interruption
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ def show(
 
 
 async def _show(filters: ListOptions, named: Mapping[str, str | None], limit: int, as_json: bool, store: str | None) -> None:
-    async with connect.listing(store, who(None)) as asking:
+    async with connect.listing(store, resolve_actor(None)) as asking:
         now_ms = asking.now_ms()
-        rows = await asking.rows(await _sought(asking, filters, named), limit + 1)
+        rows = await asking.rows(await _build_query(asking, filters, named), limit + 1)
     rows, more = rows[:limit], len(rows) > limit
     missing = [row for row in rows if row["workflow_missing_since"] is not None]
     if as_json:
@@ -76,8 +76,8 @@ async def _follow(
     assert task is not None
     interruption.stops(task)
     seen: dict[str, View] = {}
-    async with connect.listing(store, who(None)) as asking:
-        sought = await _sought(asking, filters, named)
+    async with connect.listing(store, resolve_actor(None)) as asking:
+        sought = await _build_query(asking, filters, named)
         while not terminal.is_unread():
             rows = [row for row in await asking.rows(sought, limit) if seen.get(row["run_id"]) != row]
             seen.update((row["run_id"], row) for row in rows)
@@ -91,7 +91,7 @@ async def _follow(
             await asyncio.sleep(_LOOK_EVERY_S / 5)  # what follows at once is sent together
 
 
-async def _sought(asking: QueryBackend, filters: ListOptions, named: Mapping[str, str | None]) -> Runs:
+async def _build_query(asking: QueryBackend, filters: ListOptions, named: Mapping[str, str | None]) -> Runs:
     """Return the query, with the whole ids of the runs that are named by their beginnings."""
     ids = {name: await reference.run_id(asking, run) for name, run in named.items() if run is not None}
     return msgspec.structs.replace(filters.query(asking.now_ms()), **ids)

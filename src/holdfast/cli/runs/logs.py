@@ -15,7 +15,7 @@ from holdfast.cli.connect import listing
 from holdfast.cli.option import AsJson, RunArgument, Store
 from holdfast.cli.page import terminal
 from holdfast.cli.page.exit_code import INTERRUPTED
-from holdfast.cli.page.typed_input import who
+from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.cli.process.interruption import Interruption
 from holdfast.errors import NotFound
 from holdfast.service.declarations.query import Logs, View
@@ -51,7 +51,7 @@ async def _logs(text: str, printing: _Printing, follow: bool, store: str | None,
     task = asyncio.current_task()
     assert task is not None
     interruption.stops(task)
-    async with listing(store, who(None)) as service:
+    async with listing(store, resolve_actor(None)) as service:
         run = await reference.run_id(service, text)
         is_over = not follow
         await printing.more(service, run)

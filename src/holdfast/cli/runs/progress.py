@@ -66,7 +66,7 @@ class Display(Protocol):
     """Shows how a run goes on."""
 
     @property
-    def told(self) -> Collection[str]:
+    def reported(self) -> Collection[str]:
         """Failures that were printed in full."""
         ...
 
@@ -194,7 +194,7 @@ async def listen(service: Backend, run: str) -> tuple[View, Collection[str]]:
     it stands then, and the failures that were printed."""
     after, formatter = 0, EventFormatter()
 
-    def told(event: View) -> None:
+    def print_event(event: View) -> None:
         nonlocal after
         after = event["seq"]
         if (line := formatter.line(view.recorded_of(event))) is not None:
@@ -203,7 +203,7 @@ async def listen(service: Backend, run: str) -> tuple[View, Collection[str]]:
     async def hear(look: Callable[[], None]) -> None:
         async with aclosing(service.watch(run, 0)) as watching:
             async for event in watching:
-                told(event)
+                print_event(event)
                 look()
 
     async with _places(service, run) as look:
@@ -214,7 +214,7 @@ async def listen(service: Backend, run: str) -> tuple[View, Collection[str]]:
             hearing.cancel()
             await asyncio.gather(hearing, return_exceptions=True)
     for event in await service.rows(query.Events(run=run, cursor=str(after))):
-        told(event)
+        print_event(event)
     return found, formatter.reported
 
 
@@ -225,7 +225,7 @@ class Lines:
         self._formatter = EventFormatter()
 
     @property
-    def told(self) -> Collection[str]:
+    def reported(self) -> Collection[str]:
         return self._formatter.reported
 
     def show(self, state: State, news: Sequence[Recorded]) -> None:
@@ -241,7 +241,7 @@ class Lines:
 class Board:
     """A table of the nodes, with the run's money below it."""
 
-    told: Collection[str] = ()
+    reported: Collection[str] = ()
     """A table has no room for a whole failure."""
 
     def __init__(self, live: Live, graph: Graph, now_ms: Callable[[], int]) -> None:

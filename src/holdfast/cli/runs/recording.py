@@ -20,7 +20,7 @@ from holdfast.cli.option import AsJson, MaybeRun, Store
 from holdfast.cli.page import terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import CONFLICT, OK
-from holdfast.cli.page.typed_input import who
+from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.errors import HoldfastError, NotPermitted, Unauthorized, Unreachable, UsageError
 
 if TYPE_CHECKING:
@@ -75,14 +75,14 @@ async def _export(
     from holdfast.cli import reference
 
     refused: dict[str, str] = {}
-    async with backend(store, who(None)) as service:
+    async with backend(store, resolve_actor(None)) as service:
         record = _recorder(service, redact)
         if run is not None:
             found, more = [await reference.run_id(service, run)], False
         else:
-            rows, more = await bulk.found(service, many, _ENDED)
+            rows, more = await bulk.find_runs(service, many, _ENDED)
             found = [row["run_id"] for row in rows]
-        with _made(file) as opened:
+        with _create_file(file) as opened:
             for each in found:
                 try:
                     opened.write(await record(each))
@@ -126,7 +126,7 @@ def _recorder(service: Backend, redact: Sequence[str] | None) -> Callable[[str],
 
 
 @contextmanager
-def _made(file: Path) -> Iterator[BinaryIO]:
+def _create_file(file: Path) -> Iterator[BinaryIO]:
     """The file, new and for this account alone; gone again where something is raised. Raises UsageError."""
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

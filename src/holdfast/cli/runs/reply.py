@@ -27,7 +27,7 @@ class Screen:
     """The place for the agent's words, while output of the agent's code goes to stderr."""
 
     def __init__(self) -> None:
-        self._kept = terminal.kept()
+        self._kept = terminal.keep_stdout()
         self.is_live = terminal.is_live()
 
     def part(self, words: str) -> None:

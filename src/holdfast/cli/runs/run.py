@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from holdfast.cli.connect import backend, is_fleet, is_there, located, server, shown, typed
+from holdfast.cli.connect import backend, is_fleet, is_there, located, mask_passwords, server, typed
 from holdfast.cli.noun import ArgumentSpec, group_of
 from holdfast.cli.option import AsJson, Own, Store, Who, grace
 from holdfast.cli.page import console_page, moment, terminal
 from holdfast.cli.page.exit_code import INTERRUPTED, OF_STATUS, OK
-from holdfast.cli.page.typed_input import json_value, who
+from holdfast.cli.page.typed_input import json_value, resolve_actor
 from holdfast.cli.page.worker_labels import missing, needed
 from holdfast.cli.process import shutdown_notice
 from holdfast.cli.process.interruption import Interruption
@@ -74,7 +74,7 @@ def run(
             ),
         ),
     ],
-    given: Annotated[
+    input_text: Annotated[
         str | None, typer.Option("--input", "-i", metavar="JSON", help="Input of the run: JSON, @FILE, or @- for stdin.")
     ] = None,
     *,
@@ -98,7 +98,7 @@ def run(
         try:
             heard = terminal.is_live() and not as_json
             how = FollowOptions(detach, here, own.labels, own.resources, grace_s, heard)
-            return _follow(following, interruption, given, as_json, how, {**start, "by": who(by).claim})
+            return _follow(following, interruption, input_text, as_json, how, {**start, "by": resolve_actor(by).claim})
         except asyncio.CancelledError:  # only by a signal
             interruption.tell()
             return INTERRUPTED
@@ -170,7 +170,7 @@ class RunFollower:
             f"Interrupted. Run {self.run} keeps what it has done. Continue it:\n"
             f"  {self.worker('--until-idle')}\n"
             "or cancel it:\n"
-            f"  {typed('runs', 'cancel', self.run, store=self.store)}" + shutdown_notice.asked(self.in_flight())
+            f"  {typed('runs', 'cancel', self.run, store=self.store)}" + shutdown_notice.describe_open_calls(self.in_flight())
         )
 
 
@@ -249,13 +249,13 @@ async def _run(
         settings=known,
         call_grace_s=options.grace_s,
     ) as engine:
-        workflow = await _known(engine, target) if isinstance(target, str) else target
+        workflow = await _find_workflow(engine, target) if isinstance(target, str) else target
         following.means(workflow)
         following.starting = True
         now_ms = engine.now_ms()
         begun = await engine.start(workflow, value, **start | {"tenant": start.get("tenant") or "default"})
         following.run = begun.id
-        following.in_flight = shutdown_notice.heard(engine.executor, RunId(begun.id))
+        following.in_flight = shutdown_notice.announce_calls(engine.executor, RunId(begun.id))
         state = await begun.state()
         is_new = state.started_at_ms >= now_ms
         terminal.say(_begun(begun.id, workflow.name, workflow.version, None if is_new else now_ms - state.started_at_ms))
@@ -268,13 +268,13 @@ async def _run(
                 " `holdfast runs migrate` continues it with this one."
             )
         told: Collection[str] = ()
-        asking = LocalBackend(Service(engine), who(None))
+        asking = LocalBackend(Service(engine), resolve_actor(None))
         since = "start" if is_new else "now"  # of one that was there nothing is printed again
         if not options.detach:
-            with progress.display(workflow.graph, engine.now_ms) as display, job_log.shown():
+            with progress.display(workflow.graph, engine.now_ms) as display, job_log.show_job_output():
                 telling = engine.watch_stream(begun.id, since=since) if options.heard else None
                 state = await progress.follow(begun, display, asking, telling)
-                told = display.told
+                told = display.reported
         found = await view.of_run(engine, state)
         waits = await next_steps.of_run(asking, found, following.store)
         following.status = found["status"]
@@ -343,7 +343,7 @@ def _expect_elsewhere(name: str, place: str, options: FollowOptions) -> None:
     if not is_there(place):
         raise UsageError(
             f"{name!r} names no file or module (write FILE.yaml, FILE.py:WORKFLOW or PACKAGE.MODULE:WORKFLOW), and there is no"
-            f" store at {shown(place)} that could know a workflow of this name. Nothing was started."
+            f" store at {mask_passwords(place)} that could know a workflow of this name. Nothing was started."
         )
     if options.here:
         raise UsageError(
@@ -352,7 +352,7 @@ def _expect_elsewhere(name: str, place: str, options: FollowOptions) -> None:
         )
 
 
-async def _known(engine: Engine, name: str) -> StoredWorkflow:
+async def _find_workflow(engine: Engine, name: str) -> StoredWorkflow:
     """The workflow that a store knows by this name. Raises NotFound, which names the file where one is meant."""
     try:
         return await engine.workflow(name)

@@ -15,7 +15,7 @@ from holdfast.cli.connect import backend
 from holdfast.cli.page import moment, table, terminal, waiting
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.table import ID, Column
-from holdfast.cli.page.typed_input import who
+from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.core.values.actor import Actor
 from holdfast.core.values.money import nanousd, usd
 from holdfast.service.declarations import query
@@ -76,7 +76,7 @@ def show(run: str, *, tree: bool, trace: bool, operations: bool, as_json: bool, 
 
 
 async def _show_operations(run: str, as_json: bool, store: str | None) -> None:
-    async with backend(store, who(None)) as service:
+    async with backend(store, resolve_actor(None)) as service:
         found = await service.rows(query.Operations(run=await reference.run_id(service, run)))
         now_ms = service.now_ms()
     if as_json:
@@ -87,7 +87,7 @@ async def _show_operations(run: str, as_json: bool, store: str | None) -> None:
 
 
 async def _show_trace(run: str, as_json: bool, store: str | None) -> None:
-    async with backend(store, who(None)) as service:
+    async with backend(store, resolve_actor(None)) as service:
         run = await reference.run_id(service, run)
         events = await service.rows(query.Trace(run=run))
         operations = [] if as_json else await service.rows(query.Operations(run=run))
@@ -119,7 +119,7 @@ _ENDS: Final = ("checkpoint", "approval_decided")
 
 
 async def _show_tree(run: str, as_json: bool, store: str | None) -> None:
-    async with backend(store, who(None)) as service:
+    async with backend(store, resolve_actor(None)) as service:
         tree = await service.row(query.Tree(run=await reference.run_id(service, run)))
         now_ms = service.now_ms()
     if as_json:
@@ -148,7 +148,7 @@ def _member(row: View, now_ms: int) -> tuple[str, ...]:
 async def _show(run: str, as_json: bool, store: str | None) -> None:
     from holdfast.cli import next_steps
 
-    async with backend(store, who(None)) as service:
+    async with backend(store, resolve_actor(None)) as service:
         found = await service.row(query.Run(await reference.run_id(service, run)))
         listed = None if as_json else await service.page(query.Operations(run=found["run_id"]), MAX_OPERATIONS)
         waits = [] if as_json else await next_steps.of_run(service, found, store)

@@ -26,7 +26,7 @@ from holdfast.cli.page import console_page, terminal
 from holdfast.cli.page.event_format import tell_run
 from holdfast.cli.page.exit_code import OK
 from holdfast.cli.page.table import ID, Column
-from holdfast.cli.page.typed_input import who
+from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.cli.runs import drawing, history, listing, run_view, transcript
 from holdfast.cli.runs.comparison import diff
 from holdfast.cli.runs.fork import fork
@@ -49,7 +49,7 @@ app = RUNS.app
 @app.command("list")
 def list_(
     *,
-    asked: Selected,
+    filters: Selected,
     before: Annotated[str | None, typer.Option("--before", metavar="RUN", help="Only runs older than this one.")] = None,
     children_of: Annotated[str | None, typer.Option("--children-of", metavar="RUN", help="Only children of this run.")] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1_000_000, help="Maximum number of rows.")] = 50,
@@ -59,7 +59,7 @@ def list_(
 ) -> None:
     """List runs, newest first."""
     named = {"cursor": before, "parent": children_of}
-    listing.show(asked, named, limit, follow=follow, as_json=as_json, store=store)
+    listing.show(filters, named, limit, follow=follow, as_json=as_json, store=store)
 
 
 @app.command()
@@ -107,7 +107,7 @@ def open_(
 
 
 async def _whole_id(run: str) -> str:
-    async with connect.listing(None, who(None)) as asking:
+    async with connect.listing(None, resolve_actor(None)) as asking:
         return await reference.run_id(asking, run)
 
 
@@ -180,11 +180,11 @@ for _name, _help in (
 def _telling(kind: str, *fields: Any) -> Deed:
     """Return the function that makes the command of that kind for a run."""
 
-    def made(run: str) -> Command:
+    def create_command(run: str) -> Command:
         told: Command = getattr(command, kind)(run, *fields)
         return told
 
-    return made
+    return create_command
 
 
 def _do(name: str, deed: Deed, run: str | None, many: BulkSelection[ListOptions], caller: Caller) -> int:
@@ -229,11 +229,11 @@ def extend(run: RunArgument, *, limits: Annotated[dict[str, int], _LIMITS], dry_
     return OK
 
 
-async def _signal(told: command.Signal, caller: Caller) -> View:
+async def _signal(message: command.Signal, caller: Caller) -> View:
     from holdfast.cli.next_steps import with_next
 
     async with backend(caller.store, caller.by) as service:
-        named = msgspec.structs.replace(told, run=await reference.run_id(service, told.run))
+        named = msgspec.structs.replace(message, run=await reference.run_id(service, message.run))
         found = await service.execute(named)
         assert found is not None
         return await with_next(service, found, caller.as_json, caller.store)

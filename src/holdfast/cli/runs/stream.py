@@ -17,7 +17,7 @@ from holdfast.cli.connect import backend, typed
 from holdfast.cli.option import AsJson, RunArgument, Store
 from holdfast.cli.page import terminal
 from holdfast.cli.page.exit_code import INTERRUPTED, OK
-from holdfast.cli.page.typed_input import who
+from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.cli.process.interruption import Interruption
 from holdfast.service.declarations import query
 from holdfast.service.declarations.query import View
@@ -123,7 +123,7 @@ async def _stream(reading: _Reading, follow: bool, interruption: Interruption) -
     task = asyncio.current_task()
     assert task is not None
     interruption.stops(task)
-    async with backend(reading.store, who(None)) as service:
+    async with backend(reading.store, resolve_actor(None)) as service:
         reading.run = await reference.run_id(service, reading.run)
         asked = query.Streams(run=reading.run, name=reading.name, cursor=reading.since)
         async with aclosing(service.listen(asked, follow=follow)) as telling:

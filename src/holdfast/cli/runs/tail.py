@@ -15,7 +15,7 @@ from holdfast.cli.connect import listing, typed
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.page import terminal
 from holdfast.cli.page.exit_code import INTERRUPTED, OK
-from holdfast.cli.page.typed_input import who
+from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.cli.process.interruption import Interruption
 from holdfast.errors import CursorLost, StoreError, StoreGone, StoreTooNew, Unreachable
 from holdfast.service.declarations.query import START, Page, Tail, View
@@ -81,7 +81,7 @@ async def _tail(telling: TailPrinter, interruption: Interruption) -> None:
     task = asyncio.current_task()
     assert task is not None
     interruption.stops(task)
-    async with listing(telling.store, who(None)) as service:
+    async with listing(telling.store, resolve_actor(None)) as service:
         said, more = "", True
         while more:
             try:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast.cli import reference
 from holdfast.cli.connect import backend
 from holdfast.cli.page import moment, terminal
-from holdfast.cli.page.typed_input import who
+from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.core.values.money import nanousd
 from holdfast.core.views.transcript import spoken, text_of
 from holdfast.service.declarations import query
@@ -27,7 +27,7 @@ def show(run: str, *, as_json: bool, store: str | None) -> None:
 
 
 async def _show(run: str, as_json: bool, store: str | None) -> None:
-    async with backend(store, who(None)) as service:
+    async with backend(store, resolve_actor(None)) as service:
         calls = await service.rows(query.ModelCalls(run=await reference.run_id(service, run)))
     if as_json:
         for each in calls:
