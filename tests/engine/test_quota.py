@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from holdfast.engine.attempts.attempt import Attempt
 from holdfast.errors import UsageError
 from holdfast.models.providers import Providers
 from holdfast.ports import Append
+from holdfast.service import view
 from holdfast.settings import PoolRules, Settings, load
 from holdfast.testing.model_server import Fault, ModelServer, RateLimit, Rule
 from tests.engine.history import events_of
@@ -120,6 +122,41 @@ async def test_a_call_that_waits_for_its_pools_holds_no_slot_and_says_what_it_wa
         await asyncio.gather(*(run.result() for run in waiting))
         assert [waiting_for(await run.state()) for run in waiting] == [[], [], []]
     assert [call.status for call in server.calls] == [200] * 4
+
+
+async def test_a_rate_lists_the_calls_that_wait_for_it_as_each_says_itself(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    name = f"{HAIKU}/requests"
+    async with opened(store, workflows=[workflow := one()], model=model, settings=limited(requests_per_min=1)) as engine:
+        await (await engine.start(workflow)).result()
+        waiting = []
+        for number in range(3):
+            waiting.append(await engine.start(workflow, tenant="acme" if number else "globex"))
+            await waiting[-1].until(lambda state: "pool" in [wait.kind for wait in waiting_for(state)])
+        async with asyncio.timeout(20):
+            while len(pool := (await view.of_pool_in_use(engine, name))["waiting"]) < 3 or not pool[0]["starts_at"]:
+                await asyncio.sleep(0.05)
+            whole = await view.of_pool_in_use(engine, name)
+        assert [each["run"] for each in pool] == [run.id for run in waiting], "the longest waiting first"
+        assert {(each["model"], each["amount"], each["workflow"]) for each in pool} == {(HAIKU, 1, workflow.name)}
+        assert (whole["waiting_calls"], whole["waiting_steps"]) == (3, 0)
+        starts_ms = [datetime.fromisoformat(str(each["starts_at"])).timestamp() * 1000 for each in whole["waiting"]]
+        assert [round(starts_ms[place] - starts_ms[place - 1]) for place in (1, 2)] == [60_000, 60_000], "one a minute"
+        for place, (run, row) in enumerate(zip(waiting, whole["waiting"], strict=True), 1):
+            (wait,) = waiting_for(await run.state())
+            (why,) = await engine.why(run.id)
+            assert (wait.about, why.reason.pool, why.reason.place, why.model) == (name, name, place, HAIKU)
+            assert 0 <= wait.since_ms - row["since_ms"] < 10_000, "the call, and when the history has it"
+            assert why.starts is not None
+            assert abs(why.starts.at_ms - starts_ms[place - 1]) < 1_000, "refills are told in tenths of a second"
+        mine = view.of_pool_for_one(whole, "acme", lambda name: True)
+        assert [each["run"] for each in mine["waiting"]] == [run.id for run in waiting[1:]]
+        await engine.set_pool(name, rate=6000, per_s=60, counts="requests", of=HAIKU)
+        await asyncio.gather(*(run.result() for run in waiting))
+        async with asyncio.timeout(20):
+            while (await view.of_pool_in_use(engine, name))["waiting_calls"]:
+                await asyncio.sleep(0.05)
 
 
 async def test_no_more_calls_are_in_flight_than_a_provider_takes_at_once(tmp_path: Path, store: str) -> None:

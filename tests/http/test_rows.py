@@ -41,6 +41,7 @@ NOT_HERE: Final = {
     "KeptToolRow",
     "PoolShareRow",
     "PoolStepRow",
+    "PoolWaiterRow",
     "SignInErrorRow",
     "ComparedDecisionRow",
 }

@@ -68,7 +68,7 @@ from holdfast.ports.observer import (
     StepEnded,
     StepPlaced,
 )
-from holdfast.ports.queue import DeliveredJob, Job, PlacedStep, Queue, Report, Stall
+from holdfast.ports.queue import DeliveredJob, Job, PlacedStep, Queue, Report, Stall, WaitingCall
 from holdfast.ports.records import Conversations, Evaluations, KeptSchedule, Schedules, Supervisors
 from holdfast.ports.replay_responder import RecordedAttempt, RecordedCall, ReplayRequest, ReplayResponder
 from holdfast.ports.scope import Scopes
@@ -210,6 +210,7 @@ __all__ = [
     "UsageDelta",
     "UserTurn",
     "Views",
+    "WaitingCall",
     "Watch",
     "Work",
     "WorkerGateway",

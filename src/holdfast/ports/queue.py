@@ -50,14 +50,28 @@ class Stall(msgspec.Struct, frozen=True):
     since_ms: int
 
 
+class WaitingCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A model call of a step that waits for `amounts` of pools since `since_ms` (store time)."""
+
+    run: RunId
+    step: StepId
+    path: str
+    tenant: str
+    workflow: str
+    model: str
+    amounts: dict[str, int]
+    since_ms: int
+
+
 class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     """A worker's report: the workflows it can run, its slots, and how many of them are free. Slots kept for jobs it has taken
     do not count as free. `taken` counts all of these so far. A job placed with the worker but not among them is still on its
     way, and needs a slot too. `held` are the placed steps that it has and is not done with. `connected` are the workers that
     do steps for it, with the tasks that they offer as their `hashes`. `at_ms` is the time of the report (store time).
 
-    Only what its session keeps has more: how many steps it is `working` at, the first of them in `steps`, and the times at
-    which pools that steps wait for here have `refilled` (store time)."""
+    Only what its session keeps has more: how many steps it is `working` at, the first of them in `steps`, the times at
+    which pools that steps wait for here have `refilled` (store time), the first `calls` of models that wait for pools here,
+    and how many wait for each."""
 
     worker: SessionId
     hashes: tuple[str, ...]
@@ -77,6 +91,9 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     steps: tuple[tuple[RunId, StepId], ...] = ()
     """The steps of the run that it has worked at longest come first."""
     refilled: dict[str, int] = {}
+    calls: tuple[WaitingCall, ...] = ()
+    """Those that have waited longest come first."""
+    calls_waiting: dict[str, int] = {}
 
 
 class DeliveredJob(msgspec.Struct, frozen=True):

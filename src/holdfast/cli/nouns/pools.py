@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.cli.connect import backend
 from holdfast.cli.noun import ArgumentSpec, Caller, Noun
 from holdfast.cli.page import table, terminal
-from holdfast.cli.page.table import Column
+from holdfast.cli.page.moment import clock, ms
+from holdfast.cli.page.table import ID, Column
 from holdfast.errors import UsageError
 from holdfast.service.declarations import command, query
 
@@ -26,6 +27,13 @@ SHARES: Final = (
     Column("used"),
     Column("wanted"),
     Column("session", 8, goes=1),
+)
+WAITING: Final = (
+    Column("run", ID),
+    Column("step", 12),
+    Column("model", 12, goes=1),
+    Column("amount"),
+    Column("starts", 10, of=lambda row: clock(ms(row["starts_at"])) if row["starts_at"] else ""),
 )
 ESTIMATES: Final = (Column("workflow", 8), Column("node", 8), Column("amount"), Column("samples", goes=1))
 
@@ -69,6 +77,9 @@ def _sheet(row: View) -> None:
     if row["shares"]:
         terminal.show("\nHolders")
         table.show_rows(SHARES, row["shares"])
+    if row["waiting"]:
+        terminal.show("\nWaiting")
+        table.show_rows(WAITING, row["waiting"])
     if row["estimates"]:
         terminal.show("\nEstimated use by steps")
         table.show_rows(ESTIMATES, row["estimates"])

@@ -92,9 +92,11 @@ def _holders(wait: View, held: Mapping[str, str]) -> str:
 def _of_pool(wait: View, held: Mapping[str, str]) -> str:
     pool, limit = wait["pool"], wait["limit"]
     refills = f"; it has enough at {clock(ms(wait['refills_at']))}" if wait["refills_at"] else ""
-    if limit is not None and not wait["place"] and wait["possible"]:  # a model call
+    is_call = wait["model"] is not None or not wait["place"]
+    if limit is not None and is_call and wait["possible"]:
         use = f"{wait['in_use']} of {limit} are in use" if wait["in_use"] is not None else f"its rate of {limit} is used up"
-        return f"A model call of it waits for the pool {pool}: {use}{refills}. See holdfast pools show {pool}"
+        place = f"; {_place(wait['place'])}" if wait["place"] else ""
+        return f"A model call of it waits for the pool {pool}: {use}{place}{refills}. See holdfast pools show {pool}"
     amount = wait["demand"].get("pools", {}).get(pool or "") or 1
     if limit is None:
         create = f"holdfast pools set {pool} --slots {amount}"

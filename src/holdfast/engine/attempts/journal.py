@@ -48,7 +48,7 @@ from holdfast.engine.attempts.outcomes import Outcomes
 from holdfast.engine.runs import failure, raised
 from holdfast.errors import HoldfastError, NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
 from holdfast.platform.masking import MaskingOfTexts
-from holdfast.ports import EditedCall, PoolWaited, RateLimiter, Recall, ReplayRequest, Reservation, Usage
+from holdfast.ports import EditedCall, PoolWaited, RateLimiter, Recall, ReplayRequest, Reservation, Usage, WaitingCall
 
 if TYPE_CHECKING:
     from holdfast.ports import Journal
@@ -598,8 +598,12 @@ def _value(recall: Recall, path: Path) -> Any:
 
 async def _reserved(journal: StepJournal, awaited: cmd.AwaitPools, amounts: Mapping[str, int]) -> Reservation:
     attempt = journal.attempt
+    tenant, since_ms = journal.tenant, attempt.services.runtime.store.clock.now_ms()
+    call = WaitingCall(
+        journal.run, journal.step, awaited.path, tenant, attempt.workflow, awaited.model, dict(amounts), since_ms
+    )
     reservation = await attempt.services.call_pools.reserve(
-        amounts, partial(_stand_aside, attempt, awaited), tenant=journal.tenant, priority=attempt.priority
+        amounts, partial(_stand_aside, attempt, awaited, call), tenant=tenant, priority=attempt.priority
     )
     if observers := attempt.services.runtime.runs.observers:
         waited = PoolWaited(journal.run, journal.step, awaited.model, tuple(amounts), reservation.waited_s)
@@ -607,10 +611,12 @@ async def _reserved(journal: StepJournal, awaited: cmd.AwaitPools, amounts: Mapp
     return reservation
 
 
-async def _stand_aside(attempt: Attempt, awaited: cmd.AwaitPools, future: asyncio.Future[None]) -> None:
-    """Wait without a slot until a call can go; `awaited` is for the history, should that take long."""
+async def _stand_aside(attempt: Attempt, awaited: cmd.AwaitPools, call: WaitingCall, future: asyncio.Future[None]) -> None:
+    """Wait without a slot until a call can go. Should that take long, `awaited` is for the history and `call` for those who
+    ask what waits for a pool, in this order: so each call that is listed is a wait of its run."""
     with attempt.aside():
         await asyncio.wait([future], timeout=_MOMENT_S)
         if not future.done():
             await attempt.send(awaited)
+            attempt.services.call_pools.describe(future, call)
         await future

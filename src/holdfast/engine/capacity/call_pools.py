@@ -20,7 +20,7 @@ from holdfast.core.values.demand import Demand
 from holdfast.core.values.ids import SessionId
 from holdfast.engine.capacity.pool_client import PoolClient
 from holdfast.errors import PoolLineFull
-from holdfast.ports import Clock, Lending, Sessions
+from holdfast.ports import Clock, Lending, Sessions, WaitingCall
 from holdfast.scheduling.job import Capacity, Job, Key
 from holdfast.scheduling.placement import MAX_JOBS, Scheduler
 
@@ -29,6 +29,9 @@ log = logging.getLogger("holdfast")
 OUTLIVES_S: Final = 30.0
 """How long a dead process's share of slots stays taken. Its connections end with it; a provider that is still at one of its
 calls after so long, behind a network that is gone, is not waited for."""
+
+MAX_SHOWN: Final = 50
+"""Waiting calls that a process describes. A description is written once a second while it changes."""
 
 _CALL: Final = "call"
 _PROCESS: Final = Capacity(_CALL, frozenset({_CALL}), frozenset(), frozenset(), slots=2 * MAX_JOBS)
@@ -77,6 +80,8 @@ class CallPools:
         self._pool_client.on_more = self._place_soon
         self._numbers = itertools.count(1)
         self._waiting: dict[Key, asyncio.Future[None]] = {}
+        self._calls: dict[asyncio.Future[None], WaitingCall] = {}
+        """Those that were described, in the order in which they were."""
         self._placing: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._broken: Callable[[BaseException], None] = lambda problem: None
@@ -126,6 +131,8 @@ class CallPools:
             else:
                 self.settle(key, amounts)  # it was let in at the same moment
             raise
+        finally:
+            self._calls.pop(waiter, None)
         return Reservation(self, key, amounts, self._clock.monotonic_s() - since_s)
 
     def settle(self, key: Key, unused: Mapping[str, int]) -> None:
@@ -136,6 +143,20 @@ class CallPools:
     def refills(self) -> dict[str, float]:
         """Return the time at which each rate that calls wait for has refilled enough for the next."""
         return self._scheduler.refills() if self._waiting else {}
+
+    def describe(self, waiter: asyncio.Future[None], call: WaitingCall) -> None:
+        """Describe the call behind a wait, for those who ask what waits."""
+        if not waiter.done():
+            self._calls[waiter] = call
+
+    def waiting(self) -> tuple[tuple[WaitingCall, ...], dict[str, int]]:
+        """Return the described calls that have waited longest, and how many wait for each pool."""
+        waits = [call for waiter, call in self._calls.items() if not waiter.done()]
+        counts: dict[str, int] = {}
+        for call in waits:
+            for name in call.amounts:
+                counts[name] = counts.get(name, 0) + 1
+        return tuple(waits[:MAX_SHOWN]), counts
 
     def close(self, pool: str, for_s: float) -> None:
         """The provider behind the pool takes no more for so long."""

@@ -7,7 +7,7 @@ Never here: placing anything, words for people.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -57,6 +57,8 @@ class WaitReason(NamedTuple):
     refills_at_ms: int | None = None
     starts: Forecast | None = None
     """When it starts, if nothing changes; None where that is not known."""
+    model: str | None = None
+    """The model whose call waits, within the step."""
 
 
 class LinePlace(NamedTuple):
@@ -70,9 +72,10 @@ class LinePlace(NamedTuple):
 
 
 class StepInLine(NamedTuple):
-    """A waiting step, with how many are ahead of it, and where the list goes on after it."""
+    """A step that waits since `since_ms`, with how many are ahead of it, and where the list goes on after it."""
 
     step: PlacedStep
+    since_ms: int
     ahead: int
     after: LinePlace
 
@@ -85,9 +88,9 @@ async def line(views: Views, now_ms: int, place: LinePlace | None = None) -> Asy
         async for each in _unplaced_from(views, place):
             yield each
         place = LinePlace(for_slots=True)
-    for ahead, step in enumerate(await _slot_line(views, now_ms)):
+    for ahead, (step, since_ms) in enumerate(await _slot_line(views, now_ms)):
         if ahead >= place.ahead:
-            yield StepInLine(step, ahead, LinePlace(for_slots=True, ahead=ahead + 1))
+            yield StepInLine(step, since_ms, ahead, LinePlace(for_slots=True, ahead=ahead + 1))
 
 
 async def _unplaced_from(views: Views, place: LinePlace) -> AsyncIterator[StepInLine]:
@@ -95,17 +98,18 @@ async def _unplaced_from(views: Views, place: LinePlace) -> AsyncIterator[StepIn
     while seen < MAX_IN_LINE:
         page = await views.unplaced(after, _PAGE)
         for run in page:
+            since_ms = {wait.step: wait.since_ms for wait in _decode_waits(run.waiting_for) if wait.demand is not None}
             for number, step in enumerate(in_line([run])):
                 if run.place == place.at and number < place.within:
                     continue
-                yield StepInLine(step, ahead, LinePlace(at=run.place, within=number + 1, ahead=ahead + 1))
+                yield StepInLine(step, since_ms[step.step], ahead, LinePlace(at=run.place, within=number + 1, ahead=ahead + 1))
                 ahead, seen = ahead + 1, seen + 1
         if len(page) < _PAGE:
             return
         after = page[-1].place
 
 
-async def _slot_line(views: Views, now_ms: int) -> list[PlacedStep]:
+async def _slot_line(views: Views, now_ms: int) -> list[tuple[PlacedStep, int]]:
     until_ms = now_ms + _PICKUP_MS
     hashes = await views.wanted_hashes(until_ms)
     found = []
@@ -113,7 +117,7 @@ async def _slot_line(views: Views, now_ms: int) -> list[PlacedStep]:
         row = await views.run(due.run)
         if row is not None:
             found += [
-                PlacedStep(row.run, StepId(wait.step), row.tenant, row.workflow, row.graph_hash, _SLOT)
+                (PlacedStep(row.run, StepId(wait.step), row.tenant, row.workflow, row.graph_hash, _SLOT), wait.since_ms)
                 for wait in _decode_waits(row.waiting_for)
                 if wait.kind == "slot" and wait.step is not None
             ]
@@ -141,25 +145,103 @@ async def waits_of(
     if "worker" in kinds:
         found += await _for_places(views, lending, row, waits, reports, refills)
     if "pool" in kinds:
-        found += await _for_calls(lending, row, waits, reports)
+        found += await _for_calls(lending, row, waits, reports, refills)
     return [each._replace(refills_at_ms=refills.get(each.reason.pool or "")) for each in found]
 
 
+class PoolWaiter(NamedTuple):
+    """A step that asks for something of a pool since `since_ms`, with the amount in its demand; or a call of `model` that does,
+    of a step under way."""
+
+    step: PlacedStep
+    since_ms: int
+    model: str | None = None
+    starts: Forecast | None = None
+    """When it starts, where time alone tells that."""
+
+
 class PoolUsers(NamedTuple):
-    """The steps that hold something of a pool, and those that wait in line and ask for it, longest first; with amounts."""
+    """The steps that hold something of a pool, with amounts; those that wait in line and ask for it, longest first; and the
+    model calls that wait for it, longest first, the first of `calls_waiting`."""
 
     holders: Sequence[PlacedStep]
-    waiting: Sequence[PlacedStep]
+    waiting: Sequence[PoolWaiter]
+    calls: Sequence[PoolWaiter]
+    calls_waiting: int
 
 
 async def users_of(views: Views, lending: Lending, sessions: Sessions, pool: str) -> PoolUsers:
-    """Return who has of a pool and who asks for it. Model calls that take of it by themselves are not among them."""
+    """Return who has of a pool and who asks for it."""
     pools = {each.name: each for each in await lending.pools()}
-    reports = await living(sessions)
+    described = [_decode_report(each) for each in await sessions.described()]
+    reports, refills = _executing(described), _refills(described)
     held = [step for each in reports for report in (each, *each.connected) for step in report.held]
-    found = [[_with_amounts(each, pools) for each in steps] for steps in (held, await _unplaced(views))]
-    holders, waiting = ([each for each in steps if pool in each.demand.pools] for steps in found)
-    return PoolUsers(holders, waiting)
+    holders = [known for each in held if pool in (known := _with_amounts(each, pools)).demand.pools]
+    waiting: list[PoolWaiter] = []
+    after = _Refill(pools.get(pool), refills.get(pool))
+    async for each in _unplaced_from(views, LinePlace()):
+        known = _with_amounts(each.step, pools)
+        if pool in known.demand.pools:
+            waiting.append(PoolWaiter(known, each.since_ms, None, after.start(known.demand.pools[pool] or 1)))
+    calls = [found.waiter for found in await _calls_in_line(lending, pools, reports, refills) if found.pool == pool]
+    is_whole = all(len(each.calls) >= max(each.calls_waiting.values(), default=0) for each in reports)
+    counted = len(calls) if is_whole else sum(each.calls_waiting.get(pool, 0) for each in reports)
+    return PoolUsers(holders, waiting, calls, counted)
+
+
+class _Refill:
+    """A rate that has enough for the first who waits at `at_ms`, and refills for one after the other."""
+
+    def __init__(self, pool: DeclaredPool | None, at_ms: int | None) -> None:
+        self._at_ms = at_ms
+        self._ms_each = pool.per_s * 1000 / pool.limit if pool is not None and pool.kind == "rate" else 0.0
+        self._owed = -1
+        """The units that those in line take after the first has what it asks for."""
+
+    def start(self, amount: int) -> Forecast | None:
+        """Return when the next in line starts, who takes `amount`."""
+        self._owed = 0 if self._owed < 0 else self._owed + amount
+        return None if self._at_ms is None else Forecast(self._at_ms + round(self._owed * self._ms_each), 0)
+
+
+class _CallInLine(NamedTuple):
+    """A model call that waits, its `place` among those that wait for the same pool, and its path in its step."""
+
+    waiter: PoolWaiter
+    pool: str
+    place: int
+    path: str
+
+
+async def _calls_in_line(
+    lending: Lending, pools: Mapping[str, DeclaredPool], reports: Sequence[Report], refills: Mapping[str, int]
+) -> list[_CallInLine]:
+    """Return the model calls that processes describe, longest waiting first, each with the one of its pools that is short now,
+    or the first."""
+    calls = sorted((call for each in reports for call in each.calls), key=lambda call: call.since_ms)
+    short = await _short(lending, {name for call in calls for name in call.amounts if name in pools}, refills)
+    places: dict[str, int] = {}
+    lines: dict[str, _Refill] = {}
+    found = []
+    for call in calls:
+        pool = _blocking(call.amounts, short)
+        places[pool] = places.get(pool, 0) + 1
+        starts = lines.setdefault(pool, _Refill(pools.get(pool), refills.get(pool))).start(call.amounts[pool])
+        demand = Demand(pools={pool: call.amounts[pool]})
+        step = PlacedStep(call.run, call.step, call.tenant, call.workflow, "", demand)
+        found.append(_CallInLine(PoolWaiter(step, call.since_ms, call.model, starts), pool, places[pool], call.path))
+    return found
+
+
+async def _short(lending: Lending, names: Iterable[str], refills: Mapping[str, int]) -> list[str]:
+    """Return those of these pools that have not enough for somebody who waits; rates that refill come first."""
+    others = [name for name in sorted(names) if name not in refills]
+    shares = [any(share.is_short for share in await lending.pool_shares(name)) for name in others]
+    return [*refills, *(name for name, is_short in zip(others, shares, strict=True) if is_short)]
+
+
+def _blocking(names: Collection[str], short: Sequence[str]) -> str:
+    return next((name for name in short if name in names), next(iter(names)))
 
 
 async def lost(sessions: Sessions, since_ms: int) -> list[tuple[Report, int]]:
@@ -216,27 +298,38 @@ async def _for_slots(
     ]
 
 
-async def _for_calls(lending: Lending, row: RunRow, waits: Sequence[Wait], reports: Sequence[Report]) -> list[WaitReason]:
-    """Return why model calls wait: of the pools of each, the one that is short now, or the first."""
+async def _for_calls(
+    lending: Lending, row: RunRow, waits: Sequence[Wait], reports: Sequence[Report], refills: Mapping[str, int]
+) -> list[WaitReason]:
+    """Return why model calls wait: of the pools of each, the one that is short now, or the first. The latest of them are in no
+    report yet."""
     pools = {pool.name: pool for pool in await lending.pools()}
+    described = {
+        f"{each.waiter.step.step}:{each.path}": each
+        for each in await _calls_in_line(lending, pools, reports, refills)
+        if each.waiter.step.run == row.run
+    }
     found = []
     for wait in waits:
         if wait.kind != "pool":
             continue
         names = (wait.about or "").split(", ")
-        shares = {name: await lending.pool_shares(name) for name in names if name in pools}
-        name = next((each for each, known in shares.items() if any(share.is_short for share in known)), names[0])
+        known = described.get(wait.id)
+        name = known.pool if known else _blocking(names, await _short(lending, [n for n in names if n in pools], refills))
         pool = pools.get(name)
-        used = sum(share.used for share in shares.get(name, ()) if share.life != "dead")
+        used = sum(share.used for share in await lending.pool_shares(name) if share.life != "dead") if pool else 0
         reason = Reason(
             "pool",
             0.0,
+            place=known.place if known else 0,
             pool=name,
             limit=pool.limit if pool is not None else None,
             in_use=used if pool is not None and pool.kind == "slots" else None,
         )
-        step = PlacedStep(row.run, StepId(wait.step or ""), row.tenant, row.workflow, row.graph_hash, _SLOT)
-        found.append(WaitReason(step, wait.since_ms, reason, len(reports)))
+        demand = known.waiter.step.demand if known else _SLOT
+        step = PlacedStep(row.run, StepId(wait.step or ""), row.tenant, row.workflow, row.graph_hash, demand)
+        starts, model = (known.waiter.starts, known.waiter.model) if known else (None, None)
+        found.append(WaitReason(step, wait.since_ms, reason, len(reports), starts=starts, model=model))
     return found
 
 

@@ -36,6 +36,8 @@ class Forecaster:
     async def of(self, wait: WaitReason) -> Forecast | None:
         """Return when a step starts. None where that cannot be known, or it never will unless something is added."""
         reason = wait.reason
+        if wait.starts is not None:
+            return wait.starts
         if not reason.possible or reason.waits_for in ("turn", "nothing"):
             return None
         if wait.refills_at_ms is not None:

@@ -190,8 +190,14 @@ class Executor:
         """Return this process's report about itself, for those who ask why steps wait."""
         steps = ((key.run, key.step) for group in self._attempts.values() for key in group)
         at_work = tuple(islice(steps, MAX_HOLDERS))
+        calls, calls_waiting = self.services.call_pools.waiting()
         return msgspec.structs.replace(
-            self.offer(session, self.room, 0), working=self.working, steps=at_work, refilled=self._refilled()
+            self.offer(session, self.room, 0),
+            working=self.working,
+            steps=at_work,
+            refilled=self._refilled(),
+            calls=calls,
+            calls_waiting=calls_waiting,
         )
 
     def _refilled(self) -> dict[str, int]:

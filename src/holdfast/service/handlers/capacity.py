@@ -83,7 +83,7 @@ async def queue(request: Request, query: ask.Queue) -> Rows[QueueRow | QueueReas
                 continue
             if len(rows) == query.limit:
                 return Rows(rows, msgspec.json.encode(last).decode())
-            rows.append(view.of_placed(each.step, each.ahead))
+            rows.append(view.of_placed(each))
             last = each.after
     return Rows(rows, None)
 

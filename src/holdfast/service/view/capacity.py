@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.core.capacity.estimates import Estimate
     from holdfast.core.capacity.lending import DeclaredPool, Share
     from holdfast.core.values.demand import Demand
-    from holdfast.engine.capacity.diagnosis import WaitReason
+    from holdfast.engine.capacity.diagnosis import PoolWaiter, StepInLine, WaitReason
     from holdfast.ports import PlacedStep, Report
     from holdfast.service.control.control import Control
 
@@ -82,6 +82,14 @@ class PoolStepRow(TypedDict):
     amount: Annotated[int, doc("Units that it holds or asks for.")]
 
 
+class PoolWaiterRow(PoolStepRow):
+    """A step that waits for something of a pool, or a model call of a step that does."""
+
+    model: Annotated[str | None, doc("The model whose call waits; null where the step itself waits, before it starts.")]
+    since_ms: Annotated[int, doc("Time since which it waits, in milliseconds since 1970.")]
+    starts_at: Annotated[Time | None, doc("Estimated time of its start where time alone decides: of a rate; otherwise null.")]
+
+
 class PoolWhole(PoolRow):
     """A pool with its use."""
 
@@ -89,8 +97,12 @@ class PoolWhole(PoolRow):
     shares: Annotated[list[PoolShareRow], doc("The shares of processes; empty for a caller of one tenant.")]
     estimates: Annotated[list[PoolEstimateRow], doc("Estimates of what steps use, by workflow and node.")]
     holders: Annotated[list[PoolStepRow], doc("Steps that hold something of it, at most 100.")]
-    waiting: Annotated[list[PoolStepRow], doc("Steps in line that ask for it, longest first, at most 100.")]
+    waiting: Annotated[
+        list[PoolWaiterRow],
+        doc("Steps in line that ask for it, then model calls that wait for it, longest first, at most 100 each."),
+    ]
     waiting_steps: Annotated[int, doc("Number of steps in line that ask for it.")]
+    waiting_calls: Annotated[int, doc("Number of model calls, of steps under way, that wait for it.")]
 
 
 MAX_POOL_STEPS: Final = 100
@@ -123,8 +135,9 @@ async def of_pool_in_use(control: Control, name: str) -> PoolWhole:
         "shares": [_share(share) for share in shares],
         "estimates": [_estimate(each) for each in await control.pool_estimates(name)],
         "holders": [_of_pool_step(each, name) for each in users.holders[:MAX_POOL_STEPS]],
-        "waiting": [_of_pool_step(each, name) for each in users.waiting[:MAX_POOL_STEPS]],
+        "waiting": [_of_waiter(each, name) for each in (*users.waiting[:MAX_POOL_STEPS], *users.calls[:MAX_POOL_STEPS])],
         "waiting_steps": len(users.waiting),
+        "waiting_calls": users.calls_waiting,
     }
 
 
@@ -147,6 +160,15 @@ def _of_pool_step(step: PlacedStep, pool: str) -> PoolStepRow:
         "tenant": step.tenant,
         "workflow": step.workflow,
         "amount": step.demand.pools[pool] or 0,
+    }
+
+
+def _of_waiter(waiter: PoolWaiter, pool: str) -> PoolWaiterRow:
+    return {
+        **_of_pool_step(waiter.step, pool),
+        "model": waiter.model,
+        "since_ms": waiter.since_ms,
+        "starts_at": iso(None if waiter.starts is None else waiter.starts.at_ms),
     }
 
 
@@ -227,6 +249,7 @@ class QueueRow(TypedDict):
     workflow: Annotated[str, doc("Name of the run's workflow.")]
     demands: Annotated[str, doc("Resources that it asks for, in words: `a slot`, `label gpu, 5 of OPENAI_RPS`.")]
     ahead: Annotated[int, doc("Number of steps ahead of it: of those that wait for a slot, or of the others.")]
+    since_ms: Annotated[int, doc("Time since which it waits, in milliseconds since 1970.")]
 
 
 class QueueCountRow(TypedDict):
@@ -236,15 +259,17 @@ class QueueCountRow(TypedDict):
     steps: Annotated[int, doc("Number of steps.")]
 
 
-def of_placed(step: PlacedStep, ahead: int) -> QueueRow:
+def of_placed(waiting: StepInLine) -> QueueRow:
     """A step that waits for a worker or a pool, and how many are ahead of it in the line, whosever they are."""
+    step = waiting.step
     return {
         "run": step.run,
         "step": step.step,
         "tenant": step.tenant,
         "workflow": step.workflow,
         "demands": demanded(step.demand),
-        "ahead": ahead,
+        "ahead": waiting.ahead,
+        "since_ms": waiting.since_ms,
     }
 
 
@@ -283,6 +308,7 @@ class QueueReasonRow(TypedDict):
     graph_hash: Annotated[str, doc("Hash of the workflow's definition, which a worker must have loaded.")]
     workers: Annotated[int, doc("Number of processes that could be given steps.")]
     since_ms: Annotated[int, doc("Time since which it waits, in milliseconds since 1970.")]
+    model: Annotated[str | None, doc("The model whose call waits, within the step; null where the step itself waits.")]
     demand: Annotated[DemandRow, doc("Resources that the step asks for.")]
     waits_for: Annotated[
         Literal["turn", "slot", "pool", "worker", "nothing"],
@@ -313,6 +339,7 @@ def of_wait(wait: WaitReason) -> QueueReasonRow:
         "graph_hash": wait.step.graph_hash,
         "workers": wait.workers,
         "since_ms": wait.since_ms,
+        "model": wait.model,
         "demand": msgspec.to_builtins(wait.step.demand),
         "waits_for": reason.waits_for,
         "place": reason.place,
