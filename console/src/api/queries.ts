@@ -55,6 +55,9 @@ export const queries = new QueryClient({
   },
 });
 
+/** Pages of a list that is read again by itself. */
+const MOST_POLLED = 3;
+
 /** Read a list page by page. `rows` is what has come so far; `more` fetches the next page. */
 export function useList<P extends ListPath>(
   path: P,
@@ -74,7 +77,8 @@ export function useList<P extends ListPath>(
     initialPageParam: null as string | null,
     getNextPageParam: (last) => last.cursor,
     enabled: options.enabled ?? true,
-    refetchInterval: options.every ?? false,
+    // A list of many pages is not read again every few seconds, page after page.
+    refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) > MOST_POLLED ? false : (options.every ?? false)),
     ...(options.every ? { staleTime: options.every } : {}),
   });
   return {
@@ -88,7 +92,7 @@ export function useList<P extends ListPath>(
     },
     again: () => void query.refetch(),
     /** True if events have come since, and the list is too long to be read again unasked. */
-    isBehind: query.data !== undefined && query.isStale && query.data.pages.length > 3 && !query.isFetching,
+    isBehind: query.data !== undefined && query.isStale && query.data.pages.length > MOST_POLLED && !query.isFetching,
     /** Time of the answer, in milliseconds since 1970. */
     asOf: query.dataUpdatedAt,
   };

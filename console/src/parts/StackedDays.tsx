@@ -1,9 +1,9 @@
-/** Amounts by day, stacked by group. The lengths are drawn from rounded numbers; the words beside are exact. */
+/** Amounts by day or hour, stacked by group. The lengths are drawn from rounded numbers; the words beside are exact. */
 import { useEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { nanos } from "@/parts/amount";
-import { dayOf } from "@/parts/costs";
+import { beginOf, dayOf } from "@/parts/costs";
 import { ForeignText } from "@/parts/ForeignText";
 import { Money } from "@/parts/Money";
 import { usePreferences } from "@/parts/preferences";
@@ -11,14 +11,14 @@ import "./StackedDays.css";
 
 export interface Group {
   name: string;
-  /** Dollars of each day. */
+  /** Dollars of each day or hour. */
   amounts: readonly string[];
   /** By default the next of all tones. */
   tone?: Tone;
 }
 
 interface Props {
-  /** Like `2026-11-28`, in UTC. */
+  /** Days like `2026-11-28` or hours like `2026-11-28T14`, in UTC. */
   days: readonly string[];
   /** The largest first. */
   groups: readonly Group[];
@@ -41,6 +41,8 @@ export function StackedDays({ days, groups, label }: Props) {
     const element = host.current;
     if (!element) return;
     const stacked = stack(days.length, groups);
+    const isByHour = (days[0]?.length ?? 0) > DAY_CHARS;
+    const step = isByHour ? HOUR_S : DAY_S;
     const style = getComputedStyle(element);
     const colour = (name: string) => style.getPropertyValue(`--${name}`).trim();
     const plot = new uPlot(
@@ -50,7 +52,7 @@ export function StackedDays({ days, groups, label }: Props) {
         legend: { show: false },
         cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
         scales: {
-          x: { time: true, range: (_u, min, max) => [min - DAY_S / 2, max + DAY_S / 2] },
+          x: { time: true, range: (_u, min, max) => [min - step / 2, max + step / 2] },
           y: { range: (_u, _min, max) => [0, max || 1] },
         },
         tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
@@ -60,8 +62,8 @@ export function StackedDays({ days, groups, label }: Props) {
             grid: { show: false },
             ticks: { show: false },
             font: AXIS_FONT,
-            incrs: INCREMENTS,
-            values: (_u, splits) => splits.map((each) => dayOf(each * 1000).slice(5)),
+            incrs: isByHour ? HOURS : INCREMENTS,
+            values: (_u, splits) => splits.map((each) => labelOf(each * 1000, isByHour)),
           },
           {
             stroke: resolved(element, "muted"),
@@ -85,7 +87,7 @@ export function StackedDays({ days, groups, label }: Props) {
         ],
         hooks: { setCursor: [(chart) => setAt(chart.cursor.idx ?? null)] },
       },
-      [days.map((day) => Date.parse(day) / 1000), ...stacked],
+      [days.map((day) => beginOf(day) / 1000), ...stacked],
       element,
     );
     const observer = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: HEIGHT_PX }));
@@ -101,7 +103,10 @@ export function StackedDays({ days, groups, label }: Props) {
     <figure className="card days" aria-label={label}>
       <div ref={host} className="days-plot" role="img" aria-label={label} />
       <figcaption className="days-legend">
-        <span className="muted">{day ?? "All days"}</span>
+        <span className="muted">
+          {day === undefined ? "The whole time" : day.replace("T", " ")}
+          {day && day.length > DAY_CHARS ? ":00" : ""}
+        </span>
         {groups.map((group, index) => (
           <span key={group.name} className="line">
             <i className="days-colour" data-tone={toneOf(groups, index)} />
@@ -114,9 +119,17 @@ export function StackedDays({ days, groups, label }: Props) {
   );
 }
 
+const DAY_CHARS = "2026-11-28".length;
+const HOUR_S = 3_600;
 const DAY_S = 86_400;
+const HOURS = [1, 3, 6, 12, 24].map((hours) => hours * HOUR_S);
 const AXIS_FONT = "11px Inter, sans-serif";
 const INCREMENTS = [1, 2, 7, 14, 28, 91, 182, 365].map((days) => days * DAY_S);
+
+function labelOf(at: number, isByHour: boolean): string {
+  const time = new Date(at).toISOString();
+  return isByHour && !time.includes("T00:") ? time.slice(11, 16) : dayOf(at).slice(5);
+}
 
 function toneOf(groups: readonly Group[], index: number): Tone {
   return groups[index]?.tone ?? TONES[index % TONES.length] ?? "busy";

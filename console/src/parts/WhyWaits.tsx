@@ -61,7 +61,11 @@ export function WhyWaits({ run, step }: { run: string; step?: string | null }) {
           </p>
         ) : null}
         {found.map((each) => (
-          <Line key={`${each.step}`} reason={each} isOne={step !== undefined && step !== null} />
+          <Line
+            key={`${each.step} ${each.model} ${each.since_ms}`}
+            reason={each}
+            isOne={step !== undefined && step !== null}
+          />
         ))}
         {others.map((each) => (
           <Other key={`${each.kind} ${each.id}`} wait={each} run={run} />
@@ -104,7 +108,7 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
 }
 
 function needOf(reason: Reason): ReactNode {
-  const { demand } = reason;
+  const { demand, model } = reason;
   const parts: ReactNode[] = (demand.labels ?? []).map((label) => (
     <>
       label <code>{label}</code>
@@ -136,11 +140,17 @@ function needOf(reason: Reason): ReactNode {
   if (parts.length === 0 && reason.pool) {
     parts.push(
       <>
-        its part of <Link to={`/pools/${encodeURIComponent(reason.pool)}`}>{reason.pool}</Link>, for a model call
+        its part of <Link to={`/pools/${encodeURIComponent(reason.pool)}`}>{reason.pool}</Link>
       </>,
     );
   }
   if (parts.length === 0) parts.push("a free slot of a worker");
+  if (model)
+    parts.push(
+      <>
+        for a call of <code>{model}</code>
+      </>,
+    );
   return parts.map((part, index) => (
     // biome-ignore lint/suspicious/noArrayIndexKey: parts of a sentence have no other identity
     <span key={index}>
@@ -204,7 +214,11 @@ function Starts({ reason }: { reason: Reason }) {
       </>
     );
   }
-  return <>not known: no step of this kind has ended yet</>;
+  return reason.model || reason.waits_for === "turn" || !reason.holders.length ? (
+    <>not known yet</>
+  ) : (
+    <>not known: no step of this kind has ended yet</>
+  );
 }
 
 function Held({ reason }: { reason: Reason }) {
@@ -270,7 +284,7 @@ function Other({ wait, run }: { wait: Wait; run: string }) {
         <Fact name="Waiting for">
           <Duration from={wait.since_ms} />
         </Fact>
-        <Fact name="It ends by itself">{wait.due_at_ms ? <Time at={wait.due_at_ms} /> : "never"}</Fact>
+        <Fact name="It ends by itself">{wait.due_at_ms ? <Time at={wait.due_at_ms} /> : "no"}</Fact>
       </dl>
     </div>
   );

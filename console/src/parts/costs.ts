@@ -1,57 +1,59 @@
-/** Costs by day and group, exact to the nano-dollar. */
-import { dollars, nanos } from "@/parts/amount";
+/** Sums of costs as the server has them, placed by time and group. Nothing is added up here. */
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+const MOST_TIMES = 3_660;
+const ZERO = "0.00";
 
-const DAY_MS = 86_400_000;
-const MOST_DAYS = 3_660;
+export type Unit = "day" | "hour";
 
 export interface GroupOfCosts {
   name: string;
-  total: string;
-  /** Of each day. */
+  /** At each time. */
   amounts: string[];
 }
 
-/** Sums of the rows by group, the largest first. */
-export function byGroup<R extends { day: string; cost_usd: string }>(
+/** The amounts of each group at these times, groups in the order of `names`; those that are not among them come last. */
+export function placed<R extends { cost_usd: string }>(
   rows: readonly R[],
   nameOf: (row: R) => string,
-  days: readonly string[],
+  timeOf: (row: R) => string | null,
+  times: readonly string[],
+  names: readonly string[],
 ): GroupOfCosts[] {
-  const place = new Map(days.map((day, index) => [day, index]));
-  const groups = new Map<string, { total: bigint; amounts: bigint[] }>();
+  const place = new Map(times.map((time, index) => [time, index]));
+  const groups = new Map<string, string[]>();
   for (const row of rows) {
     const name = nameOf(row);
-    const group = groups.get(name) ?? { total: 0n, amounts: new Array<bigint>(days.length).fill(0n) };
-    const amount = nanos(row.cost_usd);
-    group.total += amount;
-    const at = place.get(row.day);
-    if (at !== undefined) group.amounts[at] = (group.amounts[at] ?? 0n) + amount;
-    groups.set(name, group);
+    const amounts = groups.get(name) ?? new Array<string>(times.length).fill(ZERO);
+    const at = place.get(timeOf(row) ?? "");
+    if (at !== undefined) amounts[at] = row.cost_usd;
+    groups.set(name, amounts);
   }
-  return [...groups]
-    .sort(([one, a], [other, b]) => (a.total === b.total ? one.localeCompare(other) : a.total < b.total ? 1 : -1))
-    .map(([name, { total, amounts }]) => ({ name, total: dollars(total), amounts: amounts.map(dollars) }));
+  const rank = (name: string) => (names.includes(name) ? names.indexOf(name) : names.length);
+  return [...groups].map(([name, amounts]) => ({ name, amounts })).sort((a, b) => rank(a.name) - rank(b.name));
 }
 
-/** The groups after the first few as one. */
-export function folded(groups: readonly GroupOfCosts[], most: number): GroupOfCosts[] {
-  if (groups.length <= most) return [...groups];
-  const rest = groups.slice(most - 1);
-  const sums = (rest[0]?.amounts ?? []).map((_, day) =>
-    dollars(rest.reduce((sum, group) => sum + nanos(group.amounts[day] ?? "0"), 0n)),
-  );
-  const total = dollars(rest.reduce((sum, group) => sum + nanos(group.total), 0n));
-  return [...groups.slice(0, most - 1), { name: `${rest.length} others`, total, amounts: sums }];
-}
-
-/** Days from the first to the last, both included, in UTC. */
-export function daysBetween(first: string, last: string): string[] {
+/** Days, or hours, from the first day to the last, both included, in UTC. */
+export function timesBetween(first: string, last: string, unit: Unit): string[] {
   const found: string[] = [];
-  const end = Date.parse(last);
-  for (let at = Date.parse(first); at <= end && found.length < MOST_DAYS; at += DAY_MS) found.push(dayOf(at));
+  const end = Date.parse(last) + (unit === "hour" ? DAY_MS - HOUR_MS : 0);
+  const step = unit === "hour" ? HOUR_MS : DAY_MS;
+  for (let at = Date.parse(first); at <= end && found.length < MOST_TIMES; at += step) {
+    found.push(unit === "hour" ? hourOf(at) : dayOf(at));
+  }
   return found;
 }
 
 export function dayOf(at: number): string {
   return new Date(at).toISOString().slice(0, 10);
+}
+
+/** Like `2026-11-28T14`. */
+export function hourOf(at: number): string {
+  return new Date(at).toISOString().slice(0, 13);
+}
+
+/** Milliseconds of the begin of a day or an hour. */
+export function beginOf(time: string): number {
+  return Date.parse(time.length > 10 ? `${time}:00Z` : time);
 }

@@ -34,6 +34,18 @@ def draw(state: StateView) -> str:
     return "drawn"
 
 
+sheet = Workflow("sheet")
+
+
+@sheet.node("press", demand=Demand(labels=("paper",)))
+@task
+async def press(state: StateView) -> str:
+    """Is at work until the test makes the file `ink`."""
+    while not (FOLDER / "ink").exists():
+        await asyncio.sleep(0.05)
+    return "pressed"
+
+
 class Customer(BaseModel):
     """The person who gets a letter."""
 

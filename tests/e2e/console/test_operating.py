@@ -19,7 +19,7 @@ from tests.e2e.console.server import DevServer
 from tests.wire.kit import Process, holdfast
 
 CODE: Final = Path(__file__).parent / "operating.py"
-NAMES: Final = ("browse", "render", "letters", "ask")
+NAMES: Final = ("browse", "render", "sheet", "letters", "ask")
 LEASE_S: Final = 10.0
 """Of a process on SQLite; a killed one is known at once, and marked when the next sweep looks."""
 WAITING: Final = 3
@@ -42,7 +42,7 @@ def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
             for number in range(LETTERS):
                 server.start("letters", {"name": f"bob{number}", "address": "nowhere"})
             for number in range(2):
-                server.start("ask", f"what {number}?")
+                server.start("ask", f"what {number}?", team="search" if number else None)
             server.request("POST", "/budgets", {"tenant": "default", "period": "day", "limit_usd": "5.000000001"})
             await_(lambda: len(server.request("GET", "/dead-letters")["rows"]) == LETTERS)
             await_(lambda: len(server.request("GET", "/queue")["rows"]) == WAITING + 1)
@@ -70,7 +70,8 @@ def cells(page: Any, table: str) -> list[str]:
 
 def test_9_why_does_this_wait_is_one_click_from_any_waiting_step(dev: DevServer, page: Any) -> None:
     page.goto(f"{dev.address}/queue")
-    page.get_by_text(f"{WAITING + 1} steps wait").wait_for()
+    page.get_by_role("button", name=f"steps wait for 1 of BROWSERS {WAITING}").wait_for()
+    page.get_by_role("button", name="step waits for label gpu 1").wait_for()
     page.get_by_role("table", name="Waiting steps").get_by_role("link", name=re.compile("browse")).nth(1).click()
     why = page.get_by_role("region", name="Why it waits")
     why.get_by_text("1 of").wait_for()
@@ -120,6 +121,41 @@ def test_9_a_step_that_waits_for_others_of_its_kind_says_when_it_starts(dev: Dev
     ).wait_for()
 
 
+RATE: Final = "HAIKU_RPM"
+CALLS: Final = 3
+
+
+def test_9_a_rate_lists_the_model_calls_that_wait_and_when_each_starts(dev: DevServer, page: Any) -> None:
+    dev.request(
+        "POST", "/pools", {"name": RATE, "rate": 1, "per_s": 60, "burst": 1, "counts": "requests", "of": "claude-haiku-4-5"}
+    )
+    runs = [dev.start("ask", f"when {number}?") for number in range(CALLS + 1)]
+    await_(lambda: dev.request("GET", f"/pools/{RATE}")["waiting_calls"] == CALLS)
+    await_(lambda: all(each["starts_at"] for each in dev.request("GET", f"/pools/{RATE}")["waiting"]))
+    waiting = dev.request("GET", f"/pools/{RATE}")["waiting"]
+    assert {each["run"] for each in waiting} < set(runs)
+    for place, each in enumerate(waiting, 1):  # the page, the query and the run agree
+        (why,) = dev.request("GET", f"/queue?run={each['run']}")["rows"]
+        (wait,) = dev.request("GET", f"/runs/{each['run']}")["waiting_for"]
+        assert (why["pool"], why["place"], why["model"], wait["kind"]) == (RATE, place, "claude-haiku-4-5", "pool")
+        assert RATE in wait["about"]
+    page.goto(f"{dev.address}/pools/{RATE}")
+    page.get_by_role("heading", name=f"{CALLS} model calls wait for it").wait_for()
+    rows = cells(page, "Model calls that wait for it")
+    assert all("claude-haiku-4-5" in row and "about" in row for row in rows)
+    page.get_by_role("link", name=re.compile("Why does it wait: ask")).nth(1).click()
+    why_region = page.get_by_role("region", name="Why it waits")
+    why_region.get_by_text("when the pool has refilled").wait_for()
+    why_region.get_by_text("for a call of").wait_for()
+    page.goto(f"{dev.address}/runs/{waiting[-1]['run']}")
+    page.get_by_role("link", name="Why does it wait?").first.click()
+    page.get_by_role("region", name="Why it waits").get_by_text("when the pool has refilled").wait_for()
+    assert findings(page) == []
+    fast = {"name": RATE, "rate": 6000, "per_s": 60, "counts": "requests", "of": "claude-haiku-4-5"}
+    dev.request("POST", "/pools", fast)
+    await_(lambda: all(dev.request("GET", f"/runs/{run}")["status"] == "completed" for run in runs), 30.0)
+
+
 # --- 10: workers ------------------------------------------------------------------------------------------------------
 
 
@@ -127,11 +163,11 @@ def papers(dev: DevServer) -> list[Any]:
     return [row for row in dev.request("GET", "/workers")["rows"] if "paper" in row["labels"]]
 
 
-def worker(dev: DevServer) -> Process:
+def worker(dev: DevServer, workflow: str = "render") -> Process:
     """A real worker on the store of `dev`, which is known there."""
     process = holdfast(
         "worker",
-        f"{CODE}:render",
+        f"{CODE}:{workflow}",
         "--label",
         "paper",
         "--store",
@@ -156,6 +192,23 @@ def test_10_a_killed_worker_is_marked_within_its_lease(dev: DevServer, page: Any
     process.process.wait(MOST_MS / 1000)
     assert worker(dev).stop() == 0
     await_(lambda: [row["state"] for row in papers(dev)] == ["lost"])
+
+
+def test_10_the_load_of_a_worker_is_what_it_works_at(dev: DevServer, page: Any) -> None:
+    process = worker(dev, "sheet")
+    (idle,) = [row for row in papers(dev) if row["state"] == "live"]
+    page.goto(f"{dev.address}/workers")
+    row = page.get_by_role("row").filter(has_text=re.compile("paper")).filter(has_text=f"of {idle['slots']}")
+    row.get_by_text(f"0 of {idle['slots']}").wait_for()
+    runs = [dev.request("POST", "/runs", {"workflow": "sheet"})["run_id"] for _ in range(2)]
+    row.get_by_text(f"2 of {idle['slots']}").wait_for()
+    row.get_by_text("at work").first.wait_for()
+    row.get_by_text("and 1 more").wait_for()
+    (dev.folder / "ink").touch()
+    row.get_by_text(f"0 of {idle['slots']}").wait_for()
+    row.get_by_text("free").wait_for()
+    assert {dev.request("GET", f"/runs/{run}")["status"] for run in runs} == {"completed"}
+    assert process.stop() == 0
 
 
 # --- 11: dead letters -------------------------------------------------------------------------------------------------
@@ -226,7 +279,7 @@ def test_8_budgets_and_costs_are_the_api_s_to_the_nano_dollar(dev: DevServer, pa
     page.locator(".days canvas").wait_for()
     page.get_by_role("table", name="All limits").get_by_role("row").nth(1).wait_for()
     costs = dev.request("GET", "/costs")["rows"]
-    by_node = {}
+    by_node: dict[str, Decimal] = {}
     for row in costs:
         name = f"{row['workflow']} / {row['node']}"
         by_node[name] = by_node.get(name, Decimal(0)) + Decimal(row["cost_usd"])
@@ -234,8 +287,31 @@ def test_8_budgets_and_costs_are_the_api_s_to_the_nano_dollar(dev: DevServer, pa
     table = page.get_by_role("table", name="Costs by node")
     table.get_by_role("row").nth(len(by_node)).wait_for()
     assert sorted(map(Decimal, shown_usd(table))) == sorted(by_node.values())
-    assert sum(by_node.values()) == Decimal(day["settled_usd"])
+    total = dev.request("GET", "/costs/summary?by=total")["rows"][0]["cost_usd"]
+    assert shown_usd(page.locator("[data-total]")) == [total]
+    assert sum(by_node.values()) == Decimal(total) == Decimal(day["settled_usd"])
     page.locator(".days canvas").wait_for()
+
+
+def test_8_costs_by_hour_and_team_burn_a_limit_down_as_the_api_says(dev: DevServer, page: Any) -> None:
+    dev.request("POST", "/budgets", {"tenant": "default", "team": "search", "period": "day", "limit_usd": "0.750000001"})
+    teams = dev.request("GET", "/costs/summary?by=tenant&by=team&order=cost")["rows"]
+    assert {each["team"] for each in teams} == {"", "search"}
+    page.goto(f"{dev.address}/costs?by=team&days=1&each=hour")
+    table = page.get_by_role("table", name="Costs by team")
+    table.get_by_text("default / search").wait_for()
+    assert shown_usd(table) == [each["cost_usd"] for each in teams]
+    page.get_by_role("figure", name="Costs by hour and team, in dollars").locator("canvas").wait_for()
+    burnt = dev.request("GET", "/budgets/burn-down?tenant=default&team=search")["rows"][-1]
+    card = page.get_by_role("region", name="Burn-down of default / search, this day")
+    card.locator("canvas").wait_for()
+    assert shown_usd(card) == [burnt["left_usd"], burnt["limit_usd"], burnt["total_usd"]]
+    assert Decimal(burnt["left_usd"]) + Decimal(burnt["total_usd"]) == Decimal("0.750000001")
+    page.goto(f"{dev.address}/costs?by=model&team=search")
+    mine = dev.request("GET", "/costs/summary?by=model&team=search&order=cost")["rows"]
+    models = page.get_by_role("table", name="Costs by model")
+    models.get_by_role("row").nth(len(mine)).wait_for()
+    assert shown_usd(models) == [each["cost_usd"] for each in mine]
 
 
 def test_a_budget_s_limit_is_set_with_what_it_counts_said_before(dev: DevServer, page: Any) -> None:
@@ -298,6 +374,34 @@ def test_a_key_s_secret_is_shown_once_and_a_revoked_key_stays_listed(dev: DevSer
     assert (key["may"], key["revoked_at"] is not None) == (["operator"], True)
 
 
+# --- The line, when it is long ----------------------------------------------------------------------------------------
+
+LONG: Final = 450
+"""More than two pages of the list."""
+MOST_ROWS: Final = 80
+
+
+def test_a_long_line_is_read_page_by_page_and_few_rows_are_in_the_document(dev: DevServer, page: Any) -> None:
+    (before,) = [row["steps"] for row in dev.request("GET", "/queue/summary")["rows"] if row["demands"] == "label gpu"]
+    for _ in range(LONG):
+        dev.request("POST", "/runs", {"workflow": "render"})
+    await_(lambda: {"demands": "label gpu", "steps": before + LONG} in dev.request("GET", "/queue/summary")["rows"], 60.0)
+    page.goto(f"{dev.address}/queue?for=label gpu")
+    page.get_by_role("button", name=f"steps wait for label gpu {before + LONG}").wait_for()
+    last = dev.request("GET", "/queue?demands=label%20gpu&limit=1000")["rows"][-1]
+    end = page.locator(f"[data-row='{last['run']}/{last['step']}']")
+    late_s = time.monotonic() + MOST_MS / 1000
+    while not end.count():
+        assert time.monotonic() < late_s, "the end of the line was not reached"
+        assert page.get_by_role("table", name="Waiting steps").get_by_role("row").count() < MOST_ROWS
+        page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    end.get_by_role("link").first.click()
+    page.get_by_role("region", name="Why it waits").get_by_text("no worker has label gpu").wait_for()
+    cancelled = dev.request("POST", "/runs/bulk", {"action": "cancel", "workflow": "render", "limit": 1000})
+    assert cancelled["cursor"] is None
+    await_(lambda: len(dev.request("GET", "/queue?demands=label%20gpu")["rows"]) == 0, 60.0)
+
+
 # --- Every page -------------------------------------------------------------------------------------------------------
 
 PAGES: Final = (
@@ -310,6 +414,7 @@ PAGES: Final = (
     "/doubts?of=tools",
     "/schedules",
     "/costs",
+    "/costs?by=team&days=1&each=hour",
     "/budgets",
     "/budgets?of=agents",
     "/evals",
@@ -327,7 +432,7 @@ def test_no_page_has_a_serious_finding_or_scrolls_sideways(
     for path in PAGES:
         page.goto(f"{dev.address}{path}")
         page.get_by_role("heading", level=1).wait_for()
-        page.get_by_text(re.compile(r"^Loading ")).first.wait_for(state="hidden")
+        page.get_by_text(re.compile(r"^Loading (?!more)")).first.wait_for(state="hidden")
         assert findings(page) == [], path
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
 

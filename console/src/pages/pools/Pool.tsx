@@ -1,6 +1,6 @@
 import { Link, useNavigate, useParams } from "react-router";
 import { useCommand, useRow } from "@/api/queries";
-import { PoolSteps } from "@/pages/pools/PoolSteps";
+import { PoolHolders, PoolWaiters } from "@/pages/pools/PoolSteps";
 import { count, countsOf, limitOf, type PoolWhole } from "@/pages/pools/pool";
 import { SetPool } from "@/pages/pools/SetPool";
 import { ConfirmAction } from "@/parts/Action";
@@ -49,7 +49,9 @@ function Actions({ row }: { row: PoolWhole }) {
           return answer;
         }}
       >
-        {row.counts ? "Model calls are no longer limited by it." : "Steps that ask for it wait until it is set again."}{" "}
+        {row.counts
+          ? "Later model calls are no longer limited by it; those that wait for it now wait until it is set again."
+          : "Steps that ask for it wait until it is set again."}{" "}
         {count(row.in_use)} units are in use by {count(row.shares.length)}{" "}
         {row.shares.length === 1 ? "process" : "processes"}; those steps go on.
       </ConfirmAction>
@@ -120,19 +122,10 @@ function Details({ row }: { row: PoolWhole }) {
       {row.holders.length > 0 ? (
         <section>
           <h2>Steps that hold it</h2>
-          <PoolSteps label="Steps that hold it" rows={row.holders} />
+          <PoolHolders rows={row.holders} />
         </section>
       ) : null}
-      {row.waiting.length > 0 ? (
-        <section>
-          <h2>
-            {count(row.waiting_steps)} {row.waiting_steps === 1 ? "step waits" : "steps wait"} for it, longest first
-          </h2>
-          <PoolSteps label="Steps that wait for it" rows={row.waiting} waits />
-        </section>
-      ) : (
-        <p className="muted">No step waits for it.</p>
-      )}
+      <Waiting row={row} />
       {row.shares.length > 0 ? (
         <section>
           <h2>Shares of processes</h2>
@@ -151,5 +144,33 @@ function Details({ row }: { row: PoolWhole }) {
         </section>
       ) : null}
     </div>
+  );
+}
+
+/** Steps that wait before they start, and model calls of steps under way. */
+function Waiting({ row }: { row: PoolWhole }) {
+  const steps = row.waiting.filter((each) => each.model === null);
+  const calls = row.waiting.filter((each) => each.model !== null);
+  if (row.waiting_steps === 0 && row.waiting_calls === 0) return <p className="muted">Nothing waits for it.</p>;
+  return (
+    <>
+      {row.waiting_steps > 0 ? (
+        <section>
+          <h2>
+            {count(row.waiting_steps)} {row.waiting_steps === 1 ? "step waits" : "steps wait"} for it, longest first
+          </h2>
+          <PoolWaiters label="Steps that wait for it" rows={steps} />
+        </section>
+      ) : null}
+      {row.waiting_calls > 0 ? (
+        <section>
+          <h2>
+            {count(row.waiting_calls)} {row.waiting_calls === 1 ? "model call waits" : "model calls wait"} for it,
+            longest first
+          </h2>
+          <PoolWaiters label="Model calls that wait for it" rows={calls} />
+        </section>
+      ) : null}
+    </>
   );
 }

@@ -1,20 +1,23 @@
 import { Link, useSearchParams } from "react-router";
 import { useCaller } from "@/api/caller";
 import type { Schemas } from "@/api/client";
-import { useList, useRow } from "@/api/queries";
+import { type Row, useList, useRow } from "@/api/queries";
 import { ForeignText } from "@/parts/ForeignText";
 import { Page } from "@/parts/Page";
 import { shortRun } from "@/parts/runs";
 import { State } from "@/parts/State";
 import { StepOfRun } from "@/parts/StepOfRun";
 import { type Column, Table } from "@/parts/Table";
+import { Duration } from "@/parts/Time";
 import { WhyWaits } from "@/parts/WhyWaits";
 import { addressOfWhy } from "@/parts/why";
 import "./Queue.css";
 
 type Step = Schemas["QueueRow"];
 const EVERY_MS = 2_000;
+const SUMMARY_EVERY_MS = 5_000;
 const SHOWN_KINDS = 6;
+const PAGE = 200;
 
 const COLUMNS: readonly Column<Step>[] = [
   {
@@ -25,6 +28,7 @@ const COLUMNS: readonly Column<Step>[] = [
     cell: (row) => <StepOfRun workflow={row.workflow} run={row.run} step={row.step} />,
   },
   { name: "demands", title: "Waits for", width: "minmax(0, 1.3fr)", cell: (row) => <ForeignText text={row.demands} /> },
+  { name: "since", title: "Waiting", width: "96px", cell: (row) => <Duration from={row.since_ms} /> },
   {
     name: "ahead",
     title: "Ahead of it",
@@ -40,6 +44,7 @@ const TENANT: Column<Step> = {
   width: "minmax(0, 0.6fr)",
   cell: (row) => <ForeignText text={row.tenant} />,
 };
+const idOf = (row: Step) => `${row.run}/${row.step}`;
 
 /** Steps that wait for a slot, a worker or a pool; `run` and `step` of the address ask why one waits. */
 export default function Queue() {
@@ -47,10 +52,12 @@ export default function Queue() {
   const run = address.get("run");
   const step = address.get("step");
   const kind = address.get("for") ?? "";
-  const list = useList("/api/v1/queue", {}, { every: EVERY_MS });
+  const asked = { limit: PAGE, ...(kind ? { demands: kind } : {}) };
+  const list = useList("/api/v1/queue", { query: asked }, { every: EVERY_MS });
+  const kinds = useList("/api/v1/queue/summary", { query: { limit: SHOWN_KINDS } }, { every: SUMMARY_EVERY_MS });
   const isForAll = useCaller()?.tenant === null;
-  const all = list.rows.flatMap((row) => ("ahead" in row ? [row] : []));
-  const rows = kind ? all.filter((row) => row.demands === kind) : all;
+  // The line moves between two pages: a step that is on both stands where it was first.
+  const rows = [...new Map(list.rows.flatMap((row) => ("ahead" in row ? [[idOf(row), row] as const] : []))).values()];
   const choose = (next: string) =>
     setAddress(
       (before) => {
@@ -62,26 +69,21 @@ export default function Queue() {
       { replace: true },
     );
   return (
-    <Page
-      title="Queue"
-      facts={
-        <>
-          {list.isLoading ? null : (
-            <span>
-              {all.length.toLocaleString("en-US")} {all.length === 1 ? "step waits" : "steps wait"}
-            </span>
-          )}
-          <Admission />
-        </>
-      }
-    >
+    <Page title="Queue" facts={<Admission />}>
       {run ? (
         <>
           <WhyWaits run={run} step={step} />
           <h2>All waiting steps</h2>
         </>
       ) : null}
-      {all.length > 0 ? <Kinds rows={all} chosen={kind} choose={choose} /> : null}
+      <Kinds rows={kinds.rows} hasMore={kinds.hasMore} chosen={kind} choose={choose} />
+      {list.isBehind ? (
+        <p>
+          <button type="button" className="chip on" onClick={list.again}>
+            Read the line again
+          </button>
+        </p>
+      ) : null}
       <State
         isLoading={list.isLoading}
         problem={list.problem}
@@ -96,38 +98,46 @@ export default function Queue() {
           label="Waiting steps"
           columns={isForAll ? [...COLUMNS, TENANT] : COLUMNS}
           rows={rows}
-          idOf={(row) => `${row.run}/${row.step}`}
+          idOf={idOf}
           linkOf={(row) => addressOfWhy(row.run, row.step)}
           nameOf={(row) => `Why does ${row.workflow} ${shortRun(row.run)} ${row.step} wait?`}
           selected={run && step ? `${run}/${step}` : undefined}
+          more={list.more}
+          hasMore={list.hasMore}
         />
       </State>
     </Page>
   );
 }
 
-/** How many steps wait for the same. A click shows only these. */
-function Kinds({ rows, chosen, choose }: { rows: readonly Step[]; chosen: string; choose: (kind: string) => void }) {
-  const counts = new Map<string, number>();
-  for (const row of rows) counts.set(row.demands, (counts.get(row.demands) ?? 0) + 1);
-  const kinds = [...counts].sort((one, other) => other[1] - one[1]);
+interface KindsProps {
+  rows: readonly Row<"/api/v1/queue/summary">[];
+  hasMore: boolean;
+  chosen: string;
+  choose: (kind: string) => void;
+}
+
+/** How many steps wait for the same, as the server counts them. A click shows only these. */
+function Kinds({ rows, hasMore, chosen, choose }: KindsProps) {
+  if (rows.length === 0) return null;
   return (
     <fieldset className="queue-kinds">
       <legend className="unseen">What steps wait for</legend>
-      {kinds.slice(0, SHOWN_KINDS).map(([kind, count]) => (
+      {rows.map(({ demands, steps }) => (
         <button
-          key={kind}
+          key={demands}
           type="button"
           className="card queue-kind"
-          aria-pressed={kind === chosen}
-          onClick={() => choose(kind === chosen ? "" : kind)}
+          aria-pressed={demands === chosen}
+          onClick={() => choose(demands === chosen ? "" : demands)}
         >
           <span className="muted">
-            Waiting for <ForeignText text={kind} />
+            {steps === 1 ? "step waits for" : "steps wait for"} <ForeignText text={demands} />
           </span>
-          <span className="queue-count">{count.toLocaleString("en-US")}</span>
+          <span className="queue-count">{steps.toLocaleString("en-US")}</span>
         </button>
       ))}
+      {hasMore ? <span className="muted">Fewer steps wait for other things.</span> : null}
     </fieldset>
   );
 }

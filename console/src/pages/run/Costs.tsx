@@ -5,12 +5,12 @@ import { useList, useRow } from "@/api/queries";
 import { useEverything } from "@/pages/run/everything";
 import type { TabProps } from "@/pages/run/tabs";
 import { dollars, nanos, places, share, sum } from "@/parts/amount";
+import { BurnDown, type Spending } from "@/parts/BurnDown";
 import { Money } from "@/parts/Money";
 import { millis } from "@/parts/moment";
 import { State } from "@/parts/State";
 import { type Column, Table } from "@/parts/Table";
 import { Time } from "@/parts/Time";
-import { BurnDown, type Spending } from "./BurnDown";
 
 type Operation = Schemas["OperationRow"];
 type Doubt = Schemas["DoubtedCallRow"];

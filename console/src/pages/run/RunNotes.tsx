@@ -38,7 +38,11 @@ export function RunNotes({ run }: { run: RunWhole }) {
       {waits.slice(0, SHOWN).map((wait) => (
         <WaitNote key={`${wait.kind} ${wait.id}`} wait={wait} run={run} />
       ))}
-      {waits.length > SHOWN ? <p className="faint run-more">and {waits.length - SHOWN} more waits</p> : null}
+      {waits.length > SHOWN ? (
+        <p className="run-more">
+          <Link to={addressOfWhy(run.run_id)}>and {waits.length - SHOWN} more waits: why?</Link>
+        </p>
+      ) : null}
       {run.workflow_missing_since ? (
         <div className="run-note" data-tone="bad">
           <span>
@@ -120,7 +124,7 @@ export function WaitLink({ wait, run }: { wait: Wait; run: Pick<RunWhole, "run_i
       </Link>
     );
   }
-  if (QUEUED.has(wait.kind) && wait.step) {
+  if (QUEUED.has(wait.kind)) {
     return (
       <Link className="btn" to={addressOfWhy(run.run_id, wait.step)}>
         Why does it wait?

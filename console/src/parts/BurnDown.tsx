@@ -4,6 +4,7 @@ import "uplot/dist/uPlot.min.css";
 import { nanos, parts } from "@/parts/amount";
 import { clock, exact } from "@/parts/moment";
 import { usePreferences } from "@/parts/preferences";
+import "./BurnDown.css";
 
 export interface Spending {
   at: number;
@@ -84,7 +85,7 @@ export function BurnDown({ points, limit, start, end }: Props) {
     : "Nothing was spent";
   return (
     <>
-      <div ref={host} className="costs-plot" role="img" aria-label={said} />
+      <div ref={host} className="burn-down" role="img" aria-label={said} />
       {points.length === 0 ? <p className="faint">Nothing was spent yet.</p> : null}
     </>
   );
