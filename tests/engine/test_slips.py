@@ -156,7 +156,7 @@ QUESTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "no reviewers": ({"reviewers": []}, "Name at least one person in reviewers="),
     "a reviewer without a name": ({"reviewers": ["ann", ""]}, "Make each of the reviewers"),
     "too many reviewers": ({"reviewers": [f"r{n}" for n in range(101)]}, "Name at most 100 reviewers"),
-    "four eyes, of whom nobody has two": ({"four_eyes": True}, "Say who asks for the run, with by=NAME"),
+    "four eyes, of whom nobody has two": ({"four_eyes": True}, "Say who asks for the run at its start"),
 }
 
 

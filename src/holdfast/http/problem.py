@@ -44,6 +44,12 @@ _STATUSES: Final[tuple[tuple[type[HoldfastError], HTTPStatus], ...]] = (
     (errors.StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
 """The first that fits."""
+_TITLES: Final = {
+    HTTPStatus.BAD_REQUEST: "Invalid request",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "Invalid request",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "Unexpected error",
+}
+"""Where the name of the status says little to a person."""
 
 
 class Problem(Exception):
@@ -79,7 +85,7 @@ def document_of(problem: Exception, trace_id: str) -> ProblemDocument:
     known = problem if isinstance(problem, Problem) else _classify(problem, trace_id)
     body: dict[str, Any] = {
         "type": f"urn:holdfast:problem:{known.code}",
-        "title": known.status.phrase,
+        "title": _TITLES.get(known.status, known.status.phrase),
         "status": known.status.value,
         "detail": known.detail,
         "code": known.code,
@@ -101,7 +107,7 @@ def _classify(problem: Exception, trace_id: str) -> Problem:
         words = "This error is unexpected. The server's log has more, under the trace_id of this problem."
         return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", words)
     status = next((known for kind, known in _STATUSES if isinstance(problem, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
-    code, detail, headers = code_of(type(problem)), problem.message, {}
+    code, detail, headers = code_of(type(problem)), neutral(problem.message), {}
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
         log.warning("holdfast's store kept it from answering, trace %s: %s", trace_id, problem.message)
         unknown = isinstance(problem, errors.UnknownCommit)
@@ -122,9 +128,24 @@ def _mistakes(problem: HoldfastError) -> Iterator[Mapping[str, str]]:
         return
     if problem.field or problem.misfits:
         for each in problem.misfits or (errors.Misfit(problem.message),):
-            yield {"pointer": _fragment([*filter(None, [problem.field]), *map(str, each.path)]), "detail": str(each)}
+            place = _fragment([*filter(None, [problem.field]), *map(str, each.path)])
+            yield {"pointer": place, "detail": neutral(str(each))}
     elif where := _PLACE.search(problem.message):
-        yield {"pointer": pointer(where[1]), "detail": problem.message}
+        yield {"pointer": pointer(where[1]), "detail": neutral(problem.message)}
+
+
+_SYNTAX: Final = r"(?:\b\w+=(?:NAME|JSON|True|\[ROLE\])|`holdfast [^`]*`)"
+_OF_OTHERS: Final = re.compile(
+    rf"\ \((?:by\ a\ program,\ or\ )?[^()]*{_SYNTAX}[^()]*\)"  # in parentheses stands how it is said elsewhere
+    r"|[;:]\ `holdfast\ [^`]*`\ (?:shows|says)\b[^.;]*"
+    r"|(?<=\.)\ `holdfast\ [^`]*`\ (?:shows|says)\b[^.;]*\.",
+    re.VERBOSE,
+)
+
+
+def neutral(message: str) -> str:
+    """Return an error without the arguments of Python and the commands in it: a reader of HTTP answers has neither."""
+    return _OF_OTHERS.sub("", message)
 
 
 def pointer(path: str) -> str:

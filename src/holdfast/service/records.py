@@ -25,7 +25,7 @@ class Records:
     async def record(self, control: Control, command: ExportRun) -> bytes:
         """Return the record of a run, as JSON. Raises UsageError where none are made."""
         if self._recorder is None:
-            raise UsageError("No records of runs are made here: `holdfast serve` makes them. Nothing was exported.")
+            raise UsageError("No records of runs are made here (`holdfast serve` makes them). Nothing was exported.")
         async with self._recording:
             make = await self._recorder(control, command)
             return await asyncio.to_thread(make)

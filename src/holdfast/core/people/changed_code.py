@@ -99,7 +99,7 @@ def _listed(names: list[str]) -> str:
 def check(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) -> None:
     """Raises InvalidDecision for another answer, or while it would leave an effect of unknown outcome behind."""
     if c.decision == "answer" and c.data != RESTART:  # type: ignore[comparison-overlap]
-        raise InvalidDecision(f'Gate {opened.gate}: the only answer is data=JSON with the text "{RESTART}". It is still open.')
+        raise InvalidDecision(f'Gate {opened.gate}: the only answer is the text "{RESTART}" (data=JSON). It is still open.')
     if c.decision not in ("approve", "answer"):
         return
     step = d.state.step(StepId(opened.subject or ""))

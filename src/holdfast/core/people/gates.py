@@ -71,7 +71,7 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
         raise InvalidInput(f"Ask with another proposal: {problem}. No question was asked.")
     if c.four_eyes and not folded(d.state.by):
         raise InvalidInput(
-            "Say who asks for the run, with by=NAME at its start: this question needs a second pair of eyes, and"
+            "Say who asks for the run at its start (by=NAME): this question needs a second pair of eyes, and"
             " it is unknown who asked for the run, so no decision could count. No question was asked."
         )
     if not all(folded(name) for name in c.not_by):
@@ -275,7 +275,7 @@ def _checked(d: Decision, c: commands.DecideGate) -> _Checked:
     if c.shown_hash is not None and c.shown_hash != opened.shown_hash:
         raise Conflict(
             f"Gate {c.gate} shows something else than what was decided about ({opened.shown_hash[:12]}, not"
-            f" {c.shown_hash[:12]}). Nothing was decided: look again with `holdfast gates show {c.gate}`."
+            f" {c.shown_hash[:12]}). Nothing was decided: look again (`holdfast gates show {c.gate}`)."
         )
     check_person(opened, c.by.name, c.roles, of=d.state, maker=c.by.maker, kin=c.kin)
     if opened.quorum > 1 and c.decision == "approve":
@@ -349,8 +349,8 @@ def _is_edit(opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> bo
 def _not_taken(opened: ev.GateOpened, decision: str) -> InvalidDecision:
     if not opened.allowed:
         return InvalidDecision(
-            f"Gate {opened.gate} takes no decision: it is withdrawn when what it asks for has been done."
-            f" `holdfast gates show {opened.gate}` says what that is."
+            f"Gate {opened.gate} takes no decision: it is withdrawn when what it shows has been done"
+            f" (`holdfast gates show {opened.gate}`)."
         )
     return InvalidDecision(f"Gate {opened.gate} takes {', '.join(opened.allowed)}, not {decision!r}. It is still open.")
 
@@ -388,8 +388,8 @@ def no_gate(gate: GateId) -> NotFound:
 
 def _expired(gate: GateId, at_ms: int) -> AlreadyDecided:
     return AlreadyDecided(
-        f"Gate {gate} has expired: no answer came in time, and none counts any more. Nothing was decided. `holdfast runs"
-        f" retry {run_of(gate)}` asks again, if its run has failed because of that.",
+        f"Gate {gate} has expired: no answer came in time, and none counts any more. Nothing was decided. If"
+        f" its run has failed because of that, a retry of the run asks again (`holdfast runs retry {run_of(gate)}`).",
         decision=EXPIRED,
         at_ms=at_ms,
     )
@@ -404,7 +404,7 @@ def _data(opened: ev.GateOpened, c: commands.DecideGate) -> Payload:
         _check_approval(opened, shown, c.data)
     if c.decision == "answer" and opened.reason in _FOR_A_TOOL:
         if not c.given and c.data is None:
-            raise InvalidDecision(f"Gate {opened.gate}: say what the tool answered with data=JSON, for example null.")
+            raise InvalidDecision(f"Gate {opened.gate}: say what the tool answered, for example null (data=JSON).")
         return inline(c.data)
     if opened.form is None:
         return inline(c.data) if opened.edited_by is None or c.decision != "approve" else opened.filled

@@ -60,7 +60,7 @@ def check_person(
     if opened.reviewers and not is_among(opened.reviewers, name, roles):
         raise DecisionRefused(
             f"Gate {gate} asks {describe_reviewers(opened)}, and {name!r} is not among them. It is still open."
-            " Decide as one who is, with by=NAME, or in a role with by=NAME and roles=[ROLE]."
+            " Decide as one who is, or in a role that is (by=NAME, roles=[ROLE])."
         )
     if opened.not_by and (is_among(opened.not_by, name, ()) or is_among(opened.not_by, maker, ())):
         by_key = "" if is_among(opened.not_by, name, ()) else _by_key(maker)
@@ -75,8 +75,8 @@ def check_person(
     if not folded(opened.requester):
         raise DecisionRefused(
             f"Gate {gate} needs a second pair of eyes, and it is unknown who asked for this run. It is still open, and no"
-            f" decision can count: cancel the run (`holdfast runs cancel {run_of(gate)}`) and start it again with by=NAME, the"
-            " name of the person who asks for it."
+            f" decision can count: cancel the run (`holdfast runs cancel {run_of(gate)}`) and start it again under the"
+            " name of the person who asks for it (by=NAME)."
         )
     if folded(name) == folded(opened.requester):
         raise DecisionRefused(

@@ -125,7 +125,7 @@ def reconcile_call(d: Decision, c: commands.ReconcileCall) -> None:
     if call is not None and call.kind == "effect" and call.doubted and call.hold_nanousd:
         raise Conflict(
             f"The call {c.call} is one of the tool {call.name!r}, whose price follows from what became of it. Nothing was"
-            " reconciled: say that with `holdfast effects resolve`."
+            " reconciled: say that first (`holdfast effects resolve`)."
         )
     if call is None or call.kind != "model" or not call.doubted:
         raise NotFound(f"No money is in doubt under the call {c.call}.")
@@ -157,7 +157,7 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
     if c.policy == "once" and c.compensates is None and not fence.may_repeat(d.state, step, c.path):
         raise Conflict(
             f"Run {d.state.run} is a fork, and this call of {c.tool!r} is none of its origin's. What happens once is done again"
-            " only if a person approves it, or the run was forked with repeat_effects=True. Nothing was called."
+            " only if a person approves it, or the fork repeats effects (repeat_effects=True). Nothing was called."
         )
     loans = _granted(d, c)
     if loans is None:

@@ -431,9 +431,7 @@ class _Inheritance:
                 raise InvalidInput(f"{known.id} was {known.status}; it has no output to replace. Nothing was started.")
             id_ = known.id if known is not None else step_id(name, self._visits.get(name, 0) + 1)
             if id_ == wish.step:
-                raise InvalidInput(
-                    f"{id_} is where the fork begins; say what it comes to with output=JSON. Nothing was started."
-                )
+                raise InvalidInput(f"{id_} is where the fork begins; say what it comes to (output=JSON). Nothing was started.")
             given[id_] = output
         if wish.output is not None and wish.path is None:
             self._expect_settable(node_of(wish.step))

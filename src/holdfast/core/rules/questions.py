@@ -53,7 +53,7 @@ _ABOUT_GOING_ON: Final = frozenset({WORKFLOW_MISSING, *LIMITS.values()})
 STOPPING: Final = frozenset({LIMITS["steps"], LIMITS["tokens"], LIMITS["active"], LIMITS["wall"]})
 """The gates before whose answer no step starts. (One about money or calls stops only who needs them.)"""
 
-_OUTCOMES: Final = {"answer": "it happened: --data is its response", "reject": "it did not", "retry": "call it again"}
+_OUTCOMES: Final = {"answer": "it happened: the data is its response", "reject": "it did not", "retry": "call it again"}
 
 
 def open_engine_gate(d: Decision, reason: str, content: dict[str, Any], *, allowed: tuple[str, ...], subject: str) -> None:
@@ -83,7 +83,7 @@ def ask_about_effect(d: Decision, id_: CallId, call: OpenCall, error: ErrorRecor
         "answers": {how: what for how, what in _OUTCOMES.items() if how != "retry" or repeatable},
     }
     if d.state.phase == "failing":
-        shown["run"] = "it fails whatever is answered; `holdfast runs retry` takes it up again"
+        shown["run"] = "it fails whatever is answered; a retry of the run takes it up again"
     allowed = ("answer", "reject", "retry") if repeatable else ("answer", "reject")
     open_engine_gate(d, EFFECT_UNKNOWN, shown, allowed=allowed, subject=id_)
 
@@ -98,7 +98,7 @@ def ask_about_failure(
     """`answerable`: a person may give the step's output; one that decides, or has asked a person, is tried again, so that it
     decides itself or asks again.
     `at_hand`: what a loop that is used up has come to, by node."""
-    answers = {"retry": "try again, with the same keys", "answer": "--data is the step's output", "reject": "fail"}
+    answers = {"retry": "try again, with the same keys", "answer": "the data is the step's output", "reject": "fail"}
     if not answerable:
         del answers["answer"]
     shown: dict[str, Any] = {"step": step, "error_class": error.error_class, "message": error.message, "answers": answers}

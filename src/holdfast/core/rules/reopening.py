@@ -114,7 +114,7 @@ def _check_harmless(d: Decision, doubts: Iterable[CallId]) -> None:
             )
         if not call.is_harmless:
             raise Conflict(
-                f"Resolve the call {id_} of {call.name!r} first: `holdfast effects resolve '{id_}'`. Its outcome is unknown,"
+                f"Resolve the call {id_} of {call.name!r} first (`holdfast effects resolve '{id_}'`). Its outcome is unknown,"
                 " and it may not be made twice. Nothing was changed."
             )
 

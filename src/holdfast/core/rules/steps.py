@@ -108,7 +108,7 @@ def _check_requester(d: Decision, c: commands.StartRun) -> None:
     if eyes and not folded(c.by.name):
         raise InvalidInput(
             f"{eyes[0]!r} needs a second pair of eyes, so it must be known who asks for this"
-            " run. No run was started. Pass by=NAME, the name of the person who asks."
+            " run. No run was started. Name the person who asks (by=NAME)."
         )
 
 

@@ -23,8 +23,8 @@ async def perform(attempt: Attempt, context: StepContext, task: str, arguments: 
     worker = worker_of(attempt)
     if worker is None:
         raise UsageError(
-            f"{attempt.name!r} is the task {task!r} of a connected worker, and this process takes no connections:"
-            " `holdfast serve --grpc` does. The step was not begun."
+            f"{attempt.name!r} is the task {task!r} of a connected worker, and this process takes no connections"
+            " (`holdfast serve --grpc` does). The step was not begun."
         )
     return await worker.perform("", task, arguments, StepCalls(attempt, context))
 

@@ -341,7 +341,7 @@ def expect_settled(state: State, step: StepId) -> None:
         is_concerned = call.step == step or state.phase == "failing"
         if call.kind == "effect" and is_concerned and not call.is_harmless:
             raise Conflict(
-                f"Resolve the call {id_} of {call.name!r} first: `holdfast effects resolve '{id_}'`. Its outcome is unknown,"
+                f"Resolve the call {id_} of {call.name!r} first (`holdfast effects resolve '{id_}'`). Its outcome is unknown,"
                 " and it may not be made twice. Nothing was changed."
             )
 

@@ -27,7 +27,7 @@ class Scores(ControlBase):
         """
         row, claim = await self.find(run_id), self._claim(by)
         if claim.name is None:
-            raise InvalidInput("A score needs an author: pass by=NAME. Nothing was scored.")
+            raise InvalidInput("A score needs an author (by=NAME). Nothing was scored.")
         if (found := rule.number(value)) is None:
             raise InvalidInput(f"The value {value!r:.80} is no number up to 1e15, true or false. Nothing was scored.")
         if source not in ("person", "code"):

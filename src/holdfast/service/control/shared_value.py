@@ -119,7 +119,7 @@ class SharedValues(ControlBase):
         """
         if not space.startswith(f"{rule.CACHE}/"):
             raise InvalidInput(
-                f"{space!r} is no space of cached answers; those begin with {rule.CACHE}/, as `holdfast shared list` shows."
+                f"{space!r} is no space of cached answers; those begin with {rule.CACHE}/ (`holdfast shared list`)."
                 " Nothing was forgotten."
             )
         names = word("tenant", tenant), word("space", space), word("key", key)

@@ -58,7 +58,7 @@ class StandingApprovals(ControlBase):
         """
         claim = self._claim(by)
         if claim.name is None:
-            raise InvalidInput("An approval needs an author: pass by=NAME. Nothing was granted.")
+            raise InvalidInput("An approval needs an author (by=NAME). Nothing was granted.")
         if not 0 < for_s <= _LONGEST_S:
             raise InvalidInput(f"for_s={for_s!r:.80}: an approval stands for up to 366 days, in seconds. Nothing was granted.")
         if most is not None and not 1 <= most <= _MAX_USES:
@@ -110,7 +110,7 @@ class StandingApprovals(ControlBase):
         """
         claim = self._claim(by)
         if claim.name is None:
-            raise InvalidInput("Say who revokes it, with by=NAME. Nothing was revoked.")
+            raise InvalidInput("Say who revokes it (by=NAME). Nothing was revoked.")
         for _ in range(_TRIES):
             known = (await self._page(word("tenant", tenant))).get(id_)
             if known is None:
