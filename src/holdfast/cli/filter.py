@@ -28,7 +28,8 @@ _FIELDS: Final = group_of(
         "workflow": ArgumentSpec(),
         "status": ArgumentSpec("--status STATUS", help="Only runs with this status, or one of several: failed,waiting."),
         "waiting_for": ArgumentSpec(
-            "--waiting-for KIND", help="Only runs that wait for this: gate (a person), signal, timer, slot, worker, money, …"
+            "--waiting-for KIND",
+            help="Only runs that wait for this, like gate (a person), signal, timer, slot, worker or money.",
         ),
         "key": ArgumentSpec("--key KEY", help="Only the run started under this key."),
         "since_ms": ArgumentSpec(
