@@ -6,7 +6,8 @@ import "./Palette.css";
 export default function KeysList({ keys, onClose }: { keys: readonly Key[]; onClose: () => void }) {
   return (
     <Dialog isOpen onClose={onClose} title="Keys of this page" words="They sleep while you type and in dialogs.">
-      <dl className="keys-list">
+      {/* A long list scrolls, also by keys. */}
+      <dl className="keys-list" tabIndex={0}>
         {keys.map((each) => (
           <div key={each.key} style={{ display: "contents" }}>
             <dt>

@@ -67,7 +67,7 @@ def test_interaction_7_a_run_is_compared_with_one_of_a_pasted_id(
     ended(dev, page, (second, first))
     page.get_by_role("button", name="Compare with…").click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_role("link", name=second[-8:]).wait_for()
+    dialog.get_by_role("link", name=second[:18]).wait_for()
     dialog.get_by_label("Id of the other run").fill(first)
     dialog.get_by_text("This is the run itself.").wait_for()
     dialog.get_by_label("Id of the other run").fill(second)

@@ -53,7 +53,7 @@ def test_interaction_7_a_fork_shows_its_worst_case_and_stands_beside_the_origina
     answer.get_by_text("worst case").wait_for()
     quote = dev.request("POST", f"/runs/{run}/quote", {"action": "fork", "fields": {"step": "read#1"}})["fork"]
     assert float(quote["worst_case_usd"]) > 0
-    assert answer.locator(f"[data-usd='{quote['anew_usd']}']").count() >= 1
+    assert answer.locator(f"[data-usd='{quote['worst_case_usd']}']").count() >= 1
     dialog.get_by_label("Cost limit, in dollars").fill("0.04")
     answer.locator("[data-usd='0.04']").wait_for()
     assert findings(page) == []

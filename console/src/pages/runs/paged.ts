@@ -39,6 +39,12 @@ function nothingKept(key: string): Kept {
   return { key, top: [], pages: new Map(), ends: new Map() };
 }
 
+/** True for the query of a page that is far from the pages in view. */
+function isFar(asked: unknown, inView: readonly [number, number]): boolean {
+  const page = (asked as { page?: unknown } | undefined)?.page;
+  return typeof page === "number" && page > 0 && (page < inView[0] - BESIDE || page > inView[1] + BESIDE);
+}
+
 export function useRuns(query: Query<typeof PATH>) {
   const about = JSON.stringify(query);
   const [state, setState] = useState<{
@@ -72,10 +78,8 @@ export function useRuns(query: Query<typeof PATH>) {
         const asked = { ...query, limit: page === 0 ? FIRST : PAGE, ...(cursor ? { cursor } : {}) };
         return (await send("GET", PATH, { params: { query: asked }, signal })).data as Page;
       },
-      gcTime: 0, // what is kept of a page is kept here
     })),
   });
-  const client = useQueryClient();
   found.forEach((each, index) => {
     const page = wanted[index] ?? 0;
     if (!each.data) return;
@@ -83,6 +87,14 @@ export function useRuns(query: Query<typeof PATH>) {
     if (page > 0) kept.current.pages.set(page, each.data.rows);
     else kept.current.top = joined(kept.current.top, each.data.rows, each.data.cursor === null);
   });
+  const client = useQueryClient();
+  useEffect(() => {
+    // Those near the view stay, for who comes back to the list.
+    client.removeQueries({
+      type: "inactive",
+      predicate: ({ queryKey: [path, , asked] }) => path === PATH && isFar(asked, inView),
+    });
+  }, [client, inView]);
   letGo(kept.current.pages, (page) => page >= inView[0] - BESIDE && page <= inView[1] + BESIDE);
   const version = found.map((each) => each.dataUpdatedAt).join(" ");
   // biome-ignore lint/correctness/useExhaustiveDependencies: the version says when the kept pages changed
