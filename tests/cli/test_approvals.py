@@ -10,7 +10,7 @@ from tests.cli.test_asked_together import PAYDAY
 
 def test_an_approval_is_granted_used_listed_and_revoked(shell: Shell, home: Path) -> None:
     (home / "payday.py").write_text(PAYDAY)
-    given = ("--for", "8h", "--most", "3", "--when", "amount<=100", "--when", "to~a*", "--as", "ann", "--json")
+    given = ("--for", "8h", "--max-calls", "3", "--when", "amount<=100", "--when", "to~a*", "--as", "ann", "--json")
     granted = shell("approvals", "grant", "pay", *given).data["approval"]
     assert shell("run", "payday.py:payday", "-i", '{"ada": 10, "al": 20}').data == ["paid 10 to ada", "paid 20 to al"]
     (listed,) = shell("approvals", "list", "--json").data
@@ -25,7 +25,7 @@ def test_an_approval_that_says_nothing_is_refused_in_words(shell: Shell, home: P
     for given, words in (
         (("--for", "soon"), "is not a time span; write it like 30m, 8h or 7d"),
         (("--for", "8h", "--when", "amount"), "is not a condition"),
-        (("--for", "8h", "--most", "0"), "it stands for 1 to"),
+        (("--for", "8h", "--max-calls", "0"), "it stands for 1 to"),
     ):
         refused = shell("approvals", "grant", "pay", *given, "--as", "ann")
         assert (refused.code, words in refused.err) == (2, True)

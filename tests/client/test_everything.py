@@ -164,8 +164,10 @@ async def test_agents_are_given_a_budget_together(client: AsyncClient) -> None:
 
 async def test_calls_are_approved_beforehand_or_together(client: AsyncClient) -> None:
     when = (When("to", "matches", "a*"),)
-    granted = await client.acting("ann", ["legal"]).execute(command.GrantApproval(tool="pay", for_s=3600, most=9, when=when))
-    assert (granted["by"], granted["roles"], granted["most"], granted["when"]) == (
+    granted = await client.acting("ann", ["legal"]).execute(
+        command.GrantApproval(tool="pay", for_s=3600, max_calls=9, when=when)
+    )
+    assert (granted["by"], granted["roles"], granted["max_calls"], granted["when"]) == (
         "ann",
         ["legal"],
         9,

@@ -43,7 +43,7 @@ async def asks(run: Any) -> bool:
 
 async def test_a_preapproved_call_runs_without_a_question_as_often_as_allowed(store: str, pay: Tool, paid: list[Any]) -> None:
     async with opened(store) as engine:
-        granted = await engine.grant_approval("pay", for_s=3600, most=2, by="ann", when=[When("amount", "<=", 100)])
+        granted = await engine.grant_approval("pay", for_s=3600, max_calls=2, by="ann", when=[When("amount", "<=", 100)])
         for _ in range(2):
             run = await engine.start(node(pay, {"to": "ada", "amount": 100}))
             assert await run.result() == "paid 100 to ada"
@@ -117,7 +117,7 @@ async def test_a_call_of_a_fork_is_another_use_of_an_approval(tmp_path: Any) -> 
     wf = Workflow("refund")
     wf.node("pay")(tool_node(name=refund)(lambda state: {"to": "ada"}))
     async with opened(f"sqlite:///{tmp_path / 'holdfast.db'}") as engine:
-        await engine.grant_approval("refund", for_s=60, by="ann", most=2)
+        await engine.grant_approval("refund", for_s=60, by="ann", max_calls=2)
         run = await engine.start(wf)
         assert (await run.settled()).ended == "failed"
         forked = await engine.fork(run.id, "pay#1", by="bob")
@@ -141,7 +141,7 @@ async def test_rules_that_deny_and_reviewers_stand_above_an_approval(tmp_path: A
 
 async def test_of_two_processes_that_want_the_last_use_one_gets_it(store: str, pay: Tool, paid: list[Any]) -> None:
     async with opened(store) as engine, opened(store) as other:
-        await engine.grant_approval("pay", for_s=3600, most=3, by="ann")
+        await engine.grant_approval("pay", for_s=3600, max_calls=3, by="ann")
         wf = Workflow("pay")
         wf.node("pay")(tool_node(name=pay)(lambda state: {"to": state.input["to"]}))
         runs = [await (engine, other)[n % 2].start(wf, {"to": f"n{n}"}) for n in range(8)]
@@ -165,7 +165,7 @@ async def test_an_approval_that_says_nothing_is_refused_in_words(tmp_path: Any) 
     async with opened(f"sqlite:///{tmp_path / 'holdfast.db'}") as engine:
         for given, words in (
             ({"for_s": 0}, "up to 366 days"),
-            ({"for_s": 60, "most": 0}, "it stands for 1 to"),
+            ({"for_s": 60, "max_calls": 0}, "it stands for 1 to"),
             ({"for_s": 60, "by": None}, "An approval needs an author"),
             ({"for_s": 60, "when": [When("amount", "<", "many")]}, "give a number"),
         ):
@@ -194,7 +194,7 @@ async def test_another_call_than_the_one_that_used_an_approval_is_not_let_throug
 
     path = f"sqlite:///{tmp_path / 'holdfast.db'}"
     async with opened(path) as engine:
-        await engine.grant_approval("pay", for_s=60, by="ann", most=1)
+        await engine.grant_approval("pay", for_s=60, by="ann", max_calls=1)
         carried = engine.runtime.runs.flush.append
         carry_by(engine, cut)
         run = await engine.start(wf)

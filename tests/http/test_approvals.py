@@ -70,16 +70,16 @@ async def test_a_preapproved_call_is_not_asked_about_until_the_approval_is_revok
     async with asking(port, "ida", "admin") as (ida, admin):
         when = [{"argument": "amount", "operator": "<=", "value": 100}]
         granted = await ida.post(
-            "/approvals", {"tool": "pay", "for_s": 3600, "most": 3, "when": when, "reason": "small"}, holdfast_as="ann"
+            "/approvals", {"tool": "pay", "for_s": 3600, "max_calls": 3, "when": when, "reason": "small"}, holdfast_as="ann"
         )
         assert (await paid(ida, ada=10, al=20))["output"] == ["paid 10 to ada", "paid 20 to al"]
         row = await ida.get(f"/approvals/{granted['approval']}")
         assert row == {**granted, "used": 2}
-        assert {name: row[name] for name in ("by", "tool", "state", "most", "when", "reason", "tenant", "revoked_by")} == {
+        assert {name: row[name] for name in ("by", "tool", "state", "max_calls", "when", "reason", "tenant", "revoked_by")} == {
             "by": "ann",
             "tool": "pay",
             "state": "stands",
-            "most": 3,
+            "max_calls": 3,
             "when": when,
             "reason": "small",
             "tenant": "acme",
@@ -114,7 +114,7 @@ async def test_no_person_approves_in_advance_what_they_may_not_decide(port: Port
             (globex, {"run": run}, 404),
             (ida, {"tenant": "globex"}, 403),
             (ida, {"for_s": 0}, 422),
-            (ida, {"most": 0}, 422),
+            (ida, {"max_calls": 0}, 422),
             (ida, {"when": [{"argument": "a"}]}, 422),
             (ida, {"when": [{"argument": "a", "operator": "~", "value": 1}]}, 422),
             (ida, {"reason": "x" * 9_000}, 422),

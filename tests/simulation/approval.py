@@ -81,7 +81,7 @@ class _Grant(msgspec.Struct):
 
     @property
     def is_used_up(self) -> bool:
-        return self.value.get("most") is not None and self.value.get("used", 0) >= self.value["most"]
+        return self.value.get("max_calls") is not None and self.value.get("used", 0) >= self.value["max_calls"]
 
     @property
     def is_revoked(self) -> bool:
@@ -149,7 +149,7 @@ class Approvals:
         items = stream.choice((None, None, _ITEMS[:1], _ITEMS[:2]))
         how: dict[str, Any] = {
             "by": stream.choice(("ada", "ann", "eve")),
-            "most": stream.choice((None, 1, 1, 2)),
+            "max_calls": stream.choice((None, 1, 1, 2)),
             "workflow": stream.choice((None, None, None, self._workflow, "another")),
             "run_id": stream.choice((None, None, None, run)),
             "roles": stream.choice(((), ("lead",))),
@@ -274,7 +274,7 @@ def _is_as_said(value: Mapping[str, Any], terms: Mapping[str, Any]) -> bool:
     return (
         items == ([] if terms["items"] is None else [terms["items"]])
         and value["until_ms"] - value["granted_at_ms"] == int(terms["for_s"] * 1000)
-        and all(value.get(name) == terms[name] for name in ("tool", "by", "most", "workflow"))
+        and all(value.get(name) == terms[name] for name in ("tool", "by", "max_calls", "workflow"))
         and value.get("run") == terms["run_id"]
         and tuple(value.get("roles", ())) == terms["roles"]
         and value.get("used", 0) == 0

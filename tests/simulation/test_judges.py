@@ -415,7 +415,7 @@ def grants(tool: str, **terms: Any) -> Callable[[Any], None]:
 
     def arrange(simulation: Any) -> None:
         approvals, simulation.people._board = simulation.auditor.approvals, Fixed()
-        how = {"by": "eve", "most": None, "workflow": None, "run_id": None, "roles": (), "for_s": 86_400.0, **terms}
+        how = {"by": "eve", "max_calls": None, "workflow": None, "run_id": None, "roles": (), "for_s": 86_400.0, **terms}
         items = how.pop("items", None)
 
         async def live(ask: Any, run: str) -> None:
@@ -433,7 +433,7 @@ def test_an_approval_that_is_never_used_up_is_found(found: Found) -> None:
         return approval.revoked_by is None and now_ms < approval.until_ms
 
     scenario = Scenario(
-        program_of(Op("sleep", 90.0), *(call(pay, f"item{number}") for number in range(3))), arrange=grants("pay", most=1)
+        program_of(Op("sleep", 90.0), *(call(pay, f"item{number}") for number in range(3))), arrange=grants("pay", max_calls=1)
     )
     broken = found(scenario, (StandingApproval, "stands", stands))
     assert broken == {"an approval stands for no more calls than was said"}

@@ -246,7 +246,7 @@ class Control:
         *,
         for_s: float,
         by: str | Actor,
-        most: int | None = None,
+        max_calls: int | None = None,
         when: Sequence[When] = (),
         workflow: str | None = None,
         run_id: str | None = None,

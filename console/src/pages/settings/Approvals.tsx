@@ -56,7 +56,7 @@ const COLUMNS: readonly Column<Approval>[] = [
     cell: (row) => (
       <>
         {row.used.toLocaleString("en-US")}
-        {row.most === null ? "" : ` of ${row.most.toLocaleString("en-US")}`}
+        {row.max_calls === null ? "" : ` of ${row.max_calls.toLocaleString("en-US")}`}
       </>
     ),
   },

@@ -53,7 +53,7 @@ def _conditions(row: View) -> str:
 
 
 def _used(row: View) -> str:
-    return str(row["used"]) if row["most"] is None else f"{row['used']} of {row['most']}"
+    return str(row["used"]) if row["max_calls"] is None else f"{row['used']} of {row['max_calls']}"
 
 
 def _state(row: View) -> str:
@@ -69,7 +69,7 @@ APPROVALS.verb(
     command.GrantApproval,
     words={
         "for_s": ArgumentSpec("--for TIME", read=_seconds, help="Lifetime of the approval: 30m, 8h, 7d."),
-        "most": "--most N",
+        "max_calls": "--max-calls N",
         "when": ArgumentSpec("--when CONDITION", read=_condition, help="Condition on an argument: 'amount<=100', 'order~A-*'."),
         "run": "--run RUN",
         "reason": "--reason TEXT",
@@ -100,7 +100,7 @@ APPROVALS.verb(
 
 
 EXAMPLES: Final = {
-    "grant": "'mail_*' --for 8h --most 50 --when 'amount<=100'",
+    "grant": "'mail_*' --for 8h --max-calls 50 --when 'amount<=100'",
     "list": "",
     "revoke": "019aa8b26f417c3e9d551b7e40c2aa10",
 }

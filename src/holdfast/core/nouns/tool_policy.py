@@ -124,14 +124,14 @@ class ToolTerms(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class StandingApproval(msgspec.Struct, frozen=True, omit_defaults=True):
     """A person's decision that calls of the tools that `tool` names, whose arguments all of `when` hold for, need not be asked
-    about: until `until_ms`, `most` times at most, in runs of one `workflow`, or in one `run`, where that is said. It was
+    about: until `until_ms`, `max_calls` times at most, in runs of one `workflow`, or in one `run`, where that is said. It was
     granted with a key of `maker`."""
 
     tool: str
     by: str
     granted_at_ms: int
     until_ms: int
-    most: int | None = None
+    max_calls: int | None = None
     when: tuple[When, ...] = ()
     workflow: str | None = None
     run: str | None = None
@@ -144,7 +144,7 @@ class StandingApproval(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def left(self) -> int | None:
         """Return the number of calls that it still covers."""
-        return None if self.most is None else max(0, self.most - self.used)
+        return None if self.max_calls is None else max(0, self.max_calls - self.used)
 
     def stands(self, now_ms: int) -> bool:
         """True if it is neither over, nor used up, nor revoked."""

@@ -35,7 +35,7 @@ class StandingApprovals(ControlBase):
         *,
         for_s: float,
         by: str | Actor,
-        most: int | None = None,
+        max_calls: int | None = None,
         when: Sequence[When] = (),
         workflow: str | None = None,
         run_id: str | None = None,
@@ -61,8 +61,8 @@ class StandingApprovals(ControlBase):
             raise InvalidInput("An approval needs an author (by=NAME). Nothing was granted.")
         if not 0 < for_s <= _LONGEST_S:
             raise InvalidInput(f"for_s={for_s!r:.80}: an approval stands for up to 366 days, in seconds. Nothing was granted.")
-        if most is not None and not 1 <= most <= _MAX_USES:
-            raise InvalidInput(f"most={most!r:.80}: it stands for 1 to {_MAX_USES:,} calls. Nothing was granted.")
+        if max_calls is not None and not 1 <= max_calls <= _MAX_USES:
+            raise InvalidInput(f"max_calls={max_calls!r:.80}: it stands for 1 to {_MAX_USES:,} calls. Nothing was granted.")
         if problem := next((each.problem for each in when if each.problem is not None), None):
             raise InvalidInput(f"The approval of {tool!r}: {problem}. Nothing was granted.")
         run = None if run_id is None else await self.find(run_id)
@@ -77,7 +77,7 @@ class StandingApprovals(ControlBase):
             claim.name,
             now_ms,
             now_ms + int(for_s * 1000),
-            most,
+            max_calls,
             tuple(when),
             None if workflow is None else word("workflow", workflow),
             None if run is None else run.run,

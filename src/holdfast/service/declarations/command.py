@@ -387,7 +387,7 @@ class GrantApproval(Command["view.ApprovalRow"], frozen=True, kw_only=True):
 
     tool: Annotated[str, doc("Name of the tool, or a pattern like `mail_*`.")]
     for_s: Annotated[float, doc("Lifetime of the approval in seconds, above 0 and up to 366 days.")]
-    most: Annotated[int | None, doc("Maximum number of calls, 1 to 1,000,000; by default any number.")] = None
+    max_calls: Annotated[int | None, doc("Maximum number of calls, 1 to 1,000,000; by default any number.")] = None
     when: Annotated[
         tuple[When, ...],
         Meta(max_length=_MAX_CONDITIONS),

@@ -34,9 +34,9 @@ class ApprovalRow(TypedDict):
     when: Annotated[list[ConditionRow], doc("The conditions on the arguments, all of which must hold.")]
     workflow: Annotated[str | None, doc("The only workflow whose calls it covers; null for any.")]
     run_id: Annotated[str | None, doc("The only run whose calls it covers; null for any.")]
-    state: Annotated[ApprovalState, doc("`stands` while it covers calls; `used_up` after `most` calls, `over` after `until`.")]
+    state: Annotated[ApprovalState, doc("`stands` while it covers calls; `used_up` after `max_calls`, `over` after `until`.")]
     used: Annotated[int, doc("Number of calls that it has covered.")]
-    most: Annotated[int | None, doc("Maximum number of calls that it covers; null for any number.")]
+    max_calls: Annotated[int | None, doc("Maximum number of calls that it covers; null for any number.")]
     by: Annotated[str, doc("The person who granted it.")]
     roles: Annotated[list[str], doc("The roles in which they granted it.")]
     reason: Annotated[str | None, doc("Reason that the person gave.")]
@@ -56,7 +56,7 @@ def of_approval(id_: str, approval: StandingApproval, tenant: str, now_ms: int) 
         "run_id": approval.run,
         "state": _state(approval, now_ms),
         "used": approval.used,
-        "most": approval.most,
+        "max_calls": approval.max_calls,
         "by": approval.by,
         "roles": list(approval.roles),
         "reason": approval.reason or None,
