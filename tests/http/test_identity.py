@@ -116,8 +116,9 @@ async def test_a_reviewer_comes_with_a_signed_token_and_decides(tmp_path: Path, 
     ):
         run = (await shop.post("/runs", {"workflow": "order", "input": {"item": "tea"}}, wait_s=10))["run_id"]
         gate = await ida.gate(run)
-        mine = [len(await each.rows("/gates", mine=True)) for each in (ida, eve, shop, stranger)]
-        assert mine == [1, 0, 1, 0], "the shop's token has the role, though not the grant"
+        asked = [len(await each.rows("/gates", asks=["me", "team"])) for each in (ida, eve, shop, stranger)]
+        assert asked == [1, 0, 1, 0], "the shop's token has the role, though not the grant"
+        assert [len(await ida.rows("/gates", asks=whom)) for whom in ("me", "team", "anyone")] == [1, 0, 0]
         seen = await ida.seen(gate)
         assert await shop.refused("POST", f"/gates/{gate}/decision", {}) == (403, "not_permitted")
         assert await eve.refused("POST", f"/gates/{gate}/decision", seen) == (409, "decision_refused")
@@ -132,7 +133,7 @@ async def test_a_reviewer_comes_with_a_signed_token_and_decides(tmp_path: Path, 
 
 
 async def test_who_is_asked_hands_a_question_on_and_a_reviewer_gives_it_to_others(tmp_path: Path, issuer: KeyServer) -> None:
-    """The first is for one who is asked, neither for an operator, and nobody gives it to who asked for the run; `mine` goes with
+    """The first is for one who is asked, neither for an operator, and nobody gives it to who asked for the run; `asks` goes with
     it."""
     identity = Identity(issuer=SignedTokens(rules(issuer)))
     async with (
@@ -153,9 +154,9 @@ async def test_who_is_asked_hands_a_question_on_and_a_reviewer_gives_it_to_other
             assert await stranger.refused("POST", f"{gate}/{way}", {"to": ["eve"]}) == (404, "not_found")
             assert await shop.refused("POST", f"{gate}/{way}", {"to": "eve"}) in [(422, "invalid_input"), (400, "usage_error")]
         await ida.post(f"{gate}/delegate", {"to": ["eve"], "reason": "on holiday"})
-        assert [len(await each.rows("/gates", mine=True)) for each in (ida, eve)] == [1, 1]
+        assert [len(await each.rows("/gates", asks="me")) for each in (ida, eve)] == [1, 1]
         await boss.post(f"{gate}/reassign", {"to": ["eve"]})
-        assert [len(await each.rows("/gates", mine=True)) for each in (ida, eve)] == [0, 1]
+        assert [len(await each.rows("/gates", asks="me")) for each in (ida, eve)] == [0, 1]
         seen = await ida.seen(gate)
         assert await ida.refused("POST", f"{gate}/decision", seen) == (409, "decision_refused")
         assert (await eve.post(f"{gate}/decision", seen, wait_s=10))["status"] == "completed"

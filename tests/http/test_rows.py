@@ -45,7 +45,7 @@ NOT_HERE: Final = {
     "SignInErrorRow",
     "ComparedDecisionRow",
 }
-"""Rows that need more than one process, a model that sums up, an identity provider, or what makes records."""
+"""Rows that need more than one process, a model that sums up, an identity provider, a browser, or what makes records."""
 
 
 @tool(effect="idempotent")

@@ -145,7 +145,7 @@ async def test_a_filter_tells_nothing_of_rows_that_are_hidden(world: World) -> N
         (query.Runs(text="harriet", limit=1), query.Runs(text="nothing", limit=1)),
         (query.Runs(prefix=run[:12], limit=1), query.Runs(prefix="x", limit=1)),
         (query.DeadLetters(node="flow", limit=1), query.DeadLetters(node="nothing", limit=1)),
-        (query.Gates(mine=True, limit=1), query.Gates(risk_level=("high",), limit=1)),
+        (query.Gates(asks=("me", "team", "anyone"), limit=1), query.Gates(risk_level=("high",), limit=1)),
         (query.Effects(limit=1), query.Effects(state="orphaned", limit=1)),
     ):
         assert await ask(LIMITED, hit) == await ask(LIMITED, miss) == ([], None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -226,3 +227,67 @@ async def test_a_list_says_what_gates_propose_and_may_be_of_some_risks(engine: E
 
 def test_a_gate_that_an_earlier_version_has_opened_takes_a_decision_without_a_hash() -> None:
     assert GateOpened(GateId("r:a#1:0"), "approval", inline({}), digest({}), ("approve",)).hash_optional
+
+
+@flow
+async def asks_persons(ctx: Context, reviewers: list[str]) -> str:
+    answer = await ctx.ask(
+        {"question": f"For {len(reviewers)}?"}, decisions=["approve"], **({"reviewers": reviewers} if reviewers else {})
+    )
+    return str(answer.decision)
+
+
+async def test_gates_are_listed_by_whom_they_ask_page_by_page(tmp_path: Path) -> None:
+    """Those of others take no place of a page: a list that is not empty does not begin with an empty page."""
+    async with Engine.open(str(tmp_path / "runs.db"), workflows=[asks_persons]) as engine:
+        for reviewers in (["bob"], ["eve"], [], ["role:legal"], ["eve"], ["IDA"], ["ops"], ["eve"], ["ida", "bob"]):
+            run = await engine.start(asks_persons, reviewers)
+            await engine.run(run.id).until(lambda state: bool(state.gates or state.ended))
+        service = Service(engine, [asks_persons])
+        ida = Principal("ida", roles=("legal",), teams=("ops",))
+
+        async def listed(*asks: Any, limit: int = 9) -> list[list[str]]:
+            rows, cursor = [], None
+            while True:
+                page = await service.query(ida, query.Gates(asks=asks, limit=limit, cursor=cursor))
+                assert page.rows or not rows, "an empty page"
+                rows += page.rows
+                if (cursor := page.cursor) is None:
+                    return [row["reviewers"] for row in rows]
+
+        assert await listed("me") == await listed("me", limit=1) == [["IDA"], ["ida", "bob"]]
+        assert await listed("team") == await listed("team", limit=1) == [["role:legal"], ["ops"]]
+        assert await listed("anyone", limit=1) == [[]]
+        assert len(await listed("me", "team", "anyone", limit=2)) == 5
+        assert len(await listed()) == 9
+
+
+async def test_a_gate_in_a_list_has_its_workflow_and_a_title(tmp_path: Path) -> None:
+    async with Engine.open(str(tmp_path / "runs.db"), workflows=[asks_persons]) as engine:
+        run = await engine.start(asks_persons, ["ida"])
+        await engine.run(run.id).until(lambda state: bool(state.gates or state.ended))
+        service = Service(engine, [asks_persons])
+        (row,) = (await service.query(IDA, query.Gates())).rows
+        assert (row["workflow"], row["title"]) == ("asks_persons", "For 1?")
+        (whole,) = (await service.query(IDA, query.Gate(row["gate_id"]))).rows
+        assert {name: whole[name] for name in row} == row
+
+
+@flow
+async def asks_below(ctx: Context, given: Any) -> str:
+    return str(await ctx.child(asks_persons, ["ida"]))
+
+
+async def test_gates_below_a_run_are_listed_with_it_for_who_reaches_their_workflow(tmp_path: Path) -> None:
+    async with Engine.open(str(tmp_path / "runs.db"), workflows=[asks_persons, asks_below]) as engine:
+        run = (await engine.start(asks_below, {})).id
+        async with asyncio.timeout(20):
+            while not (gates := await engine.gates()):
+                await asyncio.sleep(0.01)
+        service = Service(engine, [asks_persons, asks_below])
+        assert (await service.query(IDA, query.Gates(run=run))).rows == []
+        (row,) = (await service.query(IDA, query.Gates(run=run, below=True))).rows
+        assert (row["gate_id"], row["workflow"]) == (gates[0][0].gate, "asks_persons")
+        part = IDA._replace(access=Access(("reviewer",), workflows=("asks_below",)))
+        assert (await service.query(part, query.Gates(run=run, below=True))).rows == []
+        assert (await service.query(IDA, query.Gates(run=row["run_id"], below=True))).rows == [row]

@@ -1844,6 +1844,7 @@ class Views(Port):
         tenant, after, limit = filters.get("tenant"), filters.get("after"), filters.get("limit", MAX_LISTED)
         open_only, risk_levels = filters.get("open_only", True), filters.get("risk_levels", ())
         order = filters.get("order", "opened")
+        below = _below(self._disk, run) if run is not None and filters.get("below", False) else ()
 
         def is_listed(change: GateChange | None) -> bool:
             is_open = change is None or change.state in ("open", "escalated")
@@ -1860,7 +1861,7 @@ class Views(Port):
         return [
             (row, change)
             for row, change in _after(gates, after)
-            if run in (None, row.run)
+            if (run in (None, row.run) or (run is not None and row.run in below))
             and self._is_of(row.run, tenant)
             and (not risk_levels or row.risk_level in risk_levels)
             and is_listed(change)

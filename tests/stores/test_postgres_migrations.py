@@ -279,7 +279,16 @@ async def test_runs_of_an_earlier_version_are_found_and_tell_who_started_them(da
     await db.execute(f"alter table {schema}.waiters drop column graph")
     await db.execute(f"alter table {schema}.events drop column trace_id")
     await db.execute(f"alter table {schema}.lent_pools drop column closed_ms")
-    for column in ("expires_at_ms", "quorum", "risk_level", "proposed_action", "evidence_ids", "approved_by"):
+    for column in (
+        "expires_at_ms",
+        "quorum",
+        "risk_level",
+        "proposed_action",
+        "evidence_ids",
+        "approved_by",
+        "workflow",
+        "title",
+    ):
         await db.execute(f"alter table {schema}.gates drop column {column}")
     await db.execute(f"alter table {schema}.migrations drop column sha256")
     await db.execute(f"alter table {schema}.limits drop column priority")

@@ -6,7 +6,7 @@ Never here: an implementation, what a key allows (core.values.access).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypedDict, Unpack
 
 import msgspec
 
@@ -94,6 +94,12 @@ class SignIn(msgspec.Struct, frozen=True, kw_only=True):
     issuer: str | None = None
     """Issuer that has verified the person, and their claims, if no token or key is behind it."""
     claims: Mapping[str, Any] = {}
+    name: str = ""
+    """Name of the token, the key or the person."""
+    tenant: str | None = None
+    """Tenant for which the caller acts; None for all."""
+    origin: str = ""
+    """Address from which the browser signed in."""
     began_at_ms: int
     expires_at_ms: int
 

@@ -47,6 +47,8 @@ class GateFilter(TypedDict, total=False):
     """The criteria by which gates are selected. A criterion that is missing or None matches any."""
 
     tenant: str | None
+    below: bool
+    """With a run: those of the runs below it too."""
     open_only: bool
     """True, and by default: only those that wait for a decision."""
     risk_levels: Sequence[str]

@@ -23,6 +23,7 @@ from holdfast.core.values.ids import CallId, GateId, run_of
 from holdfast.core.values.money import usd
 from holdfast.core.values.policies import EffectPolicy
 from holdfast.core.values.proposal import RiskLevel
+from holdfast.core.views.gate_title import title_of
 from holdfast.core.views.projection import RunRow
 from holdfast.engine.background.kin import contributors_of_kin
 from holdfast.errors import DecisionRefused, InvalidDecision, NotFound
@@ -93,6 +94,8 @@ async def whole(control: Control, story: Story, run: RunRow, caller: Actor, not_
     return {
         "gate_id": opened.gate,
         "run_id": run.run,
+        "workflow": run.workflow,
+        "title": title_of(opened),
         "step": opened.step,
         "reason": opened.reason,
         "subject": opened.subject,

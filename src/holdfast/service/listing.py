@@ -76,6 +76,7 @@ def _amount(name: str, amount: Usd | None) -> int | None:
 async def gates(inquiries: RunReader, query: asked.Gates, tenant: str | None) -> Page:
     found = await inquiries.gates(
         query.run,
+        below=query.below,
         tenant=tenant,
         open_only=not query.all,
         order=query.order,

@@ -15,7 +15,7 @@ import msgspec
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.facts.state import State
 from holdfast.core.values.access import Access
-from holdfast.core.values.actor import is_among
+from holdfast.core.values.actor import asked_as
 from holdfast.core.values.audit import DONE, Entry
 from holdfast.errors import CursorLost, HoldfastError, InvalidInput, NotFound, StoreError, UsageError, code_of
 from holdfast.platform.machine import salt
@@ -231,7 +231,8 @@ class Service:
         found = await self._handled(principal, query, records)
         page = Page([found], None) if declaration_of(type(query)).answers is Answer.ROW else found
         rows = await self._visible(principal, query, page)
-        if not self.permission.hides(principal, query):
+        is_filtered = isinstance(query, ask.Gates) and query.asks
+        if not (is_filtered or self.permission.hides(principal, query)):
             return page._replace(rows=rows)
         limit, seen, looked = query.limit, rows, len(page.rows)
         while page.cursor is not None and looked < _MAX_LOOKED:
@@ -251,10 +252,8 @@ class Service:
 
     async def _visible(self, principal: Principal, query: Any, page: Page) -> list[Any]:
         rows = await self.permission.reached(principal, query, page.rows)
-        if isinstance(query, ask.Gates) and query.mine:
-            return [
-                row for row in rows if not row["reviewers"] or is_among(row["reviewers"], principal.name, principal.acts_as)
-            ]
+        if isinstance(query, ask.Gates) and query.asks:
+            return [row for row in rows if asked_as(row["reviewers"], principal.name, principal.acts_as) in query.asks]
         return rows
 
     async def before(self, principal: Principal, query: Runs, run: str) -> Runs:

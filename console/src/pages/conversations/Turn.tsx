@@ -6,6 +6,7 @@ import { Blocks } from "@/pages/conversations/Blocks";
 import { add, type Said } from "@/pages/conversations/said";
 import type { Exchange } from "@/pages/conversations/words";
 import { Gate } from "@/pages/inbox/Gate";
+import { titleOf } from "@/pages/inbox/words";
 import { CopyButton } from "@/parts/CopyButton";
 import { ForeignText } from "@/parts/ForeignText";
 import { shortRun } from "@/parts/runs";
@@ -134,7 +135,11 @@ function Reply({ exchange, said, isActive }: { exchange: Exchange; said: Said; i
 
 /** What the run asks a person, to be decided here; below it what was decided. */
 function Gates({ run, isActive }: { run: string; isActive: boolean }) {
-  const gates = useList("/api/v1/gates", { query: { run, all: true, limit: 50 } }, { every: isActive && GATES_MS });
+  const gates = useList(
+    "/api/v1/gates",
+    { query: { run, below: true, all: true, limit: 50 } },
+    { every: isActive && GATES_MS },
+  );
   const isOpen = (state: string) => state === "open" || state === "escalated";
   return (
     <>
@@ -144,7 +149,7 @@ function Gates({ run, isActive }: { run: string; isActive: boolean }) {
           <p key={each.gate_id} className="turn-decided faint">
             <Status status={each.state} words={each.decision ?? each.state} />{" "}
             <Link to={`/inbox/${encodeURIComponent(each.gate_id)}`}>
-              {each.proposed_action ?? each.reason.replaceAll("_", " ")}
+              <ForeignText text={titleOf(each)} />
             </Link>
             {each.by ? ` by ${each.by}` : ""}
           </p>
@@ -153,6 +158,14 @@ function Gates({ run, isActive }: { run: string; isActive: boolean }) {
         .filter((each) => isOpen(each.state))
         .map((each) => (
           <div key={each.gate_id} className="turn-gate">
+            {each.run_id === run ? null : (
+              <p className="turn-below faint">
+                Asked by <ForeignText text={each.workflow} />, which works for this reply in{" "}
+                <Link to={`/runs/${each.run_id}`}>
+                  run <code>{shortRun(each.run_id)}</code>
+                </Link>
+              </p>
+            )}
             <Gate id={each.gate_id} isInside />
           </div>
         ))}

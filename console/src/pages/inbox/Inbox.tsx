@@ -17,29 +17,40 @@ import { Status } from "@/parts/Status";
 import { Time } from "@/parts/Time";
 import "./Inbox.css";
 
-const SHOWS = ["mine", "open", "decided"] as const;
+const SHOWS = ["mine", "teams", "anyone", "open", "decided"] as const;
 type Show = (typeof SHOWS)[number];
-const WORDS: Record<Show, string> = { mine: "for me", open: "all open", decided: "decided" };
+const WORDS: Record<Show, string> = {
+  mine: "mine",
+  teams: "my teams",
+  anyone: "anyone",
+  open: "all open",
+  decided: "decided",
+};
+const ASKS = { mine: "me", teams: "team", anyone: "anyone" } as const;
+type Asking = keyof typeof ASKS;
+const ASKING = Object.keys(ASKS) as Asking[];
 const ROW_PX = 62;
 const NEAR_END = 10;
 
 /** What people are asked, by deadline; at its side the gate that is selected. */
 export default function Inbox() {
   const { gate: given } = useParams();
-  const [asked, setShow] = useAddress("show", "mine");
-  const show = SHOWS.find((each) => each === asked) ?? "mine";
+  const [asked, setShow] = useAddress("show");
   const isWide = useMedia("(min-width: 900px)");
   const navigate = useNavigate();
   const caller = useCaller();
-  const query = {
-    mine: show === "mine",
-    order: show === "decided" ? ("closed" as const) : ("due" as const),
-    limit: 100,
-  };
-  const list = useList("/api/v1/gates", { query });
+  const asking = { mine: useAsking("mine"), teams: useAsking("teams"), anyone: useAsking("anyone") };
+  const first = useFirst(asking);
+  const show = SHOWS.find((each) => each === asked) ?? first;
+  const others = useList(
+    "/api/v1/gates",
+    { query: { order: show === "decided" ? "closed" : "due", limit: 100 } },
+    { enabled: show === "open" || show === "decided" },
+  );
+  const list = show === "open" || show === "decided" ? others : asking[show];
   const { rows } = list;
   const selected = given ?? (isWide ? rows[0]?.gate_id : undefined);
-  const search = show === "mine" ? "" : `?show=${show}`;
+  const search = `?show=${show}`;
   const addressOf = (id: string) => `/inbox/${encodeURIComponent(id)}${search}`;
 
   // Keys may come faster than the router shows what they select.
@@ -61,7 +72,7 @@ export default function Inbox() {
   return (
     <Page
       title="Inbox"
-      facts={list.isLoading ? null : <span>{countWords(rows.length, list.hasMore, show)}</span>}
+      facts={ASKING.some((each) => asking[each].isLoading) ? null : <span>{countWords(asking)}</span>}
       actions={
         <div className="line">
           {SHOWS.map((each) => (
@@ -72,7 +83,7 @@ export default function Inbox() {
               aria-pressed={each === show}
               onClick={() => setShow(each)}
             >
-              {WORDS[each]}
+              {WORDS[each]} <Count list={each in asking ? asking[each as Asking] : undefined} />
             </button>
           ))}
         </div>
@@ -87,9 +98,7 @@ export default function Inbox() {
             again={list.again}
             isEmpty={rows.length === 0}
             noun="gates"
-            filter={show === "open" ? undefined : `the filter “${WORDS[show]}”`}
-            clear={() => setShow("open")}
-            hint="A gate appears here when a workflow asks a person."
+            empty={<Empty show={show} asking={asking} setShow={setShow} />}
           >
             <Rows rows={rows} selected={selected} addressOf={addressOf} more={list.more} hasMore={list.hasMore} />
             <p className="inbox-keys faint">
@@ -116,11 +125,81 @@ export default function Inbox() {
   );
 }
 
-function countWords(count: number, hasMore: boolean, show: Show): string {
-  const many = hasMore ? `more than ${count}` : String(count);
-  if (show === "decided") return `${many} decided`;
-  return show === "mine" ? `${many} ask for you` : `${many} open`;
+type List = ReturnType<typeof useAsking>;
+
+/** The open gates that ask the person by name, by a role or team, or that ask anyone. */
+function useAsking(show: Asking) {
+  return useList("/api/v1/gates", { query: { asks: [ASKS[show]], order: "due", limit: 100 } });
 }
+
+/** The list to begin with: the first that has something. It stays while the page does, whatever is decided meanwhile. */
+function useFirst(asking: Record<Asking, List>): Asking {
+  const first = useRef<Asking | null>(null);
+  if (first.current === null && ASKING.every((each) => !asking[each].isLoading)) {
+    first.current = ASKING.find((each) => asking[each].rows.length > 0) ?? "mine";
+  }
+  return first.current ?? "mine";
+}
+
+function many(list: List): string {
+  return `${list.rows.length.toLocaleString("en-US")}${list.hasMore ? "+" : ""}`;
+}
+
+function Count({ list }: { list: List | undefined }) {
+  return list && list.rows.length > 0 ? <strong>{many(list)}</strong> : null;
+}
+
+function countWords({ mine, teams, anyone }: Record<Asking, List>): string {
+  const total = mine.rows.length + teams.rows.length + anyone.rows.length;
+  return total === 0 ? "" : `${many(mine)} ask for you, ${many(teams)} your teams, ${many(anyone)} anyone`;
+}
+
+interface EmptyProps {
+  show: Show;
+  asking: Record<Asking, List>;
+  setShow: (show: string) => void;
+}
+
+/** What there is to know and to do where a list is empty. */
+function Empty({ show, asking, setShow }: EmptyProps) {
+  const left = ASKING.filter((each) => each !== show && asking[each].rows.length > 0);
+  if (show === "decided") return <p>Nothing has been decided yet.</p>;
+  if (left.length > 0) {
+    return (
+      <>
+        <p>{NOTHING[show]}</p>
+        <div className="line">
+          {left.map((each) => (
+            <button key={each} type="button" className="btn" onClick={() => setShow(each)}>
+              See {many(asking[each])} for {OF[each]}
+            </button>
+          ))}
+        </div>
+      </>
+    );
+  }
+  return (
+    <>
+      <p>{show === "open" ? "No question is open." : "Nothing waits for you."}</p>
+      <p className="muted">
+        When a run needs a decision, it stands here. <Link to="/workflows">Start a workflow</Link> that asks a person,
+        or look at what was{" "}
+        <button type="button" className="link" onClick={() => setShow("decided")}>
+          decided before
+        </button>
+        .
+      </p>
+    </>
+  );
+}
+
+const NOTHING: Record<Exclude<Show, "decided">, string> = {
+  mine: "Nothing asks you by name.",
+  teams: "Nothing asks your teams or roles.",
+  anyone: "Every question names who is to decide.",
+  open: "No question is open.",
+};
+const OF: Record<Asking, string> = { mine: "you", teams: "your teams", anyone: "anyone" };
 
 interface RowsProps {
   rows: readonly GateRow[];
@@ -172,8 +251,7 @@ function Rows({ rows, selected, addressOf, more, hasMore }: RowsProps) {
                   <ForeignText text={titleOf(row)} />
                 </strong>
                 <span className="inbox-about">
-                  {reasonWords(row.reason)}
-                  {row.step ? ` · ${row.step}` : ""}
+                  <ForeignText text={row.workflow} /> · {reasonWords(row.reason).toLowerCase()}
                 </span>
                 <When row={row} />
               </Link>

@@ -32,13 +32,7 @@ export function reasonWords(reason: string): string {
 
 /** What is asked, in a line. */
 export function titleOf(gate: GateRow | Whole): string {
-  const whole = "shown" in gate ? gate : null;
-  if (whole?.call && gate.reason === "tool_approval") return `Call ${whole.call.tool}`;
-  if (gate.reason === "tool_approval" && gate.proposed_action) return `Call ${gate.proposed_action}`;
-  if (gate.reason === "effect_unknown" && whole?.call) return `Did ${whole.call.tool} take effect?`;
-  if (gate.proposed_action) return sentence(gate.proposed_action);
-  const question = isObject(whole?.shown) ? whole.shown.question : undefined;
-  if (typeof question === "string" && question.length <= 300) return question;
+  if (gate.title !== null) return gate.title;
   if (gate.reason === "approval" && gate.step) return `Approve ${gate.step.replace(/#\d+$/, "")}`;
   return reasonWords(gate.reason);
 }
@@ -50,7 +44,7 @@ export function saidElsewhere(gate: Whole): string[] {
   const known: [string, unknown][] = [
     ["proposed_action", gate.proposed_action],
     ["risk_level", gate.risk_level],
-    ["question", titleOf(gate)],
+    ...["question", "title", "subject", "summary"].map((name): [string, unknown] => [name, gate.title]),
   ];
   const found = known.filter(([name, value]) => value !== null && shown[name] === value).map(([name]) => name);
   if (same(shown.evidence_ids, gate.evidence_ids) && gate.evidence_ids.length > 0) found.push("evidence_ids");

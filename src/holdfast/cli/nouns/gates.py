@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
 import msgspec
 import typer
@@ -22,7 +22,7 @@ from holdfast.cli.page.count import counted
 from holdfast.cli.page.table import ID, Column
 from holdfast.cli.page.typed_input import json_value, resolve_actor
 from holdfast.core.rules.questions import EFFECT_UNKNOWN
-from holdfast.core.values.actor import Actor
+from holdfast.core.values.actor import Actor, Asked
 from holdfast.core.values.ids import GateId, run_of
 from holdfast.core.values.payload import digest
 from holdfast.core.values.proposal import RISK_LEVELS
@@ -61,10 +61,17 @@ def _level(text: str) -> str:
     return text
 
 
+def _whom(text: str) -> str:
+    """Raise UsageError for a word that stands for nobody."""
+    if text not in get_args(Asked):
+        raise UsageError(f"--asks {text!r:.80} is none of {', '.join(get_args(Asked))}.")
+    return text
+
+
 def _about(gate: View) -> str:
     from holdfast.cli import next_steps
 
-    return gate["proposed_action"] or next_steps.in_short(gate)
+    return gate["title"] or next_steps.in_short(gate)
 
 
 def _deadline(gate: View) -> str:
@@ -88,7 +95,11 @@ GATES.list(
     words={
         "run": "--run RUN",
         "tenant": "",
-        "mine": "",
+        "asks": ArgumentSpec(
+            "--asks WHOM",
+            read=_whom,
+            help="Only gates that ask you by name (`me`), a role or team of yours (`team`), or `anyone`. Repeatable.",
+        ),
         "risk_level": ArgumentSpec("--risk LEVEL", read=_level, help=f"Only gates of this risk: {', '.join(RISK_LEVELS)}."),
         "cursor": ArgumentSpec("--after GATE", help="Only gates opened after this one."),
         "limit": MANY,

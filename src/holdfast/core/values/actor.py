@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterable
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 
 class Actor(NamedTuple):
@@ -69,6 +69,19 @@ def is_among(reviewers: Iterable[str], name: str | None, roles: Iterable[str]) -
     if not (person := folded(name)).startswith(ROLE):
         acts_as.add(person)
     return not acts_as.isdisjoint(map(folded, reviewers))
+
+
+Asked: TypeAlias = Literal["me", "team", "anyone"]
+"""The person whom a gate asks, as one person sees it: that person by name, a role or team of theirs, or anyone."""
+
+
+def asked_as(reviewers: Collection[str], name: str | None, roles: Iterable[str]) -> Asked | None:
+    """Return how `reviewers`, persons or roles, include a person of this name in these roles; None if they do not."""
+    if not reviewers:
+        return "anyone"
+    if name is not None and is_among(reviewers, name, ()):
+        return "me"
+    return "team" if is_among(reviewers, None, roles) else None
 
 
 def suffices(reviewers: Iterable[str], barred: Iterable[str | None], quorum: int) -> bool:

@@ -19,6 +19,7 @@ from holdfast.core.nouns.shared_values import MAX_VERSIONS, SharedIndex
 from holdfast.core.values.ids import CallId, EffectKey, GateId, Path, RunId, Seq, SessionId, StepId, node_of
 from holdfast.core.values.payload import Payload
 from holdfast.core.values.scopes import PLACEMENT, Waiter, counts_tokens, family_of
+from holdfast.core.views.gate_title import title_of
 from holdfast.core.views.status import Status, due_at_ms, may_be_placed, status, waiting_for
 
 GateState: TypeAlias = Literal["open", "escalated", "decided", "expired", "withdrawn"]
@@ -63,6 +64,8 @@ class GateRow(msgspec.Struct, frozen=True):
     quorum: int = 1
     risk_level: str | None = None
     proposed_action: str | None = None
+    workflow: str = ""
+    title: str | None = None
     evidence_ids: tuple[str, ...] = ()
 
 
@@ -471,6 +474,8 @@ def _gate(after: State, e: ev.GateOpened) -> GateRow:
         e.quorum,
         e.risk_level,
         e.proposed_action,
+        after.workflow,
+        title_of(e),
         e.evidence_ids,
     )
 

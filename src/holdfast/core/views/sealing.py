@@ -205,12 +205,14 @@ class Sealing:
 
     def _gate(self, tenant: str, row: GateRow) -> GateRow:
         evidence = tuple(self.seal_text(tenant, each) for each in row.evidence_ids)
-        return _replace(row, proposed_action=self._maybe(tenant, row.proposed_action), evidence_ids=evidence)
+        action, title = self._maybe(tenant, row.proposed_action), self._maybe(tenant, row.title)
+        return _replace(row, proposed_action=action, title=title, evidence_ids=evidence)
 
     def open_gate(self, row: GateRow) -> GateRow:
         """Return a row of a list of gates as it was projected."""
         action = None if row.proposed_action is None else self.open_text(row.proposed_action)
-        return _replace(row, proposed_action=action, evidence_ids=tuple(map(self.open_text, row.evidence_ids)))
+        title = None if row.title is None else self.open_text(row.title)
+        return _replace(row, proposed_action=action, title=title, evidence_ids=tuple(map(self.open_text, row.evidence_ids)))
 
     def _effect(self, tenant: str, row: EffectRow) -> EffectRow:
         return _replace(row, request=self.seal_payload(tenant, row.request))

@@ -285,7 +285,7 @@ class Permission:
         declared = declaration_of(type(message))
         if declared.runs and principal.access.workflows != ANY:
             return [_with_reached(principal, row, declared.runs) for row in rows]
-        if not declared.rows or any(named(declared, message)):
+        if not declared.rows or _is_of_one(declared, message):
             return rows
         rows = [row for row in rows if is_own(principal, Person(row["by"], row["client"]) if row.get("private") else None)]
         if declared.offers:
@@ -308,14 +308,14 @@ class Permission:
         """True if a list that ends may have rows that a caller does not see, as `reached` says."""
         declared = declaration_of(type(message))
         is_some = principal.access.workflows != ANY or declared.offers or declared.rows == "agent"
-        is_list = declared.ends and hasattr(message, "limit") and not any(named(declared, message))
+        is_list = declared.ends and hasattr(message, "limit") and not _is_of_one(declared, message)
         return bool(declared.rows) and is_some and is_list
 
     def seals(self, principal: Principal, message: Any) -> bool:
         """True if the cursors of a list are sealed: for all but those who see everything, unless it is of one thing, of which
         a caller sees all."""
         sees_all = principal.tenant is None and principal.access.workflows == ANY and principal.access.allows("admin")
-        return hasattr(message, "cursor") and not sees_all and not any(named(declaration_of(type(message)), message))
+        return hasattr(message, "cursor") and not sees_all and not _is_of_one(declaration_of(type(message)), message)
 
     def is_startable(self, principal: Principal, workflow: str) -> bool:
         """True if a caller may start runs of the code of this name. A tenant's caller starts what is offered here, and what the
@@ -420,6 +420,11 @@ def named(declared: Declaration, message: Any) -> Iterator[tuple[str, Subject, A
         value = getattr(message, field)
         if value not in (None, "", msgspec.UNSET):
             yield field, thing, value
+
+
+def _is_of_one(declared: Declaration, message: Any) -> bool:
+    """True if a list is of one thing alone, of which a caller sees all."""
+    return any(named(declared, message)) and not (declared.beyond and getattr(message, declared.beyond))
 
 
 def _with_reached(principal: Principal, row: View, field: str) -> View:

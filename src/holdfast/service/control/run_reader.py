@@ -287,6 +287,7 @@ class RunReader(OfLoop, called="engine"):
 
         Args:
             run_id: Only gates of this run; by default of all.
+            below: True to return the gates of its child runs too.
             open_only: False to return decided, expired and withdrawn gates too.
             order: `opened`: oldest first, as by default. `due`: by deadline. `closed`: only those that are no longer open,
                 closed last first.

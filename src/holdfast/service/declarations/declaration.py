@@ -119,6 +119,8 @@ class Declaration(NamedTuple):
     """True where something new is answered with."""
     keeps: bool = True
     """False where the answer is not kept to be given again: it holds a secret, or is large."""
+    beyond: str = ""
+    """The field with which a list about a thing has rows of others too: then a caller sees those that they reach."""
     runs: str = ""
     """The field of a row that holds rows of runs: a caller sees those of the workflows that they reach."""
     tag: str = ""
@@ -184,7 +186,7 @@ def _declaring(**declared: Any) -> Callable[[_Kind], _Kind]:
     def declare(kind: _Kind) -> _Kind:
         declaration = Declaration(**declared)
         named = filter(None, [declaration.makes, declaration.key, *declaration.names])
-        fields = {*declaration.about, *declaration.also, *declaration.any_tool, *named}
+        fields = {*declaration.about, *declaration.also, *declaration.any_tool, *named, *filter(None, [declaration.beyond])}
         if unknown := sorted(fields - {*kind.__struct_fields__}):
             raise TypeError(f"{kind.__name__} has no field {unknown[0]!r} that could name something.")
         if not declaration.grants or not {*declaration.grants, *declaration.also.values()} <= {*GRANTS}:

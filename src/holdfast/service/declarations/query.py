@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 import msgspec
 
 from holdfast.core.nouns.memory import Kind
+from holdfast.core.values.actor import Asked
 from holdfast.core.values.proposal import RiskLevel
 from holdfast.core.values.scopes import Period
 from holdfast.core.views.selection import GateOrder, LetterSelection, Selection
@@ -191,16 +192,18 @@ class Gate(Query["view.GateWhole"], frozen=True):
     gate: field.GateId
 
 
-@query("GET /gates", "viewer", about={"run": Subject.RUN}, rows="run_id")
+@query("GET /gates", "viewer", about={"run": Subject.RUN}, rows="workflow", beyond="below")
 class Gates(ListQuery["view.GateRow"], frozen=True, kw_only=True):
     """List gates: open ones, or every one."""
 
     run: field.OfRun = None
+    below: Annotated[bool, doc("With `run`: true to list the gates of its child runs too, at any depth.")] = False
     tenant: field.OfTenant = None
     all: Annotated[bool, doc("True to list decided, expired and withdrawn gates too.")] = False
-    mine: Annotated[bool, doc("True to list only gates that ask the caller, by name, role or team, or that ask anyone.")] = (
-        False
-    )
+    asks: Annotated[
+        tuple[Asked, ...],
+        doc("Only gates that ask the caller by name (`me`), a role or team of theirs (`team`), or `anyone`; by default any."),
+    ] = ()
     order: Annotated[
         GateOrder,
         doc("`opened`: oldest first. `due`: by deadline. `closed`: only those that are no longer open, closed last first."),

@@ -23,6 +23,11 @@ class GateRow(TypedDict):
 
     gate_id: field.GateId
     run_id: field.RunId
+    workflow: field.Workflow
+    title: Annotated[
+        str | None,
+        doc("What it is about, in a line: the proposed action, the question or the tool call; null if nothing says it."),
+    ]
     step: Annotated[str | None, doc("The step that asks; null if the engine asks about the run.")]
     reason: Annotated[
         str, doc("Reason why it is asked, as a code: `approval`, `question`, `tool_approval`, `effect_unknown`, ….")
@@ -152,6 +157,8 @@ def of_gate(row: projection.GateRow, change: projection.GateChange | None) -> Ga
     return {
         "gate_id": row.gate,
         "run_id": row.run,
+        "workflow": row.workflow,
+        "title": row.title,
         "step": row.step,
         "reason": row.reason,
         "subject": row.subject,

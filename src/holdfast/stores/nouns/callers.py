@@ -7,7 +7,7 @@ are chained (core.values.audit).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import msgspec
 

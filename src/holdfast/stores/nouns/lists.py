@@ -84,8 +84,10 @@ class Lists:
             return []
         order = filters.get("order", "opened")
         after = filters.get("after")
+        is_below = run is not None and filters.get("below", False)
         criteria = {
-            "run": run,
+            "run": None if is_below else run,
+            "below": (run, run) if is_below else None,
             "tenant": filters.get("tenant"),
             "open": () if order != "closed" and filters.get("open_only", True) else None,
             "closed": () if order == "closed" else None,

@@ -86,6 +86,10 @@ gate = {}
 -- Of this run.
 run = {}
 
+-- name: gates_below
+-- Of this run, or of one below it.
+(run = {} or run in (select child from holdfast.children where root = {}))
+
 -- name: gates_tenant
 -- Of runs of this tenant.
 (select tenant from holdfast.runs where runs.run = gates.run) = {}

@@ -270,7 +270,7 @@ from holdfast.runs
 -- Gates with the latest that became of them; the store adds the conditions and the order.
 select
     gate, run::text, step, reason, subject, opened_at_ms, due_at_ms, reviewers, expires_at_ms, coalesce(quorum, 1),
-    risk_level, proposed_action, evidence_ids,
+    risk_level, proposed_action, coalesce(workflow, ''), title, evidence_ids,
     gate, state, changed_at_ms, reminders, decision, decided_by, approved_by
 from holdfast.gates
 
@@ -694,7 +694,6 @@ select number, hash, signature from holdfast.audit_head
 -- name: links
 -- Entries in their order.
 select number, entry, hash, tenant, signature from holdfast.audit
-where number > $1 and ($2::text is null or tenant = $2) order by number limit $3
 
 -- name: begin_reply
 -- A request under a key, unless it was begun.

@@ -212,24 +212,25 @@ left join holdfast.start_keys
 -- Gates are opened; nothing has become of them, even if some of their names were there before.
 insert into holdfast.gates (
     gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers, expires_at_ms, quorum, risk_level,
-    proposed_action, evidence_ids, state
+    proposed_action, workflow, title, evidence_ids, state
 )
 select
     gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers, expires_at_ms, quorum, risk_level,
-    proposed_action, evidence_ids, 'open'
+    proposed_action, workflow, title, evidence_ids, 'open'
 from unnest(
     $1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::bigint[],
-    $10::integer[], $11::text[], $12::text[], $13::text[]
+    $10::integer[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[]
 ) with ordinality as given (
     gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers, expires_at_ms, quorum, risk_level,
-    proposed_action, evidence_ids, place
+    proposed_action, workflow, title, evidence_ids, place
 )
 order by place
 on conflict (gate) do update set
     place = excluded.place, run = excluded.run, step = excluded.step, reason = excluded.reason,
     subject = excluded.subject, opened_at_ms = excluded.opened_at_ms, due_at_ms = excluded.due_at_ms,
     reviewers = excluded.reviewers, expires_at_ms = excluded.expires_at_ms, quorum = excluded.quorum,
-    risk_level = excluded.risk_level, proposed_action = excluded.proposed_action, evidence_ids = excluded.evidence_ids,
+    risk_level = excluded.risk_level, proposed_action = excluded.proposed_action, workflow = excluded.workflow,
+    title = excluded.title, evidence_ids = excluded.evidence_ids,
     state = excluded.state, changed_at_ms = null, reminders = null, decision = null, decided_by = null, approved_by = null
 
 -- name: change_gates

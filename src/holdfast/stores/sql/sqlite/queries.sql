@@ -41,9 +41,9 @@ select run, input_digest from start_keys where tenant = ? and start_key = ?
 -- A gate is opened; nothing has become of it, even if one of its name was there before.
 insert or replace into gates (
     gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers, expires_at_ms, quorum, risk_level,
-    proposed_action, evidence_ids, state
+    proposed_action, workflow, title, evidence_ids, state
 )
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open')
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open')
 
 -- name: change_gate
 -- The latest that became of a gate; whom it asks changes where that is said.

@@ -345,6 +345,9 @@ alter table holdfast.gates add column risk_level text;
 alter table holdfast.gates add column proposed_action text;
 alter table holdfast.gates add column evidence_ids text;
 alter table holdfast.gates add column approved_by text;
+alter table holdfast.gates add column workflow text;
+alter table holdfast.gates add column title text;
+update holdfast.gates set workflow = (select workflow from holdfast.runs where runs.run = gates.run);
 
 -- With which keys what users store is sealed: a text that each process knows, sealed with each first key of the tenant `default`; and
 -- whether all payloads are encrypted. A store that is empty here takes any keys, also one that was encrypted before.

@@ -355,6 +355,9 @@ alter table gates add column risk_level text;
 alter table gates add column proposed_action text;
 alter table gates add column evidence_ids text;
 alter table gates add column approved_by text;
+alter table gates add column workflow text;
+alter table gates add column title text;
+update gates set workflow = (select workflow from runs where runs.run = gates.run);
 
 -- With which keys what users store is sealed: a text that each process knows, sealed with each first key of the tenant `default`; and
 -- whether all payloads are encrypted. A store that is empty here takes any keys, also one that was encrypted before.
