@@ -44,6 +44,7 @@ NOT_HERE: Final = {
     "PoolWaiterRow",
     "SignInErrorRow",
     "ComparedDecisionRow",
+    "SessionRow",
 }
 """Rows that need more than one process, a model that sums up, an identity provider, a browser, or what makes records."""
 

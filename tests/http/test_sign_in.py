@@ -193,6 +193,50 @@ async def test_a_stream_ends_when_its_browser_signs_out(tmp_path: Path, monkeypa
             assert "unauthorized" in await _until(lines, "unauthorized")
 
 
+async def test_a_person_sees_and_ends_their_own_sessions(tmp_path: Path) -> None:
+    async with served(tmp_path, OF_ACME) as port, browsing(port) as desk, browsing(port) as home, browsing(port) as theirs:
+        for browser, token in ((home, "looks" * 4), (desk, "looks" * 4), (theirs, "globex" * 4)):
+            assert (await browser.sign_in(token)).status_code == 201
+        rows = (await desk.get("/sessions")).json()["rows"]
+        assert [(row["name"], row["tenant"], row["way"], row["current"]) for row in rows] == [
+            ("clients.looks", "acme", "token", each["current"]) for each in rows
+        ]
+        assert sorted(row["current"] for row in rows) == [False, True]
+        assert {row["origin"] for row in rows} == {"127.0.0.1"}
+        assert code_of(await desk.get("/sessions?name=*")) == (403, "not_permitted")
+        (other,) = (row["session"] for row in rows if not row["current"])
+        (of_globex,) = (row["session"] for row in (await theirs.get("/sessions")).json()["rows"])
+        for unknown in (of_globex, "nothing"):
+            assert code_of(await desk.send("POST", f"/sessions/{unknown}/end")) == (404, "not_found")
+        ended = await desk.send("POST", f"/sessions/{other}/end")
+        assert (ended.status_code, ended.json()["session"]) == (200, other)
+        assert code_of(await home.get("/me")) == (401, "unauthorized")
+        assert [(await each.get("/me")).status_code for each in (desk, theirs)] == [200, 200]
+
+
+async def test_an_administrator_ends_all_sessions_of_a_person_in_the_own_tenant(tmp_path: Path) -> None:
+    async with (
+        served(tmp_path, OF_ACME) as port,
+        browsing(port) as one,
+        browsing(port) as two,
+        browsing(port) as theirs,
+        port.asked(ADMIN) as admin,
+        port.asked("looks" * 4) as looks,
+    ):
+        for browser, token in ((one, "looks" * 4), (two, "looks" * 4), (theirs, "globex" * 4)):
+            assert (await browser.sign_in(token)).status_code == 201
+        names = [row["name"] for row in await admin.rows("/sessions", name="*")]
+        assert names == ["clients.looks"] * 2, "of the own tenant alone"
+        assert await looks.refused("POST", "/sessions/end", {"name": "clients.looks"}) == (403, "not_permitted")
+        assert await admin.post("/sessions/end", {"name": "clients.globex"}) == {"name": "clients.globex", "ended": 0}
+        assert await admin.post("/sessions/end", {"name": "clients.looks"}) == {"name": "clients.looks", "ended": 2}
+        for browser in (one, two):
+            assert code_of(await browser.get("/me")) == (401, "unauthorized")
+        assert (await theirs.get("/me")).status_code == 200
+        entry = (await admin.rows("/audit", order="newest", deed="EndSessions"))[0]
+        assert (entry["about"], entry["name"], entry["outcome"]) == ("clients.looks", "clients.admin", "done")
+
+
 async def test_a_session_is_over_after_its_time_however_much_it_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,6 +74,7 @@ async def filled(api: Asked, engine: Engine) -> dict[str, str]:
         "seq": "1",
         "approval": granted["approval"],
         "evaluation": kept.id,
+        "session": "9f2c51d07ab3e418",
     }
 
 
@@ -385,6 +386,7 @@ async def test_a_token_that_is_unknown_or_a_worker_s_asks_nothing(port: Port) ->
                         "key",
                         "evaluation",
                         "approval",
+                        "session",
                     ),
                     "x",
                 ),

@@ -30,6 +30,8 @@ WITHOUT: Final = {
     "MakeKey": "A key is for callers from outside.",
     "RotateKey": "As MakeKey.",
     "RevokeKey": "As MakeKey.",
+    "EndSession": "Browsers sign in at a port.",
+    "EndSessions": "As EndSession.",
     "MakeLink": "A link is a key.",
     "MakeGateLink": "A link is a key.",
 }

@@ -128,6 +128,9 @@ DeadLetterSummary    viewer             403 ok  ok  ok  h
 Costs                viewer             403 ok  ok  ok  h
 Tail                 viewer             403 ok  ok  ok  h
 Keys                 admin              403 ok  ok  ok  h
+Sessions             viewer             403 ok  ok  ok  h
+EndSession           viewer             ok  ok  ok  ok  h
+EndSessions          admin              403 403 403 ok  h
 Audit                admin              403 403 403 ok  h
 AuditHead            admin              ok  ok  ok  ok  h
 SharedValues         viewer             403 403 403 ok  h
@@ -261,6 +264,7 @@ VALUES: dict[str, Any] = {
     "limit": "steps",
     "to": ("ann",),
     "letter": "x",
+    "session": "x",
 }
 
 

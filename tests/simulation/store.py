@@ -975,9 +975,35 @@ class SignIns(Port):
         found = self._disk.sign_ins.get(hash)
         return found if found is not None and found.expires_at_ms > self._mount.now_ms() else None
 
+    async def listed(
+        self,
+        *,
+        name: str | None = None,
+        tenant: str | None = None,
+        session: str | None = None,
+        after: str | None = None,
+        limit: int,
+    ) -> Sequence[SignIn]:
+        await self._mount.read()
+        now_ms = self._mount.now_ms()
+        kept = sorted(self._disk.sign_ins.values(), key=lambda each: (each.expires_at_ms, each.hash), reverse=True)
+        if after is not None:
+            kept = kept[1 + next((place for place, each in enumerate(kept) if each.id == after), len(kept)) :]
+        found = [each for each in kept if each.expires_at_ms > now_ms and session in (None, each.id)]
+        return [each for each in found if name in (None, each.name) and tenant in (None, each.tenant)][:limit]
+
     async def end(self, hash: str) -> bool:  # noqa: A002 - the port's word
         await self._mount.write("end_sign_in")
         return self._disk.sign_ins.pop(hash, None) is not None
+
+    async def end_of(self, name: str, tenant: str | None) -> int:
+        await self._mount.write("end_sign_ins")
+        kept, now_ms = self._disk.sign_ins, self._mount.now_ms()
+        live = [each for each in kept.values() if each.expires_at_ms > now_ms]
+        ended = [each.hash for each in live if each.name == name and tenant in (None, each.tenant)]
+        for each in ended:
+            del kept[each]
+        return len(ended)
 
 
 class Scores(Port):

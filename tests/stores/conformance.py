@@ -2321,7 +2321,7 @@ class StoreConformance:
                 expires_at_ms=now_ms + life_ms,
             )
 
-        await store.sign_ins.add(made("over", 0), 3)
+        await store.sign_ins.add(made("over", -1_000), 3)
         assert await there.sign_ins.find("over") is None
         for number in range(5):
             await store.sign_ins.add(made(f"of-ann-{number}", 60_000 + number), 3)
@@ -2332,3 +2332,32 @@ class StoreConformance:
         assert await there.sign_ins.end("of-ann-3")
         assert not await store.sign_ins.end("of-ann-3")
         assert await store.sign_ins.find("of-ann-3") is None
+
+    async def test_sessions_are_listed_by_name_and_tenant_and_all_of_one_end_at_once(self, connect: Connect) -> None:
+        store, there = await connect(), await connect()
+        now_ms = store.clock.now_ms()
+
+        def made(number: int, name: str, tenant: str | None = None, life_ms: int = 60_000) -> SignIn:
+            return SignIn(
+                hash=f"{number:064}"[::-1],
+                way="token",
+                owner=name,
+                name=name,
+                tenant=tenant,
+                origin="10.0.0.9",
+                began_at_ms=now_ms,
+                expires_at_ms=now_ms + life_ms + number,
+            )
+
+        ann, globex, bob = [made(each, "ann", "acme") for each in (1, 2, 3)], made(4, "ann", "globex"), made(5, "bob")
+        for each in (*ann, globex, bob, made(6, "ann", "acme", -1_000)):
+            await store.sign_ins.add(each, 9)
+        assert await there.sign_ins.listed(limit=9) == [bob, globex, *ann[::-1]]
+        first = await there.sign_ins.listed(name="ann", tenant="acme", limit=2)
+        assert first == [ann[2], ann[1]]
+        assert await there.sign_ins.listed(name="ann", tenant="acme", after=first[-1].id, limit=2) == [ann[0]]
+        assert await there.sign_ins.listed(session=bob.id, limit=1) == [bob]
+        assert await there.sign_ins.listed(session=bob.id, tenant="acme", limit=1) == []
+        assert await there.sign_ins.end_of("ann", "acme") == 3
+        assert await store.sign_ins.listed(limit=9) == [bob, globex]
+        assert (await store.sign_ins.end_of("ann", None), await store.sign_ins.end_of("ann", None)) == (1, 0)

@@ -71,6 +71,7 @@ GROUPS: Final = {
     },
     "Administer": {
         "keys": ("nouns.keys", "Create, rotate and revoke API keys."),
+        "sessions": ("nouns.sessions", "List the sessions of browsers, and end them."),
         "audit": ("nouns.audit", "List and verify the audit log."),
         "store": ("nouns.store", "Inspect, migrate, archive and back up the store."),
     },

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 from fastapi import Request, Response
 
+from holdfast.http.request import origin_of
 from holdfast.http.route import BASE
 from holdfast.http.session import SIGN_IN, Sessions
 from holdfast.service.access.provider import WORDS, Attempt, Provider, SignInError, SignInFailed
@@ -53,7 +54,7 @@ class ProviderSignIn:
         try:
             attempt = self._attempt(request)
             claims = await self.provider.claims(attempt, request.query_params)
-            secret, signed_in = await self.sessions.sign_ins.at_provider(self.provider, claims)
+            secret, signed_in = await self.sessions.sign_ins.at_provider(self.provider, claims, origin_of(request))
         except SignInFailed as failed:
             return None, self.failed(request, failed.code)
         except (ValueError, TypeError):

@@ -61,6 +61,8 @@ def caller(holder: Holder | None, request: Request, trace_id: str, sign_in: Sign
         raise Problem(HTTPStatus.FORBIDDEN, "not_permitted", words)
     roles = tuple(each.strip() for each in headers.get(ROLES, "").split(",") if each.strip())
     principal = holder.principal(headers.get(AS, ""), roles, origin=origin_of(request), trace_id=trace_id)
+    if sign_in is not None:
+        principal = principal._replace(session=sign_in.id)
     return Caller(holder, principal, sign_in)
 
 

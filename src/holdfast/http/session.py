@@ -18,6 +18,7 @@ import msgspec
 from fastapi import Request, Response
 
 from holdfast.http.problem import Problem
+from holdfast.http.request import origin_of
 from holdfast.http.route import BASE
 from holdfast.service.access.identity import hashed
 from holdfast.service.access.sign_in import LIFE_S, SignedIn, SignIns
@@ -167,7 +168,7 @@ class Sessions:
             self._code.unlink()  # removing it is using it
         except FileNotFoundError:
             raise Problem(HTTPStatus.GONE, "used", _OF_CODE["used"]) from None
-        made = await self.sign_ins.with_token(self._token or "")
+        made = await self.sign_ins.with_token(self._token or "", origin_of(request))
         assert made is not None
         return made[1], self.leading_to(self._home, self.cookie(request, *made))
 

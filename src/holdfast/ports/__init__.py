@@ -22,7 +22,19 @@ from holdfast.ports.beside_runs import (
     LogPlace,
 )
 from holdfast.ports.blob import BlobPlace, Blobs
-from holdfast.ports.caller import ApiKey, Audit, Keys, Opens, PendingRequest, Replies, Reply, SignIn, SignIns, ToDecide
+from holdfast.ports.caller import (
+    ApiKey,
+    Audit,
+    AuditFilter,
+    Keys,
+    Opens,
+    PendingRequest,
+    Replies,
+    Reply,
+    SignIn,
+    SignIns,
+    ToDecide,
+)
 from holdfast.ports.codec import OF_NONE, Codec, TenantKey, TenantKeys
 from holdfast.ports.environment import Clock, Ids, Threads
 from holdfast.ports.figures import CostFilter, Costs, CostSumFilter, ModelEstimates, ScoreFilter, Scores

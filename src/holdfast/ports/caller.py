@@ -103,6 +103,15 @@ class SignIn(msgspec.Struct, frozen=True, kw_only=True):
     began_at_ms: int
     expires_at_ms: int
 
+    @property
+    def id(self) -> str:
+        """Id of the session, by which people name it. It does not open the session."""
+        return self.hash[:ID_DIGITS]
+
+
+ID_DIGITS: Final = 16
+"""Digits of the id of a session."""
+
 
 class SignIns(Protocol):
     """The sign-ins of browsers. Those that have expired are removed in time."""
@@ -113,6 +122,18 @@ class SignIns(Protocol):
 
     async def find(self, hash: str) -> SignIn | None:  # noqa: A002 - what it is
         """Return the sign-in of that hash, unless it has expired."""
+        ...
+
+    async def listed(
+        self,
+        *,
+        name: str | None = None,
+        tenant: str | None = None,
+        session: str | None = None,
+        after: str | None = None,
+        limit: int,
+    ) -> Sequence[SignIn]:
+        """Return those that have not expired, of that name, tenant and id, or of any: the last begun first, after that id."""
         ...
 
     async def end(self, hash: str) -> bool:  # noqa: A002 - what it is

@@ -20,7 +20,7 @@ class Principal(NamedTuple):
     address, `trace_id` the trace in which they ask. One with a `tenant` sees and touches the runs of that tenant only, and
     changes nothing that several tenants share; one without acts for everybody. `access` is what they may do; `is_person` that
     their token says who they are; `maker` who has made the key or link that they come with; `vouches` that they act in other
-    roles than their own at their word, for those for whom they speak."""
+    roles than their own at their word, for those for whom they speak; `session` the id of the browser's session."""
 
     name: str | None = None
     tenant: str | None = None
@@ -34,6 +34,7 @@ class Principal(NamedTuple):
     is_person: bool = False
     maker: str | None = None
     vouches: bool = True
+    session: str = ""
 
     @property
     def claim(self) -> Actor:

@@ -44,6 +44,7 @@ from holdfast.service.handlers import (
     runs,
     schedules,
     search,
+    sessions,
     shared_values,
     starting,
 )
@@ -68,6 +69,7 @@ ROOMS: Final = (
     runs,
     schedules,
     search,
+    sessions,
     shared_values,
     starting,
 )

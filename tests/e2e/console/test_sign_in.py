@@ -36,6 +36,31 @@ def test_a_stranger_signs_in_and_comes_to_the_page_asked_for(dev: DevServer, str
     stranger.get_by_role("button", name="Clear the filter").wait_for()
 
 
+def test_a_session_elsewhere_is_seen_and_ended(dev: DevServer, stranger: Any, page: Any) -> None:
+    stranger.goto(f"{dev.address}/sign-in?next=%2Finbox")
+    stranger.get_by_label("API token or key").fill(TOKEN)
+    stranger.get_by_role("button", name="Sign in").click()
+    stranger.wait_for_url("**/inbox**")
+    page.goto(f"{dev.address}/settings?of=sessions")
+    rows = page.get_by_role("table", name="Sessions").get_by_role("row")
+    page.get_by_text("this browser").wait_for()
+    others = rows.filter(has_not_text="this browser").filter(has_text="with a token")
+    others.first.get_by_role("button", name="End…").click()
+    page.get_by_role("alertdialog").get_by_text("has to sign in again, at once").wait_for()
+    assert findings(page) == []
+    page.get_by_role("button", name="End the session").click()
+    page.get_by_role("alertdialog").wait_for(state="hidden")
+    others.first.wait_for(state="detached")
+    stranger.goto(f"{dev.address}/runs")
+    stranger.wait_for_url("**/sign-in?**")
+    page.get_by_role("button", name="all sessions").click()
+    page.get_by_text("this browser").wait_for()
+    page.get_by_role("button", name="End all of a person…").click()
+    page.get_by_role("dialog").get_by_label("Person, token or key").fill("nobody of that name")
+    page.get_by_role("button", name="End the sessions").click()
+    page.get_by_text("0 sessions of nobody of that name ended.").wait_for()
+
+
 def test_one_who_signs_out_sees_nothing_more(dev: DevServer, stranger: Any) -> None:
     run = dev.start("broken", "no", key="secret chairs")
     stranger.goto(f"{dev.address}/sign-in")

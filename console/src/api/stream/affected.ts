@@ -2,7 +2,13 @@
 const RUN = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/i;
 
 /** Paths whose answers do not follow from events of runs. */
-const APART: ReadonlySet<string> = new Set(["/api/v1/me", "/api/v1/keys", "/api/v1/audit", "/api/v1/audit/head"]);
+const APART: ReadonlySet<string> = new Set([
+  "/api/v1/me",
+  "/api/v1/keys",
+  "/api/v1/sessions",
+  "/api/v1/audit",
+  "/api/v1/audit/head",
+]);
 
 /** True if a query of this key may have another answer after new events of these runs. */
 export function isAffected(key: readonly unknown[], runs: ReadonlySet<string>): boolean {

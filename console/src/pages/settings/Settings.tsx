@@ -1,5 +1,6 @@
 import { Approvals } from "@/pages/settings/Approvals";
 import { Keys } from "@/pages/settings/Keys";
+import { Sessions } from "@/pages/settings/Sessions";
 import { Page } from "@/parts/Page";
 import { Tabs, useTab } from "@/parts/Tabs";
 import "./Settings.css";
@@ -9,6 +10,7 @@ const TABS = {
   tabs: [
     { value: "keys", title: "API keys" },
     { value: "approvals", title: "Standing approvals" },
+    { value: "sessions", title: "Sessions" },
   ],
 } as const;
 
@@ -17,7 +19,7 @@ export default function Settings() {
   return (
     <Page title="Settings">
       <Tabs label="Settings" {...TABS} />
-      {tab === "approvals" ? <Approvals /> : <Keys />}
+      {tab === "keys" ? <Keys /> : tab === "approvals" ? <Approvals /> : <Sessions />}
     </Page>
   );
 }

@@ -49,13 +49,13 @@ class SignIns:
         claims = await self._identity.claims(token)
         if claims is not None:
             assert self._identity.issuer is not None
-            return await self._with_claims("token", self._identity.issuer, claims, holder)
+            return await self._with_claims("token", self._identity.issuer, claims, holder, origin)
         owner = hashed(token).hex()
-        return await self._add("token", owner, holder, LIFE_S, token_hash=owner)
+        return await self._add("token", owner, holder, LIFE_S, token_hash=owner, origin=origin)
 
-    async def at_provider(self, provider: Verifier, claims: Mapping[str, Any]) -> tuple[str, SignedIn]:
+    async def at_provider(self, provider: Verifier, claims: Mapping[str, Any], origin: str = "") -> tuple[str, SignedIn]:
         """Sign in a person by verified claims. Raises ValueError for claims that allow nothing here."""
-        return await self._with_claims("oidc", provider, claims, provider.holder_of(claims), is_lasting=True)
+        return await self._with_claims("oidc", provider, claims, provider.holder_of(claims), origin, is_lasting=True)
 
     async def find(self, secret: str) -> SignedIn | None:
         """Return the sign-in of a cookie; None if it is unknown, over, or its caller is no longer known."""
@@ -83,17 +83,32 @@ class SignIns:
             return None
 
     async def _with_claims(
-        self, way: SignInWay, signer: Verifier, claims: Mapping[str, Any], holder: Holder, *, is_lasting: bool = False
+        self,
+        way: SignInWay,
+        signer: Verifier,
+        claims: Mapping[str, Any],
+        holder: Holder,
+        origin: str,
+        *,
+        is_lasting: bool = False,
     ) -> tuple[str, SignedIn]:
         """Sign in by claims; unless `is_lasting`, no longer than the token that had them."""
         left_s = LIFE_S if is_lasting else int(claims["exp"]) - self._store.clock.now_ms() // 1000
         owner = hashed(f"{signer.name} {claims['sub']}").hex()
-        return await self._add(way, owner, holder, min(LIFE_S, left_s), issuer=signer.name, claims=claims)
+        life_s = min(LIFE_S, left_s)
+        return await self._add(way, owner, holder, life_s, issuer=signer.name, claims=claims, origin=origin)
 
     async def _add(self, way: SignInWay, owner: str, holder: Holder, life_s: int, **proof: Any) -> tuple[str, SignedIn]:
         secret, now_ms = new_secret(), self._store.clock.now_ms()
         sign_in = SignIn(
-            hash=hashed(secret).hex(), way=way, owner=owner, began_at_ms=now_ms, expires_at_ms=now_ms + life_s * 1000, **proof
+            hash=hashed(secret).hex(),
+            way=way,
+            owner=owner,
+            name=holder.name,
+            tenant=holder.tenant,
+            began_at_ms=now_ms,
+            expires_at_ms=now_ms + life_s * 1000,
+            **proof,
         )
         await self._store.sign_ins.add(sign_in, MOST)
         return secret, SignedIn(sign_in, holder)

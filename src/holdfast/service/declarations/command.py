@@ -661,3 +661,18 @@ class RevokeKey(Command["view.KeyRow"], frozen=True):
 
     name: field.KeyName
     tenant: field.TenantOfKey = None
+
+
+@command("POST /sessions/{session}/end", "viewer", whole=GeneralSubject.COUNTS, names=("session",))
+class EndSession(Command["view.SessionRow"], frozen=True):
+    """End the session of a browser at once: it has to sign in again. Another caller's requires the grant admin."""
+
+    session: Annotated[str, doc("Id of the session.")]
+
+
+@command("POST /sessions/end", "admin", names=("name",))
+class EndSessions(Command["view.SessionsEndedRow"], frozen=True, kw_only=True):
+    """End all sessions of a person, token or key at once. The token or key stays valid: revoke a key to end that too."""
+
+    name: Annotated[str, doc("Name of the person, token or key.")]
+    tenant: field.OfTenant = None

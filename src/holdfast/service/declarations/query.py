@@ -620,6 +620,19 @@ class Keys(ListQuery["view.KeyRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
+@query("GET /sessions", "viewer", whole=GeneralSubject.COUNTS, also={"name": "admin"})
+class Sessions(ListQuery["view.SessionRow"], frozen=True, kw_only=True):
+    """List the sessions of browsers that are signed in, the last begun first: the caller's own, or those of others."""
+
+    name: Annotated[
+        str | None,
+        doc("Only sessions of this person, token or key, or `*` for all; requires admin. By default the caller's own."),
+    ] = None
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
 @query("GET /audit", "admin")
 class Audit(ListQuery["view.AuditRow"], frozen=True, kw_only=True):
     """List the audit log: who did what from outside, from where and with what result, oldest first. Each entry is chained to

@@ -13,6 +13,8 @@ from holdfast.service.view.caller import (
     NewKeyRow,
     NewLinkRow,
     OpensRow,
+    SessionRow,
+    SessionsEndedRow,
     SignedOutRow,
     SignInErrorRow,
     SignInRow,
@@ -23,6 +25,7 @@ from holdfast.service.view.caller import (
     of_caller,
     of_key,
     of_link,
+    of_session,
     of_ways,
 )
 from holdfast.service.view.capacity import (
@@ -308,6 +311,8 @@ __all__ = [
     "ScoreMeanRow",
     "ScoreRow",
     "SearchRow",
+    "SessionRow",
+    "SessionsEndedRow",
     "SharedValueRow",
     "SignInErrorRow",
     "SignInRow",
@@ -394,6 +399,7 @@ __all__ = [
     "of_run_whole",
     "of_schedule",
     "of_score",
+    "of_session",
     "of_shared_value",
     "of_spending",
     "of_step",

@@ -134,6 +134,40 @@ def of_caller(principal: Principal, sign_in: SignIn | None = None) -> CallerRow:
     }
 
 
+class SessionRow(TypedDict):
+    """A session of a browser that is signed in."""
+
+    session: Annotated[str, doc("Id of the session.")]
+    name: Annotated[str, doc("Person, token or key that signed in.")]
+    tenant: Annotated[str | None, doc("The tenant it acts for; null for all.")]
+    way: Annotated[SignInWay, doc("Way in which the browser signed in.")]
+    origin: Annotated[str | None, doc("The network address from which the browser signed in.")]
+    began_at: Annotated[Time, doc("Time of the sign-in.")]
+    expires_at: Annotated[Time, doc("When the browser has to sign in again.")]
+    current: Annotated[bool, doc("True for the session of the caller's own browser.")]
+
+
+class SessionsEndedRow(TypedDict):
+    """The end of all sessions of a person, token or key."""
+
+    name: Annotated[str, doc("Name of the person, token or key.")]
+    ended: Annotated[int, doc("Number of sessions that were ended.")]
+
+
+def of_session(sign_in: SignIn, current: str) -> SessionRow:
+    """Return the row of a session; `current` is the id of the caller's own."""
+    return {
+        "session": sign_in.id,
+        "name": sign_in.name,
+        "tenant": sign_in.tenant,
+        "way": sign_in.way,
+        "origin": sign_in.origin or None,
+        "began_at": iso(sign_in.began_at_ms),
+        "expires_at": iso(sign_in.expires_at_ms),
+        "current": sign_in.id == current,
+    }
+
+
 class LinkUsedRow(TypedDict):
     """The run that a link was used on."""
 

@@ -13,7 +13,8 @@ import msgspec
 
 from holdfast.core.values.audit import FIRST, Entry, Head, Link, before_next, head_of, link
 from holdfast.core.values.audit import Keys as SigningKeys
-from holdfast.ports import OF_NONE, ApiKey, PendingRequest, Reply, SignIn
+from holdfast.ports import MAX_LISTED, OF_NONE, ApiKey, AuditFilter, PendingRequest, Reply, SignIn
+from holdfast.stores.nouns.lists import listed
 from holdfast.stores.nouns.tables import Noun, Steps, StoreParts, do, lock
 from holdfast.stores.row import encode
 
@@ -97,8 +98,23 @@ class SignIns(Noun):
             return found if found.expires_at_ms > self._clock.now_ms() else None
         return None
 
+    async def listed(
+        self,
+        *,
+        name: str | None = None,
+        tenant: str | None = None,
+        session: str | None = None,
+        after: str | None = None,
+        limit: int,
+    ) -> Sequence[SignIn]:
+        criteria = {"name": name, "tenant": tenant, "id": session, "now_ms": self._clock.now_ms(), "after": after}
+        return [_decode_sign_in(text) for (text,) in await listed(self._tables, "sign_ins", criteria, limit)]
+
     async def end(self, hash: str) -> bool:  # noqa: A002 - the port's word
         return bool(await self._tables.change("end_sign_in", hash))
+
+    async def end_of(self, name: str, tenant: str | None) -> int:
+        return len(await self._tables.change("end_sign_ins", name, tenant, self._clock.now_ms()))
 
 
 class Audit(Noun):

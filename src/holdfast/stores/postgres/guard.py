@@ -47,6 +47,7 @@ GUARDED: Final[Mapping[str, str]] = MappingProxyType(
                 "api_keys",
                 "audit",
                 "evaluations",
+                "sign_ins",
             ),
             _OWN,
         ),

@@ -106,6 +106,74 @@ state not in ('open', 'escalated')
 -- Of one of these risk levels.
 risk_level = any({})
 
+-- --- Sign-ins --------------------------------------------------------------------------------------------------------
+
+-- name: sign_ins_name
+-- Of this token, key or person.
+name = {}
+
+-- name: sign_ins_tenant
+-- Of callers that act for this tenant.
+tenant = {}
+
+-- name: sign_ins_id
+-- With this id.
+substr(hash, 1, 16) = {}
+
+-- name: sign_ins_now_ms
+-- That have not expired.
+expires_at_ms > {}
+
+-- name: sign_ins_after
+-- Begun before this one, or with it.
+(expires_at_ms, hash) < (select expires_at_ms, hash from holdfast.sign_ins where substr(hash, 1, 16) = {})
+
+-- name: sign_ins_order
+-- The last begun first.
+expires_at_ms desc, hash desc
+
+-- --- The audit log ---------------------------------------------------------------------------------------------------
+
+-- name: audit_tenant
+-- Of callers that act for this tenant.
+tenant = {}
+
+-- name: audit_name
+-- Of this person or program.
+(name = {} or client = {})
+
+-- name: audit_deeds
+-- Of one of these commands.
+deed = any({})
+
+-- name: audit_about
+-- About what begins so.
+about >= {} and about < {}
+
+-- name: audit_since_ms
+-- At this time or later.
+at_ms >= {}
+
+-- name: audit_until_ms
+-- Before this time.
+at_ms < {}
+
+-- name: audit_after
+-- Added after this one.
+number > {}
+
+-- name: audit_before
+-- Added before this one.
+number < {}
+
+-- name: audit_order
+-- As they were added.
+number
+
+-- name: audit_order_newest
+-- Those that were added last first.
+number desc
+
 -- --- The ledger ------------------------------------------------------------------------------------------------------
 
 -- name: effects_call

@@ -719,6 +719,15 @@ insert into holdfast.sign_ins (hash, owner, expires_at_ms, sign_in) values ($1, 
 -- The sign-in of a cookie.
 select sign_in from holdfast.sign_ins where hash = $1
 
+-- name: sign_ins
+-- Sign-ins; the store adds the conditions and the order.
+select sign_in from holdfast.sign_ins
+
+-- name: end_sign_ins
+-- All browsers of one caller are signed out.
+delete from holdfast.sign_ins
+where name = $1 and ($2::text is null or tenant = $2) and expires_at_ms > $3 returning hash
+
 -- name: end_sign_in
 -- A browser has signed out.
 delete from holdfast.sign_ins where hash = $1 returning hash

@@ -274,8 +274,11 @@ create table holdfast.sign_ins (
     hash text primary key,
     owner text not null,
     expires_at_ms bigint not null,
-    sign_in text not null
+    sign_in text not null,
+    name text generated always as (sign_in::jsonb ->> 'name') stored,
+    tenant text generated always as (sign_in::jsonb ->> 'tenant') stored
 );
+create index sign_ins_by_name on holdfast.sign_ins (name, expires_at_ms);
 create index sign_ins_by_age on holdfast.sign_ins (expires_at_ms);
 create index sign_ins_of_one on holdfast.sign_ins (owner, expires_at_ms);
 

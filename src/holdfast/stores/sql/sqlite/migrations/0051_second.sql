@@ -284,8 +284,11 @@ create table sign_ins (
     hash text primary key,
     owner text not null,
     expires_at_ms integer not null,
-    sign_in text not null
+    sign_in text not null,
+    name text generated always as (json_extract(sign_in, '$.name')) virtual,
+    tenant text generated always as (json_extract(sign_in, '$.tenant')) virtual
 ) strict, without rowid;
+create index sign_ins_by_name on sign_ins (name, expires_at_ms);
 create index sign_ins_by_age on sign_ins (expires_at_ms);
 create index sign_ins_of_one on sign_ins (owner, expires_at_ms);
 
