@@ -74,6 +74,7 @@ from holdfast.ports import (
     OF_NONE,
     ApiKey,
     Append,
+    AuditFilter,
     ChildLink,
     Chunk,
     CostFilter,
@@ -927,13 +928,28 @@ class Audit(Port):
         links.append(link(head_of(links[-1]) if links else None, entry))
         return links[-1]
 
-    async def links(self, after: int, tenant: str | None, limit: int) -> Sequence[Link]:
+    async def links(self, **filters: Unpack[AuditFilter]) -> Sequence[Link]:
         await self._mount.read()
-        return [each for each in self._disk.audit[after:] if tenant in (None, each.entry.tenant)][:limit]
+        links = self._disk.audit[:: -1 if filters.get("newest_first") else 1]
+        return [each for each in links if _is_asked(each, filters)][: filters.get("limit", MAX_LISTED)]
 
     async def head(self) -> Head | None:
         await self._mount.read()
         return head_of(self._disk.audit[-1]) if self._disk.audit else Head(0, FIRST)
+
+
+def _is_asked(found: Link, asked: AuditFilter) -> bool:
+    entry, place = found.entry, found.number
+    after, before = asked.get("after") or 0, asked.get("before") or math.inf
+    since_ms, until_ms = asked.get("since_ms"), asked.get("until_ms")
+    return (
+        after < place < before
+        and asked.get("tenant") in (None, entry.tenant)
+        and asked.get("name") in (None, entry.name, entry.client)
+        and (not asked.get("deeds") or entry.deed in (asked.get("deeds") or ()))
+        and entry.about.startswith(asked.get("about") or "")
+        and (-math.inf if since_ms is None else since_ms) <= entry.at_ms < (math.inf if until_ms is None else until_ms)
+    )
 
 
 class Replies(Port):

@@ -2278,14 +2278,40 @@ class StoreConformance:
         await asyncio.gather(
             *(each.audit.append(kind) for kind in (entry, others) for each in (store, there) for _ in range(3))
         )
-        links = list(await store.audit.links(0, None, 100))
+        links = list(await store.audit.links(limit=100))
         assert [each.number for each in links] == list(range(1, 13))
         reading = Verification()
         assert [reading.problem(each) for each in links] == [None] * 12
         assert reading.problem_at_end(await there.audit.head()) is None
         assert {each.entry for each in links} == {entry, others}
-        assert [each.entry for each in await there.audit.links(0, "acme", 100)] == [entry] * 6
-        assert list(await there.audit.links(10, None, 1)) == links[10:11]
+        assert [each.entry for each in await there.audit.links(tenant="acme", limit=100)] == [entry] * 6
+        assert list(await there.audit.links(after=10, limit=1)) == links[10:11]
+
+    async def test_the_audit_log_is_searched_by_who_what_about_which_thing_and_when(self, connect: Connect) -> None:
+        store = await connect()
+        run = "0190a1b2-0000-7000-8000-000000000001"
+        entries = [
+            Entry(10, "Start", run, "done", "ann", True, client="ann"),
+            Entry(20, "Decide", f"{run}:gate#1", "done", "bob", False, client="desk", tenant="acme"),
+            Entry(30, "Pause", run, "not_found", "ann", True, client="ann"),
+            Entry(40, "Decide", "0190a1b2-0000-7000-8000-000000000002:gate#1", "done", "ann", True, client="ann"),
+        ]
+        for each in entries:
+            await store.audit.append(each)
+
+        async def found(**filters: Any) -> list[int]:
+            return [each.number for each in await store.audit.links(**filters)]
+
+        assert await found() == [1, 2, 3, 4]
+        assert await found(newest_first=True, limit=2) == [4, 3]
+        assert await found(newest_first=True, before=3, limit=2) == [2, 1]
+        assert await found(name="ann") == [1, 3, 4]
+        assert await found(name="desk") == [2]
+        assert await found(deeds=["Decide", "Pause"]) == [2, 3, 4]
+        assert await found(about=run, newest_first=True) == [3, 2, 1]
+        assert await found(since_ms=20, until_ms=40) == [2, 3]
+        assert await found(tenant="acme", name="bob", deeds=("Decide",), about=run, since_ms=20, until_ms=21) == [2]
+        assert await found(name="an") == []
 
     async def test_a_request_under_a_key_is_begun_once_and_its_answer_is_kept_for_so_long(self, connect: Connect) -> None:
         store, there = await connect(), await connect()

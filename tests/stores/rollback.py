@@ -33,5 +33,5 @@ async def rolled_back(store: Store, by_hand: Callable[[str], Awaitable[None]], d
 
 async def problem(store: Store) -> str | None:
     """What is wrong with the log."""
-    reading, links = Verification(), await store.audit.links(0, None, 100)
+    reading, links = Verification(), await store.audit.links(limit=100)
     return next(filter(None, map(reading.problem, links)), None) or reading.problem_at_end(await store.audit.head())

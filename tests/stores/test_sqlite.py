@@ -822,7 +822,7 @@ async def test_a_thread_ends_in_order_though_no_caller_waits_for_it_any_more(
     [
         "update audit set entry = 'x'",
         "delete from audit",
-        "replace into audit select * from audit",
+        "replace into audit (number, tenant, hash, entry, signature) select number, tenant, hash, entry, signature from audit",
         "delete from audit_head",
         "update audit_head set number = 0",
         "replace into audit_head select true, 0, '', ''",

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useId, useRef, useState } from "react";
 import type { Filter, Filters } from "@/parts/filters";
 import { useKeys } from "@/parts/keys";
 import "./FilterFields.css";
@@ -54,9 +54,11 @@ function Text({ filter, set }: { filter: Filter; set: Filters }) {
     const timer = setTimeout(() => apply(filter.name, text.trim()), SETTLES_MS);
     return () => clearTimeout(timer);
   }, [text, value, apply, filter.name]);
+  const offered = useId();
   const input = (
     <input
       className="field"
+      list={filter.suggestions ? offered : undefined}
       type={filter.isDate ? "date" : "search"}
       aria-label={filter.title}
       placeholder={filter.title}
@@ -77,6 +79,15 @@ function Text({ filter, set }: { filter: Filter; set: Filters }) {
       {input}
     </span>
   ) : (
-    input
+    <>
+      {input}
+      {filter.suggestions ? (
+        <datalist id={offered}>
+          {filter.suggestions.map((each) => (
+            <option key={each} value={each} />
+          ))}
+        </datalist>
+      ) : null}
+    </>
   );
 }

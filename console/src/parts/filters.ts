@@ -9,6 +9,8 @@ export interface Filter {
   title: string;
   /** The values that it can have; without them any text. An empty value stands for the server's default. */
   choices?: readonly Choice[];
+  /** Texts that are offered. */
+  suggestions?: readonly string[];
   /** A date, which the address holds as `2026-11-28` and the API gets as milliseconds of its start in UTC. */
   isDate?: boolean;
 }

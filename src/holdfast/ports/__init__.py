@@ -104,6 +104,7 @@ __all__ = [
     "Append",
     "AppendsFlushed",
     "Audit",
+    "AuditFilter",
     "BlobPlace",
     "Blobs",
     "CallBegan",

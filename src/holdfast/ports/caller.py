@@ -140,6 +140,31 @@ class SignIns(Protocol):
         """Remove it. Returns False if it is not known."""
         ...
 
+    async def end_of(self, name: str, tenant: str | None) -> int:
+        """Remove those of that name: for that tenant, or of any. Returns their number."""
+        ...
+
+
+class AuditFilter(TypedDict, total=False):
+    """The criteria by which links of the audit log are selected. A criterion that is missing or None matches any."""
+
+    tenant: str | None
+    """Only those of callers that act for this tenant."""
+    name: str | None
+    """Only those of this person or program: of that name, or with the token or key of that name."""
+    deeds: Sequence[str] | None
+    """Only those of these commands."""
+    about: str | None
+    """Only those about a thing whose id or name begins with this."""
+    since_ms: int | None
+    until_ms: int | None
+    after: int | None
+    """Only those after this number."""
+    before: int | None
+    """Only those before this number."""
+    newest_first: bool
+    limit: int
+
 
 class Audit(Protocol):
     """The audit log. Nothing in it changes, and nothing leaves it."""
@@ -149,8 +174,8 @@ class Audit(Protocol):
         head says, or as this process has seen it, what is added follows nothing, and the break stays."""
         ...
 
-    async def links(self, after: int, tenant: str | None, limit: int) -> Sequence[Link]:
-        """Return the links after a number: those of callers that act for `tenant`, or all if it is None."""
+    async def links(self, **filters: Unpack[AuditFilter]) -> Sequence[Link]:
+        """Return the links that match, in their order."""
         ...
 
     async def head(self) -> Head | None:

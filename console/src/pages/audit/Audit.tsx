@@ -1,7 +1,10 @@
+import { Link } from "react-router";
 import { type Row, useList } from "@/api/queries";
 import { CopyButton } from "@/parts/CopyButton";
 import { ForeignText } from "@/parts/ForeignText";
+import type { Filter } from "@/parts/filters";
 import { ListPage } from "@/parts/ListPage";
+import { shortRun } from "@/parts/runs";
 import { Status } from "@/parts/Status";
 import type { Column } from "@/parts/Table";
 import { Time } from "@/parts/Time";
@@ -41,7 +44,7 @@ const COLUMNS: readonly Column<Entry>[] = [
     title: "About",
     width: "minmax(0, 1.5fr)",
     narrow: "main",
-    cell: (row) => (row.about ? <ForeignText text={row.about} /> : <span className="faint">–</span>),
+    cell: (row) => <About about={row.about} />,
   },
   {
     name: "outcome",
@@ -67,6 +70,47 @@ const COLUMNS: readonly Column<Entry>[] = [
   },
 ];
 
+const RUN = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=:|\/|$)/;
+
+/** A run's id leads to the run; what is in a run has its id in front. */
+function About({ about }: { about: string | null }) {
+  if (about === null) return <span className="faint">–</span>;
+  const run = RUN.exec(about)?.[0];
+  if (run === undefined) return <ForeignText text={about} />;
+  return (
+    <Link to={`/runs/${run}`}>
+      <code>{shortRun(run)}</code>
+      <ForeignText text={about.slice(run.length)} />
+    </Link>
+  );
+}
+
+const DEEDS = [
+  ...["Start", "Decide", "Delegate", "Reassign", "Cancel", "Pause", "Resume", "Retry", "Fork", "Signal", "Extend"],
+  ...["RaiseBudget", "Resolve", "Reconcile", "EditDeadLetter", "ReplayDeadLetter", "ResolveDeadLetter", "Bulk"],
+  ...[
+    "BulkDeadLetters",
+    "SetPool",
+    "SetBudget",
+    "SetSchedule",
+    "MakeKey",
+    "RotateKey",
+    "RevokeKey",
+    "SignIn",
+    "SignOut",
+  ],
+  ...["LogIn", "EndSession", "EndSessions"],
+];
+
+const FILTERS: readonly Filter[] = [
+  { name: "name", title: "Who" },
+  { name: "deed", title: "Command", suggestions: DEEDS },
+  { name: "about", title: "Run, gate or name" },
+  { name: "since_ms", title: "From", isDate: true },
+  { name: "until_ms", title: "Before", isDate: true },
+];
+const NEWEST = { order: "newest" } as const;
+
 export default function Audit() {
   const { rows } = useList("/api/v1/audit/head", {}, { every: 10_000 });
   const head = rows[0];
@@ -75,13 +119,18 @@ export default function Audit() {
       title="Audit"
       noun="entries"
       path="/api/v1/audit"
+      query={NEWEST}
+      filters={FILTERS}
+      isNewestFirst
+      every={10_000}
+      hint="Each command from outside leaves an entry here."
       columns={COLUMNS}
       idOf={(row) => String(row.number)}
       tenantOf={(row) => row.kept_for}
       facts={
         head ? (
           <>
-            {head.number.toLocaleString("en-US")} entries, oldest first · last hash{" "}
+            {head.number.toLocaleString("en-US")} entries in all · last hash{" "}
             <code title={head.hash}>{head.hash.slice(0, 8)}</code>
             <CopyButton text={head.hash} label="Copy the last hash" />
             {head.signature ? " · signed" : " · not signed"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 
 from holdfast.cli.connect import backend
-from holdfast.cli.noun import Noun
+from holdfast.cli.noun import ArgumentSpec, Noun
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.page import moment, terminal
 from holdfast.cli.page.count import counted
@@ -43,9 +43,25 @@ COLUMNS: Final = (
     Column("from", goes=2, of=lambda row: row["origin"] or row["os_user"] or ""),
 )
 
+
+def _time(option: str) -> Callable[[str], int]:
+    """Return the reader of an option that takes a time."""
+    return lambda text: moment.given(text, option, moment.now_ms())
+
+
 AUDIT: Final = Noun("audit")
 app = AUDIT.app
-AUDIT.list(query.Audit, *COLUMNS)
+AUDIT.list(
+    query.Audit,
+    *COLUMNS,
+    words={
+        "name": ArgumentSpec("--by NAME"),
+        "deed": ArgumentSpec("--deed COMMAND", help="Only entries of this command, like `Decide`. Repeatable."),
+        "about": ArgumentSpec("--about TEXT"),
+        "since_ms": ArgumentSpec("--since TIME", read=_time("--since"), help="Only entries since then: 2h, 3d, 2026-11-21."),
+        "until_ms": ArgumentSpec("--until TIME", read=_time("--until"), help="Only entries before this time."),
+    },
+)
 
 
 @app.command()

@@ -635,10 +635,19 @@ class Sessions(ListQuery["view.SessionRow"], frozen=True, kw_only=True):
 
 @query("GET /audit", "admin")
 class Audit(ListQuery["view.AuditRow"], frozen=True, kw_only=True):
-    """List the audit log: who did what from outside, from where and with what result, oldest first. Each entry is chained to
-    the one before."""
+    """List the audit log: who did what from outside, from where and with what result. Each entry is chained to the one
+    before."""
 
     tenant: field.OfTenant = None
+    name: Annotated[str | None, doc("Only entries of this person or program, or of the token or key of this name.")] = None
+    deed: Annotated[tuple[str, ...], doc("Only entries of these commands, like `Decide`; by default any.")] = ()
+    about: Annotated[
+        str | None,
+        doc("Only entries about a thing whose id or name begins with this; a run's id finds its gates, calls and steps too."),
+    ] = None
+    since_ms: Annotated[int | None, doc("Only entries made at this time or later, in Unix milliseconds.")] = None
+    until_ms: Annotated[int | None, doc("Only entries made before this time, in Unix milliseconds.")] = None
+    order: Annotated[Literal["oldest", "newest"], doc("`oldest` or `newest` first.")] = "oldest"
     cursor: field.Cursor = None
     limit: field.Limit = USUAL
 

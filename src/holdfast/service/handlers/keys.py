@@ -46,7 +46,20 @@ async def revoke_key(request: Request, command: cmd.RevokeKey) -> KeyRow:
 
 @handles
 async def audit(request: Request, query: ask.Audit) -> Rows[AuditRow]:
-    found = await request.control.store.audit.links(seq_of(query.cursor), request.whose, query.limit + 1)
+    is_newest = query.order == "newest"
+    place = None if query.cursor is None else seq_of(query.cursor)
+    found = await request.control.store.audit.links(
+        tenant=request.whose,
+        name=query.name,
+        deeds=query.deed,
+        about=query.about,
+        since_ms=query.since_ms,
+        until_ms=query.until_ms,
+        after=None if is_newest else place,
+        before=place if is_newest else None,
+        newest_first=is_newest,
+        limit=query.limit + 1,
+    )
     return listing.page([view.of_link(each) for each in found], query.limit, "number")
 
 

@@ -18,6 +18,8 @@ from holdfast.stores.nouns.lists import listed
 from holdfast.stores.nouns.tables import Noun, Steps, StoreParts, do, lock
 from holdfast.stores.row import encode
 
+_LAST: Final = "\U0010ffff"
+"""The last character: a text before it begins with what stands before it."""
 _decode_key: Final = msgspec.json.Decoder(ApiKey).decode
 _decode_sign_in: Final = msgspec.json.Decoder(SignIn).decode
 _decode_entry: Final = msgspec.json.Decoder(Entry).decode
@@ -140,8 +142,14 @@ class Audit(Noun):
         self._signing.know(head)
         return added
 
-    async def links(self, after: int, tenant: str | None, limit: int) -> Sequence[Link]:
-        found = await self._tables.ask("links", after, tenant, limit)
+    async def links(self, **filters: Unpack[AuditFilter]) -> Sequence[Link]:
+        criteria: dict[str, Any] = {**filters, "deeds": list(filters.get("deeds") or ()) or None}
+        limit, is_newest = criteria.pop("limit", MAX_LISTED), criteria.pop("newest_first", False)
+        if (name := filters.get("name")) is not None:
+            criteria["name"] = name, name
+        if (about := filters.get("about")) is not None:
+            criteria["about"] = about, f"{about}{_LAST}"
+        found = await listed(self._tables, "audit", criteria, limit, "order_newest" if is_newest else "order")
         return [Link(number, _decode_entry(entry), *rest) for number, entry, *rest in found]
 
     async def head(self) -> Head | None:

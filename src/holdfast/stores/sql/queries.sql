@@ -691,8 +691,8 @@ on conflict (is_head) do update set number = excluded.number, hash = excluded.ha
 -- The same, to compare.
 select number, hash, signature from holdfast.audit_head
 
--- name: links
--- Entries in their order.
+-- name: audit
+-- Entries; the store adds the conditions and the order.
 select number, entry, hash, tenant, signature from holdfast.audit
 
 -- name: begin_reply
