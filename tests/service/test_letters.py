@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import Context, Engine, flow, tool
 from holdfast.core.values.access import Access
-from holdfast.errors import NotPermitted
+from holdfast.errors import InvalidInput, NotPermitted
 from holdfast.service.declarations import query
 from holdfast.service.declarations.command import (
     Bulk,
@@ -111,3 +111,16 @@ async def test_what_failed_at_no_tool_is_for_who_has_a_say_about_none(world: Wor
     letter = await world.letter(falling)
     await world.service.execute(of("peek"), ResolveDeadLetter(letter, "done"))
     assert await world.engine.run(letter.partition(":")[0]).result() == "done"
+
+
+async def test_a_letter_has_the_schemas_of_what_may_be_edited_and_a_misfit_names_its_field(world: World) -> None:
+    letter = await world.letter(failing)
+    (row,) = (await world.service.query(Principal("ops"), query.DeadLetter(letter))).rows
+    assert row["arguments_schema"]["properties"]["amount"]["type"] == "integer"
+    assert row["arguments_schema"]["required"] == ["amount"]
+    with pytest.raises(InvalidInput) as refused:
+        await world.service.execute(Principal("ops"), EditDeadLetter(letter, arguments={"amount": "much"}))
+    assert (refused.value.field, [each.path for each in refused.value.misfits]) == ("arguments", [("amount",)])
+    fallen = await world.letter(falling)
+    (row,) = (await world.service.query(Principal("ops"), query.DeadLetter(fallen))).rows
+    assert row["arguments_schema"] is None, "no call of a tool has failed"

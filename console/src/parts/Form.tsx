@@ -18,6 +18,8 @@ interface Props {
   /** Under which an unsent draft survives a reload and a conflict. Clear it with `forgetDraft` when it was accepted. */
   draft?: string;
   onChange?: (value: unknown) => void;
+  /** The field of the request that the value is: the server's errors begin with it. */
+  field?: string | undefined;
   /** More fields or buttons, before the one that submits. */
   children?: ReactNode;
 }
@@ -38,15 +40,26 @@ function draftOf(name: string | undefined): unknown {
   }
 }
 
+/** A pointer into a request as one into the form's value: `#/arguments/amount` is `#/amount`. */
+function withinField(pointer: string, field: string | undefined): string {
+  const start = `#/${field}`;
+  return field !== undefined && (pointer === start || pointer.startsWith(`${start}/`))
+    ? `#${pointer.slice(start.length)}`
+    : pointer;
+}
+
 /** A form from a JSON schema. */
 export function Form(props: Props) {
-  const { schema, initial, onSubmit, submit, isBusy = false, problem, draft, onChange, children } = props;
+  const { schema, initial, onSubmit, submit, isBusy = false, problem, draft, onChange, field, children } = props;
   const id = useId();
   const [value, setValue] = useState(() => draftOf(draft) ?? initial ?? starting(schema, schema));
   const [isChecked, setChecked] = useState(false);
   const errors = check(value, schema, schema);
   const shown = new Map(isChecked ? errors : []);
-  for (const each of problem?.errors ?? []) if (!shown.has(each.pointer)) shown.set(each.pointer, each.detail);
+  for (const each of problem?.errors ?? []) {
+    const pointer = withinField(each.pointer, field);
+    if (!shown.has(pointer)) shown.set(pointer, each.detail);
+  }
 
   useEffect(() => {
     if (draft !== undefined && value !== undefined) sessionStorage.setItem(DRAFT + draft, write(value));

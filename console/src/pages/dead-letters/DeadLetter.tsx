@@ -32,7 +32,7 @@ export default function DeadLetter() {
       title={row ? `${row.workflow} / ${row.step}` : "Dead letter"}
       above={<Link to="/dead-letters">Dead letters</Link>}
       facts={row ? <LetterState row={row} /> : null}
-      actions={row && row.state === "open" ? <Actions row={row} tag={tag} /> : null}
+      actions={row ? <Actions row={row} tag={tag} /> : null}
     >
       <State isLoading={isLoading} problem={problem} again={again} noun="the dead letter">
         {row ? <Details row={row} /> : null}
@@ -45,12 +45,14 @@ function Actions({ row, tag }: { row: Letter; tag: string | null }) {
   const retry = useCommand("/api/v1/dead-letters/{letter}/retry", { touches: ALSO });
   const resolve = useCommand("/api/v1/dead-letters/{letter}/resolve", { touches: ALSO });
   const given = { path: { letter: row.letter }, tag };
+  const isOffered = row.state === "open";
   return (
     <>
       <EditInput row={row} tag={tag} />
       {row.arguments === null ? null : <EditArguments row={row} tag={tag} />}
       <ConfirmAction
         label="Retry…"
+        isOffered={isOffered}
         needs="operator"
         look="primary"
         title={`Retry ${row.step}?`}
@@ -62,6 +64,7 @@ function Actions({ row, tag }: { row: Letter; tag: string | null }) {
       </ConfirmAction>
       <FormAction
         label="Close…"
+        isOffered={isOffered}
         needs="operator"
         look="danger"
         title={`Close the dead letter of ${row.step}`}
@@ -112,11 +115,11 @@ function Consequence({ row }: { row: Letter }) {
 
 function EditInput({ row, tag }: { row: Letter; tag: string | null }) {
   const command = useCommand("/api/v1/dead-letters/{letter}/edit", { touches: ALSO });
-  const workflow = useRow("/api/v1/workflows/{name}", { path: { name: row.workflow } }, { staleTime: 60_000 });
-  const schema = (workflow.row?.input_schema as Schema | null | undefined) ?? { title: "Input" };
+  const schema = (row.input_schema as Schema | null) ?? { title: "Input" };
   return (
     <FormAction
       label="Edit the input…"
+      isOffered={row.state === "open"}
       needs="operator"
       title="Edit the run's input"
       words="The next attempt begins with it. Steps that are complete keep their outputs."
@@ -125,8 +128,8 @@ function EditInput({ row, tag }: { row: Letter; tag: string | null }) {
       initial={row.input}
       submit="Keep the edit"
       draft={`letter-input ${row.letter}`}
+      field="input"
       isWide
-      isDisabled={workflow.isLoading}
       consequence={(value) => <Changes before={row.input} after={value} />}
       run={(value) => command.run({ path: { letter: row.letter }, tag, body: { input: value } })}
     />
@@ -139,14 +142,20 @@ function EditArguments({ row, tag }: { row: Letter; tag: string | null }) {
   return (
     <FormAction
       label="Edit the arguments…"
+      isOffered={row.state === "open"}
       needs="operator"
       title="Edit the arguments of the tool call"
-      words="The next attempt calls the tool with them. They are checked against the tool's schema."
+      words={
+        row.arguments_schema === null
+          ? "The next attempt calls the tool with them, and checks them first: the tool's code is not at this server."
+          : "The next attempt calls the tool with them."
+      }
       command={command}
-      schema={schemaLike(before)}
+      schema={(row.arguments_schema as Schema | null) ?? schemaLike(before)}
       initial={before}
       submit="Keep the edit"
       draft={`letter-arguments ${row.letter}`}
+      field="arguments"
       isWide
       consequence={(value) => <Changes before={before} after={value} />}
       run={(value) => command.run({ path: { letter: row.letter }, tag, body: { arguments: value } })}
@@ -154,7 +163,7 @@ function EditArguments({ row, tag }: { row: Letter; tag: string | null }) {
   );
 }
 
-/** Fields of the kinds that the values have; the server checks the tool's own schema. */
+/** Fields of the kinds that the values have, where the tool's schema is not known here. */
 function schemaLike(value: unknown): Schema {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return { title: "Arguments" };
   const properties: Record<string, Schema> = {};

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -27,8 +27,8 @@ from holdfast.core.values.payload import Payload, digest
 from holdfast.core.views.projection import RunRow
 from holdfast.engine.background.stuck import StuckRun
 from holdfast.engine.runs.starting import NewRun, start_once
-from holdfast.engine.runs.stored_workflow import StoredWorkflow
-from holdfast.errors import Conflict, InvalidInput, NotFound, SchemaMismatch
+from holdfast.engine.runs.stored_workflow import MAX_LOOKS, StoredWorkflow
+from holdfast.errors import Conflict, InvalidInput, Misfit, NotFound, SchemaMismatch
 from holdfast.ports import Letter
 from holdfast.service.control.base import NOT_GIVEN, start_key
 from holdfast.service.control.command import Commands
@@ -36,6 +36,24 @@ from holdfast.service.control.declared import type_of_node, type_of_operation
 from holdfast.service.control.handle import Run
 from holdfast.service.control.naming import letter_named
 from holdfast.service.control.tree import quiet_children
+
+
+class LetterSchemas(NamedTuple):
+    """The JSON Schemas of what may be edited for the next attempt of a dead letter; None where nothing is known of it."""
+
+    input: dict[str, Any] | None
+    """Of the run's input."""
+    arguments: dict[str, Any] | None
+    """Of the arguments of the tool call that failed, where the tool's code is here."""
+
+
+def _misfits(schema: dict[str, Any], value: Any) -> Sequence[Misfit]:
+    """Return what does not fit, by field; nothing where the schema does not say it."""
+    from holdfast.core.values import schema as schemas  # noqa: PLC0415 - the validator takes 30 ms to load
+
+    with contextlib.suppress(schemas.TooMuch):
+        return schemas.problems(schema, value, looks=MAX_LOOKS)
+    return ()
 
 
 class Repairs(Commands):
@@ -237,7 +255,23 @@ class Repairs(Commands):
         try:
             return arguments if tool is None else tool.arguments(arguments)
         except SchemaMismatch as problem:
-            raise InvalidInput(f"These are no arguments of {op.name!r}: {problem.message} Nothing was changed.") from None
+            assert tool is not None
+            words = f"These are no arguments of {op.name!r}: {problem.message} Nothing was changed."
+            raise InvalidInput(words, field="arguments", misfits=_misfits(tool.schema, arguments)) from None
+
+    async def schemas_of_letter(self, state: State, letter: StepId) -> LetterSchemas:
+        """Return what the input of a dead letter's run and the arguments of its failed call must fit, as far as it is known."""
+        code = self.runtime.catalog.workflows.get(state.graph_hash)
+        known: Workflow | StoredWorkflow | None = code
+        if known is None:
+            with contextlib.suppress(NotFound):
+                known = await self.workflow(state.workflow, state.version, tenant=state.tenant)
+        step, arguments = state.step(letter), None
+        if step is not None and code is not None:
+            with contextlib.suppress(Conflict):
+                tool = self.runtime.catalog.tools_of(state.graph_hash).get(failed_call(step)[1].name)
+                arguments = None if tool is None else tool.schema
+        return LetterSchemas(None if known is None else known.input_schema, arguments)
 
     async def retry_dead_letter(self, letter: str | Letter, *, by: str | Actor | None = None) -> None:
         """Try a permanently failed step again. If its run has failed, every failed step of the run is tried again.

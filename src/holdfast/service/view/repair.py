@@ -13,6 +13,7 @@ from holdfast.service.doc import doc
 from holdfast.service.view import field
 from holdfast.service.view.effect import MAX_EFFECTS
 from holdfast.service.view.plain import Dollars, ErrorRow, Time, error_of, iso, maybe_usd
+from holdfast.service.view.workflow import JsonSchema
 
 if TYPE_CHECKING:
     from holdfast.core.facts.state import State
@@ -194,6 +195,10 @@ class DeadLetterWhole(DeadLetterRow):
     edited_arguments: Annotated[Any, doc("The arguments of the next attempt, where they were edited.")]
     operations: Annotated[list[LetterOperationRow], doc("Operations of the step, in the order in which they began.")]
     gate: Annotated[str | None, doc("The gate that asks about the step.")]
+    input_schema: Annotated[JsonSchema | None, doc("The JSON Schema of the run's input; null for anything.")]
+    arguments_schema: Annotated[
+        JsonSchema | None, doc("The JSON Schema of the arguments; null if no tool call failed, or its code is not here.")
+    ]
 
 
 def of_letter(dead_letter: Letter) -> DeadLetterRow:
@@ -225,6 +230,7 @@ async def of_letter_whole(control: Control, letter: Letter, state: State) -> Dea
     calls = [] if failed is None or failed.call is None else await control.effects(state.run, limit=MAX_EFFECTS)
     sent = next((row for row, _ in calls if failed is not None and row.call == failed.call), None)
     edit = None if step is None or step.failed_path is None else step.edits.get(step.failed_path)
+    schemas = await control.schemas_of_letter(state, letter.letter.step)
     return {
         **of_letter(letter),
         "status": status.status(state),
@@ -240,6 +246,8 @@ async def of_letter_whole(control: Control, letter: Letter, state: State) -> Dea
             for path, op in step.journal.items()
         ],
         "gate": next((id_ for id_, gate in state.gates.items() if gate.opened.subject == letter.letter.step), None),
+        "input_schema": schemas.input,
+        "arguments_schema": schemas.arguments,
     }
 
 
