@@ -1,4 +1,4 @@
-import { useId, useState } from "react";
+import { useEffect, useId, useState } from "react";
 import { useNavigate } from "react-router";
 import { useMay } from "@/api/caller";
 import type { Schemas } from "@/api/client";
@@ -119,7 +119,11 @@ function Opening({ onClose }: { onClose: () => void }) {
   const [onBusy, setOnBusy] = useState<OnBusy>("enqueue");
   const [limit, setLimit] = useState("");
   const id = useId();
-  const names = [...new Set(workflows.rows.map((row) => row.workflow))];
+  const { hasMore, more } = workflows;
+  useEffect(() => {
+    if (hasMore) more();
+  }, [hasMore, more]);
+  const names = [...new Set(workflows.rows.flatMap((row) => (row.talks ? row.workflow : [])))];
   const workflow = chosen || names[0] || "";
   const open = async () => {
     if (!name.trim() || !workflow || command.isBusy) return;
@@ -167,7 +171,11 @@ function Opening({ onClose }: { onClose: () => void }) {
               <option key={each}>{each}</option>
             ))}
           </select>
-          <div className="hint">A workflow whose input is a chat.</div>
+          <div className="hint">
+            {names.length > 0 || workflows.isLoading || hasMore
+              ? "A workflow whose input is a chat."
+              : "No workflow here takes a chat. An agent is a workflow whose input is a Chat."}
+          </div>
         </div>
         <div className="form-field">
           <label htmlFor={`${id}-busy`}>A message while the agent is at work</label>

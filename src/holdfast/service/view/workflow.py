@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypedDict
 
 import msgspec
 from msgspec import Meta
@@ -28,6 +28,7 @@ class WorkflowRow(TypedDict):
     tenant: Annotated[str | None, doc("The tenant that submitted its file; null for code.")]
     loaded_at: Annotated[Time | None, doc("When a process first loaded this definition, if it is known.")]
     processes: Annotated[int, doc("Number of living processes that can run it.")]
+    talks: Annotated[bool, doc("True for an agent: its input is a chat, so that you can open a conversation with it.")]
 
 
 class WorkflowWhole(WorkflowRow):
@@ -46,7 +47,28 @@ def of_workflow(workflow: WorkflowRecord | StoredWorkflow, processes: int) -> Wo
         "tenant": workflow.tenant,
         "loaded_at": iso(workflow.loaded_at_ms),
         "processes": processes,
+        "talks": _talks(workflow.input_schema),
     }
+
+
+_MESSAGE: Final = {"conversation": "", "messages": [{"role": "user", "text": "?"}]}
+
+
+def _talks(schema: bytes | dict[str, Any] | None) -> bool:
+    """True if a message to an agent fits the schema of a workflow's input, and the schema asks for one."""
+    known = msgspec.json.decode(schema) if isinstance(schema, bytes) else schema
+    if not isinstance(known, dict) or "messages" not in known.get("required", ()):
+        return False
+    from holdfast.core.values import schema as schemas  # noqa: PLC0415 - the validator takes 30 ms to load
+
+    try:
+        return not schemas.problems(known, _MESSAGE, looks=_MAX_LOOKS)
+    except schemas.TooMuch:
+        return False
+
+
+_MAX_LOOKS: Final = 1_000
+"""At a message, of few fields."""
 
 
 def of_workflow_whole(workflow: StoredWorkflow, processes: int) -> WorkflowWhole:
