@@ -12,8 +12,18 @@ test("durations have two units at most", () => {
 
 test("relative times look back and ahead", () => {
   expect(relative(0, 1_000)).toBe("just now");
-  expect(relative(0, 90_000)).toBe("1 min ago");
+  expect(relative(0, 89_000)).toBe("1 min ago");
   expect(relative(18_000_000, 0)).toBe("in 5 h");
+});
+
+test("relative times do not hide most of a unit", () => {
+  const hour = 3_600_000;
+  expect(relative((2 * 24 + 20) * hour, 0)).toBe("in 2 d 20 h");
+  expect(relative(0, 115_000)).toBe("2 min ago");
+  expect(relative(1.9 * hour, 0)).toBe("in 1 h 54 m");
+  expect(relative(23.8 * hour, 0)).toBe("in 1 d");
+  expect(relative(59.7 * 60_000, 0)).toBe("in 1 h");
+  expect(relative(0, 13.6 * 24 * hour)).toBe("14 d ago");
 });
 
 test("exact times name their zone", () => {

@@ -26,19 +26,29 @@ function two(value: number): string {
   return String(Math.floor(value)).padStart(2, "0");
 }
 
-/** `just now`, `12 s ago`, `in 5 h`: one unit, rounded down. */
+/** `just now`, `12 s ago`, `in 5 h 20 m`, `in 2 d 20 h`, `14 d ago`: rounded, with a second unit where the first is small. */
 export function relative(at: number, now: number): string {
   const away = Math.abs(now - at);
   if (away < 2 * SECOND) return "just now";
-  const words =
-    away < MINUTE
-      ? `${Math.floor(away / SECOND)} s`
-      : away < HOUR
-        ? `${Math.floor(away / MINUTE)} min`
-        : away < DAY
-          ? `${Math.floor(away / HOUR)} h`
-          : `${Math.floor(away / DAY)} d`;
-  return at <= now ? `${words} ago` : `in ${words}`;
+  return at <= now ? `${far(away)} ago` : `in ${far(away)}`;
+}
+
+function far(away: number): string {
+  const [seconds, minutes, hours] = [away / SECOND, away / MINUTE, away / HOUR].map(Math.round) as [
+    number,
+    number,
+    number,
+  ];
+  if (seconds < 60) return `${seconds} s`;
+  if (minutes < 60) return `${minutes} min`;
+  if (minutes < 10 * 60) return inTwo(Math.floor(minutes / 60), "h", minutes % 60, "m");
+  if (hours < 24) return `${hours} h`;
+  if (hours < 10 * 24) return inTwo(Math.floor(hours / 24), "d", hours % 24, "h");
+  return `${Math.round(away / DAY)} d`;
+}
+
+function inTwo(first: number, unit: string, second: number, small: string): string {
+  return second === 0 ? `${first} ${unit}` : `${first} ${unit} ${second} ${small}`;
 }
 
 /** `2026-11-28 14:02:07.250 UTC`, or with the offset of the local zone. */

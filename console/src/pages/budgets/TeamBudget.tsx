@@ -133,7 +133,7 @@ function shared<
       ),
     },
     { name: "priority", title: "Priority", width: "70px", isNumber: true, narrow: "none", cell: (row) => row.priority },
-    { name: "idle", title: "Last call", width: "90px", cell: (row) => <Time at={row.idle_since} /> },
+    { name: "idle", title: "Last call", width: "104px", cell: (row) => <Time at={row.idle_since} /> },
   ];
 }
 

@@ -52,7 +52,7 @@ const COLUMNS: readonly Column<Letter>[] = [
     cell: (row) => <ForeignText text={row.message} />,
   },
   { name: "attempts", title: "Attempts", width: "64px", isNumber: true, narrow: "none", cell: (row) => row.attempts },
-  { name: "last", title: "Failed", width: "84px", cell: (row) => <Time at={row.last_at} /> },
+  { name: "last", title: "Failed", width: "104px", cell: (row) => <Time at={row.last_at} /> },
   { name: "state", title: "State", width: "130px", cell: (row) => <LetterState row={row} /> },
 ];
 

@@ -55,7 +55,7 @@ const COLUMNS: readonly Column<Evaluation>[] = [
     narrow: "none",
     cell: (row) => <ForeignText text={row.by ?? row.by_os_user ?? row.by_client ?? "–"} />,
   },
-  { name: "at", title: "Saved", width: "90px", cell: (row) => <Time at={row.at} /> },
+  { name: "at", title: "Saved", width: "104px", cell: (row) => <Time at={row.at} /> },
 ];
 
 export default function Evals() {

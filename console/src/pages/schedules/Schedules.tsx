@@ -32,7 +32,7 @@ const COLUMNS: readonly Column<Schedule>[] = [
       </>
     ),
   },
-  { name: "next", title: "Next", width: "64px", cell: (row) => <Time at={row.next_times[0]} /> },
+  { name: "next", title: "Next", width: "104px", cell: (row) => <Time at={row.next_times[0]} /> },
   {
     name: "last",
     title: "Last run",

@@ -71,7 +71,7 @@ const COLUMNS: readonly Column<Approval>[] = [
         <Status status="cancelled" words={row.state.replaceAll("_", " ")} />
       ),
   },
-  { name: "until", title: "Until", width: "84px", cell: (row) => <Time at={row.until} /> },
+  { name: "until", title: "Until", width: "104px", cell: (row) => <Time at={row.until} /> },
   {
     name: "by",
     title: "Granted by",
