@@ -4,6 +4,8 @@ export interface FieldError {
   detail: string;
 }
 
+const OVERTAKEN: ReadonlySet<string> = new Set(["already_decided", "run_ended"]);
+
 export class Problem extends Error {
   readonly status: number;
   readonly code: string;
@@ -46,6 +48,11 @@ export class Problem extends Error {
   /** True if the thing changed since it was shown: read it again before another try. */
   get isConflict(): boolean {
     return this.status === 409 || this.status === 412;
+  }
+
+  /** True if somebody else has changed the thing, so that this no longer fits it. Nothing was done. */
+  get isOvertaken(): boolean {
+    return this.status === 412 || OVERTAKEN.has(this.code);
   }
 }
 

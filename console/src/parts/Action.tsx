@@ -26,6 +26,8 @@ interface Common {
   command: Command;
   look?: "primary" | "danger" | "quiet" | undefined;
   isDisabled?: boolean;
+  /** False where there is nothing to do any more: the button goes, and a dialog that is open stays with its problem. */
+  isOffered?: boolean;
 }
 
 interface ConfirmActionProps extends Common {
@@ -39,30 +41,37 @@ interface ConfirmActionProps extends Common {
 
 /** A button that asks before it acts. */
 export function ConfirmAction(props: ConfirmActionProps) {
-  const { command, run, look, title, confirm, children, isReady = true } = props;
   const [isOpen, setOpen] = useState(false);
   return (
     <>
-      <ActionButton {...props} onClick={() => setOpen(true)} />
-      {isOpen ? (
-        <Confirm
-          isOpen
-          onClose={() => {
-            setOpen(false);
-            command.reset();
-          }}
-          title={title}
-          confirm={confirm}
-          isDanger={look === "danger"}
-          isBusy={command.isBusy}
-          isReady={isReady}
-          problem={command.problem}
-          onConfirm={() => void done(run, () => setOpen(false))}
-        >
-          {children}
-        </Confirm>
-      ) : null}
+      {props.isOffered === false ? null : <ActionButton {...props} onClick={() => setOpen(true)} />}
+      {isOpen ? <ConfirmDialog {...props} onClose={() => setOpen(false)} /> : null}
     </>
+  );
+}
+
+type ConfirmDialogProps = Omit<ConfirmActionProps, "label" | "needs"> & { onClose: () => void };
+
+/** Asks before something is done. A failure stays in it, also where the thing that it is about is gone from the page. */
+export function ConfirmDialog(props: ConfirmDialogProps) {
+  const { command, run, look, title, confirm, children, isReady = true, onClose } = props;
+  return (
+    <Confirm
+      isOpen
+      onClose={() => {
+        onClose();
+        command.reset();
+      }}
+      title={title}
+      confirm={confirm}
+      isDanger={look === "danger"}
+      isBusy={command.isBusy}
+      isReady={isReady}
+      problem={command.problem}
+      onConfirm={() => void done(run, onClose)}
+    >
+      {children}
+    </Confirm>
   );
 }
 
@@ -75,53 +84,57 @@ interface FormActionProps extends Common {
   /** What will happen with what is in the form. */
   consequence?: (value: unknown) => ReactNode;
   draft?: string;
+  /** The field of the request that the value is. */
+  field?: string;
   isWide?: boolean;
   run: (value: unknown) => Promise<unknown>;
 }
 
 /** A button that opens a form. */
 export function FormAction(props: FormActionProps) {
-  const { command, run, title, words, schema, initial, submit, consequence, draft, isWide } = props;
   const [isOpen, setOpen] = useState(false);
+  return (
+    <>
+      {props.isOffered === false ? null : <ActionButton {...props} onClick={() => setOpen(true)} />}
+      {isOpen ? <FormDialog {...props} onClose={() => setOpen(false)} /> : null}
+    </>
+  );
+}
+
+type FormDialogProps = Omit<FormActionProps, "label" | "needs"> & { onClose: () => void };
+
+/** The same for a form. */
+export function FormDialog(props: FormDialogProps) {
+  const { command, run, title, words, schema, initial, submit, consequence, draft, field, isWide } = props;
   const [value, setValue] = useState<unknown>(initial);
   const close = () => {
-    setOpen(false);
+    props.onClose();
     command.reset();
   };
   return (
-    <>
-      <ActionButton
-        {...props}
-        onClick={() => {
-          setValue(initial);
-          setOpen(true);
-        }}
-      />
-      {isOpen ? (
-        <Dialog isOpen onClose={close} title={title} isWide={isWide ?? false} {...(words ? { words } : {})}>
-          <Form
-            schema={schema}
-            {...(initial === undefined ? {} : { initial })}
-            submit={submit}
-            isBusy={command.isBusy}
-            problem={command.problem}
-            {...(draft ? { draft } : {})}
-            onChange={setValue}
-            onSubmit={(sent) =>
-              void done(
-                () => run(sent),
-                () => {
-                  if (draft) forgetDraft(draft);
-                  close();
-                },
-              )
-            }
-          >
-            {consequence ? <div className="muted form-consequence">{consequence(value)}</div> : null}
-          </Form>
-        </Dialog>
-      ) : null}
-    </>
+    <Dialog isOpen onClose={close} title={title} isWide={isWide ?? false} {...(words ? { words } : {})}>
+      <Form
+        schema={schema}
+        {...(initial === undefined ? {} : { initial })}
+        submit={submit}
+        isBusy={command.isBusy}
+        problem={command.problem}
+        {...(draft ? { draft } : {})}
+        field={field}
+        onChange={setValue}
+        onSubmit={(sent) =>
+          void done(
+            () => run(sent),
+            () => {
+              if (draft) forgetDraft(draft);
+              close();
+            },
+          )
+        }
+      >
+        {consequence ? <div className="muted form-consequence">{consequence(value)}</div> : null}
+      </Form>
+    </Dialog>
   );
 }
 

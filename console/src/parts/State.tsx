@@ -16,12 +16,25 @@ interface Props {
   clear?: (() => void) | undefined;
   /** What a newcomer does to have one, where no filter is set. */
   hint?: ReactNode;
+  /** The whole of what stands where there is nothing, in the place of "No runs." and what belongs to it. */
+  empty?: ReactNode;
   /** What is there. A problem stands above it, so that the rest of the page stays. */
   children?: ReactNode;
 }
 
 /** The one design of loading, empty, error, offline and forbidden. */
-export function State({ isLoading, problem, again, isEmpty, noun = "rows", filter, clear, hint, children }: Props) {
+export function State({
+  isLoading,
+  problem,
+  again,
+  isEmpty,
+  noun = "rows",
+  filter,
+  clear,
+  hint,
+  empty,
+  children,
+}: Props) {
   return (
     <>
       {problem ? <Failure problem={problem} again={again} /> : null}
@@ -30,7 +43,8 @@ export function State({ isLoading, problem, again, isEmpty, noun = "rows", filte
           Loading {noun}…
         </p>
       ) : null}
-      {isEmpty && !isLoading && !problem ? (
+      {isEmpty && !isLoading && !problem && empty ? <div className="state">{empty}</div> : null}
+      {isEmpty && !isLoading && !problem && !empty ? (
         <div className="state">
           <p>
             No {noun}
@@ -53,7 +67,7 @@ function Failure({ problem, again }: { problem: Problem; again: (() => void) | u
   return (
     <div className="state failure" role="alert" data-kind={kindOf(problem)}>
       <p>
-        <strong>{problem.isForbidden ? "You may not see this" : problem.title}</strong>
+        <strong>{titleOf(problem, again !== undefined)}</strong>
       </p>
       {problem.detail ? <p className="muted">{problem.detail}</p> : null}
       {problem.errors.length > 0 ? (
@@ -81,7 +95,13 @@ function Failure({ problem, again }: { problem: Problem; again: (() => void) | u
   );
 }
 
+function titleOf(problem: Problem, isRead: boolean): string {
+  if (problem.isForbidden) return isRead ? "You may not see this" : "You may not do this";
+  return problem.isOvertaken ? "Somebody else was first" : problem.title;
+}
+
 function kindOf(problem: Problem): string {
   if (problem.isOffline) return "offline";
+  if (problem.isOvertaken) return "overtaken";
   return problem.isForbidden ? "forbidden" : "error";
 }

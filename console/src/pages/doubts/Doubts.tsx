@@ -1,6 +1,7 @@
+import { useState } from "react";
 import { Link } from "react-router";
 import { type Row, useCommand, useList } from "@/api/queries";
-import { ConfirmAction, FormAction } from "@/parts/Action";
+import { ActionButton, ConfirmDialog, FormDialog } from "@/parts/Action";
 import { places } from "@/parts/amount";
 import { ForeignText } from "@/parts/ForeignText";
 import type { Filter } from "@/parts/filters";
@@ -53,7 +54,15 @@ function run(id: string, step: string) {
   );
 }
 
+interface Acting<R> {
+  row: R;
+  onClose: () => void;
+}
+
+/* A dialog stands beside the list, so that it stays when somebody else has decided and its row is gone. */
+
 function Models() {
+  const [stating, setStating] = useState<Doubt | null>(null);
   const { rows } = useList("/api/v1/doubts", {}, { every: EVERY_MS });
   const widest = places(rows.map((row) => row.hold_usd));
   const columns: readonly Column<Doubt>[] = [
@@ -85,7 +94,7 @@ function Models() {
       isNumber: true,
       cell: (row) => <Money usd={row.hold_usd} places={widest} />,
     },
-    { name: "since", title: "In doubt", width: "84px", cell: (row) => <Time at={row.in_doubt_since} /> },
+    { name: "since", title: "In doubt", width: "104px", cell: (row) => <Time at={row.in_doubt_since} /> },
     {
       name: "error",
       title: "Why",
@@ -93,29 +102,36 @@ function Models() {
       narrow: "main",
       cell: (row) => <ForeignText text={row.error} />,
     },
-    { name: "act", title: "", width: "120px", cell: (row) => <Reconcile row={row} /> },
+    {
+      name: "act",
+      title: "",
+      width: "120px",
+      cell: (row) => <ActionButton label="State cost…" needs="admin" onClick={() => setStating(row)} />,
+    },
   ];
   return (
-    <List
-      title="Model calls of unknown cost"
-      noun="model calls of unknown cost"
-      path="/api/v1/doubts"
-      filters={OF_RUN}
-      columns={columns}
-      idOf={(row) => row.call}
-      tenantOf={(row) => row.tenant}
-      every={EVERY_MS}
-      hint="The cost of every call is known. A call whose reply is lost counts as spent until you state its cost."
-    />
+    <>
+      <List
+        title="Model calls of unknown cost"
+        noun="model calls of unknown cost"
+        path="/api/v1/doubts"
+        filters={OF_RUN}
+        columns={columns}
+        idOf={(row) => row.call}
+        tenantOf={(row) => row.tenant}
+        every={EVERY_MS}
+        hint="The cost of every call is known. A call whose reply is lost counts as spent until you state its cost."
+      />
+      {stating ? <Reconcile row={stating} onClose={() => setStating(null)} /> : null}
+    </>
   );
 }
 
-function Reconcile({ row }: { row: Doubt }) {
+function Reconcile({ row, onClose }: Acting<Doubt>) {
   const command = useCommand("/api/v1/doubts/{call}/reconcile");
   return (
-    <FormAction
-      label="State cost…"
-      needs="admin"
+    <FormDialog
+      onClose={onClose}
       title={`Cost of the call to ${row.model}`}
       words={`Sent ${new Date(row.sent_at).toISOString()}, attempt ${row.attempt} of ${row.step}. It counts as $${row.hold_usd} now. The provider's usage page says what it cost.`}
       command={command}
@@ -136,6 +152,10 @@ function Reconcile({ row }: { row: Doubt }) {
     />
   );
 }
+
+const DEEDS = { answer: Answer, reject: NotDone, retry: Again } as const;
+type Deed = keyof typeof DEEDS;
+const LABELS: Record<Deed, string> = { answer: "It happened…", reject: "It did not…", retry: "Call again…" };
 
 const EFFECTS: readonly Column<Effect>[] = [
   {
@@ -158,35 +178,49 @@ const EFFECTS: readonly Column<Effect>[] = [
     narrow: "main",
     cell: (row) => <ForeignText text={JSON.stringify(row.request)?.slice(0, 200) ?? ""} />,
   },
-  { name: "at", title: "Intended", width: "84px", cell: (row) => <Time at={row.intended_at} /> },
-  {
-    name: "act",
-    title: "",
-    width: "340px",
-    narrow: "main",
-    cell: (row) => (
-      <span className="line">
-        <Answer row={row} />
-        <NotDone row={row} />
-        <Again row={row} />
-      </span>
-    ),
-  },
+  { name: "at", title: "Intended", width: "104px", cell: (row) => <Time at={row.intended_at} /> },
 ];
 
 function Tools() {
+  const [acting, setActing] = useState<{ row: Effect; deed: Deed } | null>(null);
+  const Dialog = acting ? DEEDS[acting.deed] : null;
+  const columns: readonly Column<Effect>[] = [
+    ...EFFECTS,
+    {
+      name: "act",
+      title: "",
+      width: "340px",
+      narrow: "main",
+      cell: (row) => (
+        <span className="line">
+          {(Object.keys(DEEDS) as Deed[]).map((deed) => (
+            <ActionButton
+              key={deed}
+              label={LABELS[deed]}
+              needs={DECIDES}
+              look={deed === "retry" ? "danger" : undefined}
+              onClick={() => setActing({ row, deed })}
+            />
+          ))}
+        </span>
+      ),
+    },
+  ];
   return (
-    <List
-      title="Tool calls of unknown outcome"
-      noun="tool calls of unknown outcome"
-      path="/api/v1/effects"
-      query={{ state: "in_doubt" }}
-      filters={OF_RUN}
-      columns={EFFECTS}
-      idOf={(row) => row.call}
-      every={EVERY_MS}
-      hint="A call whose outcome is lost waits here for a person, if its tool must not be called twice."
-    />
+    <>
+      <List
+        title="Tool calls of unknown outcome"
+        noun="tool calls of unknown outcome"
+        path="/api/v1/effects"
+        query={{ state: "in_doubt" }}
+        filters={OF_RUN}
+        columns={columns}
+        idOf={(row) => row.call}
+        every={EVERY_MS}
+        hint="A call whose outcome is lost waits here for a person, if its tool must not be called twice."
+      />
+      {acting && Dialog ? <Dialog row={acting.row} onClose={() => setActing(null)} /> : null}
+    </>
   );
 }
 
@@ -206,12 +240,11 @@ function Sent({ row }: { row: Effect }) {
   );
 }
 
-function Answer({ row }: { row: Effect }) {
+function Answer({ row, onClose }: Acting<Effect>) {
   const command = useResolve();
   return (
-    <FormAction
-      label="It happened…"
-      needs={DECIDES}
+    <FormDialog
+      onClose={onClose}
       title={`The call of ${row.tool} took effect`}
       words="The run goes on with the response that you state. The tool is not called again."
       command={command}
@@ -228,12 +261,11 @@ function Answer({ row }: { row: Effect }) {
   );
 }
 
-function NotDone({ row }: { row: Effect }) {
+function NotDone({ row, onClose }: Acting<Effect>) {
   const command = useResolve();
   return (
-    <ConfirmAction
-      label="It did not…"
-      needs={DECIDES}
+    <ConfirmDialog
+      onClose={onClose}
       title={`The call of ${row.tool} did not take effect?`}
       confirm="State that it did not happen"
       command={command}
@@ -241,16 +273,15 @@ function NotDone({ row }: { row: Effect }) {
     >
       <p>The call fails in the run, which handles that as any failure of the tool. The tool is not called again.</p>
       <Sent row={row} />
-    </ConfirmAction>
+    </ConfirmDialog>
   );
 }
 
-function Again({ row }: { row: Effect }) {
+function Again({ row, onClose }: Acting<Effect>) {
   const command = useResolve();
   return (
-    <ConfirmAction
-      label="Call again…"
-      needs={DECIDES}
+    <ConfirmDialog
+      onClose={onClose}
       look="danger"
       title={`Call ${row.tool} again?`}
       confirm="Call it again"
@@ -259,6 +290,6 @@ function Again({ row }: { row: Effect }) {
     >
       <p>The tool is called once more with the same key. If the first call took effect, it may happen twice.</p>
       <Sent row={row} />
-    </ConfirmAction>
+    </ConfirmDialog>
   );
 }
