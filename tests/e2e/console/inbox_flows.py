@@ -111,3 +111,27 @@ async def librarian(ctx: Context, chat: Chat) -> str:
         max_turns=6,
         stream=True,
     )
+
+
+@flow(tools=[send_email])
+async def mailing(ctx: Context, to: str) -> str:
+    """Sends one e-mail, which a person approves."""
+    return await ctx.tool(send_email, to=to, body="Shelf 12")
+
+
+@flow
+async def head_librarian(ctx: Context, chat: Chat) -> str:
+    """An agent that has another workflow do what needs an approval."""
+    return f"It was {await ctx.child(mailing, 'dev@boardlab.example')}."
+
+
+@tool(effect="once")
+def lose(to: str) -> str:
+    """Pay, and hear nothing of it."""
+    raise TimeoutError
+
+
+@flow(tools=[lose])
+async def loses(ctx: Context, to: str) -> str:
+    """Leaves a call of unknown outcome."""
+    return await ctx.tool(lose, to=to)

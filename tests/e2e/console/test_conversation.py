@@ -40,7 +40,9 @@ def dev(tmp_path_factory: pytest.TempPathFactory, models: ModelServer) -> Iterat
     """A `holdfast dev` with an agent."""
     folder = tmp_path_factory.mktemp("talks")
     shutil.copy(FLOWS, folder)
-    server = DevServer(folder, (f"{FLOWS.name}:librarian",), **models.environment)
+    server = DevServer(
+        folder, tuple(f"{FLOWS.name}:{name}" for name in ("librarian", "head_librarian", "mailing")), **models.environment
+    )
     yield server
     server.end()
 
@@ -52,9 +54,9 @@ def rules(models: ModelServer) -> None:
     models.script.add(*RULES)
 
 
-def opened(dev: DevServer, page: Any, name: str) -> Any:
+def opened(dev: DevServer, page: Any, name: str, agent: str = "librarian") -> Any:
     """Open a conversation of this name, and return its field."""
-    dev.request("POST", "/conversations", {"name": name, "workflow": "librarian"})
+    dev.request("POST", "/conversations", {"name": name, "workflow": agent})
     page.goto(f"{dev.address}/conversations/{name}")
     return page.get_by_label("Message", exact=True)
 
@@ -73,7 +75,12 @@ def exchanges(dev: DevServer, name: str) -> Any:
 def test_interaction_13_tokens_appear_as_they_stream_and_a_reload_goes_on(dev: DevServer, page: Any) -> None:
     page.goto(f"{dev.address}/conversations")
     page.get_by_role("button", name="New conversation").click()
-    page.get_by_role("dialog").get_by_label("Name").fill("evening")
+    dialog = page.get_by_role("dialog")
+    agent = dialog.get_by_label("Agent")
+    agent.get_by_role("option", name="librarian", exact=True).wait_for(state="attached")
+    assert agent.get_by_role("option").all_inner_texts() == ["head_librarian", "librarian"], "mailing takes no chat"
+    agent.select_option("librarian")
+    dialog.get_by_label("Name").fill("evening")
     page.get_by_role("dialog").get_by_role("button", name="Open").click()
     field = page.get_by_label("Message", exact=True)
     say(field, "Tell me slowly where Moby-Dick is")
@@ -103,6 +110,17 @@ def test_an_approval_appears_inside_the_conversation(dev: DevServer, page: Any) 
     gate.wait_for(state="detached")
     page.locator(".turn-decided").get_by_text("approve").wait_for()
     assert [each["reply"] for each in exchanges(dev, "approval")] == ["**Done**, <b>all</b> of it."]
+
+
+def test_an_approval_of_a_child_run_appears_inside_the_conversation(dev: DevServer, page: Any) -> None:
+    say(opened(dev, page, "through", "head_librarian"), "Have Dev told")
+    page.get_by_text("Asked by mailing").wait_for()
+    gate = page.locator("article.gate")
+    gate.get_by_text("send_email is called.").wait_for()
+    gate.get_by_role("button", name="Approve…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Approve").click()
+    page.get_by_text("It was sent.").wait_for()
+    page.locator(".turn-decided").get_by_text('send_email(to="dev@boardlab.example"').wait_for()
 
 
 def test_a_message_meanwhile_steers_or_waits(dev: DevServer, page: Any) -> None:

@@ -17,7 +17,7 @@ from tests.e2e.console.server import TOKEN, DevServer
 from tests.http.kit import NO_TLS
 
 FLOWS: Final = Path(__file__).parent / "inbox_flows.py"
-WORKFLOWS: Final = tuple(f"{FLOWS}:{name}" for name in ("refunds", "desk", "questions", "reads"))
+WORKFLOWS: Final = tuple(f"{FLOWS}:{name}" for name in ("refunds", "desk", "questions", "reads", "loses"))
 WITHIN_S: Final = 20.0
 LOOK_S: Final = 0.1
 T = TypeVar("T")
@@ -90,12 +90,67 @@ def open_gate(dev: DevServer, page: Any, gate: dict[str, Any]) -> Any:
     return part
 
 
+def test_an_empty_inbox_says_what_to_do(dev: DevServer, page: Any) -> None:
+    """The first of this module: nothing was asked yet."""
+    act_as(page, "nobody")
+    page.goto(f"{dev.address}/inbox")
+    page.get_by_text("Nothing waits for you.").wait_for()
+    page.get_by_role("link", name="Start a workflow").wait_for()
+    page.get_by_role("button", name="decided before").click()
+    page.get_by_text("Nothing has been decided yet.").wait_for()
+    page.wait_for_url("**/inbox?show=decided")
+
+
+def test_the_inbox_keeps_mine_my_teams_and_anyone_apart(dev: DevServer, page: Any) -> None:
+    act_as(page, "zoe", "night-shift")
+    asked_of = {
+        show: asked(dev, "questions", {"question": f"For {show}?", "within_s": 245_000, "reviewers": reviewers})["gate_id"]
+        for show, reviewers in {"mine": ["zoe"], "teams": ["role:night-shift"], "others": ["eve"]}.items()
+    }
+    asked_of["anyone"] = asked(dev, "desk", ["A-11"])["gate_id"]
+    page.goto(f"{dev.address}/inbox")
+    rows = page.locator(".inbox-row")
+    for show, name in (("mine", "mine 1"), ("teams", "my teams 1"), ("anyone", re.compile("anyone"))):
+        page.get_by_role("button", name=name).click()
+        page.locator(f'[data-gate="{asked_of[show]}"]').wait_for()
+        shown = set(rows.evaluate_all("all => all.map(each => each.dataset.gate)"))
+        assert shown & {*asked_of.values()} == {asked_of[show]}
+    first = page.locator(f'[data-gate="{asked_of["anyone"]}"]')
+    assert first.locator(".inbox-title").inner_text() == 'refund(order="A-11", amount=40)'
+    assert "desk · tool call" in first.inner_text()
+    page.get_by_role("button", name="mine 1").click()
+    assert "due in 2 d 20 h" in page.locator(f'[data-gate="{asked_of["mine"]}"]').inner_text()
+    act_as(page, "amy")
+    page.goto(f"{dev.address}/inbox?show=mine")
+    page.get_by_text("Nothing asks you by name.").wait_for()
+    page.get_by_role("button", name=re.compile("See .* for anyone")).click()
+    page.locator(f'[data-gate="{asked_of["anyone"]}"]').wait_for()
+
+
+def test_who_comes_second_to_a_doubt_sees_that_somebody_was_first(dev: DevServer, page: Any, errors: Any) -> None:
+    errors.expected.append("409")
+    act_as(page, "ada")
+    run = dev.start("loses", "dev")
+    (call,) = until(lambda: dev.request("GET", f"/effects?run={run}&state=in_doubt")["rows"], lambda rows: len(rows) == 1)
+    page.goto(f"{dev.address}/doubts?of=tools&run={run}")
+    page.get_by_role("button", name="It did not…").click()
+    dialog = page.get_by_role("alertdialog")
+    dialog.get_by_text("was about to be called").wait_for()
+    path = f"/effects/{quote(call['call'], safe='')}/resolution"
+    dev.request("POST", path, {"decision": "answer", "data": "paid"}, **{"holdfast-as": "grace"})
+    page.get_by_text("No tool calls of unknown outcome").wait_for()
+    dialog.get_by_role("button", name="State that it did not happen").click()
+    dialog.get_by_text("Somebody else was first").wait_for()
+    dialog.get_by_text("grace").first.wait_for()
+    dialog.get_by_role("button", name="Keep it as it is").click()
+
+
 def test_interaction_6_a_person_reads_edits_with_a_diff_and_decides_what_was_shown(dev: DevServer, page: Any) -> None:
     act_as(page, "ada")
     late = asked(dev, "questions", {"question": "Which first?", "within_s": 86_400, "reviewers": ["ada"]})
     soon = asked(dev, "questions", {"question": "Which at once?", "within_s": 3_600, "reviewers": ["ada"]})
     gate = asked(dev, "refunds", {"title": "Reply to T-1018 and refund $18.40"})
-    page.goto(f"{dev.address}/inbox")
+    page.goto(f"{dev.address}/inbox?show=open")
     rows = page.locator(".inbox-row")
     ours = [each["gate_id"] for each in (soon, late, gate)]
     for each in ours:
@@ -274,7 +329,7 @@ def test_the_inbox_works_on_a_telephone(dev: DevServer, open_page: Callable[...,
     gate = asked(dev, "refunds", {"title": "By thumb"})
     page = open_page(**TELEPHONE)
     act_as(page, "ada")
-    page.goto(f"{dev.address}/inbox")
+    page.goto(f"{dev.address}/inbox?show=anyone")
     page.get_by_role("link").filter(has_text="By thumb").click()
     approve = page.get_by_role("button", name="Approve…")
     approve.wait_for()

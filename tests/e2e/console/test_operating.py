@@ -242,6 +242,69 @@ def test_11_a_dead_letter_is_edited_against_its_schema_and_retried(dev: DevServe
     await_(lambda: sent(dev) == ["bob@example.com 2"])
 
 
+def test_11_the_arguments_of_a_failed_call_are_a_form_of_the_tool_s_schema(dev: DevServer, page: Any, errors: Errors) -> None:
+    errors.expected += ["409", "412"]
+    run = dev.start("letters", {"name": "eve", "address": "nowhere"})
+    await_(lambda: len(dev.request("GET", f"/dead-letters?run={run}")["rows"]) == 1)
+    letter = dev.request("GET", f"/dead-letters?run={run}")["rows"][0]["letter"]
+    page.goto(f"{dev.address}/dead-letters/{quote(letter, safe='')}")
+    page.get_by_role("button", name="Edit the arguments…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Copies").fill("many")
+    dialog.get_by_role("button", name="Keep the edit").click()
+    dialog.get_by_text("This is not a number.").wait_for()
+    dialog.get_by_label("Copies").fill("2.5")
+    dialog.get_by_text("This must be a whole number.").wait_for()
+    dialog.get_by_label("Copies").fill("3")
+    dialog.get_by_label("Address").fill("eve@example.com")
+    dialog.get_by_role("button", name="Keep the edit").click()
+    dialog.wait_for(state="hidden")
+    page.get_by_role("heading", name="Changed for the next attempt").wait_for()
+    before = len(sent(dev))
+    page.get_by_role("button", name="Close…").click()
+    dialog.get_by_text("With an output the run goes on with it").wait_for()
+    dev.request("POST", f"/dead-letters/{quote(letter, safe='')}/replay")  # somebody else is first
+    await_(lambda: sent(dev)[before:] == ["eve@example.com 3"])
+    dialog.get_by_role("button", name="Close it").click()
+    dialog.get_by_role("alert").wait_for()
+    dialog.get_by_text("Somebody else was first").wait_for()
+
+
+def test_a_dead_letter_is_closed(dev: DevServer, page: Any) -> None:
+    run = dev.start("letters", {"name": "mel", "address": "nowhere"})
+    await_(lambda: len(dev.request("GET", f"/dead-letters?run={run}")["rows"]) == 1)
+    letter = dev.request("GET", f"/dead-letters?run={run}")["rows"][0]["letter"]
+    page.goto(f"{dev.address}/dead-letters/{quote(letter, safe='')}")
+    page.get_by_role("button", name="Close…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason, kept in the run's history").fill("The customer is gone.")
+    dialog.get_by_role("button", name="Close it").click()
+    dialog.wait_for(state="hidden")
+    page.get_by_text("closed").first.wait_for()
+    await_(lambda: dev.request("GET", f"/runs/{run}")["status"] == "failed")
+    assert page.get_by_role("button", name="Retry…").count() == 0
+
+
+def test_the_audit_log_is_filtered_by_the_server_and_newest_first(dev: DevServer, page: Any) -> None:
+    run = dev.start("render", {})
+    dev.request("POST", f"/runs/{run}/pause")
+    dev.request("POST", f"/runs/{run}/resume")
+    page.goto(f"{dev.address}/audit")
+    page.get_by_label("Run, gate or name").fill(run)
+    page.wait_for_url(f"**/audit?about={run}")
+    await_(lambda: [row.split()[-4:-3] for row in cells(page, "Audit")] and len(cells(page, "Audit")) == 3)
+    numbers = [int(row.split()[0]) for row in cells(page, "Audit")]
+    assert numbers == sorted(numbers, reverse=True)
+    page.get_by_label("Command").fill("Pause")
+    page.wait_for_url("**deed=Pause**")
+    await_(lambda: len(cells(page, "Audit")) == 1)
+    assert "Pause" in cells(page, "Audit")[0]
+    page.get_by_role("link", name=re.compile(run[:8])).click()
+    page.wait_for_url(f"**/runs/{run}")
+    page.goto(f"{dev.address}/audit?name=nobody")
+    page.get_by_text("No entries match who “nobody”.").wait_for()
+
+
 def test_11_all_that_match_are_retried_after_a_dry_run(dev: DevServer, page: Any) -> None:
     open_ = len(dev.request("GET", "/dead-letters")["rows"])
     page.goto(f"{dev.address}/dead-letters?workflow=letters")
