@@ -157,7 +157,7 @@ INNER_FLOORS = {
         {"view"},
         {"declarations"},
         {"records", "reply_stream", "text"},
-        {"access", "gate", "listing"},
+        {"access", "gate", "letter", "listing"},
         {"handler"},
         {"preview"},
         {"handlers"},

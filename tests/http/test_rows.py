@@ -45,6 +45,7 @@ NOT_HERE: Final = {
     "SignInErrorRow",
     "ComparedDecisionRow",
     "SessionRow",
+    "SessionsEndedRow",
 }
 """Rows that need more than one process, a model that sums up, an identity provider, a browser, or what makes records."""
 

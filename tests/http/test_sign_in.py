@@ -194,8 +194,14 @@ async def test_a_stream_ends_when_its_browser_signs_out(tmp_path: Path, monkeypa
 
 
 async def test_a_person_sees_and_ends_their_own_sessions(tmp_path: Path) -> None:
-    async with served(tmp_path, OF_ACME) as port, browsing(port) as desk, browsing(port) as home, browsing(port) as theirs:
-        for browser, token in ((home, "looks" * 4), (desk, "looks" * 4), (theirs, "globex" * 4)):
+    async with (
+        served(tmp_path, OF_ACME) as port,
+        browsing(port) as desk,
+        browsing(port) as home,
+        browsing(port) as theirs,
+        browsing(port) as boss,
+    ):
+        for browser, token in ((home, "looks" * 4), (desk, "looks" * 4), (theirs, "globex" * 4), (boss, ADMIN)):
             assert (await browser.sign_in(token)).status_code == 201
         rows = (await desk.get("/sessions")).json()["rows"]
         assert [(row["name"], row["tenant"], row["way"], row["current"]) for row in rows] == [
@@ -206,12 +212,13 @@ async def test_a_person_sees_and_ends_their_own_sessions(tmp_path: Path) -> None
         assert code_of(await desk.get("/sessions?name=*")) == (403, "not_permitted")
         (other,) = (row["session"] for row in rows if not row["current"])
         (of_globex,) = (row["session"] for row in (await theirs.get("/sessions")).json()["rows"])
-        for unknown in (of_globex, "nothing"):
+        (of_admin,) = (row["session"] for row in (await boss.get("/sessions")).json()["rows"])
+        for unknown in (of_globex, of_admin, "nothing"):
             assert code_of(await desk.send("POST", f"/sessions/{unknown}/end")) == (404, "not_found")
         ended = await desk.send("POST", f"/sessions/{other}/end")
         assert (ended.status_code, ended.json()["session"]) == (200, other)
         assert code_of(await home.get("/me")) == (401, "unauthorized")
-        assert [(await each.get("/me")).status_code for each in (desk, theirs)] == [200, 200]
+        assert [(await each.get("/me")).status_code for each in (desk, theirs, boss)] == [200, 200, 200]
 
 
 async def test_an_administrator_ends_all_sessions_of_a_person_in_the_own_tenant(tmp_path: Path) -> None:
@@ -233,7 +240,7 @@ async def test_an_administrator_ends_all_sessions_of_a_person_in_the_own_tenant(
         for browser in (one, two):
             assert code_of(await browser.get("/me")) == (401, "unauthorized")
         assert (await theirs.get("/me")).status_code == 200
-        entry = (await admin.rows("/audit", order="newest", deed="EndSessions"))[0]
+        entry = (await admin.rows("/audit", order="newest", action="EndSessions"))[0]
         assert (entry["about"], entry["name"], entry["outcome"]) == ("clients.looks", "clients.admin", "done")
 
 

@@ -194,7 +194,7 @@ async def test_what_became_of_a_call_is_decided_by_the_hash_of_its_question(engi
             await service.execute(operator, Resolve(call, decision, "paid", shown_hash="0" * 64))  # type: ignore[arg-type]
     await service.execute(operator, Resolve(call, "answer", "paid by hand", shown_hash=opened.shown_hash))
     assert await run.result() == "paid by hand"
-    with pytest.raises(Conflict, match="No question is open about the call"):
+    with pytest.raises(AlreadyDecided, match=r"No question is open about the call .* any more: olga has decided 'answer'"):
         await service.execute(operator, Resolve(call, "retry"))
 
 

@@ -946,7 +946,7 @@ def _is_asked(found: Link, asked: AuditFilter) -> bool:
         after < place < before
         and asked.get("tenant") in (None, entry.tenant)
         and asked.get("name") in (None, entry.name, entry.client)
-        and (not asked.get("deeds") or entry.deed in (asked.get("deeds") or ()))
+        and (not asked.get("actions") or entry.action in (asked.get("actions") or ()))
         and entry.about.startswith(asked.get("about") or "")
         and (-math.inf if since_ms is None else since_ms) <= entry.at_ms < (math.inf if until_ms is None else until_ms)
     )
@@ -1903,7 +1903,7 @@ class Views(Port):
         return [
             (row, change)
             for row, change in _after(gates, after)
-            if (run in (None, row.run) or (run is not None and row.run in below))
+            if (run in (None, row.run) or row.run in below)
             and self._is_of(row.run, tenant)
             and (not risk_levels or row.risk_level in risk_levels)
             and is_listed(change)

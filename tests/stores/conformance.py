@@ -2307,10 +2307,10 @@ class StoreConformance:
         assert await found(newest_first=True, before=3, limit=2) == [2, 1]
         assert await found(name="ann") == [1, 3, 4]
         assert await found(name="desk") == [2]
-        assert await found(deeds=["Decide", "Pause"]) == [2, 3, 4]
+        assert await found(actions=["Decide", "Pause"]) == [2, 3, 4]
         assert await found(about=run, newest_first=True) == [3, 2, 1]
         assert await found(since_ms=20, until_ms=40) == [2, 3]
-        assert await found(tenant="acme", name="bob", deeds=("Decide",), about=run, since_ms=20, until_ms=21) == [2]
+        assert await found(tenant="acme", name="bob", actions=("Decide",), about=run, since_ms=20, until_ms=21) == [2]
         assert await found(name="an") == []
 
     async def test_a_request_under_a_key_is_begun_once_and_its_answer_is_kept_for_so_long(self, connect: Connect) -> None:

@@ -81,6 +81,8 @@ interface FormActionProps extends Common {
   submit: string;
   /** One sentence under the title. */
   words?: string;
+  /** What is known beforehand, above the fields. */
+  facts?: ReactNode;
   /** What will happen with what is in the form. */
   consequence?: (value: unknown) => ReactNode;
   draft?: string;
@@ -113,6 +115,7 @@ export function FormDialog(props: FormDialogProps) {
   };
   return (
     <Dialog isOpen onClose={close} title={title} isWide={isWide ?? false} {...(words ? { words } : {})}>
+      {props.facts}
       <Form
         schema={schema}
         {...(initial === undefined ? {} : { initial })}

@@ -152,7 +152,7 @@ class AuditFilter(TypedDict, total=False):
     """Only those of callers that act for this tenant."""
     name: str | None
     """Only those of this person or program: of that name, or with the token or key of that name."""
-    deeds: Sequence[str] | None
+    actions: Sequence[str] | None
     """Only those of these commands."""
     about: str | None
     """Only those about a thing whose id or name begins with this."""

@@ -76,7 +76,7 @@ def test_interaction_13_tokens_appear_as_they_stream_and_a_reload_goes_on(dev: D
     page.goto(f"{dev.address}/conversations")
     page.get_by_role("button", name="New conversation").click()
     dialog = page.get_by_role("dialog")
-    agent = dialog.get_by_label("Agent")
+    agent = dialog.get_by_label("Agent", exact=True)
     agent.get_by_role("option", name="librarian", exact=True).wait_for(state="attached")
     assert agent.get_by_role("option").all_inner_texts() == ["head_librarian", "librarian"], "mailing takes no chat"
     agent.select_option("librarian")

@@ -116,7 +116,7 @@ def test_the_inbox_keeps_mine_my_teams_and_anyone_apart(dev: DevServer, page: An
         shown = set(rows.evaluate_all("all => all.map(each => each.dataset.gate)"))
         assert shown & {*asked_of.values()} == {asked_of[show]}
     first = page.locator(f'[data-gate="{asked_of["anyone"]}"]')
-    assert first.locator(".inbox-title").inner_text() == 'refund(order="A-11", amount=40)'
+    assert first.locator(".inbox-title").inner_text() == 'refund(order="A-11", amount=40.0)'
     assert "desk · tool call" in first.inner_text()
     page.get_by_role("button", name="mine 1").click()
     assert "due in 2 d 20 h" in page.locator(f'[data-gate="{asked_of["mine"]}"]').inner_text()
@@ -131,18 +131,34 @@ def test_who_comes_second_to_a_doubt_sees_that_somebody_was_first(dev: DevServer
     errors.expected.append("409")
     act_as(page, "ada")
     run = dev.start("loses", "dev")
-    (call,) = until(lambda: dev.request("GET", f"/effects?run={run}&state=in_doubt")["rows"], lambda rows: len(rows) == 1)
+    gate = again(dev, {"gate_id": gates(dev, run)[0]})
     page.goto(f"{dev.address}/doubts?of=tools&run={run}")
     page.get_by_role("button", name="It did not…").click()
     dialog = page.get_by_role("alertdialog")
     dialog.get_by_text("was about to be called").wait_for()
-    path = f"/effects/{quote(call['call'], safe='')}/resolution"
-    dev.request("POST", path, {"decision": "answer", "data": "paid"}, **{"holdfast-as": "grace"})
+    decide(dev, gate, "grace", decision="answer", data="paid")
     page.get_by_text("No tool calls of unknown outcome").wait_for()
     dialog.get_by_role("button", name="State that it did not happen").click()
     dialog.get_by_text("Somebody else was first").wait_for()
     dialog.get_by_text("grace").first.wait_for()
     dialog.get_by_role("button", name="Keep it as it is").click()
+    assert again(dev, gate)["decision"] == "answer"
+
+
+def test_a_doubt_is_decided_with_what_is_known(dev: DevServer, page: Any) -> None:
+    run = dev.start("loses", "ann")
+    gate = again(dev, {"gate_id": gates(dev, run)[0]})
+    page.goto(f"{dev.address}/doubts?of=tools&run={run}")
+    page.get_by_role("button", name="It happened…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("was about to be called").wait_for()
+    dialog.get_by_label("How you know").fill("The bank's list has it.")
+    assert findings(page) == []
+    dialog.get_by_role("button", name="State that it happened").click()
+    dialog.wait_for(state="hidden")
+    page.get_by_text("No tool calls of unknown outcome").wait_for()
+    kept = again(dev, gate)
+    assert (kept["decision"], kept["decision_reason"]) == ("answer", "The bank's list has it.")
 
 
 def test_interaction_6_a_person_reads_edits_with_a_diff_and_decides_what_was_shown(dev: DevServer, page: Any) -> None:

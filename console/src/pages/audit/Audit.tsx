@@ -35,7 +35,7 @@ const COLUMNS: readonly Column<Entry>[] = [
   {
     name: "action",
     title: "Action",
-    width: "minmax(0, 0.9fr)",
+    width: "minmax(0, 1.3fr)",
     narrow: "main",
     cell: (row) => <strong>{row.action}</strong>,
   },
@@ -85,7 +85,7 @@ function About({ about }: { about: string | null }) {
   );
 }
 
-const DEEDS = [
+const ACTIONS = [
   ...["Start", "Decide", "Delegate", "Reassign", "Cancel", "Pause", "Resume", "Retry", "Fork", "Signal", "Extend"],
   ...["RaiseBudget", "Resolve", "Reconcile", "EditDeadLetter", "ReplayDeadLetter", "ResolveDeadLetter", "Bulk"],
   ...[
@@ -104,7 +104,7 @@ const DEEDS = [
 
 const FILTERS: readonly Filter[] = [
   { name: "name", title: "Who" },
-  { name: "deed", title: "Command", suggestions: DEEDS },
+  { name: "action", title: "Action", suggestions: ACTIONS },
   { name: "about", title: "Run, gate or name" },
   { name: "since_ms", title: "From", isDate: true },
   { name: "until_ms", title: "Before", isDate: true },

@@ -1,8 +1,9 @@
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { Link } from "react-router";
-import { type Row, useCommand, useList } from "@/api/queries";
+import { type Row, useCommand, useList, useRow } from "@/api/queries";
 import { ActionButton, ConfirmDialog, FormDialog } from "@/parts/Action";
 import { places } from "@/parts/amount";
+import { Dialog } from "@/parts/Dialog";
 import { ForeignText } from "@/parts/ForeignText";
 import type { Filter } from "@/parts/filters";
 import { Json } from "@/parts/Json";
@@ -10,6 +11,7 @@ import { List } from "@/parts/ListPage";
 import { Money } from "@/parts/Money";
 import { Page } from "@/parts/Page";
 import { shortRun } from "@/parts/runs";
+import { State } from "@/parts/State";
 import { Status } from "@/parts/Status";
 import type { Column } from "@/parts/Table";
 import { Tabs, useTab } from "@/parts/Tabs";
@@ -153,9 +155,9 @@ function Reconcile({ row, onClose }: Acting<Doubt>) {
   );
 }
 
-const DEEDS = { answer: Answer, reject: NotDone, retry: Again } as const;
-type Deed = keyof typeof DEEDS;
-const LABELS: Record<Deed, string> = { answer: "It happened…", reject: "It did not…", retry: "Call again…" };
+const RESOLUTIONS = { answer: Answer, reject: NotDone, retry: Again } as const;
+type Resolution = keyof typeof RESOLUTIONS;
+const LABELS: Record<Resolution, string> = { answer: "It happened…", reject: "It did not…", retry: "Call again…" };
 
 const EFFECTS: readonly Column<Effect>[] = [
   {
@@ -182,8 +184,7 @@ const EFFECTS: readonly Column<Effect>[] = [
 ];
 
 function Tools() {
-  const [acting, setActing] = useState<{ row: Effect; deed: Deed } | null>(null);
-  const Dialog = acting ? DEEDS[acting.deed] : null;
+  const [acting, setActing] = useState<{ row: Effect; resolution: Resolution } | null>(null);
   const columns: readonly Column<Effect>[] = [
     ...EFFECTS,
     {
@@ -193,13 +194,13 @@ function Tools() {
       narrow: "main",
       cell: (row) => (
         <span className="line">
-          {(Object.keys(DEEDS) as Deed[]).map((deed) => (
+          {(Object.keys(RESOLUTIONS) as Resolution[]).map((resolution) => (
             <ActionButton
-              key={deed}
-              label={LABELS[deed]}
+              key={resolution}
+              label={LABELS[resolution]}
               needs={DECIDES}
-              look={deed === "retry" ? "danger" : undefined}
-              onClick={() => setActing({ row, deed })}
+              look={resolution === "retry" ? "danger" : undefined}
+              onClick={() => setActing({ row, resolution })}
             />
           ))}
         </span>
@@ -219,8 +220,35 @@ function Tools() {
         every={EVERY_MS}
         hint="A call whose outcome is lost waits here for a person, if its tool must not be called twice."
       />
-      {acting && Dialog ? <Dialog row={acting.row} onClose={() => setActing(null)} /> : null}
+      {acting ? <Resolving {...acting} onClose={() => setActing(null)} /> : null}
     </>
+  );
+}
+
+interface Deciding extends Acting<Effect> {
+  /** Hash of what the question about the call shows: a decision counts for that alone. */
+  shownHash: string;
+}
+
+/** The dialog of a decision, as soon as the open question about the call has been read. */
+function Resolving({ row, resolution, onClose }: Acting<Effect> & { resolution: Resolution }) {
+  const gates = useList("/api/v1/gates", { query: { run: row.run_id, limit: 1_000 } });
+  const id = gates.rows.find((each) => each.subject === row.call)?.gate_id;
+  const gate = useRow("/api/v1/gates/{gate}", { path: { gate: id ?? "" } }, { enabled: id !== undefined });
+  const shown = useRef<string | null>(null);
+  shown.current ??= gate.row?.shown_hash ?? null;
+  const Decision = RESOLUTIONS[resolution];
+  if (shown.current !== null) return <Decision row={row} shownHash={shown.current} onClose={onClose} />;
+  return (
+    <Dialog isOpen onClose={onClose} title={`The call of ${row.tool}`}>
+      <State
+        isLoading={gates.isLoading || gate.isLoading}
+        problem={gates.problem ?? gate.problem}
+        isEmpty={id === undefined}
+        noun="the question about it"
+        empty={<p>No question about it is open: its step is about to look it up, or somebody has decided.</p>}
+      />
+    </Dialog>
   );
 }
 
@@ -240,7 +268,7 @@ function Sent({ row }: { row: Effect }) {
   );
 }
 
-function Answer({ row, onClose }: Acting<Effect>) {
+function Answer({ row, shownHash, onClose }: Deciding) {
   const command = useResolve();
   return (
     <FormDialog
@@ -250,18 +278,25 @@ function Answer({ row, onClose }: Acting<Effect>) {
       command={command}
       schema={{
         type: "object",
-        properties: { response: { title: "Response of the tool" }, reason: { type: "string", title: "How you know" } },
+        properties: {
+          response: { title: "Response of the tool, empty for null" },
+          reason: { type: "string", title: "How you know" },
+        },
       }}
       submit="State that it happened"
-      consequence={() => <Sent row={row} />}
+      facts={<Sent row={row} />}
       run={(value) =>
-        command.run({ path: { call: row.call }, body: { decision: "answer", ...(value as { reason?: string }) } })
+        command.run({
+          path: { call: row.call },
+          // A tool that answers nothing has answered null.
+          body: { decision: "answer", shown_hash: shownHash, response: null, ...(value as { reason?: string }) },
+        })
       }
     />
   );
 }
 
-function NotDone({ row, onClose }: Acting<Effect>) {
+function NotDone({ row, shownHash, onClose }: Deciding) {
   const command = useResolve();
   return (
     <ConfirmDialog
@@ -269,7 +304,7 @@ function NotDone({ row, onClose }: Acting<Effect>) {
       title={`The call of ${row.tool} did not take effect?`}
       confirm="State that it did not happen"
       command={command}
-      run={() => command.run({ path: { call: row.call }, body: { decision: "reject" } })}
+      run={() => command.run({ path: { call: row.call }, body: { decision: "reject", shown_hash: shownHash } })}
     >
       <p>The call fails in the run, which handles that as any failure of the tool. The tool is not called again.</p>
       <Sent row={row} />
@@ -277,7 +312,7 @@ function NotDone({ row, onClose }: Acting<Effect>) {
   );
 }
 
-function Again({ row, onClose }: Acting<Effect>) {
+function Again({ row, shownHash, onClose }: Deciding) {
   const command = useResolve();
   return (
     <ConfirmDialog
@@ -286,7 +321,7 @@ function Again({ row, onClose }: Acting<Effect>) {
       title={`Call ${row.tool} again?`}
       confirm="Call it again"
       command={command}
-      run={() => command.run({ path: { call: row.call }, body: { decision: "retry" } })}
+      run={() => command.run({ path: { call: row.call }, body: { decision: "retry", shown_hash: shownHash } })}
     >
       <p>The tool is called once more with the same key. If the first call took effect, it may happen twice.</p>
       <Sent row={row} />

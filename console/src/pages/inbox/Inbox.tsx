@@ -150,8 +150,11 @@ function Count({ list }: { list: List | undefined }) {
 }
 
 function countWords({ mine, teams, anyone }: Record<Asking, List>): string {
-  const total = mine.rows.length + teams.rows.length + anyone.rows.length;
-  return total === 0 ? "" : `${many(mine)} ask for you, ${many(teams)} your teams, ${many(anyone)} anyone`;
+  const lists = [mine, teams, anyone];
+  const total = lists.reduce((sum, each) => sum + each.rows.length, 0);
+  const more = lists.some((each) => each.hasMore) ? "+" : "";
+  if (total === 0) return "";
+  return total === 1 && !more ? "1 question waits for you" : `${total}${more} questions wait for you`;
 }
 
 interface EmptyProps {

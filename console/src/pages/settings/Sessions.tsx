@@ -14,6 +14,8 @@ import { Time } from "@/parts/Time";
 type Session = Row<"/api/v1/sessions">;
 const TOUCHES = ["/api/v1/sessions"] as const;
 const EVERY_MS = 10_000;
+/** The name of whoever comes with a token that names nobody. */
+const SHARED = "anybody";
 const OWN = {};
 const ALL = { name: "*" };
 const PERSON: Schema = {
@@ -38,9 +40,7 @@ export function Sessions() {
       narrow: "main",
       cell: (row) => (
         <>
-          <strong>
-            <ForeignText text={row.name} />
-          </strong>{" "}
+          <strong>{row.name === SHARED ? "the shared token" : <ForeignText text={row.name} />}</strong>{" "}
           {row.current ? <Status status="completed" words="this browser" /> : null}
         </>
       ),
@@ -128,7 +128,11 @@ function End({ row, onClose }: { row: Session; onClose: () => void }) {
   const command = useCommand("/api/v1/sessions/{session}/end", { touches: TOUCHES });
   return (
     <ConfirmDialog
-      title={row.current ? "End the session of this browser?" : `End this session of ${row.name}?`}
+      title={
+        row.current
+          ? "End the session of this browser?"
+          : `End this session of ${row.name === SHARED ? "the shared token" : row.name}?`
+      }
       confirm="End the session"
       look="danger"
       command={command}

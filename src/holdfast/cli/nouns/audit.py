@@ -56,7 +56,7 @@ AUDIT.list(
     *COLUMNS,
     words={
         "name": ArgumentSpec("--by NAME"),
-        "deed": ArgumentSpec("--deed COMMAND", help="Only entries of this command, like `Decide`. Repeatable."),
+        "action": ArgumentSpec("--action COMMAND", help="Only entries of this command, like `Decide`. Repeatable."),
         "about": ArgumentSpec("--about TEXT"),
         "since_ms": ArgumentSpec("--since TIME", read=_time("--since"), help="Only entries since then: 2h, 3d, 2026-11-21."),
         "until_ms": ArgumentSpec("--until TIME", read=_time("--until"), help="Only entries before this time."),

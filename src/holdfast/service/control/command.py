@@ -37,7 +37,7 @@ from holdfast.engine.background.kin import contributors_of_kin
 from holdfast.engine.operations import signalling
 from holdfast.engine.runs.starting import NewRun, StartedRun, scopes_of_run, start_once
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
-from holdfast.errors import Conflict, InvalidDecision, InvalidInput, KeyReused, NotFound, UsageError
+from holdfast.errors import AlreadyDecided, Conflict, InvalidDecision, InvalidInput, KeyReused, NotFound, UsageError
 from holdfast.service.control.base import NOT_GIVEN, ControlBase, named_budget, start_key, word
 from holdfast.service.control.gate import Gate, Story, approved, gate_of, run_that_asks, story_of
 from holdfast.service.control.handle import Run, output
@@ -684,12 +684,20 @@ class Commands(ControlBase):
 
         Raises:
             NotFound: The call does not exist.
+            AlreadyDecided: Somebody has answered the question about it.
             Conflict: No gate asks about it.
         """
         state = await self.runtime.runs.state(run_of(call_named(call)))
         for gate_id, gate in state.gates.items():
             if gate.opened.reason == EFFECT_UNKNOWN and gate.opened.subject == call:
                 return gate_id
+        for row, change in await self.gates(run_of(call_named(call)), order="closed"):
+            if row.reason == EFFECT_UNKNOWN and row.subject == call and change is not None and change.decision is not None:
+                who = change.by or "somebody"
+                raise AlreadyDecided(
+                    f"No question is open about the call {call} any more: {who} has decided {change.decision!r}. Nothing was"
+                    " done."
+                )
         raise Conflict(f"No question is open about the call {call}: `holdfast effects list` shows what became of it.")
 
     async def migrate(self, run_id: str, workflow: Workflow | StoredWorkflow, *, by: str | Actor | None = None) -> None:

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -36,15 +36,6 @@ from holdfast.service.control.declared import type_of_node, type_of_operation
 from holdfast.service.control.handle import Run
 from holdfast.service.control.naming import letter_named
 from holdfast.service.control.tree import quiet_children
-
-
-class LetterSchemas(NamedTuple):
-    """The JSON Schemas of what may be edited for the next attempt of a dead letter; None where nothing is known of it."""
-
-    input: dict[str, Any] | None
-    """Of the run's input."""
-    arguments: dict[str, Any] | None
-    """Of the arguments of the tool call that failed, where the tool's code is here."""
 
 
 def _misfits(schema: dict[str, Any], value: Any) -> Sequence[Misfit]:
@@ -258,20 +249,6 @@ class Repairs(Commands):
             assert tool is not None
             words = f"These are no arguments of {op.name!r}: {problem.message} Nothing was changed."
             raise InvalidInput(words, field="arguments", misfits=_misfits(tool.schema, arguments)) from None
-
-    async def schemas_of_letter(self, state: State, letter: StepId) -> LetterSchemas:
-        """Return what the input of a dead letter's run and the arguments of its failed call must fit, as far as it is known."""
-        code = self.runtime.catalog.workflows.get(state.graph_hash)
-        known: Workflow | StoredWorkflow | None = code
-        if known is None:
-            with contextlib.suppress(NotFound):
-                known = await self.workflow(state.workflow, state.version, tenant=state.tenant)
-        step, arguments = state.step(letter), None
-        if step is not None and code is not None:
-            with contextlib.suppress(Conflict):
-                tool = self.runtime.catalog.tools_of(state.graph_hash).get(failed_call(step)[1].name)
-                arguments = None if tool is None else tool.schema
-        return LetterSchemas(None if known is None else known.input_schema, arguments)
 
     async def retry_dead_letter(self, letter: str | Letter, *, by: str | Actor | None = None) -> None:
         """Try a permanently failed step again. If its run has failed, every failed step of the run is tried again.

@@ -640,7 +640,7 @@ class Audit(ListQuery["view.AuditRow"], frozen=True, kw_only=True):
 
     tenant: field.OfTenant = None
     name: Annotated[str | None, doc("Only entries of this person or program, or of the token or key of this name.")] = None
-    deed: Annotated[tuple[str, ...], doc("Only entries of these commands, like `Decide`; by default any.")] = ()
+    action: Annotated[tuple[str, ...], doc("Only entries of these commands, like `Decide`; by default any.")] = ()
     about: Annotated[
         str | None,
         doc("Only entries about a thing whose id or name begins with this; a run's id finds its gates, calls and steps too."),

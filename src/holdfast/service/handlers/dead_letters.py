@@ -10,6 +10,7 @@ from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
 from holdfast.service.handler import Request, handles, optional_value
+from holdfast.service.letter import schemas_of
 from holdfast.service.view import DeadLetterCountRow, DeadLetterRow, DeadLetterWhole, OutcomeRow
 
 
@@ -23,7 +24,9 @@ async def dead_letters(request: Request, query: ask.DeadLetters) -> Rows[DeadLet
 
 @handles
 async def dead_letter(request: Request, query: ask.DeadLetter) -> DeadLetterWhole:
-    return await view.of_letter_whole(request.control, *await request.control.dead_letter(query.letter))
+    letter, state = await request.control.dead_letter(query.letter)
+    schemas = await schemas_of(request.control, state, letter.letter.step)
+    return await view.of_letter_whole(request.control, letter, state, schemas.input, schemas.arguments)
 
 
 @handles

@@ -51,7 +51,7 @@ async def audit(request: Request, query: ask.Audit) -> Rows[AuditRow]:
     found = await request.control.store.audit.links(
         tenant=request.whose,
         name=query.name,
-        deeds=query.deed,
+        actions=query.action,
         about=query.about,
         since_ms=query.since_ms,
         until_ms=query.until_ms,

@@ -223,14 +223,15 @@ def of_letter(dead_letter: Letter) -> DeadLetterRow:
     }
 
 
-async def of_letter_whole(control: Control, letter: Letter, state: State) -> DeadLetterWhole:
+async def of_letter_whole(
+    control: Control, letter: Letter, state: State, input_schema: dict[str, Any] | None, arguments_schema: dict[str, Any] | None
+) -> DeadLetterWhole:
     """A dead letter with what its step had come to: its error, the operations of its journal, the input of the run."""
     step = state.step(letter.letter.step)
     failed = None if step is None or step.failed_path is None else step.journal.get(step.failed_path)
     calls = [] if failed is None or failed.call is None else await control.effects(state.run, limit=MAX_EFFECTS)
     sent = next((row for row, _ in calls if failed is not None and row.call == failed.call), None)
     edit = None if step is None or step.failed_path is None else step.edits.get(step.failed_path)
-    schemas = await control.schemas_of_letter(state, letter.letter.step)
     return {
         **of_letter(letter),
         "status": status.status(state),
@@ -246,8 +247,8 @@ async def of_letter_whole(control: Control, letter: Letter, state: State) -> Dea
             for path, op in step.journal.items()
         ],
         "gate": next((id_ for id_, gate in state.gates.items() if gate.opened.subject == letter.letter.step), None),
-        "input_schema": schemas.input,
-        "arguments_schema": schemas.arguments,
+        "input_schema": input_schema,
+        "arguments_schema": arguments_schema,
     }
 
 

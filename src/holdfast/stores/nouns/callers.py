@@ -143,7 +143,7 @@ class Audit(Noun):
         return added
 
     async def links(self, **filters: Unpack[AuditFilter]) -> Sequence[Link]:
-        criteria: dict[str, Any] = {**filters, "deeds": list(filters.get("deeds") or ()) or None}
+        criteria: dict[str, Any] = {**filters, "actions": list(filters.get("actions") or ()) or None}
         limit, is_newest = criteria.pop("limit", MAX_LISTED), criteria.pop("newest_first", False)
         if (name := filters.get("name")) is not None:
             criteria["name"] = name, name

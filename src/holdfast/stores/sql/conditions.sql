@@ -142,9 +142,9 @@ tenant = {}
 -- Of this person or program.
 (name = {} or client = {})
 
--- name: audit_deeds
+-- name: audit_actions
 -- Of one of these commands.
-deed = any({})
+action = any({})
 
 -- name: audit_about
 -- About what begins so.

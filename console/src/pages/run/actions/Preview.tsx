@@ -36,93 +36,105 @@ function Refused({ why }: { why: string }) {
   );
 }
 
+/** What a command means, beside what the server says that it does. */
+const MEANS: Partial<Record<Quote["action"], string>> = {
+  pause: "Nothing new begins until you resume the run. What is in flight ends.",
+  resume: "The run goes on where it stood.",
+  retry: "What failed is tried again. What is complete is kept.",
+  cancel: "What is unfinished stops, what has an undo is undone, and then the run ends as cancelled.",
+};
+
 function Answer({ quote }: { quote: Quote }) {
+  const means = MEANS[quote.action];
   const names = new Map(quote.in_flight.map((each) => [each.call, each.name]));
   return (
-    <Facts
-      facts={[
-        ["status", <Becomes key="status" quote={quote} />],
-        ["goes on", some(quote.goes_on, (each) => <code>{each}</code>)],
-        ["cancels", some(quote.called_off, (each) => <code>{each}</code>)],
-        [
-          "goes to",
-          quote.action !== "signal"
-            ? null
-            : (some(quote.delivered_to, (each) => <code>{each}</code>) ??
-              "no step waits for it: the run keeps it until one does"),
-        ],
-        [
-          "withdraws",
-          some(quote.gates_withdrawn, (each) => <Link to={`/inbox/${encodeURIComponent(each)}`}>a gate</Link>),
-        ],
-        [
-          "calls again",
-          some(quote.calls_again, (each) => (
-            <>
-              <code>
-                <ForeignText text={each.name} />
-              </code>{" "}
-              <span className="faint">under the same effect key</span>
-            </>
-          )),
-        ],
-        [
-          "undoes",
-          some(quote.compensated, (each) => (
-            <>
-              <code>
-                <ForeignText text={each.tool} />
-              </code>{" "}
-              {each.with ? (
+    <>
+      {means ? <p>{means}</p> : null}
+      <Facts
+        facts={[
+          ["status", <Becomes key="status" quote={quote} />],
+          ["goes on", some(quote.goes_on, (each) => <code>{each}</code>)],
+          ["cancels", some(quote.called_off, (each) => <code>{each}</code>)],
+          [
+            "goes to",
+            quote.action !== "signal"
+              ? null
+              : (some(quote.delivered_to, (each) => <code>{each}</code>) ??
+                "no step waits for it: the run keeps it until one does"),
+          ],
+          [
+            "withdraws",
+            some(quote.gates_withdrawn, (each) => <Link to={`/inbox/${encodeURIComponent(each)}`}>a gate</Link>),
+          ],
+          [
+            "calls again",
+            some(quote.calls_again, (each) => (
+              <>
+                <code>
+                  <ForeignText text={each.name} />
+                </code>{" "}
+                <span className="faint">under the same effect key</span>
+              </>
+            )),
+          ],
+          [
+            "undoes",
+            some(quote.compensated, (each) => (
+              <>
+                <code>
+                  <ForeignText text={each.tool} />
+                </code>{" "}
+                {each.with ? (
+                  <span className="faint">
+                    by{" "}
+                    <code>
+                      <ForeignText text={each.with} />
+                    </code>
+                  </span>
+                ) : (
+                  <span className="faint">by the child run itself</span>
+                )}
+              </>
+            )),
+          ],
+          [
+            "in flight",
+            some(quote.in_flight, (each) => (
+              <>
+                {each.kind === "model" ? "model" : "tool"}{" "}
+                <code>
+                  <ForeignText text={each.name} />
+                </code>{" "}
                 <span className="faint">
-                  by{" "}
-                  <code>
-                    <ForeignText text={each.with} />
-                  </code>
+                  {each.doubted ? "may have happened; a person must find out" : "may have happened"}
                 </span>
-              ) : (
-                <span className="faint">by the child run itself</span>
-              )}
-            </>
-          )),
-        ],
-        [
-          "in flight",
-          some(quote.in_flight, (each) => (
-            <>
-              {each.kind === "model" ? "model" : "tool"}{" "}
-              <code>
-                <ForeignText text={each.name} />
-              </code>{" "}
-              <span className="faint">
-                {each.doubted ? "may have happened; a person must find out" : "may have happened"}
-              </span>
-            </>
-          )),
-        ],
-        [
-          "asks about",
-          some(quote.asked, (each) => (
-            <>
-              <code>
-                <ForeignText text={names.get(each) ?? each} />
-              </code>{" "}
-              <span className="faint">if its outcome is lost</span>
-            </>
-          )),
-        ],
-        [
-          "can spend",
-          quote.action === "cancel" ? null : quote.spendable_usd === null ? (
-            "any amount: the run has no cost limit"
-          ) : (
-            <>
-              at most <Money usd={quote.spendable_usd} /> more
-            </>
-          ),
-        ],
-      ]}
-    />
+              </>
+            )),
+          ],
+          [
+            "asks about",
+            some(quote.asked, (each) => (
+              <>
+                <code>
+                  <ForeignText text={names.get(each) ?? each} />
+                </code>{" "}
+                <span className="faint">if its outcome is lost</span>
+              </>
+            )),
+          ],
+          [
+            "can spend",
+            quote.action === "cancel" ? null : quote.spendable_usd === null ? (
+              "any amount: the run has no cost limit"
+            ) : (
+              <>
+                at most <Money usd={quote.spendable_usd} /> more
+              </>
+            ),
+          ],
+        ]}
+      />
+    </>
   );
 }
 

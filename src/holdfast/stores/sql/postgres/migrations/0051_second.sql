@@ -234,14 +234,14 @@ create table holdfast.audit (
     entry text not null,
     signature text not null,
     at_ms bigint generated always as ((entry::jsonb ->> 0)::bigint) stored,
-    deed text collate "C" generated always as (entry::jsonb ->> 1) stored,
+    action text collate "C" generated always as (entry::jsonb ->> 1) stored,
     about text collate "C" generated always as (entry::jsonb ->> 2) stored,
     name text collate "C" generated always as (entry::jsonb ->> 4) stored,
     client text collate "C" generated always as (entry::jsonb ->> 6) stored
 );
 create index audit_of_tenant on holdfast.audit (tenant, number);
 create index audit_by_time on holdfast.audit (at_ms);
-create index audit_by_deed on holdfast.audit (deed, number);
+create index audit_by_action on holdfast.audit (action, number);
 create index audit_by_about on holdfast.audit (about);
 create index audit_by_name on holdfast.audit (name, number);
 -- It says where it ends from its first entry on, and its end moves forward only; nothing in it is changed or taken out: the owner of

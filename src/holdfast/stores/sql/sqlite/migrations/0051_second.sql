@@ -245,14 +245,14 @@ create table audit (
     entry text not null,
     signature text not null,
     at_ms integer generated always as (iif(json_valid(entry), json_extract(entry, '$[0]'), null)) virtual,
-    deed text generated always as (iif(json_valid(entry), json_extract(entry, '$[1]'), null)) virtual,
+    action text generated always as (iif(json_valid(entry), json_extract(entry, '$[1]'), null)) virtual,
     about text generated always as (iif(json_valid(entry), json_extract(entry, '$[2]'), null)) virtual,
     name text generated always as (iif(json_valid(entry), json_extract(entry, '$[4]'), null)) virtual,
     client text generated always as (iif(json_valid(entry), json_extract(entry, '$[6]'), null)) virtual
 ) strict;
 create index audit_of_tenant on audit (tenant, number);
 create index audit_by_time on audit (at_ms);
-create index audit_by_deed on audit (deed, number);
+create index audit_by_action on audit (action, number);
 create index audit_by_about on audit (about);
 create index audit_by_name on audit (name, number);
 -- It says where it ends from its first entry on, and its end moves forward only; nothing in it is changed or taken out: a hand that
