@@ -5,7 +5,11 @@ const MOST = 20;
 
 /** By page: how many things on it wait for somebody. */
 export const WAITING: Readonly<Record<string, ComponentType>> = {
-  "/inbox": () => <Count lists={[useList("/api/v1/gates", { query: { mine: true, order: "due", limit: MOST } })]} />,
+  "/inbox": () => (
+    <Count
+      lists={[useList("/api/v1/gates", { query: { asks: ["me", "team", "anyone"], order: "due", limit: MOST } })]}
+    />
+  ),
   "/dead-letters": () => <Count lists={[useList("/api/v1/dead-letters", { query: { limit: MOST } })]} />,
   "/doubts": () => (
     <Count
