@@ -263,7 +263,7 @@ def test_11_the_arguments_of_a_failed_call_are_a_form_of_the_tool_s_schema(dev: 
     before = len(sent(dev))
     page.get_by_role("button", name="Close…").click()
     dialog.get_by_text("With an output the run goes on with it").wait_for()
-    dev.request("POST", f"/dead-letters/{quote(letter, safe='')}/replay")  # somebody else is first
+    dev.request("POST", f"/dead-letters/{quote(letter, safe='')}/retry")  # somebody else is first
     await_(lambda: sent(dev)[before:] == ["eve@example.com 3"])
     dialog.get_by_role("button", name="Close it").click()
     dialog.get_by_role("alert").wait_for()

@@ -87,7 +87,7 @@ function About({ about }: { about: string | null }) {
 
 const ACTIONS = [
   ...["Start", "Decide", "Delegate", "Reassign", "Cancel", "Pause", "Resume", "Retry", "Fork", "Signal", "Extend"],
-  ...["RaiseBudget", "Resolve", "Reconcile", "EditDeadLetter", "ReplayDeadLetter", "ResolveDeadLetter", "Bulk"],
+  ...["RaiseBudget", "Resolve", "Reconcile", "EditDeadLetter", "RetryDeadLetter", "ResolveDeadLetter", "Bulk"],
   ...[
     "BulkDeadLetters",
     "SetPool",
