@@ -46,7 +46,7 @@ COLUMNS: Final = (
 
 def _time(option: str) -> Callable[[str], int]:
     """Return the reader of an option that takes a time."""
-    return lambda text: moment.given(text, option, moment.now_ms())
+    return lambda text: moment.parse_time(text, option, moment.now_ms())
 
 
 AUDIT: Final = Noun("audit")
