@@ -153,3 +153,20 @@ def test_an_export_is_verified_where_there_is_no_store(
     monkeypatch.setenv("HOLDFAST_AUDIT_KEY", "short")
     code, _, err = said(capsys, "audit", "verify", "--file", str(file))
     assert (code, "needs 32 bytes" in err) == (2, True)
+
+
+def test_the_audit_log_and_sessions_are_listed_by_their_criteria(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("shop", "till"):
+        assert said(capsys, "keys", "create", name, "--store", store)[0] == 0
+    assert said(capsys, "keys", "revoke", "till", "--store", store)[0] == 0
+
+    def found(*words: str) -> list[tuple[str, str]]:
+        rows = json.loads(said(capsys, "audit", "list", "--json", "--store", store, *words)[1])
+        return [(row["action"], row["about"]) for row in rows]
+
+    assert found("--order", "newest") == [("RevokeKey", "till"), ("MakeKey", "till"), ("MakeKey", "shop")]
+    assert found("--action", "RevokeKey", "--since", "2h") == [("RevokeKey", "till")]
+    assert found("--about", "sho") == [("MakeKey", "shop")]
+    assert found("--until", "2h") == found("--by", "nobody in particular") == []
+    assert json.loads(said(capsys, "sessions", "list", "--json", "--store", store)[1]) == []
+    assert "Ended 0 sessions of ann." in said(capsys, "sessions", "end-all", "ann", "--store", store)[2]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
@@ -44,11 +44,6 @@ COLUMNS: Final = (
 )
 
 
-def _time(option: str) -> Callable[[str], int]:
-    """Return the reader of an option that takes a time."""
-    return lambda text: moment.parse_time(text, option, moment.now_ms())
-
-
 AUDIT: Final = Noun("audit")
 app = AUDIT.app
 AUDIT.list(
@@ -58,8 +53,8 @@ AUDIT.list(
         "name": ArgumentSpec("--by NAME"),
         "action": ArgumentSpec("--action COMMAND", help="Only entries of this command, like `Decide`. Repeatable."),
         "about": ArgumentSpec("--about TEXT"),
-        "since_ms": ArgumentSpec("--since TIME", read=_time("--since"), help="Only entries since then: 2h, 3d, 2026-11-21."),
-        "until_ms": ArgumentSpec("--until TIME", read=_time("--until"), help="Only entries before this time."),
+        "since_ms": ArgumentSpec("--since TIME", help="Only entries since then: 2h, 3d, 2026-11-21."),
+        "until_ms": ArgumentSpec("--until TIME", help="Only entries before this time."),
     },
 )
 
