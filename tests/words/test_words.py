@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from tests.words.__main__ import USER_PAGES, in_module, problems, user_pages
+from tests.words.__main__ import RIGHT_NAMES, ROOT, USER_PAGES, in_comments, in_module, problems, user_pages
 
 MODULE = """
 def ends():
@@ -36,6 +36,21 @@ def test_names_that_are_a_bare_participle_are_found() -> None:
     found = [*in_module(Path("a.py"), "core", ast.parse(text))]
     assert {each.kind for each in found} == {"bare participles"}
     assert [each.text for each in found] == ["Told", "_heard", "asked", "made", "given"]
+
+
+def test_a_bare_name_that_is_right_is_still_there() -> None:
+    text = "def why(met: int): ..."
+    found = [*in_module(ROOT / "src/holdfast/cli/nouns/queue.py", "cli", ast.parse(text))]
+    assert [each.text for each in found] == ["met"]
+    for place in RIGHT_NAMES:
+        file, _, name = place.partition(": ")
+        assert name in (ROOT / "src/holdfast" / file).read_text("utf-8")
+
+
+def test_comments_and_docstrings_with_words_nobody_speaks_are_found() -> None:
+    text = 'x = "nobody"  # whoever\ndef f():\n    """Return it.\n\n    As was said.\n    """\n    return "said"\n'
+    found = [*in_comments(Path("a.py"), "core", text)]
+    assert [(each.line, each.text) for each in found] == [(1, "# whoever"), (5, "As was said.")]
 
 
 def test_a_count_that_is_not_its_ceiling_is_a_problem() -> None:

@@ -135,7 +135,7 @@ class Journal(Protocol):
         ...
 
     def stood_in(
-        self, path: Path, kind: str, name: str, args_hash: str, hold_nanousd: int = 0, asked: Any = None
+        self, path: Path, kind: str, name: str, args_hash: str, hold_nanousd: int = 0, request: Any = None
     ) -> Recall | None:
         """Return the outcome of a call in a replayed run, or None if the call is really to be made. Raises NotRecorded."""
         ...

@@ -382,7 +382,7 @@ def _blocked(state: State, limit: str) -> Iterator[Operation]:
     )
 
 
-def _wanted(state: State, limit: str) -> list[int]:
+def _needed_amounts(state: State, limit: str) -> list[int]:
     """Return what each call that a limit on money or tokens keeps waiting may use, in nano-dollars or tokens."""
     if limit not in ("cost", "tokens"):
         return []
@@ -401,7 +401,7 @@ def answer_form(state: State, reason: str) -> tuple[dict[str, Any], dict[str, An
     limit = LIMIT_OF.get(reason)
     if limit is None:
         return None
-    field, wanted = answer_field(limit), _wanted(state, limit)
+    field, wanted = answer_field(limit), _needed_amounts(state, limit)
     value: dict[str, Any] = {"type": "integer", "minimum": 1, "title": _TITLES[limit]}
     enough = state.tokens_used + state.tokens_in_doubt + state.tokens_held + sum(wanted) if wanted else None
     begins: dict[str, Any] = {} if enough is None else {field: enough}
@@ -446,7 +446,7 @@ def check_raise(d: Decision, limit: str, value: int) -> None:
 
 def check_enough(d: Decision, limit: str, value: int) -> None:
     """Raises InvalidDecision where no call that waits would fit the new limit, so that the same question would follow."""
-    if not (wanted := _wanted(d.state, limit)):
+    if not (wanted := _needed_amounts(d.state, limit)):
         return
     state, budget = d.state, d.state.budget
     used = budget.settled_nanousd + budget.in_doubt_nanousd if limit == "cost" else state.tokens_used + state.tokens_in_doubt

@@ -247,14 +247,14 @@ class StepJournal(Outcomes):
         return self._runtime.membership.alive(self.attempt.session)
 
     def stood_in(
-        self, path: Path, kind: str, name: str, args_hash: str, hold_nanousd: int = 0, asked: Any = None
+        self, path: Path, kind: str, name: str, args_hash: str, hold_nanousd: int = 0, request: Any = None
     ) -> Recall | None:
         stand_in = self.attempt.services.stand_in
         if stand_in is None:
             return None
-        if asked is not None:  # as it would be kept
-            asked = msgspec.json.decode(self.attempt.services.payloads.clean(asked))
-        return stand_in.call(ReplayRequest(self.run, self.step, path, kind, name, args_hash, asked), hold_nanousd)
+        if request is not None:  # as it would be kept
+            request = msgspec.json.decode(self.attempt.services.payloads.clean(request))
+        return stand_in.call(ReplayRequest(self.run, self.step, path, kind, name, args_hash, request), hold_nanousd)
 
     async def outside(self, call: Coroutine[Any, Any, T]) -> T:
         if (turn := certain()) is not None:
