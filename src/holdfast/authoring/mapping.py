@@ -90,9 +90,11 @@ def terms(
 ) -> Terms:
     """Raises UsageError for terms that say nothing."""
     if not _is_number(max_parallel) or not 1 <= max_parallel <= MAX_PARALLEL:
-        raise UsageError(f"max_parallel={max_parallel!r}: at most so many items are under way; 1 to {MAX_PARALLEL}.")
+        raise UsageError(
+            f"max_parallel={max_parallel!r}: give the number of items that may run at once, from 1 to {MAX_PARALLEL}."
+        )
     if min_successful is not None and not (_is_number(min_successful) and min_successful >= 1):
-        raise UsageError(f"min_successful={min_successful!r}: so many items are enough; a whole number from 1.")
+        raise UsageError(f"min_successful={min_successful!r}: give the number of items that suffice, a whole number from 1.")
     if tolerated_failures is not None:
         is_share = isinstance(tolerated_failures, float) and 0 <= tolerated_failures <= 1
         if not is_share and not (_is_number(tolerated_failures) and tolerated_failures >= 0):

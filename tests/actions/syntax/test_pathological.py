@@ -111,7 +111,7 @@ def test_a_merge_of_mappings_is_refused() -> None:
 
 
 def test_a_file_of_more_than_a_mebibyte_is_not_parsed(values_read: list[int]) -> None:
-    assert told("a: " + "x" * MIB)[0].startswith("the file has more than 1,048,576 bytes, and so many are allowed.")
+    assert told("a: " + "x" * MIB)[0].startswith("the file has more than 1,048,576 bytes, the maximum.")
     assert values_read[0] == 0
     assert "bytes" in told("a: " + "é" * (MIB // 2))[0]
 

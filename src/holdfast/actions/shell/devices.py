@@ -28,8 +28,8 @@ def device_variables(amount: int, own: str | None) -> Iterator[dict[str, str]]:
     seen = None if own is None else [each.strip() for each in own.split(",") if each.strip()]
     if seen is not None and mine and mine[-1] >= len(seen):
         raise ToolFailed(
-            f"The script asks for GPUs: {amount}. Of the {len(seen)} that its worker sees ({VISIBLE}={own}) not so many are"
-            " free. Nothing was run. Have the worker say no more --gpus than it sees."
+            f"The script asks for GPUs: {amount}. Fewer are free of the {len(seen)} that its worker sees ({VISIBLE}={own})."
+            " Nothing was run. Start the worker with at most as many --gpus as it sees."
         )
     _taken.update(mine)
     try:

@@ -110,7 +110,7 @@ def read(source: Source, mistakes: Mistakes) -> Mapping | None:
         mistakes.add(
             Position(1, 1),
             "",
-            f"the file has more than {MAX_BYTES:,} bytes, and so many are allowed. Move large data into"
+            f"the file has more than {MAX_BYTES:,} bytes, the maximum. Move large data into"
             " files or tables that the steps read.",
         )
         return None
