@@ -1,10 +1,9 @@
 import { Link } from "react-router";
-import type { Draft } from "@/pages/inbox/data";
+import { broughtBy, type Draft } from "@/pages/inbox/data";
 import type { Whole } from "@/pages/inbox/words";
 import { Changes } from "@/parts/Changes";
 import { ForeignText } from "@/parts/ForeignText";
 import { Material } from "@/parts/Material";
-import { isObject } from "@/parts/schema";
 import { Time } from "@/parts/Time";
 
 interface Props {
@@ -19,6 +18,7 @@ interface Props {
 export function Decided({ gate, me, draft, forget }: Props) {
   const who = gate.by === null ? "an unnamed person" : gate.by === me ? "you" : gate.by;
   const hasDraft = draft !== undefined && (draft.value !== undefined || Boolean(draft.reason) || Boolean(draft.answer));
+  const brought = broughtBy(gate);
   return (
     <section className="gate-note" data-kind={hasDraft ? "conflict" : "decided"} role="status" aria-label="Decision">
       <p>
@@ -37,7 +37,7 @@ export function Decided({ gate, me, draft, forget }: Props) {
         </p>
       ) : null}
       {gate.decision === "edit" ? <Changes before={gate.initial_data} after={gate.data} /> : null}
-      {gate.decision !== "edit" && hasData(gate) ? <Material value={gate.data} /> : null}
+      {gate.decision !== "edit" && brought !== undefined ? <Material value={brought} /> : null}
       <p>
         <Link to={`/runs/${gate.run_id}`}>Open the run</Link>
       </p>
@@ -66,9 +66,3 @@ const OVER: Record<string, string> = {
   expired: "Expired: no decision came in time",
   withdrawn: "Withdrawn: no decision is needed any more",
 };
-
-function hasData(gate: Whole): boolean {
-  if (gate.data === null || gate.data === undefined) return false;
-  if (gate.decision === "approve") return false;
-  return !isObject(gate.data) || Object.keys(gate.data).length > 0;
-}

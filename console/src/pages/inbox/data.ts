@@ -1,4 +1,5 @@
 /** The data of a decision: what the gate fills in, what is left open, what is sent. */
+import { write } from "@/api/exact";
 import type { Whole } from "@/pages/inbox/words";
 import { isObject, type Schema } from "@/parts/schema";
 
@@ -42,4 +43,19 @@ export function inOrder(filled: unknown, schema: Schema | null): unknown {
   const first = names.filter((name) => name in filled);
   const rest = Object.keys(filled).filter((name) => !names.includes(name));
   return Object.fromEntries([...first, ...rest].map((name) => [name, filled[name]]));
+}
+
+/** What a decision brought beside the data that the gate shows; undefined if nothing. */
+export function broughtBy({
+  decision,
+  data,
+  initial_data,
+}: Pick<Whole, "decision" | "data" | "initial_data">): unknown {
+  if (data === null || data === undefined) return undefined;
+  if (!isObject(data)) return decision === "approve" && write(data) === write(initial_data) ? undefined : data;
+  const shown = decision === "approve" && isObject(initial_data) ? initial_data : {};
+  const brought = Object.entries(data).filter(
+    ([name, value]) => !(name in shown) || write(value) !== write(shown[name]),
+  );
+  return brought.length > 0 ? Object.fromEntries(brought) : undefined;
 }
