@@ -74,7 +74,7 @@ def test_interaction_7_a_fork_shows_its_worst_case_and_stands_beside_the_origina
     page.wait_for_url(f"**/runs/{run}/compare/{fork}")
     row = page.get_by_role("row").filter(has_text="claude-haiku-4-5").first
     row.wait_for()
-    assert row.get_by_text("claude-haiku-4-5").count() == 2
+    row.get_by_text("claude-haiku-4-5").nth(1).wait_for()
     assert page.get_by_text("First run").count() == 1
     assert findings(page) == []
 
