@@ -40,7 +40,7 @@ export default function Inbox() {
   const navigate = useNavigate();
   const caller = useCaller();
   const asking = { mine: useAsking("mine"), teams: useAsking("teams"), anyone: useAsking("anyone") };
-  const first = useFirst(asking);
+  const first = useFirst(asking, given);
   const show = SHOWS.find((each) => each === asked) ?? first;
   const others = useList(
     "/api/v1/gates",
@@ -132,11 +132,14 @@ function useAsking(show: Asking) {
   return useList("/api/v1/gates", { query: { asks: [ASKS[show]], order: "due", limit: 100 } });
 }
 
-/** The list to begin with: the first that has something. It stays while the page does, whatever is decided meanwhile. */
-function useFirst(asking: Record<Asking, List>): Asking {
+/** The list to begin with: that of the gate in the address, or the first that has something. It stays while the page does. */
+function useFirst(asking: Record<Asking, List>, given: string | undefined): Asking {
   const first = useRef<Asking | null>(null);
   if (first.current === null && ASKING.every((each) => !asking[each].isLoading)) {
-    first.current = ASKING.find((each) => asking[each].rows.length > 0) ?? "mine";
+    first.current =
+      ASKING.find((each) => asking[each].rows.some((row) => row.gate_id === given)) ??
+      ASKING.find((each) => asking[each].rows.length > 0) ??
+      "mine";
   }
   return first.current ?? "mine";
 }
