@@ -30,7 +30,7 @@ Demanded: TypeAlias = Demand | Callable[[Any], Demand]
 """The demand of each item besides a slot, or a function of the item that says it."""
 
 PARALLEL: Final = 100
-"""Items under way at once where nothing is said: as many as a worker has slots."""
+"""Default number of items under way at once: as many as a worker has slots."""
 MAX_KEY: Final = 120
 """Characters of an item's key: it is part of the names of all that the item does."""
 
@@ -55,7 +55,7 @@ class Terms(NamedTuple):
     collect: Join
 
     def figures(self, count: int) -> Figures:
-        """Raises InvalidInput where so many items cannot do what is wanted of them."""
+        """Return the bounds of a map of `count` items. Raises InvalidInput for more than it takes."""
         if count > MAX_ITEMS:
             raise InvalidInput(
                 f"This list has {count} items; a map takes {MAX_ITEMS} at most, for its run keeps a line for each. Nothing was"

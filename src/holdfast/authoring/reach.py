@@ -123,7 +123,7 @@ class _Walk:
         self._seen: set[int] = set()
         self._left: deque[_Values] = deque()
         self._closed: set[type] = set()
-        """Types of objects into which nobody looks: those of installed packages."""
+        """Types of objects that are not searched: those of installed packages."""
         self._is_of_project = cache(_is_of_project)
         self.modules: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""`Signal`: what a program sends to a run, by its name and the type of its data, said once for both ends.
+"""`Signal`: what a program sends to a run, by its name and the type of its data, declared once for both ends.
 
 Never here: sending one (engine.operations.signalling, control.command), which wait gets it (core.rules.waits).
 """

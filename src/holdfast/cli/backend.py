@@ -58,7 +58,7 @@ class QueryBackend(ABC):
         return (await self.query(query)).rows[0]
 
     async def rows(self, query: Any, most: int | None = None) -> list[View]:
-        """The rows of a list page after page, so many at most."""
+        """Return the rows of a list page after page, up to a maximum."""
         return (await self.page(query, most)).rows
 
     async def page(self, query: Any, most: int | None = None) -> Page:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.service.declarations.query import View
 
 MOST: Final = 1000
-"""Runs of one command, unless said: each is a commit of its own, so a thousand take some seconds."""
+"""Default maximum of runs for one command: each is a commit of its own, so a thousand take some seconds."""
 _PAGE: Final = 500
 
 All = Annotated[bool, typer.Option("--all", help="Apply to all matching runs instead of one.")]

@@ -64,7 +64,7 @@ _MAX_MISTAKES: Final = 10
 
 async def answer(service: Service, principal: Principal, workflow: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
     """Say what the newest message says, or decide what `resume` decides, and tell what the agent's run says then. Raises
-    Problem, InvalidInput, NotFound, NotPermitted, Conflict and what a decision raises before anything is told."""
+    Problem, InvalidInput, NotFound, NotPermitted, Conflict and what a decision raises before anything is sent."""
     given = _read(body)
     thread = _Thread(service, principal, workflow, given.thread_id)
     await thread.open()
@@ -176,7 +176,7 @@ class _Thread:
         self.tenant = principal.of_tenant(None) or DEFAULT_TENANT
         self.heard: ReplyStream | None = None
         self.told: list[StreamEvent] = []
-        """What was told already of the answer that goes on."""
+        """Events of the running answer that were sent already."""
 
     async def open(self) -> None:
         """Create the thread if it does not exist. Raises NotFound if it belongs to another caller, Conflict if it has another

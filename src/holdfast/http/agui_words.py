@@ -45,7 +45,7 @@ class Words:
     def __init__(self) -> None:
         self.last = ""
         self.is_again = False
-        """All is told again, also what the client itself has brought."""
+        """Everything is sent again, also what the client itself has sent."""
         self._open: tuple[str, str] | None = None
         """Of which kind, and of which source."""
 

@@ -136,7 +136,7 @@ def _mistakes(problem: HoldfastError) -> Iterator[Mapping[str, str]]:
 
 _SYNTAX: Final = r"(?:\b\w+=(?:NAME|JSON|True|\[ROLE\])|`holdfast [^`]*`)"
 _OF_OTHERS: Final = re.compile(
-    rf"\ \((?:by\ a\ program,\ or\ )?[^()]*{_SYNTAX}[^()]*\)"  # in parentheses stands how it is said elsewhere
+    rf"\ \((?:by\ a\ program,\ or\ )?[^()]*{_SYNTAX}[^()]*\)"  # in parentheses stand the words of the other interfaces
     r"|[;:]\ `holdfast\ [^`]*`\ (?:shows|says)\b[^.;]*"
     r"|(?<=\.)\ `holdfast\ [^`]*`\ (?:shows|says)\b[^.;]*\.",
     re.VERBOSE,

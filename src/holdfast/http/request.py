@@ -28,7 +28,7 @@ from holdfast.service.text import decoded
 MAX_BYTES: Final = 4 * 1024 * 1024
 """Of a body. Large data goes by reference."""
 MAX_READ: Final = 4 * MAX_BYTES
-"""Of one that is too long so much is read and let go: a sender who still sends hears no answer."""
+"""Bytes that are read and dropped of a body that is too long: a sender who still sends receives no answer."""
 MAX_WAIT_S: Final = 30
 """For what comes of a run: connections that say nothing for longer are cut by many that stand between."""
 AS: Final = "holdfast-as"

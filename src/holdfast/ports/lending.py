@@ -58,7 +58,7 @@ class Lending(Protocol):
 
 
 class Reservation(Protocol):
-    """So much of pools is set aside for one call, until it is settled."""
+    """Amounts of pools that are reserved for one call until it is settled."""
 
     amounts: Mapping[str, int]
     """By the names of the pools."""

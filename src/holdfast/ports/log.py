@@ -59,7 +59,7 @@ class Log(Protocol):
         tenant-wide effect key does (with what is known of its effect), OverLimit where a scope has no room (see Scopes;
         asked last, for it leaves a waiter), Unstorable where this append cannot be stored, StoreBusy where somebody else
         has held its run for too long. An append whose fate is an error has written nothing. Raises StoreError when
-        nothing at all was written, UnknownCommit when nobody can know: append
+        nothing at all was written, UnknownCommit when that cannot be known: append
         again under the same ids.
         """
         ...

@@ -192,7 +192,7 @@ class ToolDelta(msgspec.Struct, frozen=True):
 
 
 class UsageDelta(msgspec.Struct, frozen=True):
-    """The tokens so far; `is_final`: the provider has said how the reply ended. The reply has those that count."""
+    """The tokens so far; `is_final`: the provider has reported how the reply ended. The reply has those that count."""
 
     usage: Usage
     is_final: bool = False

@@ -77,7 +77,7 @@ class Conversations(Protocol):
     async def find(self, tenant: str, name: str) -> Conversation | None: ...
 
     async def exchanges(self, tenant: str, name: str) -> Sequence[ConversationTurn]:
-        """All that was said, by number."""
+        """Return all turns, by number."""
         ...
 
     async def page(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[Conversation]:

@@ -19,10 +19,10 @@ from holdfast.platform.fair_share import FairShare, Holder
 from holdfast.settings import PortBounds
 
 _FORGOTTEN: Final = 10_000
-"""So many paces are remembered; those that are full again are let go then."""
+"""Maximum number of rates kept; those that are full again are dropped then."""
 
 _SMALL_BYTES: Final = 65_536
-"""So many requests are answered at a time that only small ones may be held in memory for all of them."""
+"""Maximum number of requests at a time, so that only small ones may be held in memory for all of them."""
 
 _Message = TypeVar("_Message", bound=Sized)
 

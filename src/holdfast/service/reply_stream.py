@@ -31,7 +31,7 @@ class ReplyStream:
         """After what each run goes on for this listener."""
 
     async def so_far(self) -> list[StreamEvent]:
-        """All that was said so far, which counts as heard."""
+        """Return all events so far, which count as received."""
         said: list[StreamEvent] = []
         async for state in self._speakers():
             async with aclosing(self._control.watch_stream(state.run, follow=False)) as telling:

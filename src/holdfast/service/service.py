@@ -90,7 +90,7 @@ class Service:
         has_shells_of: Callable[[str], bool] = lambda _: False,
         turns: ConcurrencyLimit | None = None,
     ) -> None:
-        """`offered` are the workflows that everybody may start by their names. `from_yaml` makes one of a workflow file's text;
+        """`offered` are the workflows that any caller may start by their names. `from_yaml` loads a workflow file's text;
         None where files are not taken. `has_shells_of` says whether what a tenant submits runs at workers of that tenant: from
         others none is taken. `recorder` makes the records of runs that leave; None where none do. `turns` are those of all
         ports."""
@@ -147,7 +147,8 @@ class Service:
         return await self.run(principal, made) if declaration_of(type(command)).answers is Answer.RUN else made
 
     async def execute_by_link(self, key: ApiKey, command: cmd.Decide | cmd.Signal, origin: str, trace_id: str) -> View:
-        """Do what a link is for, as its body said; how the run stands then. The link is over. Raises what the engine raises."""
+        """Do what a link is for, with the given body; return the state of the run then. The link is over. Raises what the
+        engine raises."""
         assert key.opens is not None
         client = f"keys.{key.name}"
         name = key.opens.by if isinstance(key.opens, ToDecide) else client

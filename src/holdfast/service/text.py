@@ -1,4 +1,4 @@
-"""The texts of callers, checked: names without the character NUL, which no store keeps; JSON as data, only so much of it, for
+"""The texts of callers, checked: names without the character NUL, which no store keeps; JSON as data, up to a bound, for
 two bytes of text may be an object in memory. To count takes no longer than to decode what may come in: it goes on in the event
 loop, where a caller's share of the time is kept.
 

@@ -40,7 +40,7 @@ KeyFormat = Literal["hex", "quoted", "uuid"]
 DEFAULT_TIMEOUT_S: Final = 30.0
 DEFAULT_RESPONSE_BYTES: Final = 1024 * 1024
 GRACE_S: Final = 5.0
-"""The executor's own deadline comes so much later: the exchange knows better what a time-out means."""
+"""Seconds by which the executor's own deadline comes later: the exchange knows better what a time-out means."""
 
 _POLICY_OF: Final[Mapping[str, EffectPolicy]] = {
     "GET": "read",

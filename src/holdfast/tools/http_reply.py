@@ -66,7 +66,7 @@ _CHARSETS: Final = frozenset(
 """The character sets that are read, by the names that servers give them: each takes little time, and no other effect."""
 _CHARSET: Final = re.compile(r""";\s*charset\s*=\s*"?([^\s";]+)""", re.IGNORECASE)
 _WORDS: Final = 500
-"""So many characters of a refusal are quoted in an error."""
+"""Maximum number of characters of a refusal that an error quotes."""
 _SHOWN: Final = 40
 _MAX_COLLECTIONS: Final = 200_000
 """Of brackets that open in a JSON answer: three bytes there may be a hundred in memory, made while nobody else has a turn."""

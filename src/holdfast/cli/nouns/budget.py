@@ -237,7 +237,7 @@ async def _raise(run: str, limit: str | None, more: str | None, dry_run: bool, c
 
 
 def _sum(run: View, more: str) -> Decimal:
-    """The run's limit and so much more."""
+    """Return the run's limit plus an amount."""
     if run["limit_usd"] is None:
         raise UsageError(f"Run {run['run_id']} has no limit, so there is nothing to raise.")
     try:

@@ -1,4 +1,4 @@
-"""`holdfast conversations`: what was said to agents, and what they answered.
+"""`holdfast conversations`: messages to agents, and their replies.
 
 Never here: what becomes of a message.
 """

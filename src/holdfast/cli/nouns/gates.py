@@ -61,8 +61,8 @@ def _level(text: str) -> str:
     return text
 
 
-def _whom(text: str) -> str:
-    """Raise UsageError for a word that stands for nobody."""
+def _check_audience(text: str) -> str:
+    """Raise UsageError for a word that names no reviewer."""
     if text not in get_args(Asked):
         raise UsageError(f"--asks {text!r:.80} is none of {', '.join(get_args(Asked))}.")
     return text
@@ -97,7 +97,7 @@ GATES.list(
         "tenant": "",
         "asks": ArgumentSpec(
             "--asks WHOM",
-            read=_whom,
+            read=_check_audience,
             help="Only gates that ask you by name (`me`), a role or team of yours (`team`), or `anyone`. Repeatable.",
         ),
         "risk_level": ArgumentSpec("--risk LEVEL", read=_level, help=f"Only gates of this risk: {', '.join(RISK_LEVELS)}."),

@@ -20,7 +20,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
-    """`with Interruption(words):` a signal is never lost, and `words()` are always said before the process ends by one.
+    """`with Interruption(words):` a signal is never lost, and `words()` are always printed before the process ends by one.
 
     A handler of Python's own, not the event loop's: that one would not be called while a step keeps the loop busy.
     """
@@ -58,7 +58,7 @@ class Interruption:
         self._stop = None
 
     def tell(self) -> None:
-        """Say the words; no signal keeps them from being said."""
+        """Print the words; no signal prevents that."""
         self._is_told = True
         for each in _SIGNALS:
             signal.signal(each, _ignored)

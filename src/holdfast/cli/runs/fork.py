@@ -105,7 +105,7 @@ def fork(
 
 
 async def _fork_all(wish: Fork, many: BulkSelection[ListOptions], caller: Caller) -> int:
-    """Each under a key of its own, so that the same said again forks nothing twice."""
+    """Fork each under a key of its own, so that a repeated command forks nothing twice."""
     import msgspec
 
     from holdfast.service.control.bulk import fork_name
@@ -199,7 +199,7 @@ class _Parts(NamedTuple):
 
 
 def _parts(quote: dict[str, Any], value: str | None) -> _Parts:
-    """Return the parts of a fork, for one preview as for those of many; `value` is the place whose output was said."""
+    """Return the parts of a fork, for one preview as for those of many; `value` is the place whose output was passed."""
     return _Parts(
         [*quote["kept_steps"], *(_named(each) for each in quote["reused_operations"] if each["stands"])],
         [step for step in quote["repeated_steps"] if step != value],
@@ -209,7 +209,7 @@ def _parts(quote: dict[str, Any], value: str | None) -> _Parts:
 
 
 def quoted(quote: dict[str, Any], *, repeats_effects: bool, value: str | None = None) -> list[str]:
-    """The quote in words; `value` is the place whose output was said."""
+    """The quote in words; `value` is the place whose output was passed."""
     why = f" (earlier than you asked: {quote['reason']})" if quote["reason"] else ""
     kept, again, reused, repeated = _parts(quote, value)
     told = [f"  {_named(each)}: its recorded result, free, if the request is the same." for each in reused]

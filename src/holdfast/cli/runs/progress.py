@@ -47,7 +47,7 @@ _MISSED_S: Final = 2.0
 _LOOKS_AGAIN_S: Final = 30.0
 _MAX_ROWS: Final = 24
 _MAX_OPERATIONS: Final = 12
-"""So many of the latest operations of the steps are shown below them."""
+"""Maximum number of the steps' latest operations shown below them."""
 _BAR: Final = 24
 _MARKS: Final = {
     "ready": ("·", "dim"),
@@ -75,7 +75,7 @@ class Display(Protocol):
         ...
 
     def hear(self, event: View) -> None:
-        """Something is said in it."""
+        """Print a text of the run."""
         ...
 
 
@@ -95,7 +95,7 @@ async def follow(
     run: Run, board: Display, asking: QueryBackend, telling: AsyncGenerator[StreamEvent, None] | None = None
 ) -> State:
     """Show how a run goes on until it has ended or needs a person; return that state. `asking` knows why a step is not
-    placed; `telling` is what is said in it, which is shown as it comes."""
+    placed; `telling` are its texts, shown as they come."""
     async with _places(asking, run.id) as look:
         if telling is None:
             return await _follow(run, board, look)
@@ -252,7 +252,7 @@ class Board:
         self._spinners: dict[str, RenderableType] = {}
         self._table: list[RenderableType] = []
         self._said = ""
-        """The line that has begun of what is said. The lines before it stand above the table."""
+        """The unfinished line of the text. The lines before it stand above the table."""
         self._words = StreamPrinter(self._write)
 
     def hear(self, event: View) -> None:

@@ -74,7 +74,7 @@ class Replies:
         self.idle.set()
 
     def expect(self, number: int) -> None:
-        """Something was said that will be answered."""
+        """Note that a message was sent and will be answered."""
         self._expected[number] = None
         self._stirred.set()
         if self.idle.is_set():

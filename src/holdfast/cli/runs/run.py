@@ -113,7 +113,7 @@ class FollowOptions(NamedTuple):
     resources: Resources
     grace_s: float
     heard: bool
-    """Whether what is said in it is shown as it comes."""
+    """True if texts of the run are shown as they come."""
 
 
 class Outcome(NamedTuple):

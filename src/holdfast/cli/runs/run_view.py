@@ -32,7 +32,7 @@ STEPS: Final = (
     Column("detail", 12, goes=4),
 )
 MAX_OPERATIONS: Final = 100
-"""So many of a run's operations are shown below its steps: `--operations` lists them all."""
+"""Maximum number of a run's operations shown below its steps: `--operations` lists them all."""
 MAPS: Final = (
     Column("map", 12),
     Column("status"),

@@ -157,7 +157,7 @@ _USUAL: Final = {
     "resume": ("paused",),
     "retry": ("failed",),
 }
-"""The statuses of the runs that --all means where no other is said."""
+"""Default statuses of the runs that --all selects."""
 
 
 def _doing(name: str) -> Callable[..., int]:

@@ -1,4 +1,4 @@
-"""`holdfast runs stream`: what is said in a run, as it comes: by its models, and by its code.
+"""`holdfast runs stream`: texts of a run as they come, from its models and its code.
 
 Never here: how it is heard of.
 """

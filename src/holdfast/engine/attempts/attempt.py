@@ -147,7 +147,7 @@ class Attempt:
         self._posted: list[PostedOutcome] = []
         self.called_off = False
         self._left = False
-        """Nobody waits here any more for what was posted."""
+        """Nothing here waits any more for what was posted."""
 
     def __repr__(self) -> str:
         return f"<attempt {self.number} of {self.run} {self.step}>"

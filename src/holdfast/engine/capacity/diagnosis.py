@@ -234,7 +234,7 @@ async def _calls_in_line(
 
 
 async def _short(lending: Lending, names: Iterable[str], refills: Mapping[str, int]) -> list[str]:
-    """Return those of these pools that have not enough for somebody who waits; rates that refill come first."""
+    """Return those of these pools that have not enough for a step that waits; rates that refill come first."""
     others = [name for name in sorted(names) if name not in refills]
     shares = [any(share.is_short for share in await lending.pool_shares(name)) for name in others]
     return [*refills, *(name for name, is_short in zip(others, shares, strict=True) if is_short)]

@@ -22,7 +22,7 @@ log = logging.getLogger("holdfast")
 _KNOWN_S: Final = 5.0
 """How long what the store said is believed before it is asked again."""
 _MAX_WORKFLOWS: Final = 1_000
-"""Of which something is kept in memory: of those that were read longest ago it is read anew."""
+"""Of which something is kept in memory: those that were read longest ago are read again."""
 
 
 class _Read(NamedTuple):

@@ -102,7 +102,7 @@ class StepPlacer:
         self.places = True
         """Whether it places its runs' steps itself. In a fleet with a leader it does not: it is given them."""
         self.serves = False
-        """Whether workers connect here. Nobody else knows them, so their tasks are placed here, whoever leads."""
+        """True if workers connect here. No other process knows them, so their tasks are placed here, not by the leader."""
         self._steps: dict[RunId, dict[StepId, PlacedStep]] = {}
         """What waits or was placed, each under its run."""
         self._since_s: dict[RunId, float] = {}

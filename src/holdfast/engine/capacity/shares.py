@@ -94,7 +94,7 @@ class PoolShares:
         self._unused: dict[str, int] = {}
         """What comes back to the store of rates with the next visit. It is said once: what is lost on the way was spent."""
         self._closes_s: dict[str, float] = {}
-        """Pools that are closed here, until when, and of which the store has not been told."""
+        """Pools that are closed here, until when, and which were not reported to the store yet."""
         self._wait_s = EVERY_S
         self._unsure: set[str] = set()
         """Pools of which the store may think that more is held here than is: the answer of a visit never came, or the lease

@@ -41,7 +41,7 @@ class StoredLine:
         self._began_s = self._again_s = -math.inf
 
     async def look(self) -> LineReading:
-        """The next of them; nothing while it is too early to begin anew. Raises StoreError."""
+        """The next of them; nothing while it is too early to begin again. Raises StoreError."""
         now_s = self._clock.monotonic_s()
         if not self._at:
             if now_s < self._again_s:

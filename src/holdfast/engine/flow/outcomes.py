@@ -99,7 +99,7 @@ class FlowOutcomes:
             await self._reuse_sleeps()
 
     async def _reuse_sleeps(self) -> None:
-        """Have sleeps end that had ended in a journal which was dropped, or in the run's origin. A time limit begins anew."""
+        """Have sleeps end that had ended in a journal which was dropped, or in the run's origin. A time limit begins again."""
         known, loop = self._step().journal, self._loop
         begun = [Path(path) for path in self._timers if (timer := loop.timers.get(path)) is not None and timer.is_sleep]
         for path in begun:
@@ -126,7 +126,7 @@ class FlowOutcomes:
 
     async def _write_timers(self) -> None:
         """Have the store know the timers that the flow waits for while something is at work. They were begun a while ago: what
-        ends sooner costs no commit. After a crash they would begin anew, and the timers of the store would be before them."""
+        ends sooner costs no commit. After a crash they would begin again, and the timers of the store would be before them."""
         self._unwritten_since_s = None
         if timers := self._unwritten():
             await self._journal.record(timers=timers)

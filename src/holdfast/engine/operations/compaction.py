@@ -55,7 +55,7 @@ async def fitted(
 ) -> tuple[ModelRequest, TurnSpan]:
     """The request that is made at `call`, and where the prompt's messages stand in it.
 
-    Raises StepError (class `limit`) where the newest turns are too much by themselves, OperationFailed where nobody sums up.
+    Raises StepError (class `limit`) if the newest turns are too much by themselves, OperationFailed where no summary is made.
     """
     place, name = summary_at(call), CONVERSATION if messages.number else SUMMARY
     known = await journal.recall(place, SUMMARY, name, "")

@@ -224,7 +224,7 @@ async def _complaint(
     answer: AnswerSpec | None,
     tell: ResultSender,
 ) -> list[Turn]:
-    """The one chance to mend: the model is told what does not fit. Every request must be replied to; a tool that was
+    """The one chance to mend: the model receives what does not fit. Every request must be replied to; a tool that was
     not offered is denied, which is recorded."""
     words = f"This does not fit: {problem}. " + (
         f"Call {answer.name} with an answer that does." if answer is not None else "Answer in words."

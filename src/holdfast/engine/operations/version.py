@@ -18,7 +18,7 @@ class Versions:
     def __init__(self, journal: StepJournal) -> None:
         self._journal = journal
         self._told: dict[Path, int] = {}
-        """They are recorded with the next commit, and must not be worked out anew before: by then there is more behind them."""
+        """They are recorded with the next commit, and must not be computed again before: by then there is more behind them."""
 
     def at(self, place: Path, following: Path, name: str, latest: int) -> int:
         """The latest, or 1 where earlier attempts have come past the place (that of the next operation is `following`), whose

@@ -64,10 +64,10 @@ class Catalog:
         self.able: tuple[str, ...] = ()
         """What this process can be given, as those are called who are able to run it."""
         self._learned: set[str] = set()
-        """Those that are known from the store or from a submitted file: the store is told nothing of these."""
+        """Those that are known from the store or from a submitted file: these are not written to the store."""
         self._graphs: dict[str, Graph] = {}
         self._told: dict[tuple[str, int], str] = {}
-        """The definition that this process has last told the store of, by name and version."""
+        """The definition that this process has last written to the store, by name and version."""
         self.on_change: Callable[[], Awaitable[None]] | None = None
         """Called when there is a workflow more or less."""
 

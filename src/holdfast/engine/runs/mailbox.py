@@ -498,7 +498,7 @@ class Mailbox:
         self.state: State | None = None
         self.graph = graph
         self.due_at_ms: int | None = None
-        """When somebody must look at the run, as of the last append that was decided here."""
+        """Time at which the run must be looked at, as of the last append that was decided here."""
         self._runtime = runtime
         self._envelopes: deque[Envelope] = deque()
         self._again: deque[Delivery] = deque()
@@ -511,7 +511,7 @@ class Mailbox:
         self._task: asyncio.Task[None] | None = None
         """Reads what has to be known before the next decision, or keeps a snapshot."""
         self._moved: asyncio.Future[None] | None = None
-        """Done when an append has landed, or nothing is left to do; made when somebody waits for that."""
+        """Done when an append has landed, or nothing is left to do; made when a caller waits for that."""
         self._history = RunHistory(run, runtime.log)
 
     # --- Commands -----------------------------------------------------------------------------------------------------

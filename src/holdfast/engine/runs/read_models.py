@@ -24,7 +24,7 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 EVENT_BYTES: Final = 1_200
 """Memory that a read model takes for an event beside its data: measured, at most, over the golden histories."""
 IDLE_S: Final = 300.0
-"""Time after which a read model that nobody looks at is dropped."""
+"""Time after which an unused read model is dropped."""
 _PAGE: Final = 250
 """Events that are folded before other tasks have their turn, 25 ms at most."""
 
@@ -86,7 +86,7 @@ class ReadModels:
             return entry.model
 
     def let_go(self, now_s: float) -> None:
-        """Forget what nobody has looked at for a while, by the loop's clock: it may have been erased since."""
+        """Forget what was not used for a while, by the loop's clock: it may have been erased since."""
         self._timer = None
         for key, entry in [*self._kept.items()]:
             if now_s - entry.looked_s >= IDLE_S:

@@ -36,7 +36,7 @@ OF_THE_ENGINE: Final = ("schedule/", "conversation/", "supervisor/")
 """How the start keys begin that schedules, conversations and supervisors give their runs: they take a run under such a key for
 their own."""
 NOT_GIVEN: Final[Any] = object()
-"""Nothing was said, as opposed to None and to the data null."""
+"""No value was passed, as opposed to None and to the data null."""
 
 
 class ControlBase(RunReader):

@@ -33,7 +33,7 @@ USUAL: Final[Mapping[BulkAction, Sequence[str]]] = {
     "retry": ("failed",),
     "fork": ("failed",),
 }
-"""The statuses of the runs that are meant where no other is said."""
+"""Default statuses of the selected runs."""
 
 
 def fork_name(name: str | None, step: str, *parts: Any) -> str:

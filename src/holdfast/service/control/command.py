@@ -684,7 +684,7 @@ class Commands(ControlBase):
 
         Raises:
             NotFound: The call does not exist.
-            AlreadyDecided: Somebody has answered the question about it.
+            AlreadyDecided: The question about it was answered.
             Conflict: No gate asks about it.
         """
         state = await self.runtime.runs.state(run_of(call_named(call)))

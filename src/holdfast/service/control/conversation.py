@@ -40,7 +40,7 @@ MessageText: TypeAlias = str | Image | Audio | Document | Sequence[Any]
 
 
 class Thread(NamedTuple):
-    """A conversation, what was said in it by number, and what it has spent, in nano-dollars and in tokens."""
+    """A conversation, its turns by number, and what it has spent, in nano-dollars and in tokens."""
 
     conversation: Conversation
     exchanges: Exchanges

@@ -33,7 +33,7 @@ _LOOK_AGAIN_S: Final = 30.0
 _BEGUN_S: Final = 0.02
 """How often to look for a child that was asked for, or for its parent's hearing of its end."""
 _HOPE_S: Final = 1.0
-"""The same of a run that waits for a place: that there may be one is said by no commit of its own."""
+"""The same of a run that waits for a place: no commit of its own reports that there may be one."""
 _MAX_WAITING: Final = 2_000
 """Of those who wait above runs and have room, how many are looked at."""
 _EVENTS: Final = 1000

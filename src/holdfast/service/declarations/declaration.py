@@ -6,7 +6,7 @@ that declares nothing cannot be served: what serves it does not import.
 
 An answer is named in quotes: rows are made of what an engine loads, and a client must not wait for that.
 
-Never here: whose a thing is (ownership), refusing somebody (permission), doing it (handler).
+Never here: whose a thing is (ownership), refusing a caller (permission), doing it (handler).
 """
 
 from __future__ import annotations

@@ -44,6 +44,6 @@ async def end_sessions(request: Request, command: cmd.EndSessions) -> SessionsEn
     return {"name": command.name, "ended": ended}
 
 
-def _name(who: Principal) -> str:
+def _name(principal: Principal) -> str:
     """Return the name under which a caller signs in."""
-    return who.client or ANYBODY.name
+    return principal.client or ANYBODY.name
