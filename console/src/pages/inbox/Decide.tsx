@@ -2,14 +2,13 @@ import { type ReactNode, useId, useState } from "react";
 import { read } from "@/api/exact";
 import type { Problem } from "@/api/problem";
 import { useCommand } from "@/api/queries";
-import { type Draft, isFreeAnswer, openFields, schemaOf, withOnly } from "@/pages/inbox/data";
+import { type Draft, dataOf, isFreeAnswer } from "@/pages/inbox/data";
 import { followsWords, titleOf, verbOf, type Whole } from "@/pages/inbox/words";
 import { Changes } from "@/parts/Changes";
 import { Dialog } from "@/parts/Dialog";
 import { ForeignText } from "@/parts/ForeignText";
 import { Material } from "@/parts/Material";
 import { State } from "@/parts/State";
-import { check, isObject } from "@/parts/schema";
 
 export interface Deciding {
   /** A decision that the gate takes, `delegate`, or `together`. */
@@ -48,9 +47,8 @@ function One({ gate, deciding, draft, change, onClose, onDone }: Props) {
   const [wrong, setWrong] = useState<string | null>(null);
   const isReject = decision === "reject";
   const isFree = isFreeAnswer(gate, decision);
-  const schema = schemaOf(gate);
   const follows = gate.consequences.find((each) => each.decision === decision);
-  const data = isFree ? undefined : dataOf(gate, decision, draft);
+  const data = dataOf(gate, decision, draft);
   const send = async () => {
     let body: { decision: string; shown_hash: string; reason?: string; data?: unknown };
     const reason = draft?.reason?.trim();
@@ -63,14 +61,7 @@ function One({ gate, deciding, draft, change, onClose, onDone }: Props) {
       } catch {
         return setWrong("This is not JSON.");
       }
-    } else if (data !== undefined) {
-      const errors = schema ? check(data, fittingSchema(gate, decision), schema) : new Map<string, string>();
-      if (errors.size > 0) {
-        change({ errors: Object.fromEntries(errors) });
-        return setWrong("Some fields are not filled in. They are marked on the page.");
-      }
-      body = { ...body, data };
-    }
+    } else if (data !== undefined) body = { ...body, data };
     setWrong(null);
     try {
       if ((await command.run({ path: { gate: gate.gate_id }, body })) === undefined) return;
@@ -108,22 +99,6 @@ function onRefused(problem: Problem, change: (next: Partial<Draft>) => void, onC
     .map((each) => [`#${each.pointer.slice("#/data".length)}`, each.detail]);
   if (errors.length > 0) change({ errors: Object.fromEntries(errors) });
   if (problem.code === "already_decided" || errors.length > 0) onClose();
-}
-
-function dataOf(gate: Whole, decision: string, draft: Draft | undefined): unknown {
-  const schema = schemaOf(gate);
-  if (!schema) return undefined;
-  if (decision === "edit" || decision === "answer") return draft?.value ?? gate.initial_data;
-  if (decision !== "approve") return undefined;
-  const names = openFields(schema, gate.initial_data);
-  if (names.length === 0) return undefined;
-  const held = isObject(draft?.value) ? draft.value : {};
-  return Object.fromEntries(names.filter((each) => held[each] !== undefined).map((each) => [each, held[each]]));
-}
-
-function fittingSchema(gate: Whole, decision: string) {
-  const schema = schemaOf(gate) ?? {};
-  return decision === "approve" ? withOnly(schema, openFields(schema, gate.initial_data)) : schema;
 }
 
 function Delegate({ gate, onClose, draft, change }: Props) {

@@ -4,7 +4,7 @@ import { useCaller } from "@/api/caller";
 import { useRow } from "@/api/queries";
 import { Decide, type Deciding } from "@/pages/inbox/Decide";
 import { Decided } from "@/pages/inbox/Decided";
-import { type Draft, inOrder, openFields, schemaOf, withOnly } from "@/pages/inbox/data";
+import { type Draft, inOrder, openFields, schemaOf, withOnly, wrongIn } from "@/pages/inbox/data";
 import { GateFacts } from "@/pages/inbox/GateFacts";
 import {
   followsWords,
@@ -74,7 +74,13 @@ function Loaded({ gate, isInside, above, onDecided }: LoadedProps) {
     change({ isEditing: !isEditing });
     if (!isEditing) requestAnimationFrame(() => form.current?.querySelector<HTMLElement>(".field")?.focus());
   };
-  const decide = (decision: string) => mayDecide && setDeciding({ decision, shownHash: gate.shown_hash });
+  const decide = (decision: string) => {
+    if (!mayDecide) return;
+    const wrong = wrongIn(gate, decision, draft);
+    if (wrong.size === 0) return setDeciding({ decision, shownHash: gate.shown_hash });
+    change({ errors: Object.fromEntries(wrong) });
+    requestAnimationFrame(() => focusWrong(form.current));
+  };
   return (
     <article className="gate" data-inside={isInside} aria-label={titleOf(gate)}>
       {isInside ? null : (
@@ -142,6 +148,12 @@ function Loaded({ gate, isInside, above, onDecided }: LoadedProps) {
       ) : null}
     </article>
   );
+}
+
+/** Go to the first field that is marked as wrong; a value in JSON has its editor in one. */
+function focusWrong(form: HTMLElement | null): void {
+  const field = form?.querySelector(".form-error")?.closest(".form-field, fieldset");
+  field?.querySelector<HTMLElement>("input, select, textarea, [contenteditable=true], button")?.focus();
 }
 
 function Keys(props: { canEdit: boolean; allowed: string[]; edit: () => void; decide: (decision: string) => void }) {

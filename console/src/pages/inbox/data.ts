@@ -1,7 +1,7 @@
 /** The data of a decision: what the gate fills in, what is left open, what is sent. */
 import { write } from "@/api/exact";
 import type { Whole } from "@/pages/inbox/words";
-import { isObject, type Schema } from "@/parts/schema";
+import { check, isObject, type Schema } from "@/parts/schema";
 
 /** What a reviewer has begun and not sent. */
 export interface Draft {
@@ -58,4 +58,25 @@ export function broughtBy({
     ([name, value]) => !(name in shown) || write(value) !== write(shown[name]),
   );
   return brought.length > 0 ? Object.fromEntries(brought) : undefined;
+}
+
+/** The form's data that a decision sends. */
+export function dataOf(gate: Whole, decision: string, draft: Draft | undefined): unknown {
+  const schema = schemaOf(gate);
+  if (!schema || isFreeAnswer(gate, decision)) return undefined;
+  if (decision === "edit" || decision === "answer") return draft?.value ?? gate.initial_data;
+  if (decision !== "approve") return undefined;
+  const names = openFields(schema, gate.initial_data);
+  if (names.length === 0) return undefined;
+  const held = isObject(draft?.value) ? draft.value : {};
+  return Object.fromEntries(names.filter((each) => held[each] !== undefined).map((each) => [each, held[each]]));
+}
+
+/** What is wrong with a decision's data, by JSON pointer. */
+export function wrongIn(gate: Whole, decision: string, draft: Draft | undefined): Map<string, string> {
+  const schema = schemaOf(gate);
+  const data = dataOf(gate, decision, draft);
+  if (!schema || data === undefined) return new Map();
+  const fits = decision === "approve" ? withOnly(schema, openFields(schema, gate.initial_data)) : schema;
+  return check(data, fits, schema);
 }
