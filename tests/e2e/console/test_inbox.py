@@ -153,12 +153,16 @@ def test_a_doubt_is_decided_with_what_is_known(dev: DevServer, page: Any) -> Non
     dialog = page.get_by_role("dialog")
     dialog.get_by_text("was about to be called").wait_for()
     dialog.get_by_label("How you know").fill("The bank's list has it.")
+    dialog.get_by_role("button", name="State that it happened").click()
+    dialog.get_by_role("alert").get_by_text("Nothing is entered.").wait_for()
+    assert again(dev, gate)["state"] == "open"
+    dialog.get_by_label("It is empty").check()
     assert findings(page) == []
     dialog.get_by_role("button", name="State that it happened").click()
     dialog.wait_for(state="hidden")
     page.get_by_text("No tool calls of unknown outcome").wait_for()
     kept = again(dev, gate)
-    assert (kept["decision"], kept["decision_reason"]) == ("answer", "The bank's list has it.")
+    assert (kept["decision"], kept["data"], kept["decision_reason"]) == ("answer", "", "The bank's list has it.")
 
 
 def test_interaction_6_a_person_reads_edits_with_a_diff_and_decides_what_was_shown(dev: DevServer, page: Any) -> None:
@@ -318,6 +322,8 @@ def test_an_answer_in_words_reaches_the_run(dev: DevServer, page: Any) -> None:
     part = open_gate(dev, page, gate)
     part.get_by_role("button", name="Answer…").click()
     dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Answer").click()
+    dialog.get_by_role("alert").get_by_text("Nothing is entered.").wait_for()
     dialog.get_by_label("Your answer").fill("Yes, at noon")
     dialog.get_by_role("button", name="Answer").click()
     part.get_by_text("Decided: answer").wait_for()

@@ -1,8 +1,10 @@
-import { useRef, useState } from "react";
+import { useId, useRef, useState } from "react";
 import { Link } from "react-router";
 import { type Row, useCommand, useList, useRow } from "@/api/queries";
 import { ActionButton, ConfirmDialog, FormDialog } from "@/parts/Action";
+import { AnswerFields } from "@/parts/AnswerFields";
 import { places } from "@/parts/amount";
+import { judged, type Answer as Unformed } from "@/parts/answer";
 import { Dialog } from "@/parts/Dialog";
 import { ForeignText } from "@/parts/ForeignText";
 import type { Filter } from "@/parts/filters";
@@ -16,6 +18,7 @@ import { Status } from "@/parts/Status";
 import type { Column } from "@/parts/Table";
 import { Tabs, useTab } from "@/parts/Tabs";
 import { Time } from "@/parts/Time";
+import "@/parts/Form.css";
 import "./Doubts.css";
 
 type Doubt = Row<"/api/v1/doubts">;
@@ -268,31 +271,69 @@ function Sent({ row }: { row: Effect }) {
   );
 }
 
+/** The fields are those of the inbox, which asks about the same call. */
 function Answer({ row, shownHash, onClose }: Deciding) {
   const command = useResolve();
+  const [answer, setAnswer] = useState<Unformed>({});
+  const [reason, setReason] = useState("");
+  const [wrong, setWrong] = useState<string | null>(null);
+  const id = useId();
+  const send = async () => {
+    const given = judged(answer);
+    setWrong(given.isRight ? null : given.wrong);
+    if (!given.isRight) return;
+    const known = reason.trim();
+    const body = { decision: "answer" as const, shown_hash: shownHash, response: given.data };
+    try {
+      const sent = await command.run({ path: { call: row.call }, body: known ? { ...body, reason: known } : body });
+      if (sent !== undefined) onClose();
+    } catch {
+      // Shown by the dialog.
+    }
+  };
   return (
-    <FormDialog
-      onClose={onClose}
+    <Dialog
+      isOpen
+      onClose={() => command.isBusy || onClose()}
       title={`The call of ${row.tool} took effect`}
       words="The run goes on with the response that you state. The tool is not called again."
-      command={command}
-      schema={{
-        type: "object",
-        properties: {
-          response: { title: "Response of the tool, empty for null" },
-          reason: { type: "string", title: "How you know" },
-        },
-      }}
-      submit="State that it happened"
-      facts={<Sent row={row} />}
-      run={(value) =>
-        command.run({
-          path: { call: row.call },
-          // A tool that answers nothing has answered null.
-          body: { decision: "answer", shown_hash: shownHash, response: null, ...(value as { reason?: string }) },
-        })
-      }
-    />
+    >
+      <form
+        className="form"
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (!command.isBusy) void send();
+        }}
+      >
+        <Sent row={row} />
+        <AnswerFields
+          label={`Response of ${row.tool}`}
+          value={answer}
+          change={(next) => setAnswer({ ...answer, ...next })}
+        />
+        <div className="form-field">
+          <label htmlFor={id}>
+            How you know<span className="faint"> (optional)</span>
+          </label>
+          <input id={id} className="field" value={reason} onChange={(event) => setReason(event.target.value)} />
+        </div>
+        {wrong ? (
+          <p className="form-error" role="alert">
+            {wrong}
+          </p>
+        ) : null}
+        <State problem={command.problem} />
+        <div className="dialog-foot">
+          <button type="button" className="btn" disabled={command.isBusy} onClick={onClose}>
+            Back
+          </button>
+          <button type="submit" className="btn good" disabled={command.isBusy}>
+            {command.isBusy ? "Sending…" : "State that it happened"}
+          </button>
+        </div>
+      </form>
+    </Dialog>
   );
 }
 

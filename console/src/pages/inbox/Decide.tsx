@@ -1,9 +1,10 @@
 import { type ReactNode, useId, useState } from "react";
-import { read } from "@/api/exact";
 import type { Problem } from "@/api/problem";
 import { useCommand } from "@/api/queries";
 import { type Draft, dataOf, isFreeAnswer } from "@/pages/inbox/data";
 import { followsWords, titleOf, verbOf, type Whole } from "@/pages/inbox/words";
+import { AnswerFields } from "@/parts/AnswerFields";
+import { judged } from "@/parts/answer";
 import { Changes } from "@/parts/Changes";
 import { Dialog } from "@/parts/Dialog";
 import { ForeignText } from "@/parts/ForeignText";
@@ -56,11 +57,9 @@ function One({ gate, deciding, draft, change, onClose, onDone }: Props) {
     if (isReject && !reason)
       return setWrong("Enter a reason. It is kept with the decision, and the workflow can read it.");
     if (isFree) {
-      try {
-        body = { ...body, data: draft?.isJson ? read(draft.answer || "null") : (draft?.answer ?? "") };
-      } catch {
-        return setWrong("This is not JSON.");
-      }
+      const given = judged(draft ?? {});
+      if (!given.isRight) return setWrong(given.wrong);
+      body = { ...body, data: given.data };
     } else if (data !== undefined) body = { ...body, data };
     setWrong(null);
     try {
@@ -86,7 +85,13 @@ function One({ gate, deciding, draft, change, onClose, onDone }: Props) {
     >
       {decision === "edit" ? <Changes before={gate.initial_data} after={data} /> : null}
       {decision !== "edit" && data !== undefined ? <Material value={data} /> : null}
-      {isFree ? <FreeAnswer draft={draft} change={change} gate={gate} /> : null}
+      {isFree ? (
+        <AnswerFields
+          label={gate.call ? `Response of ${gate.call.tool}` : "Your answer"}
+          value={draft ?? {}}
+          change={change}
+        />
+      ) : null}
       <Reason draft={draft} change={change} isRequired={isReject} isFirst={isReject} />
     </Sheet>
   );
@@ -206,39 +211,6 @@ function Together({ gate, onClose, onDone, draft, change }: Props) {
       ))}
       <Reason draft={draft} change={change} />
     </Sheet>
-  );
-}
-
-function FreeAnswer({
-  draft,
-  change,
-  gate,
-}: {
-  draft: Draft | undefined;
-  change: (next: Partial<Draft>) => void;
-  gate: Whole;
-}) {
-  const id = useId();
-  return (
-    <div className="form-field">
-      <label htmlFor={id}>{gate.call ? `Response of ${gate.call.tool}` : "Your answer"}</label>
-      <textarea
-        id={id}
-        className="field"
-        // biome-ignore lint/a11y/noAutofocus: the dialog's first field, as everywhere in dialogs
-        autoFocus
-        value={draft?.answer ?? ""}
-        onChange={(event) => change({ answer: event.target.value })}
-      />
-      <label className="form-check">
-        <input
-          type="checkbox"
-          checked={draft?.isJson ?? false}
-          onChange={(event) => change({ isJson: event.target.checked })}
-        />
-        This is JSON, not text
-      </label>
-    </div>
   );
 }
 

@@ -1,16 +1,14 @@
 /** The data of a decision: what the gate fills in, what is left open, what is sent. */
 import { write } from "@/api/exact";
 import type { Whole } from "@/pages/inbox/words";
+import type { Answer } from "@/parts/answer";
 import { check, isObject, type Schema } from "@/parts/schema";
 
 /** What a reviewer has begun and not sent. */
-export interface Draft {
+export interface Draft extends Answer {
   value?: unknown;
   isEditing?: boolean | undefined;
   reason?: string | undefined;
-  /** Text of an answer that has no form, and true if that is JSON. */
-  answer?: string | undefined;
-  isJson?: boolean | undefined;
   /** By JSON pointer, from the last try to send. */
   errors?: Record<string, string> | undefined;
 }
