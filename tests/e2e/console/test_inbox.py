@@ -212,6 +212,8 @@ def test_interaction_6_a_person_reads_edits_with_a_diff_and_decides_what_was_sho
 
 def test_a_tool_call_says_its_effect_its_undoing_and_its_cost(dev: DevServer, page: Any) -> None:
     gate = asked(dev, "desk", ["A-7"])
+    page.goto(f"{dev.address}/runs/{gate['run_id']}")
+    page.locator(".run-note").get_by_text('Asks any reviewer: call refund(order="A-7"').wait_for()
     part = open_gate(dev, page, gate)
     follows = part.get_by_role("region", name="What follows")
     for words in (

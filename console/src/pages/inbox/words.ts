@@ -37,6 +37,21 @@ export function titleOf(gate: GateRow | Whole): string {
   return reasonWords(gate.reason);
 }
 
+/** Whom a gate asks, and what. */
+export function asksWords(gate: GateRow | Whole): string {
+  const who = gate.reviewers.join(", ") || "any reviewer";
+  if (gate.reason === "tool_approval") return `Asks ${who}: call ${gate.title ?? gate.proposed_action ?? "a tool"}?`;
+  const title = titleOf(gate);
+  if (title.endsWith("?")) return `Asks ${who}: ${title}`;
+  if (gate.proposed_action) return `Asks ${who}: ${title}?`;
+  if (gate.reason === "approval") return `Asks ${who} for approval`;
+  return `Asks ${who}: ${lower(title)}`;
+}
+
+function lower(words: string): string {
+  return words.charAt(0).toLowerCase() + words.slice(1);
+}
+
 /** Fields of what is shown that stand in the page's title or beside it. */
 export function saidElsewhere(gate: Whole): string[] {
   if (!isObject(gate.shown)) return [];

@@ -1,5 +1,7 @@
 import { Link } from "react-router";
 import type { Schemas } from "@/api/client";
+import { useRow } from "@/api/queries";
+import { asksWords } from "@/pages/inbox/words";
 import type { RunWhole } from "@/pages/run/tabs";
 import { ForeignText } from "@/parts/ForeignText";
 import { useNow } from "@/parts/now";
@@ -73,11 +75,15 @@ export function RunNotes({ run }: { run: RunWhole }) {
 }
 
 function WaitNote({ wait, run }: { wait: Wait; run: RunWhole }) {
-  const words = wordsOf(wait);
+  const isGate = wait.kind === "gate";
+  const gate = useRow("/api/v1/gates/{gate}", { path: { gate: wait.id } }, { enabled: isGate }).row;
+  const words = gate ? asksWords(gate) : wordsOf(wait);
   return (
     <div className="run-note" data-tone="wait">
       <span>
-        <strong>{words.charAt(0).toUpperCase() + words.slice(1)}</strong>
+        <strong>
+          <ForeignText text={words.charAt(0).toUpperCase() + words.slice(1)} />
+        </strong>
         {wait.step ? (
           <>
             {" in "}
