@@ -138,6 +138,18 @@ def test_a_message_meanwhile_steers_or_waits(dev: DevServer, page: Any) -> None:
     assert (first["reply"], steering["steers"], queued["steers"]) == ("Then I stop.", 1, None)
 
 
+def test_a_reply_that_its_limit_stops_says_so(dev: DevServer, page: Any) -> None:
+    dev.request("POST", "/conversations", {"name": "poor", "workflow": "librarian", "cost_limit_usd": "0.000001"})
+    page.goto(f"{dev.address}/conversations/poor")
+    say(page.get_by_label("Message", exact=True), "Where is Moby-Dick?")
+    stopped = page.locator(".turn-reply[aria-busy=false]").get_by_role("status")
+    stopped.get_by_text("Stopped: the limit of this conversation has not enough left for the next call.").wait_for()
+    assert page.get_by_text("Working…").count() == 0
+    page.get_by_text("stopped", exact=True).wait_for()
+    stopped.get_by_role("link", name="Why does it wait?").click()
+    page.get_by_role("region", name="Why it waits").wait_for()
+
+
 def test_a_message_that_was_not_sent_survives_a_reload(dev: DevServer, page: Any) -> None:
     opened(dev, page, "draft").fill("Half a question")
     page.reload()

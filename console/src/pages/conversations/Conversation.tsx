@@ -4,7 +4,7 @@ import { useMay } from "@/api/caller";
 import { useCommand, useRow } from "@/api/queries";
 import { Composer } from "@/pages/conversations/Composer";
 import { Turn } from "@/pages/conversations/Turn";
-import { type Exchange, onTheWay, type Whole } from "@/pages/conversations/words";
+import { type Exchange, onTheWay, type Stopped, stopOf, type Whole } from "@/pages/conversations/words";
 import { Money } from "@/parts/Money";
 import { Page } from "@/parts/Page";
 import { State } from "@/parts/State";
@@ -26,6 +26,12 @@ export default function Conversation() {
     { every: isBusy ? BUSY_MS : IDLE_MS },
   );
   const row = conversation.row;
+  const run = useRow(
+    "/api/v1/runs/{run}",
+    { path: { run: row?.run ?? "" } },
+    { enabled: Boolean(row?.run), every: IDLE_MS },
+  );
+  const stop = row?.run ? stopOf(run.row) : null;
   const isWorking = row ? row.active !== null || row.waiting.length > 0 : true;
   useEffect(() => setBusy(isWorking), [isWorking]);
   return (
@@ -36,7 +42,7 @@ export default function Conversation() {
           Conversations /
         </Link>
       }
-      facts={row ? <Facts row={row} /> : null}
+      facts={row ? <Facts row={row} isStopped={stop !== null} /> : null}
       actions={row?.run ? <Stop run={row.run} /> : null}
     >
       <State
@@ -45,17 +51,23 @@ export default function Conversation() {
         again={conversation.again}
         noun="messages"
       >
-        {row ? <Thread key={`${row.tenant}/${row.name}`} row={row} tenant={tenant} again={conversation.again} /> : null}
+        {row ? (
+          <Thread key={`${row.tenant}/${row.name}`} row={row} tenant={tenant} again={conversation.again} stop={stop} />
+        ) : null}
       </State>
     </Page>
   );
 }
 
-function Facts({ row }: { row: Whole }) {
+function Facts({ row, isStopped }: { row: Whole; isStopped: boolean }) {
   return (
     <>
       <span>{row.agent}</span>
-      {row.active !== null ? <Status status="running" words="answering" /> : null}
+      {row.active === null ? null : isStopped ? (
+        <Status status="budget_blocked" words="stopped" />
+      ) : (
+        <Status status="running" words="answering" />
+      )}
       <span>
         <Money usd={row.spent_usd} /> spent
         {row.held_usd === "0.00" ? null : (
@@ -99,9 +111,10 @@ interface ThreadProps {
   row: Whole;
   tenant: string | undefined;
   again: () => void;
+  stop: Stopped | null;
 }
 
-function Thread({ row, tenant, again }: ThreadProps) {
+function Thread({ row, tenant, again, stop }: ThreadProps) {
   const [showsAll, setShowsAll] = useState(false);
   const { shown, others } = onTheWay(row);
   const exchanges = showsAll ? row.exchanges : shown;
@@ -130,6 +143,7 @@ function Thread({ row, tenant, again }: ThreadProps) {
               steering={steeringOf(exchanges, each)}
               isActive={each.number === row.active}
               again={again}
+              stop={each.number === row.active ? stop : null}
             />
           ))
         )}

@@ -4,7 +4,7 @@ import { useList } from "@/api/queries";
 import { followRun } from "@/api/run-stream";
 import { Blocks } from "@/pages/conversations/Blocks";
 import { add, type Said } from "@/pages/conversations/said";
-import type { Exchange } from "@/pages/conversations/words";
+import type { Exchange, Stopped } from "@/pages/conversations/words";
 import { Gate } from "@/pages/inbox/Gate";
 import { titleOf } from "@/pages/inbox/words";
 import { CopyButton } from "@/parts/CopyButton";
@@ -18,6 +18,8 @@ interface Props {
   /** Messages that came while it was being answered. */
   steering: readonly Exchange[];
   isActive: boolean;
+  /** Why its run does not go on, if money stops it. */
+  stop: Stopped | null;
   /** Reads the conversation again. */
   again: () => void;
 }
@@ -25,7 +27,7 @@ interface Props {
 const GATES_MS = 1_500;
 
 /** A message and its reply, which streams while its run is at work. */
-export function Turn({ exchange, steering, isActive, again }: Props) {
+export function Turn({ exchange, steering, isActive, stop, again }: Props) {
   const { run } = exchange;
   const [isOpened, setOpened] = useState(false);
   // Once it has been read as it came, the way to the reply stays on the page.
@@ -41,10 +43,15 @@ export function Turn({ exchange, steering, isActive, again }: Props) {
       {steering.map((each) => (
         <Message key={each.number} exchange={each} />
       ))}
-      <div className="turn-reply" aria-busy={isActive}>
+      <div className="turn-reply" aria-busy={isActive && stop === null}>
         {isShort ? null : <Blocks said={said} isLive={isActive} />}
         {run && (isActive || isOpened || isFollowed) ? <Gates run={run} isActive={isActive} /> : null}
-        <Reply exchange={exchange} said={isShort ? [] : said} isActive={isActive} />
+        <Reply exchange={exchange} said={isShort ? [] : said} isActive={isActive && stop === null} />
+        {stop ? (
+          <p className="turn-problem" role="status">
+            {stop.words} <Link to={stop.to}>{stop.link}</Link>
+          </p>
+        ) : null}
         <footer className="turn-foot faint">
           {run ? (
             <Link className="plain" to={`/runs/${run}`}>

@@ -1,5 +1,6 @@
 /** A conversation in words, and its address. */
 import type { Schemas } from "@/api/client";
+import { addressOfWhy } from "@/parts/why";
 
 export type Whole = Schemas["ConversationWhole"];
 export type Exchange = Schemas["ExchangeRow"];
@@ -37,3 +38,40 @@ export function onTheWay(row: Whole): { shown: Exchange[]; others: number } {
   const shown = row.exchanges.filter(isShown);
   return { shown, others: row.exchanges.length - shown.length };
 }
+
+export interface Stopped {
+  words: string;
+  /** Where one reads more, or raises the limit. */
+  link: string;
+  to: string;
+}
+
+/** Why the run of a reply is stopped for money; null if it is not. */
+export function stopOf(
+  run: Pick<Schemas["RunWhole"], "run_id" | "status" | "waiting_for"> | undefined,
+): Stopped | null {
+  if (run?.status !== "budget_blocked") return null;
+  const gate = run.waiting_for.find((each) => each.kind === "gate" && each.reason === "budget");
+  if (gate) {
+    return {
+      words: "Stopped: the cost limit of its run is reached.",
+      link: "Open the question",
+      to: `/inbox/${encodeURIComponent(gate.id)}`,
+    };
+  }
+  const money = run.waiting_for.find((each) => each.kind === "money" && each.reason in WHOSE);
+  const whose = WHOSE[money?.reason ?? ""] ?? "that it is charged to";
+  return {
+    words: `Stopped: the limit ${whose} has not enough left for the next call.`,
+    link: "Why does it wait?",
+    to: addressOfWhy(run.run_id, money?.step),
+  };
+}
+
+const WHOSE: Record<string, string> = {
+  conversation_budget: "of this conversation",
+  tenant_budget: "of its tenant",
+  team_budget: "of its team",
+  agent_budget: "of its agent",
+  tree_budget: "of its root run",
+};
