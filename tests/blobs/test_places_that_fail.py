@@ -418,7 +418,16 @@ async def test_a_store_from_before_graphs_had_a_table_keeps_them(tmp_path: Path)
         db.execute("alter table sessions drop column described")
         db.execute("alter table runs drop column started_by")
         db.execute("alter table events drop column trace_id")
-        for column in ("expires_at_ms", "quorum", "risk_level", "proposed_action", "evidence_ids", "approved_by"):
+        for column in (
+            "expires_at_ms",
+            "quorum",
+            "risk_level",
+            "proposed_action",
+            "evidence_ids",
+            "approved_by",
+            "workflow",
+            "title",
+        ):
             db.execute(f"alter table gates drop column {column}")
         db.execute("insert into blobs (sha256, content) values (?, ?)", (graph.hash, graph.encoded))
         db.execute("insert into blob_homes (sha256, tenant, month) values (?, '', '')", (graph.hash,))

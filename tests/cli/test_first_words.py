@@ -202,7 +202,7 @@ def test_a_caller_who_may_not_decide_learns_which_options_say_who_may(shell: She
     run = shell("run", "asking.py:role", "-i", "{}", "--json").data["run_id"]
     said = shell("gates", "approve", run)
     assert said.code == 4
-    assert "with --as NAME, or in a role with --as NAME and --role ROLE." in said.err
+    assert "in a role that is (--as NAME, --role ROLE)." in said.err
 
 
 def test_code_that_goes_another_way_by_chance_is_named_as_a_cause(shell: Shell) -> None:
