@@ -28,6 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretBytes, SecretStr, compu
 
 from holdfast import Context, Demand, Fields, OperationFailed, RunFailed, Workflow, flow, map_node, step, task, tool
 from holdfast.authoring.values.hint import label
+from holdfast.authoring.values.input_schema import as_enforced
 from holdfast.authoring.values.plain import encode
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.state import FUNCTION
@@ -501,7 +502,56 @@ async def test_a_method_is_a_flow_of_its_object(store: str) -> None:
 
 
 def _plain_flow_schema(hint: Any) -> Any:
-    return flow(name="handle")(taking(hint, [])).input_schema
+    return as_enforced(flow(name="handle")(taking(hint, [])).input_schema)
+
+
+async def _takes_a_text(ctx: Context, complaint: str) -> None:
+    """Answer.
+
+    Args:
+        complaint: What the customer wrote,
+            word by word.
+    """
+
+
+async def _takes_a_count(ctx: Context, item_count: int = 200) -> None: ...
+async def _takes_a_choice(ctx: Context, size: Literal["s", "m"]) -> None: ...
+async def _takes_a_rate(ctx: Context, rate: float, urgent: bool = False) -> None:
+    """Rate.
+
+    Args:
+        urgent: Before all others.
+    """
+
+
+async def _takes_names(ctx: Context, names: list[str]) -> None: ...
+async def _takes_perhaps(ctx: Context, name: str | None = None) -> None: ...
+async def _takes_anything(ctx: Context, given) -> None: ...  # type: ignore[no-untyped-def]
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (_takes_a_text, {"title": "Complaint", "type": "string", "description": "What the customer wrote, word by word."}),
+        (_takes_a_count, {"title": "Item count", "type": "integer", "default": 200}),
+        (_takes_a_choice, {"title": "Size", "type": "string", "enum": ["s", "m"]}),
+        (_takes_names, {"title": "Names", "type": "array", "items": {"type": "string"}}),
+        (_takes_perhaps, {"title": "Name", "anyOf": [{"type": "string"}, {"type": "null"}], "default": None}),
+        (_takes_anything, None),
+    ],
+)
+def test_people_are_shown_the_type_default_and_description_of_a_parameter(function: Any, expected: Any) -> None:
+    made = flow(name="handle")(function)
+    stored = StoredWorkflow("handle", 1, made.graph, made.input_schema, None)
+    assert stored.shown_input_schema == expected
+    assert stored.validated_input("7") == "7", "what code would take is refused by no schema"
+
+
+def test_people_are_shown_the_description_of_each_of_several_parameters() -> None:
+    made = flow(name="handle")(_takes_a_rate)
+    shown = StoredWorkflow("handle", 1, made.graph, made.input_schema, None).shown_input_schema
+    assert shown is not None
+    assert [each.get("description") for each in shown["properties"].values()] == [None, "Before all others."]
 
 
 @pytest.mark.parametrize(
@@ -530,7 +580,7 @@ def test_the_stored_schema_of_an_input_that_was_taken_before_stays_what_it_was()
     assert _plain_flow_schema(Plain) == {"title": "given", "type": "object", "required": ["count"]}
     assert (
         _plain_flow_schema(Order)
-        == flow(name="x")(taking(Order, [])).input_schema
+        == as_enforced(flow(name="x")(taking(Order, [])).input_schema)
         == Order.model_json_schema() | {"properties": _plain_flow_schema(Order)["properties"]}
     )
     assert _plain_flow_schema(uuid.UUID) == {"title": "UUID", "type": "string", "format": "uuid"}

@@ -336,7 +336,7 @@ def _input_of(function: Any, signature: Signature) -> FlowInput:
             f"The flow {label!r} takes ({', '.join(map(str, parameters))}); it is called with its operations and its"
             " input, as in `async def handle(ctx, input)`, or with ctx alone."
         )
-    return FlowInput(f"The flow {label!r}", signature, named[1:])
+    return FlowInput(f"The flow {label!r}", signature, named[1:], inspect.getdoc(function))
 
 
 def _expect_function(function: Any) -> None:

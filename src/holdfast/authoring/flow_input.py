@@ -6,6 +6,7 @@ flow (flow), the schema that processes without its code have (input_schema).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import warnings
@@ -19,10 +20,10 @@ from pydantic.errors import PydanticUserError
 
 from holdfast.authoring.values.adapter import Adapter, TypedAdapter, adapter_of
 from holdfast.authoring.values.hint import is_plain, label, rewritten
-from holdfast.authoring.values.input_schema import schema_of
+from holdfast.authoring.values.input_schema import SHOWN_AS, described_parameters, schema_of, shown_schema
 from holdfast.authoring.values.round_trip import expect_kept
 from holdfast.authoring.values.signature import Signature
-from holdfast.errors import SchemaMismatch, UsageError
+from holdfast.errors import InvalidInput, SchemaMismatch, UsageError
 
 _PLAIN: Final = (dict, list, str, int, float, bool, type(None))
 """Data that has no model."""
@@ -32,9 +33,10 @@ _EMPTY: Final = inspect.Parameter.empty
 class FlowInput:
     """The input of a flow: which parameters take it, and what each of them is given."""
 
-    def __init__(self, name: str, signature: Signature, parameters: list[inspect.Parameter]) -> None:
-        """`parameters` are those besides `ctx`. Raises UsageError for a type that cannot be kept."""
+    def __init__(self, name: str, signature: Signature, parameters: list[inspect.Parameter], doc: str | None = None) -> None:
+        """`parameters` are those besides `ctx`; `doc` is the docstring. Raises UsageError for a type that cannot be kept."""
         self._what = name
+        self._described = described_parameters(doc)
         self._names = [each.name for each in parameters]
         self._is_whole = len(parameters) == 1 and parameters[0].kind is not inspect.Parameter.KEYWORD_ONLY
         self._default: Any = parameters[0].default if self._is_whole else _EMPTY
@@ -66,7 +68,14 @@ class FlowInput:
 
     @functools.cached_property
     def schema(self) -> dict[str, Any] | None:
-        """The JSON Schema of what a start must fit; of plain data, only that it must be given."""
+        """The JSON Schema of what a start must fit; of plain data, only that it must be given. With SHOWN_AS beside it, the one
+        that a person is shown."""
+        if (shown := self._shown) is None:
+            return self._enforced
+        return {**(self._enforced or {}), SHOWN_AS: shown}
+
+    @functools.cached_property
+    def _enforced(self) -> dict[str, Any] | None:
         if self.model is not None:
             return schema_of(self.model)
         if self._default is not _EMPTY or self._check is None or self._takes(None):
@@ -75,6 +84,40 @@ class FlowInput:
             return {"title": self._names[0], "not": {"type": "null"}}
         required = sorted(self._required)
         return {"title": self._names[0], "type": "object", "required": required} if required else None
+
+    @functools.cached_property
+    def _shown(self) -> dict[str, Any] | None:
+        """The JSON Schema of the parameters by their types, defaults and descriptions. None where no one is described, and the
+        input has fields: their model says the rest."""
+        if not self._is_whole:
+            return self._shown_fields()
+        if self._has_fields or (self.model is not None and not self._wraps):
+            return None
+        if self.model is not None:
+            shown = dict(schema_of(self.model))
+        else:
+            check = self._check.typed if isinstance(self._check, _Checked) else self._check
+            typed = None if check is None else check.schema
+            shown = {} if typed is None else shown_schema(typed)
+            if self._default is not _EMPTY:
+                with contextlib.suppress(UsageError, InvalidInput, SchemaMismatch):
+                    shown["default"] = self._plain(self._default)
+        if not shown:
+            return None
+        name = self._names[0].replace("_", " ").strip()
+        description = shown.get("description") or self._described.get(self._names[0])
+        shown["title"] = name[:1].upper() + name[1:]
+        return {**shown, "description": description} if description else shown
+
+    def _shown_fields(self) -> dict[str, Any] | None:
+        if self.model is None or self._described.keys().isdisjoint(self._names):
+            return None
+        schema = schema_of(self.model)
+        properties = {
+            name: {"description": self._described[name], **each} if name in self._described else each
+            for name, each in schema["properties"].items()
+        }
+        return {**schema, "properties": properties}
 
     def validated(self, raw: Any) -> Any:
         """Return `raw`, JSON data or Python objects, as the JSON data that a run starts with. Raises ValidationError,
@@ -230,16 +273,16 @@ class _Checked(Adapter):
     """The adapter of data that is plain but must fit."""
 
     def __init__(self, hint: Any) -> None:
-        self._typed = TypedAdapter(hint)
+        self.typed = TypedAdapter(hint)
         self._is_changed = not any(map(is_typeddict, _named(hint)))
 
     def load(self, plain: Any) -> Any:
-        assert self._typed.schema is not None
-        found = self._typed.schema.validate_python(plain, by_alias=True, by_name=True)
+        assert self.typed.schema is not None
+        found = self.typed.schema.validate_python(plain, by_alias=True, by_name=True)
         return found if self._is_changed else plain
 
     def dump(self, value: Any) -> Any:
-        return self._typed.dump(value) if self._is_changed else value
+        return self.typed.dump(value) if self._is_changed else value
 
 
 def _fitted(model: type[BaseModel], raw: Any) -> BaseModel:

@@ -8,10 +8,12 @@ Never here: an input.
 
 from __future__ import annotations
 
+import inspect
+import re
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from pydantic import BaseModel
+from pydantic import BaseModel, PydanticUserError, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema
 
@@ -20,6 +22,9 @@ from holdfast.errors import InvalidInput, Misfit
 KEPT_AS: Final = "x-kept-as"
 """Of a property: under which name its value is in the run's input, where that is another (the field's own, of one with an
 alias)."""
+SHOWN_AS: Final = "x-shown-as"
+"""Of an input that is one value: its schema by the type of its parameter, for people. Nothing is held against it: the code of
+the workflow takes more, such as numbers in quotes."""
 _PLAIN: Final = (list, dict, set, frozenset, tuple, str, int, float, bool)
 """Factories that make the same value each time that they are called."""
 
@@ -34,6 +39,45 @@ def schema_of(model: type[BaseModel]) -> dict[str, Any]:
         by_alias = model.model_config.get("serialize_by_alias")
         _MADE[model] = model.model_json_schema(schema_generator=_InputSchema if by_alias else _KeptByName)
     return _MADE[model]
+
+
+def shown_schema(type_: TypeAdapter[Any]) -> dict[str, Any]:
+    """Return the schema of a type as far as one can say it."""
+    try:
+        return type_.json_schema(schema_generator=_InputSchema)
+    except PydanticUserError:
+        return {}
+
+
+def as_shown(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the schema of an input as people are shown it."""
+    return schema if schema is None else schema.get(SHOWN_AS, schema)
+
+
+def as_enforced(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return what an input is held against; None where anything fits."""
+    return None if schema is None else {name: value for name, value in schema.items() if name != SHOWN_AS} or None
+
+
+def described_parameters(doc: str | None) -> dict[str, str]:
+    """Return what a docstring says of each parameter, in a section `Args:`."""
+    lines = inspect.cleandoc(doc or "").splitlines()
+    found: dict[str, str] = {}
+    if (start := next((at for at, line in enumerate(lines) if line.strip() in _SECTIONS), None)) is None:
+        return found
+    name = ""
+    for line in lines[start + 1 :]:
+        if line and not line[0].isspace():
+            break
+        if begins := _PARAMETER.match(line):
+            name, found[begins[1]] = begins[1], begins[2].strip()
+        elif name and line.strip():
+            found[name] = f"{found[name]} {line.strip()}".strip()
+    return found
+
+
+_SECTIONS: Final = frozenset({"Args:", "Arguments:", "Parameters:"})
+_PARAMETER: Final = re.compile(r"\s{1,8}\*{0,2}(\w+)(?: \([^)]*\))?:(.*)")
 
 
 def requires_input(workflow: str, name: str) -> InvalidInput:

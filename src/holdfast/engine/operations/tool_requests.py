@@ -19,6 +19,7 @@ from holdfast.authoring.flow import Flow
 from holdfast.authoring.step import EffectStep
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.values.content import part_of
+from holdfast.authoring.values.input_schema import as_enforced
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.nouns.client_tools import ClientTool
 from holdfast.core.values.content import parts_of
@@ -63,7 +64,8 @@ def spec(offered: OfferedTool) -> ToolSpec:
     if isinstance(offered, Handoff):
         told = offered.description or _purpose(offered.workflow)
         return ToolSpec(offered.name, f"Hand the conversation over to {offered.to!r}, who goes on with it. {told}", _REASON)
-    return ToolSpec(offered.name, _purpose(offered) or f"Runs {offered.name!r}.", offered.input_schema or {"type": "object"})
+    schema = as_enforced(offered.input_schema) or {"type": "object"}
+    return ToolSpec(offered.name, _purpose(offered) or f"Runs {offered.name!r}.", schema)
 
 
 def _purpose(workflow: object) -> str:

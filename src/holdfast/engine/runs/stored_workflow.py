@@ -14,7 +14,7 @@ import msgspec
 from pydantic import BaseModel
 
 from holdfast.authoring.values.arguments import in_one_line
-from holdfast.authoring.values.input_schema import KEPT_AS, requires_input
+from holdfast.authoring.values.input_schema import KEPT_AS, as_enforced, as_shown, requires_input
 from holdfast.authoring.values.sensitive import sealed_by
 from holdfast.core.facts.graph import Graph
 from holdfast.errors import InvalidInput
@@ -43,6 +43,11 @@ class StoredWorkflow(NamedTuple):
         return cls(record.name, record.version, graph, schema, record.loaded_at_ms, record.tenant)
 
     @property
+    def shown_input_schema(self) -> dict[str, Any] | None:
+        """The JSON Schema of the input as people and their forms are shown it; None where nothing is known."""
+        return as_shown(self.input_schema)
+
+    @property
     def hash(self) -> str:
         return self.graph.hash
 
@@ -53,22 +58,22 @@ class StoredWorkflow(NamedTuple):
 
         if isinstance(raw, BaseModel):
             raw = raw.model_dump(mode="json", by_alias=True)
-        if self.input_schema is None:
+        if (schema := as_enforced(self.input_schema)) is None:
             return {} if raw is None else raw
         try:
-            if raw is None and (raw := _of_nothing(self.input_schema)) is _MISSING:
-                raise requires_input(self.name, self.input_schema.get("title", "of any form"))
-            found = schemas.problems(self.input_schema, raw, looks=MAX_LOOKS, formats=True)
+            if raw is None and (raw := _of_nothing(schema)) is _MISSING:
+                raise requires_input(self.name, schema.get("title", "of any form"))
+            found = schemas.problems(schema, raw, looks=MAX_LOOKS, formats=True)
             if not found:
-                filled = schemas.filled(self.input_schema, raw, KEPT_AS, looks=MAX_LOOKS)
-                return sealed_by(self.input_schema, filled)
+                filled = schemas.filled(schema, raw, KEPT_AS, looks=MAX_LOOKS)
+                return sealed_by(schema, filled)
         except schemas.TooMuch as problem:
             raise InvalidInput(
                 f"The input of workflow {self.name!r} cannot be held against its schema: {problem}. No run was started; a"
                 " process that has the workflow's code can start one."
             ) from None
         raise InvalidInput(
-            f"The input does not fit {self.input_schema.get('title', 'the input')} of workflow {self.name!r}:"
+            f"The input does not fit {schema.get('title', 'the input')} of workflow {self.name!r}:"
             f" {in_one_line(found)}. No run was started.",
             field="input",
             misfits=found,

@@ -75,6 +75,6 @@ def of_workflow_whole(workflow: StoredWorkflow, processes: int) -> WorkflowWhole
     """A workflow with its definition and what its input must fit."""
     return {
         **of_workflow(workflow, processes),
-        "input_schema": workflow.input_schema,
+        "input_schema": workflow.shown_input_schema,
         "definition": msgspec.to_builtins(workflow.graph.definition),
     }
