@@ -1,5 +1,5 @@
 import { AlertDialog as Alert, Dialog as Plain } from "radix-ui";
-import type { ReactNode } from "react";
+import { createContext, type ReactNode, useContext } from "react";
 import type { Problem } from "@/api/problem";
 import { State } from "@/parts/State";
 import "./Dialog.css";
@@ -14,18 +14,46 @@ interface DialogProps {
   isWide?: boolean;
 }
 
+const Close = createContext<(() => void) | null>(null);
+
+/** What closes the dialog around; null outside of one. */
+export function useClose(): (() => void) | null {
+  return useContext(Close);
+}
+
+const FIELD = "input:not([type=hidden]):not(:disabled), select:not(:disabled), textarea:not(:disabled)";
+
+/** The focus goes to the first field. An editor that is still loading takes it from the dialog (`JsonEditor`). */
+function toFirstField(event: Event): void {
+  const dialog = event.currentTarget as HTMLElement;
+  const field = dialog.querySelector<HTMLElement>(FIELD);
+  const isEditorFirst = dialog.querySelector(`.json[data-editable], ${FIELD}`)?.matches(".json") ?? false;
+  if (!field && !isEditorFirst) return;
+  event.preventDefault();
+  if (isEditorFirst) dialog.focus();
+  else field?.focus();
+}
+
 /** A dialog over the page. The focus goes into it, and back to where it was. */
 export function Dialog({ isOpen, onClose, title, words, children, isWide = false }: DialogProps) {
   return (
     <Plain.Root open={isOpen} onOpenChange={(open) => open || onClose()}>
       <Plain.Portal>
         <Plain.Overlay className="dialog-back" />
-        <Plain.Content className="dialog" data-wide={isWide} {...(words ? {} : { "aria-describedby": undefined })}>
+        <Plain.Content
+          className="dialog"
+          data-wide={isWide}
+          onOpenAutoFocus={toFirstField}
+          {...(words ? {} : { "aria-describedby": undefined })}
+        >
           <Plain.Title asChild>
             <h2>{title}</h2>
           </Plain.Title>
           {words ? <Plain.Description className="muted">{words}</Plain.Description> : null}
-          {children}
+          <Close.Provider value={onClose}>{children}</Close.Provider>
+          <button type="button" className="btn quiet dialog-close" aria-label="Close this dialog" onClick={onClose}>
+            ✕
+          </button>
         </Plain.Content>
       </Plain.Portal>
     </Plain.Root>

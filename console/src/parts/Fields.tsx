@@ -113,6 +113,8 @@ function Leaf({ given, root, value, onChange, pointer, errors, name, isRequired 
   const id = useId();
   const { schema, kind, isNullable } = fieldOf(given, root);
   const label = labelOf(schema, name);
+  // It stays as it began: another element in its place would take the focus in the middle of a word.
+  const [isLong] = useState(() => isLongText(value, schema));
   const words = errors.get(pointer);
   const common = {
     id,
@@ -173,8 +175,6 @@ function Leaf({ given, root, value, onChange, pointer, errors, name, isRequired 
   } else if (kind === "text") {
     const text = typeof value === "string" ? value : "";
     const change = (next: string) => onChange(next === "" && (!isRequired || isNullable) ? empty : next);
-    const isLong =
-      text.length > LONG || text.includes("\n") || (schema.maxLength ?? 0) > 200 || schema.format === "text";
     input = isLong ? (
       <textarea {...common} value={text} onChange={(event) => change(event.target.value)} />
     ) : (
@@ -194,6 +194,11 @@ function Leaf({ given, root, value, onChange, pointer, errors, name, isRequired 
       <Wrong id={id} words={words} />
     </div>
   );
+}
+
+function isLongText(value: unknown, schema: Schema): boolean {
+  const text = typeof value === "string" ? value : "";
+  return text.length > LONG || text.includes("\n") || (schema.maxLength ?? 0) > 200 || schema.format === "text";
 }
 
 interface RawProps {

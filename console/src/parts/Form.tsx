@@ -1,6 +1,7 @@
 import { type ReactNode, useEffect, useId, useState } from "react";
 import { read, write } from "@/api/exact";
 import type { Problem } from "@/api/problem";
+import { useClose } from "@/parts/Dialog";
 import { Fields } from "@/parts/Fields";
 import { State } from "@/parts/State";
 import { check, type Schema, starting } from "@/parts/schema";
@@ -48,10 +49,11 @@ function withinField(pointer: string, field: string | undefined): string {
     : pointer;
 }
 
-/** A form from a JSON schema. */
+/** A form from a JSON schema. In a dialog it has a button that closes that. */
 export function Form(props: Props) {
   const { schema, initial, onSubmit, submit, isBusy = false, problem, draft, onChange, field, children } = props;
   const id = useId();
+  const cancel = useClose();
   const [value, setValue] = useState(() => draftOf(draft) ?? initial ?? starting(schema, schema));
   const [isChecked, setChecked] = useState(false);
   const errors = check(value, schema, schema);
@@ -96,6 +98,11 @@ export function Form(props: Props) {
       <State problem={problem ?? null} />
       <div className="form-foot">
         {children}
+        {cancel ? (
+          <button type="button" className="btn" disabled={isBusy} onClick={cancel}>
+            Cancel
+          </button>
+        ) : null}
         <button type="submit" className="btn primary" disabled={isBusy}>
           {isBusy ? "Working…" : submit}
         </button>

@@ -20,13 +20,13 @@ interface Props {
 export function Json({ value, text, onChange, label, height = "50vh" }: Props) {
   const shown = text ?? write(value ?? null, 2);
   return (
-    <div className="json">
-      <div className="json-copy">
-        <CopyButton text={text ?? write(value ?? null, 2)} label={`Copy ${label}`} />
-      </div>
+    <div className="json" {...(onChange ? { "data-editable": true } : {})}>
       <Suspense fallback={<pre className="json-plain">{shown.slice(0, 2_000)}</pre>}>
         <Editor text={shown} onChange={onChange} label={label} height={height} />
       </Suspense>
+      <div className="json-copy">
+        <CopyButton text={text ?? write(value ?? null, 2)} label={`Copy ${label}`} />
+      </div>
     </div>
   );
 }

@@ -3,7 +3,7 @@ import { json } from "@codemirror/lang-json";
 import { bracketMatching, foldGutter, foldKeymap, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
 import { EditorState, type Extension } from "@codemirror/state";
-import { EditorView, highlightSpecialChars, keymap, lineNumbers } from "@codemirror/view";
+import { EditorView, highlightSpecialChars, keymap, lineNumbers, placeholder } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "react";
 import { UNSEEN_CLASS } from "@/parts/invisible";
@@ -37,6 +37,7 @@ const THEME = EditorView.theme({
   ".cm-foldPlaceholder": { background: "var(--idle-soft)", color: "var(--muted)", border: "none", padding: "0 6px" },
   "&.cm-focused .cm-selectionBackground, .cm-selectionBackground": { background: "var(--accent-soft) !important" },
   ".cm-searchMatch": { backgroundColor: "var(--wait-soft)", outline: "1px solid var(--wait)" },
+  ".cm-placeholder": { color: "var(--muted)" },
   ".cm-specialChar": { color: "var(--bad)" },
 });
 
@@ -52,6 +53,8 @@ export const LOOK: Extension = [
   highlightSpecialChars({ specialChars: MARKED }),
   EditorView.lineWrapping,
 ];
+
+const EXAMPLE = 'JSON, like "a text", 12 or {"name": "value"}';
 
 /** CodeMirror in a shadow root: there it uses adopted style sheets, which the policy permits. */
 export default function JsonEditor({ text, onChange, label, height }: Props) {
@@ -73,7 +76,7 @@ export default function JsonEditor({ text, onChange, label, height }: Props) {
         doc: first.current,
         extensions: [
           LOOK,
-          lineNumbers(),
+          isEditable ? placeholder(EXAMPLE) : lineNumbers(),
           foldGutter(),
           json(),
           bracketMatching(),
@@ -84,7 +87,10 @@ export default function JsonEditor({ text, onChange, label, height }: Props) {
           EditorState.readOnly.of(!isEditable),
           EditorView.editable.of(isEditable),
           isEditable ? history() : [],
-          EditorView.theme({ "&": { maxHeight: height } }),
+          EditorView.theme({
+            "&": { maxHeight: height },
+            ...(isEditable ? { ".cm-content": { minHeight: "4em" } } : {}),
+          }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) changed.current?.(update.state.doc.toString());
           }),
@@ -92,6 +98,8 @@ export default function JsonEditor({ text, onChange, label, height }: Props) {
       }),
     });
     view.current = editor;
+    if (isEditable && document.activeElement?.contains(element) && document.activeElement !== document.body)
+      editor.focus();
     return () => {
       first.current = editor.state.doc.toString();
       editor.destroy();

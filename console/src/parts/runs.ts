@@ -7,6 +7,14 @@ export function shortRun(run: string): string {
   return run.slice(0, 18);
 }
 
+/** Begins a key that the API made of a request's: it says nothing to a person. */
+const MADE_UP = "http:";
+
+/** The key under which a person or a program started a run. Null if there is none. */
+export function startKey(run: { key?: string | null | undefined }): string | null {
+  return run.key && !run.key.startsWith(MADE_UP) ? run.key : null;
+}
+
 export function isRunId(text: string): boolean {
   return UUID.test(text.trim());
 }

@@ -150,7 +150,10 @@ export function check(
   if (value === undefined) return isRequired ? errors.set(pointer, "A value is required.") : errors;
   if (value === null) return isNullable || kind === "json" ? errors : errors.set(pointer, "A value is required.");
   if (value instanceof Unreadable)
-    return errors.set(pointer, kind === "json" ? "This is not JSON." : "This is not a number.");
+    return errors.set(
+      pointer,
+      kind === "json" ? 'This is not JSON. A text needs quotes: "like this".' : "This is not a number.",
+    );
   const wrong = wrongWith(value, schema, kind);
   if (wrong) errors.set(pointer, wrong);
   if (kind === "object" && isObject(value)) {

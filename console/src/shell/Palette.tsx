@@ -6,7 +6,7 @@ import { PAGES } from "@/pages";
 import { Dialog } from "@/parts/Dialog";
 import { ForeignText } from "@/parts/ForeignText";
 import { setTheme, setZone } from "@/parts/preferences";
-import { isRunBeginning, shortRun } from "@/parts/runs";
+import { isRunBeginning, shortRun, startKey } from "@/parts/runs";
 import { targetOf } from "@/shell/target";
 import "./Palette.css";
 
@@ -104,7 +104,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
                   value={`${text} ${run.run_id}`}
                   onSelect={() => go(`/runs/${run.run_id}`)}
                 >
-                  {run.workflow} {run.key ? <ForeignText text={run.key} /> : null}
+                  {run.workflow} <ForeignText text={startKey(run) ?? ""} />
                   <code className="faint right">{shortRun(run.run_id)}</code>
                 </Command.Item>
               ))}

@@ -2,6 +2,7 @@ import { type ReactNode, useEffect, useRef, useState } from "react";
 import { Link } from "react-router";
 import { useCaller } from "@/api/caller";
 import { useRow } from "@/api/queries";
+import { ActingForm } from "@/pages/inbox/ActingAs";
 import { Decide, type Deciding } from "@/pages/inbox/Decide";
 import { Decided } from "@/pages/inbox/Decided";
 import { type Draft, inOrder, openFields, schemaOf, withOnly, wrongIn } from "@/pages/inbox/data";
@@ -353,6 +354,22 @@ function isSame(gate: Whole): boolean {
   return gate.allowed.includes("edit") && gate.form !== null && gate.reason !== "tool_approval";
 }
 
+/** Why you may not decide it. A server that takes your word asks you who you are, here. */
+function Refusal({ gate }: { gate: Whole }) {
+  const caller = useCaller();
+  if (!gate.refusal) return null;
+  const mine = [caller?.name, ...(caller?.roles ?? [])];
+  const isStranger = gate.reviewers.length > 0 && !gate.reviewers.some((each) => mine.includes(each));
+  if (caller && !caller.verified && isStranger) {
+    return <ActingForm key={mine.join()} reviewers={gate.reviewers} />;
+  }
+  return (
+    <p className="gate-refusal" role="note">
+      {gate.refusal}
+    </p>
+  );
+}
+
 /** The decisions, at the lower edge: a telephone's thumb reaches them, and long material does not push them away. */
 function DecisionBar({ gate, isEditing, canEdit, mayDecide, edit, stop, decide }: BarProps) {
   const bar = useRef<HTMLElement>(null);
@@ -364,11 +381,7 @@ function DecisionBar({ gate, isEditing, canEdit, mayDecide, edit, stop, decide }
   );
   return (
     <footer className="gate-bar" ref={bar}>
-      {gate.refusal ? (
-        <p className="gate-refusal" role="note">
-          {gate.refusal}
-        </p>
-      ) : null}
+      <Refusal gate={gate} />
       {gate.allowed.length === 0 ? (
         <p className="muted">It takes no decision: it closes when what it waits for is done.</p>
       ) : null}

@@ -4,16 +4,14 @@ import type { Whole } from "@/pages/inbox/words";
 import { CopyButton } from "@/parts/CopyButton";
 import { ForeignText } from "@/parts/ForeignText";
 import { Money } from "@/parts/Money";
-import { shortRun } from "@/parts/runs";
+import { shortRun, startKey } from "@/parts/runs";
 import { Status } from "@/parts/Status";
 import { Time } from "@/parts/Time";
-
-/** A key that the API made of a request's: it says nothing to a person. */
-const GIVEN = "http:";
 
 /** Beside a gate: its evidence, who decides and until when, and its run. */
 export function GateFacts({ gate }: { gate: Whole }) {
   const run = useList("/api/v1/runs", { query: { prefix: gate.run_id, limit: 1 } }).rows[0];
+  const key = run ? startKey(run) : null;
   return (
     <aside className="gate-facts">
       {gate.evidence_ids.length > 0 ? (
@@ -100,11 +98,11 @@ export function GateFacts({ gate }: { gate: Whole }) {
         <dl className="kv">
           <dt>Workflow</dt>
           <dd>{run ? run.workflow : "–"}</dd>
-          {run?.key && !run.key.startsWith(GIVEN) ? (
+          {run && key ? (
             <>
               <dt>Key</dt>
               <dd>
-                <ForeignText text={run.key} />
+                <ForeignText text={key} />
               </dd>
             </>
           ) : null}

@@ -10,7 +10,7 @@ import { CopyButton } from "@/parts/CopyButton";
 import { ForeignText } from "@/parts/ForeignText";
 import { useKeys } from "@/parts/keys";
 import { Page } from "@/parts/Page";
-import { isRunBeginning, isRunId, shortRun } from "@/parts/runs";
+import { isRunBeginning, isRunId, shortRun, startKey } from "@/parts/runs";
 import { State } from "@/parts/State";
 import { Status } from "@/parts/Status";
 import { Duration, Time } from "@/parts/Time";
@@ -89,10 +89,15 @@ function Above() {
 
 function Facts({ run }: { run: RunWhole }) {
   const first = run.waiting_for[0];
+  const key = startKey(run);
   return (
     <>
       <Status status={run.status} words={run.status === "waiting" && first ? wordsOf(first) : undefined} />
-      {run.key ? <ForeignText text={run.key} /> : null}
+      {key ? (
+        <span>
+          <span className="faint">key</span> <ForeignText text={key} />
+        </span>
+      ) : null}
       <span className="run-id">
         <code className="faint" title={run.run_id}>
           {shortRun(run.run_id)}

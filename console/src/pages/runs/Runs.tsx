@@ -96,7 +96,7 @@ export default function Runs() {
         clear={() => setText("")}
         hint={
           <>
-            Start one with <code>holdfast run</code>, or from the page of a workflow.
+            Start one from the page of a <Link to="/workflows">workflow</Link>, or with <code>holdfast run</code>.
           </>
         }
       >

@@ -4,7 +4,7 @@ import { share } from "@/parts/amount";
 import { CopyButton } from "@/parts/CopyButton";
 import { ForeignText } from "@/parts/ForeignText";
 import { Money } from "@/parts/Money";
-import { shortRun } from "@/parts/runs";
+import { shortRun, startKey } from "@/parts/runs";
 import { Status } from "@/parts/Status";
 import type { Column } from "@/parts/Table";
 import { Duration, Time } from "@/parts/Time";
@@ -45,9 +45,9 @@ function columns(widest: number): Column<Run>[] {
       cell: (run) => (
         <>
           <strong>{run.workflow}</strong>{" "}
-          {run.key ? (
+          {startKey(run) ? (
             <span className="faint">
-              <ForeignText text={run.key} />
+              <ForeignText text={startKey(run) ?? ""} />
             </span>
           ) : null}
         </>

@@ -12,7 +12,7 @@ import { Form, forgetDraft } from "@/parts/Form";
 import { Json } from "@/parts/Json";
 import { Page } from "@/parts/Page";
 import { State } from "@/parts/State";
-import type { Schema } from "@/parts/schema";
+import { fieldOf, type Schema } from "@/parts/schema";
 import { Time } from "@/parts/Time";
 import "./Workflow.css";
 
@@ -161,12 +161,18 @@ function Start({ row }: { row: Whole }) {
 /** The form: the input by its schema, whose definitions move to the root, and what belongs to the start. */
 function schemaOf(input: Whole["input_schema"]): Schema {
   const { $defs, ...inner } = (input ?? {}) as Schema;
+  const { kind } = fieldOf(inner, { $defs } as Schema);
+  const isFreeText = kind === "text" && !inner.format && !inner.pattern && !inner.maxLength && !inner.anyOf;
   return {
     ...($defs ? { $defs } : {}),
     type: "object",
-    required: input ? ["input"] : [],
+    required: input && inner.default === undefined ? ["input"] : [],
     properties: {
-      input: { ...inner, title: "Input" },
+      input: {
+        ...inner,
+        title: kind === "object" ? "Input" : (inner.title ?? "Input"),
+        ...(isFreeText ? { format: "text" } : {}),
+      },
       key: { type: "string", title: "Start key", description: "A start with the same key returns the same run." },
       cost_limit_usd: { type: "string", title: "Cost limit, in dollars", pattern: AMOUNT },
     },

@@ -4,7 +4,7 @@ import { useList } from "@/api/queries";
 import type { RunWhole } from "@/pages/run/tabs";
 import { Dialog } from "@/parts/Dialog";
 import { ForeignText } from "@/parts/ForeignText";
-import { isRunId, shortRun } from "@/parts/runs";
+import { isRunId, shortRun, startKey } from "@/parts/runs";
 import { State } from "@/parts/State";
 import { Status } from "@/parts/Status";
 import { Time } from "@/parts/Time";
@@ -70,7 +70,7 @@ function Choose({ run }: { run: RunWhole }) {
                 <code>{shortRun(each.run_id)}</code>
               </Link>
               <Status status={each.status} />
-              {each.key ? <ForeignText text={each.key} /> : null}
+              <ForeignText text={startKey(each) ?? ""} />
               <span className="faint">
                 <Time at={each.started_at} />
               </span>
