@@ -49,6 +49,23 @@ def pay(state: StateView) -> dict[str, Any]:
 refunds.edge("review", "pay")
 
 
+class Reply(BaseModel):
+    """A reply whose note the reviewer writes."""
+
+    amount: float
+    note: str = Field(min_length=1)
+
+
+replies = Workflow(name="replies")
+
+
+@replies.node("review")
+@human_gate(form=Reply)
+def review_reply(state: StateView) -> dict[str, Any]:
+    """Leaves the note open."""
+    return {"amount": 18.4}
+
+
 @tool(effect="idempotent")
 def void_refund(order: str, amount: float) -> str:
     """Take a refund back."""

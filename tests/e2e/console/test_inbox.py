@@ -17,7 +17,7 @@ from tests.e2e.console.server import TOKEN, DevServer
 from tests.http.kit import NO_TLS
 
 FLOWS: Final = Path(__file__).parent / "inbox_flows.py"
-WORKFLOWS: Final = tuple(f"{FLOWS}:{name}" for name in ("refunds", "desk", "questions", "reads", "loses"))
+WORKFLOWS: Final = tuple(f"{FLOWS}:{name}" for name in ("refunds", "replies", "desk", "questions", "reads", "loses"))
 WITHIN_S: Final = 20.0
 LOOK_S: Final = 0.1
 T = TypeVar("T")
@@ -208,6 +208,19 @@ def test_interaction_6_a_person_reads_edits_with_a_diff_and_decides_what_was_sho
     }
     kept = again(dev, gate)
     assert (kept["decision"], kept["by"], kept["decision_reason"]) == ("edit", "ada", "Amount was misread.")
+
+
+def test_a_field_left_open_is_asked_for_before_the_dialog_and_shown_once_decided(dev: DevServer, page: Any) -> None:
+    gate = asked(dev, "replies", None)
+    part = open_gate(dev, page, gate)
+    part.get_by_role("button", name="Approve…").click()
+    page.locator("input:focus[aria-invalid=true]").wait_for()
+    assert page.get_by_role("dialog").count() == 0
+    part.get_by_label("Note").fill("sorry")
+    part.get_by_role("button", name="Approve…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Approve").click()
+    part.get_by_role("status", name="Decision").get_by_text("sorry", exact=True).wait_for()
+    assert again(dev, gate)["decision"] == "approve"
 
 
 def test_a_tool_call_says_its_effect_its_undoing_and_its_cost(dev: DevServer, page: Any) -> None:

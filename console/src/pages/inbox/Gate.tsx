@@ -78,9 +78,11 @@ function Loaded({ gate, isInside, above, onDecided }: LoadedProps) {
   const decide = (decision: string) => {
     if (!mayDecide) return;
     const wrong = wrongIn(gate, decision, draft);
-    if (wrong.size === 0) return setDeciding({ decision, shownHash: gate.shown_hash });
+    const open = () => setDeciding({ decision, shownHash: gate.shown_hash });
+    if (wrong.size === 0) return open();
     change({ errors: Object.fromEntries(wrong) });
-    requestAnimationFrame(() => focusWrong(form.current));
+    // What is wrong in data that the page does not let one change, the server judges.
+    requestAnimationFrame(() => focusWrong(form.current) || open());
   };
   return (
     <article className="gate" data-inside={isInside} aria-label={titleOf(gate)}>
@@ -151,10 +153,11 @@ function Loaded({ gate, isInside, above, onDecided }: LoadedProps) {
   );
 }
 
-/** Go to the first field that is marked as wrong; a value in JSON has its editor in one. */
-function focusWrong(form: HTMLElement | null): void {
+/** Go to the first field that is marked as wrong; a value in JSON has its editor in one. False if there is none. */
+function focusWrong(form: HTMLElement | null): boolean {
   const field = form?.querySelector(".form-error")?.closest(".form-field, fieldset");
   field?.querySelector<HTMLElement>("input, select, textarea, [contenteditable=true], button")?.focus();
+  return Boolean(field);
 }
 
 function Keys(props: { canEdit: boolean; allowed: string[]; edit: () => void; decide: (decision: string) => void }) {

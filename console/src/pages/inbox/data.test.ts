@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { broughtBy, wrongIn } from "@/pages/inbox/data";
+import { broughtBy, dataOf, wrongIn } from "@/pages/inbox/data";
 import type { Whole } from "@/pages/inbox/words";
 import { Unreadable } from "@/parts/schema";
 
@@ -30,4 +30,12 @@ test("a form is judged before the dialog: an approval by its open fields, an edi
   ]);
   expect(wrongIn(gate, "reject", undefined).size).toBe(0);
   expect(wrongIn({ ...gate, reason: "tool_approval" }, "answer", undefined).size).toBe(0);
+});
+
+test("an answer beside an approval keeps what the gate has filled in", () => {
+  const form = { type: "object", properties: { amount: { type: "number" }, note: { type: "string" } } };
+  const gate = { reason: "approval", form, initial_data: { amount: 18.4 }, allowed: ["approve", "answer"] };
+  const value = { note: "sorry" };
+  expect(dataOf(gate as unknown as Whole, "answer", { value })).toEqual({ amount: 18.4, note: "sorry" });
+  expect(dataOf(gate as unknown as Whole, "approve", { value })).toEqual(value);
 });

@@ -62,6 +62,9 @@ export function broughtBy({
 export function dataOf(gate: Whole, decision: string, draft: Draft | undefined): unknown {
   const schema = schemaOf(gate);
   if (!schema || isFreeAnswer(gate, decision)) return undefined;
+  // Beside an approval the page has only the open fields of an answer.
+  const isPart = decision === "answer" && gate.allowed.includes("approve");
+  if (isPart && isObject(gate.initial_data) && isObject(draft?.value)) return { ...gate.initial_data, ...draft.value };
   if (decision === "edit" || decision === "answer") return draft?.value ?? gate.initial_data;
   if (decision !== "approve") return undefined;
   const names = openFields(schema, gate.initial_data);
