@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from holdfast.core.nouns.supervision import Accepted, Rejected
     from holdfast.core.nouns.team_budgets import TeamAgent
     from holdfast.core.nouns.tool_policy import ToolRule, When
+    from holdfast.core.values.actor import Actor
     from holdfast.core.values.demand import Demand
     from holdfast.core.values.policies import ErrorRecord, RetryPolicy
     from holdfast.errors import (
@@ -74,6 +75,7 @@ __version__ = "0.2.0.dev0"
 
 __all__ = [
     "Accepted",
+    "Actor",
     "Answer",
     "ApprovalState",
     "Audio",
@@ -171,6 +173,7 @@ _HOMES: Final = {
     "service.control.gate": ("Gate",),
     "service.control.handle": ("Run",),
     "service.control.supervisor": ("Supervisor", "TaskResult", "WorkerAgent"),
+    "core.values.actor": ("Actor",),
     "core.values.demand": ("Demand",),
     "core.facts.graph": ("Join",),
     "core.values.policies": ("ErrorRecord", "RetryPolicy"),

@@ -146,7 +146,7 @@ class InvalidInput(UsageError):
     field: str = ""
     """The argument that does not fit, by its name: `input`. Empty if the paths of the misfits begin with such names."""
     misfits: Sequence[Misfit] = ()
-    """What about it does not fit, as far as that has places."""
+    """Each part of it that does not fit, with its place."""
 
 
 class InvalidDecision(UsageError):

@@ -378,9 +378,9 @@ class Settings(BaseModel):
     """The lanes of the fleet besides `default`, in order; a run belongs to the first that names it."""
     models: dict[str, DeclaredModel] = {}
     keep_requests: Literal["hash", "redacted", "full"] | None = None
-    """What histories keep of requests to models: `redacted` (the default: without e-mail addresses and long numbers), `full`
-    (the default of `holdfast dev`), or only their `hash`. Known secrets are never kept. The hash always is: a run that goes on
-    after a crash, and a replay, compare it to see that the question is the same."""
+    """Form in which histories keep requests to models: `redacted` (the default: without e-mail addresses and long numbers),
+    `full` (the default of `holdfast dev`), or `hash`. Known secrets are never kept, the hash always. After a crash and in a
+    replay, it shows that the request is the same."""
     keep_requests_of: dict[str, Literal["hash", "redacted", "full"]] = {}
     """The same for workflows by name, as in `WORKFLOW = "full"`: `[keep_requests_of]` in holdfast.toml."""
     send_call_ids: bool = True

@@ -21,18 +21,18 @@ from holdfast.core.values import schema as schemas
 from holdfast.errors import InvalidInput, UsageError
 
 Look: TypeAlias = Callable[[StateView], Any]
-"""What a validator looks at, of the run as a handler sees it."""
+"""Selects the part of a run that a validator checks."""
 Validator: TypeAlias = Callable[[StateView], Iterable[str]]
-"""What is wrong, each in a sentence; nothing, if all is well."""
+"""Yields a sentence for each fault of a run."""
 
 RISKS: Final = ("low", "medium", "high", "critical")
 DEFAULT_SUPPORT: Final = 0.5
-"""How much of a claim's words its evidence must have."""
+"""Share of a claim's words that its evidence must have."""
 _SHORTEST_WORD: Final = 4
 _STEM: Final = 5
 """Letters of a word that are compared, so that an ending makes no difference."""
 _MAX_FINDINGS: Final = 20
-"""That one check tells."""
+"""Maximum number of findings that one check reports."""
 _MAX_QUOTED: Final = 80
 _MARK: Final = re.compile(r"\s*\[([\w.:/-]+(?:\s*[,;]\s*[\w.:/-]+)*)\]")
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?!\[)|\n+")

@@ -2,7 +2,7 @@
 
     python -m tests.words [--list ROOM] [--lower]
 
-Counted are docstrings that begin with a relative clause (What, Who, Whether, …), texts that a user may read with words that
+Counted are docstrings that begin with a relative clause (What, Who, Whether, …), those below attributes by themselves, texts that a user may read with words that
 nobody speaks, comments and docstrings with such words, names that are a bare participle, names of tests that are too long, and the words of all pages for users, as `wc -w` counts them, code blocks
 included. The target of the pages is 40,000 words in all: a count below it is taken as 40,000. A ceiling only falls: `--lower`
 writes the counts of today where they are lower, and the check fails as well where a ceiling is higher than the count, so that
@@ -20,6 +20,7 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -92,6 +93,9 @@ def in_module(file: Path, room: str, tree: ast.Module) -> Iterator[Finding]:
     for node in ast.walk(tree):
         if isinstance(node, _Documented):
             documentation |= {id(each.value) for each in node.body if isinstance(each, ast.Expr)}
+            for line, text in attribute_docstrings(node):
+                if RELATIVE.match(text):
+                    yield Finding("relative docstrings of attributes", room, file, line, text.partition("\n")[0])
             text = ast.get_docstring(node) or ""
             if not isinstance(node, ast.Module):
                 names = (
@@ -110,6 +114,15 @@ def in_module(file: Path, room: str, tree: ast.Module) -> Iterator[Finding]:
         is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation
         if is_text and " " in node.value and UNSPOKEN.search(node.value):
             yield Finding("unspoken words", room, file, node.lineno, node.value[:100])
+
+
+def attribute_docstrings(node: _Documented) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each docstring below an attribute or a constant."""
+    for above, below in pairwise(node.body):
+        if isinstance(above, ast.Assign | ast.AnnAssign) and isinstance(below, ast.Expr):
+            value = below.value.value if isinstance(below.value, ast.Constant) else None
+            if isinstance(value, str):
+                yield below.lineno, value
 
 
 def in_comments(file: Path, room: str, text: str) -> Iterator[Finding]:

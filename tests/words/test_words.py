@@ -27,6 +27,7 @@ def test_beginnings_and_words_are_found_where_a_reader_meets_them() -> None:
     found = [*in_module(Path("a.py"), "core", ast.parse(MODULE))]
     assert [(each.kind, each.text) for each in found] == [
         ("relative docstrings", "Whether it ends."),
+        ("relative docstrings of attributes", "When somebody came."),
         ("unspoken words", "Nobody has "),
     ]
 

@@ -25,7 +25,7 @@ class ChildOutcome(NamedTuple, Generic[Output_co]):
     run_id: str
     """Id of the child's run."""
     status: Literal["completed", "failed", "cancelled"]
-    """How the child ended."""
+    """The end of the child."""
     output: Output_co | None
     """Result of the child; None if it did not complete."""
     error: str | None

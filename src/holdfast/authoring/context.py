@@ -422,7 +422,7 @@ class Context(Protocol):
         """Ask a person and return the answer. The step holds no slot meanwhile.
 
         Args:
-            question: What the person is shown: any JSON data or typed object. Fields named like `proposed_action`,
+            question: Data that the person is shown: any JSON data or typed object. Fields named like `proposed_action`,
                 `evidence_ids` and `risk_level` fill these parameters.
             form: Pydantic model of the answer. Its fields begin with those of `question` that have the same name.
             timeout_s: Deadline in seconds; it escalates the question and decides nothing.

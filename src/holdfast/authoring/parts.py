@@ -84,7 +84,7 @@ class NodeResult(BaseModel):
     next_node: str | None = None
     """Successor to go on to; by default all that the edges allow."""
     status: Literal["ok", "retryable_error", "fatal_error", "waiting", "completed"] = "ok"
-    """How the attempt ends: `ok` goes on, `completed` ends this path, `retryable_error` fails the attempt, `fatal_error` fails
+    """End of the attempt: `ok` goes on, `completed` ends this path, `retryable_error` fails the attempt, `fatal_error` fails
     the step, `waiting` asks a person."""
     error: str | None = None
     """Message of the error, or the question to the person."""

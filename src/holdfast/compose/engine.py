@@ -144,7 +144,7 @@ class Engine(Control):
     """An engine: it starts, executes and decides runs in one process, on one store.
 
     Shared args:
-        by: Name of the caller, or a Claim with roles. It is recorded in the run's history.
+        by: Name of the caller, or an `Actor` with roles. It is recorded in the run's history.
         roles: Roles in which `by` acts.
         tenant: Tenant, by default `default`. In lists: only rows of this tenant, by default of all.
         run_id: Id of the run.

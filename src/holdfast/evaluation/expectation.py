@@ -96,7 +96,7 @@ class WorkflowTrajectoryEval(msgspec.Struct, frozen=True, kw_only=True):
     final_answer_supported: bool | None
     misses: tuple[str, ...] = ()
     cost_nanousd: int = 0
-    """What its calls cost, or had cost where it was `replayed`."""
+    """Cost of its calls; of a `replayed` run, the recorded cost."""
     replayed: bool = False
 
     @property

@@ -255,7 +255,7 @@ def _about_me() -> dict[str, Any]:
     return {
         "operationId": "get_me",
         "tags": ["me"],
-        "summary": "Whose token this is, and what it allows",
+        "summary": "Show who you are, and what your token allows",
         "responses": {
             "200": {"description": Answer.ROW.value, "content": {"application/json": {"schema": _named("CallerRow")}}},
             **_problems(),

@@ -85,7 +85,7 @@ class NodeOutcome(NamedTuple):
     error: ErrorRecord | None
     """Error with which the node failed."""
     shown: Any
-    """What the last gate or question showed; None without one."""
+    """Data that the last gate or question showed; None without one."""
     requests: tuple[ModelRequest, ...]
     """Requests that models received: `system`, `turns`, `tools` and more."""
     tool_calls: tuple[ToolCall, ...]

@@ -54,7 +54,7 @@ class Worker:
     Args:
         tasks: The tasks.
         addresses: Addresses of servers, `HOST:PORT`.
-        offer: What the worker offers: its name, slots, labels and resources.
+        offer: Offer of the worker: its name, slots, labels and resources.
         trust: Token and certificates; by default none.
         tell: Function that receives lines about the worker's progress.
 

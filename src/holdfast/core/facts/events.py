@@ -832,7 +832,7 @@ class ModelCallHeld(Event, frozen=True):
         tokens_scoped: True if its tokens count there too.
         bound_percent: Factor on its money bound in percent, raised after its model had billed a call above the bound.
         token_bound_percent: The same of its token bound.
-        request: What is kept of the request, by the setting `keep_requests`.
+        request: The kept form of the request, by the setting `keep_requests`.
     """
 
     call: CallId
@@ -1515,7 +1515,7 @@ class GateOpened(Event, frozen=True):
 
     Args:
         reason: Reason of the gate, one in the list of codes.
-        shown: What the person is shown.
+        shown: Data that the person is shown.
         shown_hash: Hash of it, which binds a decision.
         allowed: Allowed decisions.
         form: JSON Schema of the decision's data.

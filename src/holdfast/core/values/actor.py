@@ -13,17 +13,20 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 
 class Actor(NamedTuple):
-    """The name that somebody goes by, None if he gave none. `os_user` is the operating system's user who typed it at a command
-    line, `client` whose token it came with over gRPC; "" where it came another way. `trace_id` is in which trace
-    he asks. `maker` has made the key or link that was used, and acts along with it. `roles` are those in which
-    they act."""
+    """The person or service that asks for something."""
 
     name: str | None = None
+    """Name of the person or service; None without one."""
     os_user: str = ""
+    """The operating system's user, at a command line."""
     client: str = ""
+    """Owner of the token, over gRPC."""
     trace_id: str | None = None
+    """Trace of the request."""
     maker: str | None = None
+    """Maker of the key or link that was used. The maker acts along with it."""
     roles: tuple[str, ...] = ()
+    """Roles in which the person or service acts."""
 
     @property
     def event_fields(self) -> tuple[str | None, str, str]:

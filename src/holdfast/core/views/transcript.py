@@ -23,7 +23,7 @@ class TurnChange(msgspec.Struct, frozen=True):
     """A part of a request that differs.
 
     Args:
-        role: Who speaks: `system`, `user`, `assistant`, `tool NAME`, `offers TOOL`; or an option, such as
+        role: Author of the part: `system`, `user`, `assistant`, `tool NAME`, `offers TOOL`; or an option, such as
             `max_tokens`.
         recorded: The recorded text; None where the record has no such part.
         now: The text that the code asks now; None where it has no such part.

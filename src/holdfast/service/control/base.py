@@ -35,7 +35,14 @@ from holdfast.service.control.run_reader import RunReader
 OF_THE_ENGINE: Final = ("schedule/", "conversation/", "supervisor/")
 """How the start keys begin that schedules, conversations and supervisors give their runs: they take a run under such a key for
 their own."""
-NOT_GIVEN: Final[Any] = object()
+
+
+class _NotGiven:
+    def __repr__(self) -> str:
+        return "NOT_GIVEN"
+
+
+NOT_GIVEN: Final[Any] = _NotGiven()
 """No value was passed, as opposed to None and to the data null."""
 
 

@@ -240,7 +240,7 @@ class Commands(ControlBase):
                 used.
             version: Version of a workflow that you name; by default the highest.
             input: Input of the run, which must fit the workflow's input model or its JSON Schema.
-            by: Name of the person or service that starts the run, or a Claim. A workflow with four eyes requires a person.
+            by: Name of the person or service that starts the run, or an `Actor`. A workflow with four eyes requires a person.
             queue: True to queue the run while too many runs are active; by default it is refused.
 
         Raises:

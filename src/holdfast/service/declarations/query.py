@@ -335,8 +335,8 @@ class Costs(ListQuery["view.CostRow"], frozen=True, kw_only=True):
 
 @query("GET /costs/summary", "viewer", whole=GeneralSubject.ROWS)
 class CostSummary(ListQuery["view.CostSummaryRow"], frozen=True, kw_only=True):
-    """Sum up what models cost, by any of month, day, hour, tenant, team, workflow, node and model, as far as its workflows are
-    there for the caller."""
+    """Sum up the costs of models by any of month, day, hour, tenant, team, workflow, node and model. Only workflows that you
+    may read count."""
 
     by: Annotated[
         tuple[Literal["total", "month", "day", "hour", "tenant", "team", "workflow", "node", "model"], ...],
@@ -472,8 +472,8 @@ class BudgetDays(ListQuery["view.BudgetDayRow"], frozen=True, kw_only=True):
 
 @query("GET /budgets/burn-down", "viewer")
 class BurnDown(ListQuery["view.BurnDownRow"], frozen=True, kw_only=True):
-    """List what a tenant or team has spent, and what was left of its limit, in each hour of today (UTC) or on each day of this
-    month. The list has one page."""
+    """List spending and the rest of the limit of a tenant or team by hour (today, UTC) or by day (this month). The list has
+    one page."""
 
     tenant: Annotated[str, doc("Tenant whose budget is shown.")]
     team: field.TeamOfBudget = None
@@ -570,8 +570,8 @@ class Queue(ListQuery["view.QueueRow | view.QueueReasonRow"], frozen=True):
 
 @query("GET /queue/summary", "viewer", whole=GeneralSubject.ROWS)
 class QueueSummary(ListQuery["view.QueueCountRow"], frozen=True, kw_only=True):
-    """Count the steps that wait for a slot, a worker or a pool by what they ask for, as far as their workflows are there for
-    the caller. The largest count comes first."""
+    """Count the steps that wait for a slot, a worker or a pool, by their request. Only workflows that you may read count. The
+    largest count comes first."""
 
     cursor: field.Cursor = None
     limit: field.Limit = USUAL

@@ -25,8 +25,7 @@ class GateRow(TypedDict):
     run_id: field.RunId
     workflow: field.Workflow
     title: Annotated[
-        str | None,
-        doc("What it is about, in a line: the proposed action, the question or the tool call; null if nothing says it."),
+        str | None, doc("Its subject, in a line: the proposed action, the question or the tool call; null if nothing says it.")
     ]
     step: Annotated[str | None, doc("The step that asks; null if the engine asks about the run.")]
     reason: Annotated[

@@ -57,7 +57,7 @@ class BudgetRow(TypedDict):
 
     tenant: Annotated[str, doc("Tenant whose budgets these are.")]
     team: Annotated[str | None, doc("Team whose budgets these are; null for the whole tenant.")]
-    books: Annotated[list[BookRow], doc("That of this day, and that of this month.")]
+    books: Annotated[list[BookRow], doc("Amounts of this day and of this month.")]
 
 
 async def of_owner(control: Control, tenant: str, team: str | None) -> BudgetRow:
