@@ -138,7 +138,7 @@ def test_a_report_is_kept_on_request_and_nothing_overwrites_it(shell: Shell, hom
     shown = shell("evals", "show", kept["evaluation_id"][:18] + "…")
     assert "1 of 2, enough for 50%" in shown.out
     assert "The run is waiting; expected was completed." in shown.out
-    judged = shell("evals", "show", later["evaluation_id"], "--json").data["judged"]
+    judged = shell("evals", "show", later["evaluation_id"], "--json").data["results"]
     assert [(each["scenario"], each["passed"]) for each in judged] == [("sent", True), ("unanswered", False)]
     several = shell("evals", "show", "0")
     assert several.code == 2

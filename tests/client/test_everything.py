@@ -422,7 +422,7 @@ async def test_evaluations_that_were_kept_are_listed(port: Port, client: AsyncCl
     (row,) = (await client.query(query.Evaluations(tenant="nightly"))).rows
     assert (row["evaluation_id"], row["suite"], row["met"]) == (kept.id, "a.yaml", False)
     (one,) = (await client.query(query.Evaluation(kept.id))).rows
-    assert [each["misses"] for each in one["judged"]] == [[], ["It failed."]]
+    assert [each["misses"] for each in one["results"]] == [[], ["It failed."]]
     assert await client.query(query.Evaluations(tenant="nightly", workflow="order")) == Page([], None)
     with pytest.raises(NotFound, match="There is no evaluation 'none'"):
         await client.query(query.Evaluation("none"))

@@ -255,7 +255,7 @@ async def test_an_evaluation_is_its_tenant_s(port: Port) -> None:
         rest = await globex.rows("/evals", cursor=page["cursor"])
         assert [row["evaluation_id"] for row in (*page["rows"], *rest)] == kept
         one = await globex.get(f"/evals/{kept[0]}")
-        assert [(each["scenario"], each["passed"], each["misses"]) for each in one["judged"]] == [
+        assert [(each["scenario"], each["passed"], each["misses"]) for each in one["results"]] == [
             ("good", True, []),
             ("bad", False, ["It failed."]),
             ("old", True, []),

@@ -98,7 +98,7 @@ function Failure({ problem, again }: { problem: Problem; again: (() => void) | u
 function titleOf(problem: Problem, isRead: boolean): string {
   if (problem.isForbidden) return isRead ? "You may not see this" : "You may not do this";
   // What a dialog is about was there when it was opened.
-  return problem.isOvertaken || (problem.isMissing && !isRead) ? "Somebody else was first" : problem.title;
+  return problem.isOvertaken || (problem.isMissing && !isRead) ? "Someone else was first" : problem.title;
 }
 
 function kindOf(problem: Problem): string {

@@ -47,7 +47,7 @@ Input = TypeVar("Input", default=Any)
 Output = TypeVar("Output", default=Any)
 
 
-Mapped: TypeAlias = "Callable[[Item], Awaitable[Output]] | Callable[[Context, Item], Awaitable[Output]]"
+Mappable: TypeAlias = "Callable[[Item], Awaitable[Output]] | Callable[[Context, Item], Awaitable[Output]]"
 """The code that may be done for an item: a step, a tool, or a function `async def f(ctx, item)` with operations of its own."""
 
 
@@ -344,13 +344,13 @@ class Context(Protocol):
 
     @overload
     async def map(
-        self, function: Mapped[Item, Output], items: Sequence[Item], /, **options: Unpack[MapOptions]
+        self, function: Mappable[Item, Output], items: Sequence[Item], /, **options: Unpack[MapOptions]
     ) -> list[Output]: ...
 
     @overload
     async def map(
         self,
-        function: Mapped[Item, Output],
+        function: Mappable[Item, Output],
         items: Sequence[Item],
         /,
         *,
@@ -363,7 +363,7 @@ class Context(Protocol):
     @spelled_out
     async def map(
         self,
-        function: Mapped[Item, Output],
+        function: Mappable[Item, Output],
         items: Sequence[Item],
         /,
         *,

@@ -70,7 +70,7 @@ class FlowInput:
     def schema(self) -> dict[str, Any] | None:
         """The JSON Schema of what a start must fit; of plain data, only that it must be given. With SHOWN_AS beside it, the one
         that a person is shown."""
-        if (shown := self._shown) is None:
+        if (shown := self._shown_schema) is None:
             return self._enforced
         return {**(self._enforced or {}), SHOWN_AS: shown}
 
@@ -86,7 +86,7 @@ class FlowInput:
         return {"title": self._names[0], "type": "object", "required": required} if required else None
 
     @functools.cached_property
-    def _shown(self) -> dict[str, Any] | None:
+    def _shown_schema(self) -> dict[str, Any] | None:
         """The JSON Schema of the parameters by their types, defaults and descriptions. None where no one is described, and the
         input has fields: their model says the rest."""
         if not self._is_whole:

@@ -22,11 +22,11 @@ from holdfast.core.values.demand import Demand
 from holdfast.core.values.policies import DEFAULT_RETRY, RetryPolicy
 from holdfast.errors import InvalidInput, SchemaMismatch, UsageError
 
-Mapped: TypeAlias = Step[Any, Any] | Tool | Callable[..., Awaitable[Any]]
+Mappable: TypeAlias = Step[Any, Any] | Tool | Callable[..., Awaitable[Any]]
 """The code that a flow may have done for an item: a step, a tool, or a function `async def f(ctx, item)` with operations of its
 own."""
 
-Demanded: TypeAlias = Demand | Callable[[Any], Demand]
+DemandSource: TypeAlias = Demand | Callable[[Any], Demand]
 """The demand of each item besides a slot, or a function of the item that says it."""
 
 PARALLEL: Final = 100
@@ -246,7 +246,7 @@ def map_node(
 class ItemDefinition(NodeDefinition):
     """Return what is done for an item of a map that the code of a step asked for."""
 
-    def __init__(self, mapped: Mapped, around: NodeDefinition, *, is_call: bool) -> None:
+    def __init__(self, mapped: Mappable, around: NodeDefinition, *, is_call: bool) -> None:
         """`around` is the step that has asked, whose tools it may call. `is_call`: the item is the arguments by their names."""
         self.mapped = mapped
         self.is_call = is_call
@@ -280,7 +280,7 @@ class ItemDefinition(NodeDefinition):
             return value
 
 
-def item_dumped(mapped: Mapped, item: Any, *, is_call: bool) -> Any:
+def item_dumped(mapped: Mappable, item: Any, *, is_call: bool) -> Any:
     """Return an item as data, by the hint of its parameter; itself where that says nothing. Raises InvalidInput."""
     if isinstance(mapped, Tool) and (is_call or _is_bare(mapped)):
         try:
@@ -297,13 +297,13 @@ def item_dumped(mapped: Mapped, item: Any, *, is_call: bool) -> Any:
         raise InvalidInput(f"{problem.message} Nothing was begun.") from None
 
 
-def item_parameter(mapped: Mapped, signature: Signature) -> str | None:
+def item_parameter(mapped: Mappable, signature: Signature) -> str | None:
     """Return the parameter that takes the item."""
     filled_in = {"self", "ctx"} | (mapped.given if isinstance(mapped, Tool) else set())
     return next((name for name in signature.names if name not in filled_in), None)
 
 
-def _is_bare(mapped: Mapped) -> bool:
+def _is_bare(mapped: Mappable) -> bool:
     """True for a tool that is no step: its item is its arguments, and its answer is loaded where the list is gathered."""
     return isinstance(mapped, Tool) and not isinstance(mapped, EffectStep)
 
@@ -320,7 +320,7 @@ def name_of(mapped: Any) -> str:
     )
 
 
-def retry_of(mapped: Mapped) -> RetryPolicy:
+def retry_of(mapped: Mappable) -> RetryPolicy:
     """Return the number of tries of an item; a tool is tried by the policy of its call."""
     return mapped.retry if isinstance(mapped, Step) else DEFAULT_RETRY
 
@@ -336,7 +336,7 @@ def item_definition(name: str, around: NodeDefinition, *, is_call: bool) -> Item
     return ItemDefinition(mapped, around, is_call=is_call)
 
 
-def check_known(mapped: Mapped, near: NodeDefinition) -> None:
+def check_known(mapped: Mappable, near: NodeDefinition) -> None:
     """Raises UsageError for what another process, or this one later, would not find by its name."""
     name = name_of(mapped)
     if (near.item_functions.get(name) or find_mapped(name, near.handler)) != mapped:
@@ -348,7 +348,7 @@ def check_known(mapped: Mapped, near: NodeDefinition) -> None:
 
 
 @lru_cache(1024)
-def find_mapped(name: str, near: Callable[..., Any]) -> Mapped | None:
+def find_mapped(name: str, near: Callable[..., Any]) -> Mappable | None:
     """Return the meaning of that name in the code of `near`: a step or a tool that is called so, or such a function."""
     return next((each for each in _around(near) if _is_called(each, name)), None)
 

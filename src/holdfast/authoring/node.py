@@ -21,7 +21,7 @@ from holdfast.authoring.agents.memory import MemoryTool
 from holdfast.authoring.agents.offer import NamedWorkflow, ToolOffer
 from holdfast.authoring.agents.offer import check as check_offers
 from holdfast.authoring.agents.router import Router, expect_complexity, expect_latency
-from holdfast.authoring.agents.skill import Given, Skill, skills_of, tools_of
+from holdfast.authoring.agents.skill import Skill, SkillSource, skills_of, tools_of
 from holdfast.authoring.tool import Tool, find
 from holdfast.authoring.values.adapter import PLAIN, Adapter
 from holdfast.authoring.values.arguments import describe
@@ -310,7 +310,7 @@ def llm_node(
     tell_budget: bool = False,
     compact_above_tokens: int | None = None,
     compact_with: str | None = None,
-    skills: Sequence[Given] = (),
+    skills: Sequence[SkillSource] = (),
     fallback_models: Sequence[str] = (),
     complexity: Complexity | int | Callable[[Any], Complexity | int] | None = None,
     max_latency_s: float | None = None,

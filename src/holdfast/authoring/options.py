@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from holdfast.authoring.agents.cache import SemanticCache
 from holdfast.authoring.agents.offer import ToolOffer
-from holdfast.authoring.agents.skill import Given
+from holdfast.authoring.agents.skill import SkillSource
 from holdfast.core.nouns.routing import Complexity
 from holdfast.core.values.policies import RetryPolicy
 
 if TYPE_CHECKING:
-    from holdfast.authoring.mapping import Demanded
+    from holdfast.authoring.mapping import DemandSource
 
 
 class ModelOptions(TypedDict, total=False):
@@ -61,7 +61,7 @@ class AgentOptions(ModelOptions, total=False):
     """Shorter reply, in tokens, to accept when too little money is left."""
     tell_budget: bool
     """True to end each request with what is left of the run's limits, and from 80 % of one on with a request to finish."""
-    skills: Sequence[Given]
+    skills: Sequence[SkillSource]
     """Skills: folders with a `SKILL.md`, or what was read of them. The model loads those that it needs."""
 
 
@@ -87,7 +87,7 @@ class MapOptions(TypedDict, total=False):
     """Key of an item: a field of it, or a function of it. By default its number, `review[3]`."""
     max_parallel: int
     """Maximum number of items in progress."""
-    demand: Demanded
+    demand: DemandSource
     """Resources of each item besides a slot, or a function of the item that returns them."""
     retry: RetryPolicy | int | None
     """Attempts per item, as a number or a RetryPolicy."""

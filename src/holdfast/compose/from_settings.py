@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from holdfast import settings as settings_
 from holdfast.core.capacity.lanes import DEFAULT, Lanes, Rule
-from holdfast.core.capacity.lending import PERIODS_S, Counted, DeclaredPool, declared_pool
+from holdfast.core.capacity.lending import PERIODS_S, DeclaredPool, RateUnit, declared_pool
 from holdfast.core.views.sealing import Sealing
 from holdfast.engine.background.doubt import DoubtRule
 from holdfast.engine.runs.payloads import Payloads
@@ -99,7 +99,7 @@ def _pools_of(name: str, rules: PoolRules) -> Iterator[DeclaredPool]:
     of, at, tenant = name.partition("@")
     for counts, limit in rules.limits.items():
         burst = max(1, int(limit * rules.burst_s / 60))
-        yield DeclaredPool(f"{of}/{counts}{at}{tenant}", "rate", limit, 60, burst, cast("Counted", counts), of)
+        yield DeclaredPool(f"{of}/{counts}{at}{tenant}", "rate", limit, 60, burst, cast("RateUnit", counts), of)
     if rules.concurrent is not None:
         yield DeclaredPool(f"{of}/concurrent{at}{tenant}", "slots", rules.concurrent, counts="requests", of=of)
 

@@ -34,7 +34,7 @@ _SETS: Final[Mapping[str, Any]] = {
     "OperationKind": operations.OperationKind,
     "OperationRowStatus": operations.RowStatus,
     "Overlap": schedules.Overlap,
-    "PoolCounts": lending.Counted,
+    "PoolCounts": lending.RateUnit,
     "PoolKind": lending.Kind,
     "RiskLevel": proposal.RiskLevel,
     "RunStatus": status.Status,

@@ -12,7 +12,7 @@ from holdfast.authoring.signal import Signal
 from holdfast.authoring.workflow import Output_co, Workflow
 from holdfast.compose.engine import Environment
 from holdfast.core.capacity.estimates import Estimate
-from holdfast.core.capacity.lending import Counted, DeclaredPool, Share
+from holdfast.core.capacity.lending import DeclaredPool, RateUnit, Share
 from holdfast.core.facts.costs import Cost
 from holdfast.core.facts.events import Recorded
 from holdfast.core.facts.graph import Graph
@@ -261,7 +261,7 @@ class Control:
         self,
         suite: str,
         workflow: Workflow,
-        judged: Sequence[ScenarioResult],
+        results: Sequence[ScenarioResult],
         *,
         min_passed: float,
         by: str | Actor | None = None,
@@ -388,7 +388,7 @@ class Control:
         rate: int | None = None,
         per_s: int | None = None,
         burst: int | None = None,
-        counts: Counted | None = None,
+        counts: RateUnit | None = None,
         of: str | None = None,
     ) -> DeclaredPool: ...
     def set_schedule(

@@ -139,7 +139,7 @@ def test_who_comes_second_to_a_doubt_sees_that_somebody_was_first(dev: DevServer
     decide(dev, gate, "grace", decision="answer", data="paid")
     page.get_by_text("No tool calls of unknown outcome").wait_for()
     dialog.get_by_role("button", name="State that it did not happen").click()
-    dialog.get_by_text("Somebody else was first").wait_for()
+    dialog.get_by_text("Someone else was first").wait_for()
     dialog.get_by_text("grace").first.wait_for()
     dialog.get_by_role("button", name="Keep it as it is").click()
     assert again(dev, gate)["decision"] == "answer"

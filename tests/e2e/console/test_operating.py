@@ -267,7 +267,7 @@ def test_11_the_arguments_of_a_failed_call_are_a_form_of_the_tool_s_schema(dev: 
     await_(lambda: sent(dev)[before:] == ["eve@example.com 3"])
     dialog.get_by_role("button", name="Close it").click()
     dialog.get_by_role("alert").wait_for()
-    dialog.get_by_text("Somebody else was first").wait_for()
+    dialog.get_by_text("Someone else was first").wait_for()
 
 
 def test_a_dead_letter_is_closed(dev: DevServer, page: Any) -> None:

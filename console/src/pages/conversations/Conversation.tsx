@@ -134,7 +134,7 @@ function Thread({ row, tenant, again, stop }: ThreadProps) {
           </p>
         ) : null}
         {turns.length === 0 ? (
-          <p className="state">Nothing was said yet. Write the first message to {row.agent}.</p>
+          <p className="state">No messages yet. Write the first message to {row.agent}.</p>
         ) : (
           turns.map((each) => (
             <Turn

@@ -96,7 +96,7 @@ function Message({ exchange }: { exchange: Exchange }) {
             <ForeignText text={exchange.by} /> ·
           </>
         ) : null}
-        <Time at={exchange.said_at} />
+        <Time at={exchange.sent_at} />
         {state ? <Status status={exchange.status === "waiting" ? "waiting" : "ready"} words={state} /> : null}
         {exchange.left ? <span>replaced by a later message</span> : null}
       </div>

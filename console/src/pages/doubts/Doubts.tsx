@@ -249,7 +249,7 @@ function Resolving({ row, resolution, onClose }: Acting<Effect> & { resolution: 
         problem={gates.problem ?? gate.problem}
         isEmpty={id === undefined}
         noun="the question about it"
-        empty={<p>No question about it is open: its step is about to look it up, or somebody has decided.</p>}
+        empty={<p>No question about it is open: its step is about to look it up, or it is already decided.</p>}
       />
     </Dialog>
   );

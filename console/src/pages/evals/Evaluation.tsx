@@ -12,9 +12,9 @@ import { type Column, Table } from "@/parts/Table";
 import { Time } from "@/parts/Time";
 import "./Evaluation.css";
 
-type Judged = Schemas["JudgedRow"];
+type Scenario = Schemas["ScenarioRow"];
 
-const COLUMNS: readonly Column<Judged>[] = [
+const COLUMNS: readonly Column<Scenario>[] = [
   {
     name: "passed",
     title: "Result",
@@ -84,7 +84,7 @@ export default function Evaluation() {
             <Table
               label="Scenarios"
               columns={COLUMNS}
-              rows={row.judged}
+              rows={row.results}
               idOf={(each) => `${each.scenario} ${each.run_id}`}
               linkOf={(each) => `/runs/${each.run_id}`}
               nameOf={(each) => `Run of scenario ${each.scenario}`}

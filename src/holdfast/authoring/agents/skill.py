@@ -68,11 +68,11 @@ class Skill(NamedTuple):
         return cls(name, " ".join(description.split()), body, others, tuple(named), _hash_of(files))
 
 
-Given: TypeAlias = Skill | str | Path
+SkillSource: TypeAlias = Skill | str | Path
 """A skill, or the folder that it is in."""
 
 
-def skills_of(skills: Sequence[Given]) -> tuple[Skill, ...]:
+def skills_of(skills: Sequence[SkillSource]) -> tuple[Skill, ...]:
     """The skills that a node names. Raises UsageError for what is none, for too many, and where two have one name."""
     if isinstance(skills, str | Path | Skill):
         raise UsageError(f"skills={skills!r:.80}: give a list of folders.")

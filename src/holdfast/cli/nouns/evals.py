@@ -43,7 +43,7 @@ def _sheet(row: View) -> None:
             ("Kept", f"{moment.second(row['at'])} by {_by(row)}, for tenant {row['tenant']}"),
         ]
     )
-    table.show_rows(RUNS, row["judged"])
+    table.show_rows(RUNS, row["results"])
 
 
 EVALS: Final = Noun("evals", query.Evaluation, _sheet)

@@ -39,8 +39,8 @@ from holdfast.core.values.ids import SessionId
 
 Kind = Literal["slots", "rate"]
 Life = Literal["living", "lingering", "dead"]
-Counted = Literal["requests", "tokens", "input_tokens", "output_tokens"]
-COUNTED: Final[tuple[Counted, ...]] = ("requests", "tokens", "input_tokens", "output_tokens")
+RateUnit = Literal["requests", "tokens", "input_tokens", "output_tokens"]
+COUNTED: Final[tuple[RateUnit, ...]] = ("requests", "tokens", "input_tokens", "output_tokens")
 
 PERIODS_S: Final = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
 MAX_LIMIT: Final = 10**10
@@ -71,7 +71,7 @@ class DeclaredPool(msgspec.Struct, frozen=True):
     limit: int
     per_s: int = 0
     burst: int = 0
-    counts: Counted | None = None
+    counts: RateUnit | None = None
     of: str | None = None
 
     def problems(self) -> Iterator[str]:
@@ -134,7 +134,7 @@ def declared_pool(
     rate: int | None = None,
     per_s: int | None = None,
     burst: int | None = None,
-    counts: Counted | None = None,
+    counts: RateUnit | None = None,
     of: str | None = None,
 ) -> DeclaredPool:
     """`slots` at a time, or a `rate` in each `per_s` seconds (1), a tenth of it at once unless `burst` says otherwise. What is

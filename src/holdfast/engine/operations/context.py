@@ -19,7 +19,7 @@ from holdfast.authoring.agents.chat import Chat
 from holdfast.authoring.agents.embedder import Embedder
 from holdfast.authoring.agents.offer import Handoff
 from holdfast.authoring.agents.router import Route, Router
-from holdfast.authoring.mapping import PARALLEL, Demanded, MapDefinition, Mapped, terms
+from holdfast.authoring.mapping import PARALLEL, DemandSource, MapDefinition, Mappable, terms
 from holdfast.authoring.options import AgentOptions, ModelOptions
 from holdfast.authoring.signal import Signal
 from holdfast.authoring.step import EffectStep, Step, outside_of_flows, step_of
@@ -152,7 +152,7 @@ class StepContext(AttemptContext):
 
     async def map(
         self,
-        function: Mapped,
+        function: Mappable,
         items: Sequence[Any],
         /,
         *,
@@ -161,7 +161,7 @@ class StepContext(AttemptContext):
         min_successful: int | None = None,
         tolerated_failures: int | float | None = None,
         collect: Join | str = "all",
-        demand: Demanded = NOTHING,
+        demand: DemandSource = NOTHING,
         retry: RetryPolicy | int | None = None,
         fail_fast: bool = False,
     ) -> list[Any]:

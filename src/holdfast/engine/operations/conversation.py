@@ -144,7 +144,7 @@ async def _prepared(
     return request, messages
 
 
-async def _user_turn(context: StepContext, user: prompts.Given) -> UserTurn:
+async def _user_turn(context: StepContext, user: prompts.Parts) -> UserTurn:
     """Return a person's message as a turn, its parts kept; a part with an address is read in a place of its own."""
     pieces = [each if isinstance(each, str) else await _store_part(context, each) for each in user]
     return UserTurn(str(pieces[0]), tuple(pieces[1:]))

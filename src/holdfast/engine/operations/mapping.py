@@ -15,9 +15,9 @@ import msgspec
 
 from holdfast.authoring.mapping import (
     ONE,
-    Demanded,
+    DemandSource,
     MapDefinition,
-    Mapped,
+    Mappable,
     Terms,
     check_known,
     item_dumped,
@@ -55,10 +55,10 @@ _PAGE_EVENTS: Final = 1000
 async def over(
     journal: StepJournal,
     path: Path,
-    function: Mapped,
+    function: Mappable,
     items: Sequence[Any],
     terms: Terms,
-    demand: Demanded,
+    demand: DemandSource,
     retry: RetryPolicy | int | None,
     *,
     fail_fast: bool = False,
@@ -180,7 +180,7 @@ class _Demands(NamedTuple):
     each: tuple[Demand, ...] = ()
 
 
-def _demands(demand: Demanded, items: Sequence[Any]) -> _Demands:
+def _demands(demand: DemandSource, items: Sequence[Any]) -> _Demands:
     """Raises InvalidInput for what is no demand, or one that cannot be."""
     each = tuple([demand(item) for item in items]) if callable(demand) else (demand,)
     for one in each:

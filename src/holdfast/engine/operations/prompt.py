@@ -23,7 +23,7 @@ from holdfast.errors import InvalidInput
 from holdfast.models.turn import in_words
 from holdfast.ports import ModelTurn
 
-Given: TypeAlias = tuple[str | Image | Audio | Document, ...]
+Parts: TypeAlias = tuple[str | Image | Audio | Document, ...]
 """What a person says: a text first, then parts with the words between them."""
 
 _FIELDS: Final = frozenset({"system", "user", "messages", "context"})
@@ -34,7 +34,7 @@ _CONTENT_KINDS: Final = frozenset(
 _CONTENT_FIELDS: Final = frozenset({"source", "image_url", "file", "file_id", "data", "url", "input_audio"})
 
 
-def read(prompt: Any) -> tuple[str, list[ModelTurn | Given]]:
+def read(prompt: Any) -> tuple[str, list[ModelTurn | Parts]]:
     """The system's words, and what was said, to the message that is to be answered. Raises InvalidInput."""
     if isinstance(prompt, str):
         return "", [(prompt,)]
@@ -47,7 +47,7 @@ def read(prompt: Any) -> tuple[str, list[ModelTurn | Given]]:
             f' "messages": ...}} with those of a Chat, not: {got}. Nothing was called.'
         )
     system = as_text(prompt.get("system") or "")
-    turns: list[ModelTurn | Given] = [parse_message(prompt["user"])] if "user" in prompt else _messages(prompt["messages"])
+    turns: list[ModelTurn | Parts] = [parse_message(prompt["user"])] if "user" in prompt else _messages(prompt["messages"])
     if (context := prompt.get("context")) and isinstance(last := turns[-1], tuple):  # beside what it belongs to
         turns[-1] = (*last, as_text(context))
     return system, turns
@@ -62,7 +62,7 @@ def with_words(prompt: Any, words: str) -> Any:
     return {"system": words, "user": prompt}
 
 
-def message(fields: Mapping[str, Any]) -> Given:
+def message(fields: Mapping[str, Any]) -> Parts:
     """A message that came while the run was at work."""
     return (fields["text"], *map(_part, fields.get("parts", ())))
 
@@ -72,7 +72,7 @@ def is_said(value: Any) -> bool:
     return is_part(value) or (isinstance(value, list | tuple) and any(map(is_part, value)))
 
 
-def parse_message(value: Any) -> Given:
+def parse_message(value: Any) -> Parts:
     """Return a person's message; data that is no text and no part goes as JSON. Raises InvalidInput."""
     if not is_said(value):
         return (as_text(value),)
@@ -92,7 +92,7 @@ def _part(value: Any) -> Image | Audio | Document:
         raise InvalidInput(f"This content part cannot be used: {describe(problem)}. Nothing was done.") from None
 
 
-def _messages(messages: Any) -> list[ModelTurn | Given]:
+def _messages(messages: Any) -> list[ModelTurn | Parts]:
     """Return the messages of a conversation. Raises InvalidInput."""
     try:
         chat = Chat.model_validate({"messages": msgspec.json.decode(encode(messages))})
@@ -103,7 +103,7 @@ def _messages(messages: Any) -> list[ModelTurn | Given]:
     return [*map(_message, chat.messages)]
 
 
-def _message(message: Message) -> ModelTurn | Given:
+def _message(message: Message) -> ModelTurn | Parts:
     if message.role == "assistant":
         return ModelTurn(in_words(message.text))
     return (message.text, *message.parts) if message.role == "user" else (render_summary(message.text),)

@@ -26,7 +26,7 @@ class Evaluations(ControlBase):
         self,
         suite: str,
         workflow: Workflow,
-        judged: Sequence[ScenarioResult],
+        results: Sequence[ScenarioResult],
         *,
         min_passed: float,
         by: str | Actor | None = None,
@@ -38,15 +38,15 @@ class Evaluations(ControlBase):
         Args:
             suite: File of the suite.
             workflow: The workflow.
-            judged: Runs with their verdicts.
+            results: Runs with their verdicts.
             min_passed: Share of the runs that had to pass, 0 to 1.
 
         Raises:
             InvalidInput: An argument cannot be used.
         """
-        if not judged:
+        if not results:
             raise InvalidInput("An evaluation is of one run at least. Nothing was kept.")
-        claim, passed = self._claim(by), sum(each.passed for each in judged)
+        claim, passed = self._claim(by), sum(each.passed for each in results)
         evaluation = Evaluation(
             id=self.runtime.runs.new_id(),
             tenant=word("tenant", tenant),
@@ -54,12 +54,12 @@ class Evaluations(ControlBase):
             workflow=workflow.name,
             version=workflow.version,
             graph_hash=workflow.graph.hash,
-            scenarios=len(judged),
+            scenarios=len(results),
             passed=passed,
-            replayed=sum(each.replayed for each in judged),
+            replayed=sum(each.replayed for each in results),
             min_passed=min_passed,
-            met=passed / len(judged) >= min_passed,
-            cost_nanousd=rule.spent_nanousd(judged),
+            met=passed / len(results) >= min_passed,
+            cost_nanousd=rule.spent_nanousd(results),
             at_ms=self.now_ms(),
             by=claim.name or "",
             os_user=claim.os_user,
@@ -69,7 +69,7 @@ class Evaluations(ControlBase):
             ScenarioResult(
                 each.scenario, each.run, tuple(map(self.payloads.redact, each.misses)), each.cost_nanousd, each.replayed
             )
-            for each in rule.remembered(judged)
+            for each in rule.remembered(results)
         ]
         await self.store.evaluations.add(evaluation, clean)
         return evaluation

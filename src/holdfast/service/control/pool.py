@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.core.capacity.estimates import Estimate
-from holdfast.core.capacity.lending import Counted, DeclaredPool, Share, declared_pool
+from holdfast.core.capacity.lending import DeclaredPool, RateUnit, Share, declared_pool
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.service.control.base import ControlBase, word
 
@@ -28,7 +28,7 @@ class DeclaredPools(ControlBase):
         rate: int | None = None,
         per_s: int | None = None,
         burst: int | None = None,
-        counts: Counted | None = None,
+        counts: RateUnit | None = None,
         of: str | None = None,
     ) -> DeclaredPool:
         """Declare a pool from which steps reserve amounts, or replace its declaration: slots, or a rate. It holds within

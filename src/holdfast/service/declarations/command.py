@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.core.capacity.lending import Counted
+from holdfast.core.capacity.lending import RateUnit
 from holdfast.core.facts.terms import Terms
 from holdfast.core.nouns.conversations import OnBusy
 from holdfast.core.nouns.schedules import Overlap
@@ -430,7 +430,7 @@ class SetPool(Command[None], frozen=True, kw_only=True):
         int | None, doc("Units of a rate that can be taken at once after a pause; by default a tenth of the rate.")
     ] = None
     counts: Annotated[
-        Counted | None,
+        RateUnit | None,
         doc(
             "Unit that the pool counts at a model or provider: requests, tokens, input_tokens or output_tokens; requires `of`."
             " By default steps ask for amounts."

@@ -295,5 +295,5 @@ async def evaluations(request: Request, query: ask.Evaluations) -> Rows[Evaluati
 
 @handles
 async def evaluation(request: Request, query: ask.Evaluation) -> EvaluationWhole:
-    found, judged = await request.control.evaluation(query.evaluation)
-    return view.of_evaluation(found, judged)
+    found, results = await request.control.evaluation(query.evaluation)
+    return view.of_evaluation(found, results)

@@ -71,7 +71,7 @@ from holdfast.service.view.conversation import (
     of_talk,
 )
 from holdfast.service.view.effect import MAX_EFFECTS, EffectRow, of_effect
-from holdfast.service.view.evaluation import EvaluationRow, EvaluationWhole, JudgedRow, of_evaluation
+from holdfast.service.view.evaluation import EvaluationRow, EvaluationWhole, ScenarioRow, of_evaluation
 from holdfast.service.view.gate import (
     AskedCallRow,
     AskedTogetherRow,
@@ -271,7 +271,6 @@ __all__ = [
     "GateRow",
     "GateWhole",
     "ItemRow",
-    "JudgedRow",
     "KeptRequestRow",
     "KeptToolRow",
     "KeptTurnRow",
@@ -307,6 +306,7 @@ __all__ = [
     "RunRow",
     "RunStatusRow",
     "RunWhole",
+    "ScenarioRow",
     "ScheduleRow",
     "ScoreMeanRow",
     "ScoreRow",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NotRequired, TypedD
 
 import msgspec
 
-from holdfast.core.capacity.lending import Counted, Kind, Life
+from holdfast.core.capacity.lending import Kind, Life, RateUnit
 from holdfast.core.values.scopes import in_words
 from holdfast.service.doc import doc
 from holdfast.service.view import field
@@ -46,7 +46,7 @@ class PoolRow(TypedDict):
     limit: Annotated[int, doc("Number of slots, or of units in each `per_s` seconds.")]
     per_s: Annotated[int | None, doc("The period of a rate, in seconds.")]
     burst: Annotated[int | None, doc("Units of a rate that may be used at once.")]
-    counts: Annotated[Counted | None, doc("Unit that it counts at a model provider; null where steps name the pool.")]
+    counts: Annotated[RateUnit | None, doc("Unit that it counts at a model provider; null where steps name the pool.")]
     of: Annotated[str | None, doc("The model or provider whose use counts.")]
     in_use: Annotated[int, doc("Slots of it that are in use; of a rate, units of calls whose use is not known yet.")]
     wanted: Annotated[int, doc("Units that processes ask for, what is in use included.")]
@@ -204,7 +204,7 @@ class WorkerRow(TypedDict):
         Literal["live", "lost"], doc("`lost` if its process ended without a word; it then stays listed for an hour.")
     ]
     lost_at: Annotated[Time | None, doc("Time at which it was found dead; null while it lives.")]
-    said_at: Annotated[Time | None, doc("Time since which its figures are these, as it reported them.")]
+    reported_at: Annotated[Time | None, doc("Time of its last report.")]
 
 
 class WorkerCountRow(TypedDict):
@@ -231,7 +231,7 @@ def of_worker(report: Report, name: str | None, lost_ms: int | None = None) -> W
         "connected": [of_worker(each, None, lost_ms) for each in report.connected],
         "state": "live" if lost_ms is None else "lost",
         "lost_at": iso(lost_ms),
-        "said_at": iso(report.at_ms or None),
+        "reported_at": iso(report.at_ms or None),
     }
 
 

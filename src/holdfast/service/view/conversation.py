@@ -69,7 +69,7 @@ class ExchangeRow(TypedDict):
     parts: Annotated[list[AttachmentRow], doc("Its attachments.")]
     by: Annotated[str | None, doc("The person who sent it.")]
     key: Annotated[str | None, doc("Its idempotency key: a message with the same key is the same message.")]
-    said_at: Annotated[Time, doc("When it was sent.")]
+    sent_at: Annotated[Time, doc("When it was sent.")]
     run: Annotated[str | None, doc("The id of the run that answers it.")]
     agent: Annotated[str | None, doc("The agent that answers it, if it is not the conversation's own.")]
     reply: Annotated[str | None, doc("The reply, as text.")]
@@ -136,7 +136,7 @@ def of_exchange(exchange: ConversationTurn) -> ExchangeRow:
         "parts": [msgspec.to_builtins(part) for part in exchange.parts],
         "by": exchange.by,
         "key": exchange.key,
-        "said_at": iso(exchange.at_ms),
+        "sent_at": iso(exchange.at_ms),
         "run": exchange.run,
         "agent": exchange.agent,
         "reply": exchange.reply,

@@ -36,11 +36,11 @@ class EvaluationRow(TypedDict):
     at: Annotated[Time, doc("When it was saved.")]
 
 
-class JudgedRow(TypedDict):
+class ScenarioRow(TypedDict):
     """The result of one scenario."""
 
     scenario: Annotated[str, doc("Name of the scenario.")]
-    run_id: Annotated[str, doc("Id of the run that was judged.")]
+    run_id: Annotated[str, doc("Id of its run.")]
     passed: Annotated[bool, doc("True if the run met everything that the scenario expects.")]
     misses: Annotated[list[str], doc("Expectations that the run did not meet, a sentence each.")]
     replayed: Annotated[bool, doc("True if a recorded run was replayed.")]
@@ -50,15 +50,15 @@ class JudgedRow(TypedDict):
 class EvaluationWhole(EvaluationRow):
     """A saved result with each of its runs."""
 
-    judged: Annotated[list[JudgedRow], doc("Results of the scenarios, one for each.")]
+    results: Annotated[list[ScenarioRow], doc("Results of the scenarios, one for each.")]
 
 
 @overload
 def of_evaluation(evaluation: Evaluation) -> EvaluationRow: ...
 @overload
-def of_evaluation(evaluation: Evaluation, judged: Sequence[ScenarioResult]) -> EvaluationWhole: ...
-def of_evaluation(evaluation: Evaluation, judged: Sequence[ScenarioResult] | None = None) -> EvaluationRow | EvaluationWhole:
-    """Return the row of a suite's evaluation; with its runs, `judged`, if these were requested."""
+def of_evaluation(evaluation: Evaluation, results: Sequence[ScenarioResult]) -> EvaluationWhole: ...
+def of_evaluation(evaluation: Evaluation, results: Sequence[ScenarioResult] | None = None) -> EvaluationRow | EvaluationWhole:
+    """Return the row of a suite's evaluation; with its `results`, if these were requested."""
     found: EvaluationRow = {
         "evaluation_id": evaluation.id,
         "tenant": evaluation.tenant,
@@ -78,15 +78,15 @@ def of_evaluation(evaluation: Evaluation, judged: Sequence[ScenarioResult] | Non
         "by_client": evaluation.client or None,
         "at": iso(evaluation.at_ms),
     }
-    return found if judged is None else {**found, "judged": [_of_judged(each) for each in judged]}
+    return found if results is None else {**found, "results": [_of_result(each) for each in results]}
 
 
-def _of_judged(judged: ScenarioResult) -> JudgedRow:
+def _of_result(result: ScenarioResult) -> ScenarioRow:
     return {
-        "scenario": judged.scenario,
-        "run_id": judged.run,
-        "passed": judged.passed,
-        "misses": list(judged.misses),
-        "replayed": judged.replayed,
-        "cost_usd": usd(judged.cost_nanousd),
+        "scenario": result.scenario,
+        "run_id": result.run,
+        "passed": result.passed,
+        "misses": list(result.misses),
+        "replayed": result.replayed,
+        "cost_usd": usd(result.cost_nanousd),
     }
