@@ -281,6 +281,16 @@ def test_a_wrong_rules_file_is_refused_with_the_place(tmp_path: Path, text: str,
     assert str(path) in str(refusal.value)
 
 
+def test_a_server_that_cannot_read_its_rules_says_how_they_look(tmp_path: Path) -> None:
+    path = tmp_path / "rules.json"
+    path.write_text("[]")
+    for module in ("model_server", "mail_sink"):
+        command = [sys.executable, "-m", f"holdfast.testing.{module}", "--rules", str(path)]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (ended.returncode, "Traceback" in ended.stderr) == (2, False)
+        assert '{"rules": [RULE, ...]}' in ended.stderr
+
+
 # --- faults ----------------------------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from holdfast.testing.script import RuleT, load_rules
+
 LOOPBACK = "127.0.0.1"
 START_LIMIT_S = 10.0
 STOP_LIMIT_S = 5.0
@@ -106,8 +108,16 @@ def arguments(description: str) -> argparse.ArgumentParser:
         default=Path(os.devnull),
         help="file to append a JSON line to for each call; by default no journal is kept",
     )
-    parser.add_argument("--rules", type=Path, help="JSON file of rules to begin with")
+    parser.add_argument("--rules", type=Path, help='JSON file of rules to begin with, as {"rules": [RULE, ...]}')
     return parser
+
+
+def rules_of(parser: argparse.ArgumentParser, file: Path | None, kind: type[RuleT]) -> tuple[RuleT, ...]:
+    """Return the rules of a file that an option names. For one that holds none, say so and end."""
+    try:
+        return () if file is None else load_rules(file, kind)
+    except (OSError, ValueError) as problem:
+        parser.error(f'--rules: {problem}. The file is JSON, as {{"rules": [RULE, ...]}}; RULE has fields of {kind.__name__}.')
 
 
 def serve_until_signalled(server: LoopbackServer, port_file: Path | None, announcement: Callable[[], str]) -> None:

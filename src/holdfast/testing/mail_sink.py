@@ -28,8 +28,8 @@ from msgspec import Struct
 
 from holdfast.platform.extra import needs
 from holdfast.testing.journal_file import JournalFile, read_journal
-from holdfast.testing.loopback_server import LOOPBACK, LoopbackServer, arguments, serve_until_signalled
-from holdfast.testing.script import Script, load_rules
+from holdfast.testing.loopback_server import LOOPBACK, LoopbackServer, arguments, rules_of, serve_until_signalled
+from holdfast.testing.script import Script
 
 with needs("testing", "The mail sink", is_program=__name__ == "__main__"):
     from aiosmtpd.smtp import SMTP, Envelope, Session
@@ -194,8 +194,9 @@ def _body_sha256(message: EmailMessage) -> str:
 
 def main() -> None:
     """Serve until SIGINT or SIGTERM. The address appears on stdout as lines for a shell's `export`."""
-    options = arguments("An SMTP server for tests that delivers nothing, on the loopback interface.").parse_args()
-    rules = load_rules(options.rules, MailRule) if options.rules else ()
+    parser = arguments("An SMTP server for tests that delivers nothing, on the loopback interface.")
+    options = parser.parse_args()
+    rules = rules_of(parser, options.rules, MailRule)
     sink = MailSink(journal=options.journal, rules=rules, port=options.port)
     serve_until_signalled(sink, options.port_file, lambda: f"SMTP_HOST={sink.host}\nSMTP_PORT={sink.port}")
 

@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from holdfast.platform.extra import needs
 from holdfast.testing.journal_file import JournalFile, read_journal
-from holdfast.testing.loopback_server import LOOPBACK, arguments, serve_until_signalled
+from holdfast.testing.loopback_server import LOOPBACK, arguments, rules_of, serve_until_signalled
 from holdfast.testing.model_rule import Fault, FaultKind, Rule, ToolCall
 from holdfast.testing.rate_limit import RateLimit, Turnstile
 from holdfast.testing.script import Script, load_rules, read_rules
@@ -381,10 +381,7 @@ def main() -> None:
     parser.add_argument("--latency-s", type=float, default=0.0, help="seconds before every reply whose rule says nothing else")
     options = parser.parse_args()
     server = ModelServer(
-        journal=options.journal,
-        rules=load_rules(options.rules, Rule) if options.rules else (),
-        port=options.port,
-        latency_s=options.latency_s,
+        journal=options.journal, rules=rules_of(parser, options.rules, Rule), port=options.port, latency_s=options.latency_s
     )
     serve_until_signalled(
         server, options.port_file, lambda: "\n".join(f"{name}={value}" for name, value in server.environment.items())
