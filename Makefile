@@ -35,6 +35,7 @@ help: ## List these commands
 
 setup: $(INSTALLED) $(NODE) $(PROVIDER) ## Create .venv with the locked packages, this project and its console; does nothing when it is up to date
 	@$(PY) console/build.py --optional
+	@$(if $(filter setup,$(MAKECMDGOALS)),echo "setup: ready; .venv/bin/holdfast --help lists the commands",:)
 
 console: $(INSTALLED) ## Build the console, which the servers send to browsers
 	@$(PY) console/build.py
@@ -51,7 +52,7 @@ $(LOCKED): requirements/dev.txt
 		|| { echo "setup: Python 3.11 or newer is needed; say which with make PYTHON=..." >&2; exit 1; }
 	@$(PY) -m pip --version >/dev/null 2>&1 \
 		|| { echo "setup: creating $(VENV)"; "$(PYTHON)" -m venv --clear $(VENV); }
-	@echo "setup: installing the locked packages (under a minute the first time)"
+	@echo "setup: installing the locked packages (a minute or more the first time)"
 	@$(PY) -m pip install -qq --no-deps --require-hashes -r requirements/dev.txt
 	@touch $@
 
@@ -59,7 +60,6 @@ $(INSTALLED): $(LOCKED) pyproject.toml
 	@echo "setup: installing holdfast itself, editable"
 	@$(PY) -m pip install -qq --no-deps --no-build-isolation --editable .
 	@touch $@
-	@echo "setup: ready"
 
 # Without npm, or a registry that it reaches, the tests in JavaScript and TypeScript are skipped and say so.
 $(NODE) $(PROVIDER) $(TYPESCRIPT): %/node_modules/.package-lock.json: %/package-lock.json
