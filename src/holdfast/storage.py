@@ -95,6 +95,13 @@ def accept_store(location: str) -> None:
     accept(resolve(_path_of(location)), WAIT_S)
 
 
+def file_of(location: str) -> Path:
+    """Return the file of a store on SQLite, behind all links. Raises UsageError."""
+    from holdfast.stores.sqlite.database import resolve
+
+    return resolve(_path_of(location))
+
+
 def _path_of(location: str) -> Path:
     matched = _SQLITE.match(location)
     if matched is None and "://" in location:

@@ -482,7 +482,7 @@ def test_records_of_a_server_s_runs_leave_as_its_settings_permit(
 
 def test_the_page_of_a_run_is_named_and_opened(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = shell("runs", "open", "0199")
-    assert (said.code, "HOLDFAST_URL names none" in said.err) == (2, True), said
+    assert (said.code, "no `holdfast dev` answers for this store" in said.err) == (2, True), said
     with served(tmp_path / "there") as address:
         monkeypatch.setenv("HOLDFAST_URL", f"{address}/api/v1")
         started = shell("run", "spoken", "-i", "1", "--json")

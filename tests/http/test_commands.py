@@ -7,6 +7,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx2
@@ -181,6 +183,62 @@ async def test_what_a_flow_prints_is_in_the_terminal_of_dev_at_once(tmp_path: Pa
     with ended(process):
         await asked(process).post("/runs", {"workflow": "says", "input": 7}, wait_s=10)
         process.says(r"^\[server\] a line of my flow 7$")
+
+
+async def test_commands_beside_dev_say_who_executes_and_how_to_show_the_token(tmp_path: Path) -> None:
+    (tmp_path / "says.py").write_text(SAYS)
+    process = dev(tmp_path, "says.py:says")
+    with ended(process):
+        asked(process)
+        address = process.says(r"the API is at (http://\S+)/api/v1")[1]
+        started = _command(tmp_path, {"HOLDFAST_STORE": "runs.db"}, "run", "says.py:says", "-i", "7", "--detach")
+        assert "A process that is running executes it." in started.stderr
+        refused = _command(tmp_path, {"HOLDFAST_URL": address, "HOLDFAST_TOKEN": ""}, "runs", "list")
+        assert "set HOLDFAST_TOKEN" in refused.stderr
+
+
+async def test_dev_keeps_its_token_beside_the_store_and_is_found_there(tmp_path: Path) -> None:
+    (tmp_path / "says.py").write_text(SAYS)
+    words = ("dev", "says.py:says", "--port", "0", "--store", "runs.db")
+    here = {"HOLDFAST_STORE": str(tmp_path / "runs.db")}
+    kept = tmp_path / "runs.db-dev"
+    tokens, run = [], ""
+    for _ in range(2):
+        process = holdfast(*words, folder=tmp_path, HOLDFAST_TOKEN="")
+        with ended(process):
+            tokens.append(process.says(r"Bearer (\w+)'")[1])
+            run = run or (await asked(process, tokens[-1]).post("/runs", {"workflow": "says", "input": 7}))["run_id"]
+            address = process.says(r"the API is at (http://\S+)/api/v1")[1]
+            opened = _open(run, tmp_path, here)
+            assert (opened.returncode, opened.stdout) == (0, f"{address}/runs/{run}\n"), opened.stderr
+            assert process.stop() == 0
+    assert tokens[0] == tokens[1], "a page signs in by itself after a restart"
+    assert {path.name: path.stat().st_mode & 0o777 for path in (kept, kept / "server.json")} == {
+        "runs.db-dev": 0o700,
+        "server.json": 0o600,
+    }
+    assert (kept / ".gitignore").read_text() == "*\n"
+    gone = _open(run, tmp_path, here)
+    assert (gone.returncode, "no `holdfast dev` answers for this store" in gone.stderr) == (2, True)
+    (kept / "server.json").chmod(0o644)
+    process = holdfast(*words, folder=tmp_path, HOLDFAST_TOKEN="")
+    with ended(process):
+        assert process.says(r"Bearer (\w+)'")[1] != tokens[0], "others may have read it"
+    process = holdfast(*words, folder=tmp_path, HOLDFAST_TOKEN=TOKEN)
+    with ended(process):
+        asked(process)
+        process.says("Ready")
+        assert TOKEN not in (kept / "server.json").read_text(), "what a user has named stays where it is"
+        assert _open(run, tmp_path, {**here, "HOLDFAST_TOKEN": TOKEN}).returncode == 0
+
+
+def _open(run: str, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return _command(folder, environment, "runs", "open", run, "--no-open")
+
+
+def _command(folder: Path, environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "holdfast", *words]
+    return subprocess.run(command, cwd=folder, env=os.environ | environment, capture_output=True, text=True)
 
 
 async def test_streams_and_waits_end_without_a_traceback_when_dev_restarts_or_ends(tmp_path: Path) -> None:

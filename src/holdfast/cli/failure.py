@@ -22,6 +22,7 @@ _HINT = (
 
 
 _OPTIONS: Final = {
+    "send the header `Authorization: Bearer TOKEN`": "set HOLDFAST_TOKEN to it (`holdfast dev` prints its token)",
     "by=NAME": "--as NAME",
     "roles=[ROLE]": "--role ROLE",
     "data=JSON": "--data JSON",

@@ -11,7 +11,8 @@ import itertools
 import os
 import tempfile
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -21,7 +22,7 @@ import typer
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.page import console_page, terminal
 from holdfast.cli.page.exit_code import OK
-from holdfast.cli.process import child
+from holdfast.cli.process import child, dev_server
 from holdfast.cli.process.stopping import stopped
 from holdfast.cli.process.watching import Watch, files_of, roots_of
 from holdfast.errors import UsageError
@@ -48,7 +49,8 @@ def dev(
         typer.Option(
             "--token-file",
             metavar="FILE",
-            help="File with the token for callers; by default HOLDFAST_TOKEN or HOLDFAST_TOKEN_FILE, else a random token.",
+            help="File with the token for callers; by default HOLDFAST_TOKEN or HOLDFAST_TOKEN_FILE, else a random token,"
+            " kept beside the store.",
         ),
     ] = None,
     include: Annotated[
@@ -72,6 +74,7 @@ def dev(
     from holdfast.cli.connect import is_fleet, located, own_token
     from holdfast.compose.api import CODE
     from holdfast.platform.machine import new_trace
+    from holdfast.storage import file_of
     from holdfast.testing.server_process import free_port
 
     where, _ = located(store)
@@ -87,16 +90,21 @@ def dev(
             )
     os.environ.setdefault("HOLDFAST_KEEP_REQUESTS", "full")  # one who writes a workflow reads what its models were asked
     with terminal.aside(), tempfile.TemporaryDirectory(prefix="holdfast-dev-") as folder:
-        secrets = {"token": own_token(token_file) or new_trace(), CODE: new_trace()}
+        file, own = file_of(where), own_token(token_file)
+        before = dev_server.find(file)
+        token = own or (before and before.token) or new_trace()
+        secrets = {"token": token, CODE: new_trace()}
         for name, secret in secrets.items():
             _write(Path(folder) / name, secret)
-        words = ["serve", *targets, "--http", f"127.0.0.1:{port or free_port()}", "--token-file", f"{folder}/token"]
+        listens = f"127.0.0.1:{port or free_port()}"
+        words = ["serve", *targets, "--http", listens, "--token-file", f"{folder}/token"]
         words += ["--browser", folder, "--port", "0", "--grace-s", "1", "--store", where]
         named = [*files_of(targets), Path.cwd() / "holdfast.toml"]
         watch = Watch(named, roots_of(targets), include or (), Path(folder))
         opens = not (no_open or as_json) and console_page.has_display()
         development = _Development(words, watch, secrets["token"], secrets[CODE], opens=opens)
-        return asyncio.run(development.run(as_json=as_json))
+        here = dev_server.DevServer(f"http://{listens}", None if own else token)
+        return asyncio.run(development.run(partial(dev_server.keep, file, here), as_json=as_json))
 
 
 def _write(file: Path, token: str) -> None:
@@ -117,8 +125,9 @@ class _Development:
         """True if the server that runs now has answered."""
         self._deaths: deque[float] = deque(maxlen=_MAX_DEATHS)
 
-    async def run(self, *, as_json: bool) -> int:
-        """Run until stopped, and return the exit code. A server that cannot be started at all ends it with its own code."""
+    async def run(self, keep: Callable[[], None], *, as_json: bool) -> int:
+        """Run until stopped, and return the exit code. `keep` notes where it answers, once it does. A server that cannot be
+        started at all ends it with its own code."""
         from holdfast.http import console
 
         stop = stopped("the server hands over what it cannot finish")
@@ -135,6 +144,9 @@ class _Development:
         async def welcome(*, is_first: bool) -> None:
             await self._answers(address)
             self._has_answered = True
+            if is_first:
+                with contextlib.suppress(OSError):  # a store in a folder that takes no other file
+                    keep()
             terminal.say(words if is_first else f"Ready: the API is at {address}.")
             if is_first and self._opens and console.find().is_built:
                 await asyncio.to_thread(console_page.show, once)

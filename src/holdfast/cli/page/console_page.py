@@ -1,4 +1,4 @@
-"""Addresses in the console of the server that HOLDFAST_URL names, and a browser to show them.
+"""Addresses in the console of a server, and a browser to show them.
 
 Never here: the console itself (holdfast.http.console).
 """
@@ -12,9 +12,9 @@ from holdfast.cli import variable
 from holdfast.cli.page import terminal
 
 
-def of_run(run: str) -> str | None:
-    """Return the address of a run's page; None where no server is named."""
-    server = os.environ.get(variable.SERVER, "").rstrip("/").removesuffix("/api/v1")
+def of_run(run: str, server: str | None = None) -> str | None:
+    """Return the address of a run's page at a server, by default the one that HOLDFAST_URL names; None without any."""
+    server = (server or os.environ.get(variable.SERVER, "")).rstrip("/").removesuffix("/api/v1")
     return f"{server}/runs/{run}" if server else None
 
 

@@ -202,7 +202,7 @@ def _follow(
         elif following.unattended:
             terminal.say(f"Started. A worker takes it up{words}")
         else:
-            terminal.say(f"Any worker of its workflow drives it{words}")
+            terminal.say("A process that is running executes it.")
     else:
         _conclude(outcome, _retry(following, found))
     terminal.hand_over()

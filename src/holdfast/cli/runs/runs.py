@@ -27,6 +27,7 @@ from holdfast.cli.page.event_format import tell_run
 from holdfast.cli.page.exit_code import OK
 from holdfast.cli.page.table import ID, Column
 from holdfast.cli.page.typed_input import resolve_actor
+from holdfast.cli.process import dev_server
 from holdfast.cli.runs import drawing, history, listing, run_view, transcript
 from holdfast.cli.runs.comparison import diff
 from holdfast.cli.runs.fork import fork
@@ -91,19 +92,33 @@ def open_(
     no_open: Annotated[bool, typer.Option("--no-open", help="Only print the address.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Open the page of a run in the console of the server that HOLDFAST_URL names, and print its address."""
-    if server(None) is None:
-        raise UsageError(
-            "A run's page is on a server, and HOLDFAST_URL names none: set it to the address that `holdfast dev` or"
-            " `holdfast serve --http` prints. Nothing was opened."
-        )
-    address = console_page.of_run(asyncio.run(_whole_id(run))) or ""
+    """Open the page of a run in the console, and print its address.
+
+    The console is that of the server in HOLDFAST_URL, or of a `holdfast dev` that runs on the same store.
+    """
+    address = asyncio.run(_page_of(run))
     if as_json:
         terminal.emit({"address": address})
     else:
         terminal.show(address)
     if not (no_open or as_json) and console_page.has_display():
         console_page.show(address)
+
+
+async def _page_of(run: str) -> str:
+    """Return the address of a run's page. Raises UsageError if there is no server."""
+    from holdfast.storage import file_of
+
+    found = None
+    if server(None) is None:
+        where, _ = connect.located(None)
+        found = None if connect.is_fleet(where) else dev_server.find(file_of(where))
+        if found is None or not await found.answers(connect.own_token()):
+            raise UsageError(
+                "A run's page is on a server, and no `holdfast dev` answers for this store. Start one, or set HOLDFAST_URL to"
+                " the address of a `holdfast serve --http`. Nothing was opened."
+            )
+    return console_page.of_run(await _whole_id(run), found.address if found is not None else None) or ""
 
 
 async def _whole_id(run: str) -> str:
