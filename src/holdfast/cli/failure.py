@@ -73,5 +73,5 @@ def _usage(problem: typer.TyperException) -> str:
         return ""
     context = getattr(problem, "ctx", None)
     hint = f" Try '{context.command_path} --help'." if context is not None else ""
-    words = problem.format_message().rstrip(".")
+    words = problem.format_message().replace("Value error, ", "").rstrip(".")
     return f"{words}{'' if words.endswith('?') else '.'}{hint}"

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _IN_LINE: Final = frozenset({"slot", "worker", "pool"})
 """Kinds of waits whose reason is worked out from all who wait."""
+_LONGEST_SHOWN: Final = 500
+"""Characters of what is shown that a command has as its data."""
 _RESPONSE: Final = Placeholder("<RESPONSE>")
 _REASON: Final = Placeholder("<REASON>")
 _NAME: Final = Placeholder("<NAME>")
@@ -277,10 +279,18 @@ def _more(gate: View, decision: str) -> tuple[str, ...]:
     if decision == "answer" and gate["reason"] == TOOL_APPROVAL:
         return (*person, "--data", _RESPONSE)  # in the tool's place, so of its arguments' form it has nothing
     if decision in ("edit", "answer"):
-        return (*person, "--data", json.dumps(sample.of(form, initial), ensure_ascii=False))
+        example = (_shown_briefly(gate) if decision == "edit" else None) or sample.of(form, initial)
+        return (*person, "--data", json.dumps(example, ensure_ascii=False))
     if decision == "approve" and (rest := sample.left_open(form, initial)):
         return (*person, "--data", json.dumps(rest, ensure_ascii=False))
     return (*person, "--reason", _REASON) if decision == "reject" else person
+
+
+def _shown_briefly(gate: View) -> Any:
+    """Return what is shown, of which a person changes something; None where that is long, or has a form of its own."""
+    if gate["form"] is not None:
+        return None
+    return gate["shown"] if len(json.dumps(gate["shown"], ensure_ascii=False)) <= _LONGEST_SHOWN else None
 
 
 def _person(gate: View) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ from holdfast.cli.group import Group
 from holdfast.cli.page import moment, table, terminal
 from holdfast.cli.page.table import Column
 from holdfast.cli.page.typed_input import json_value, resolve_actor
-from holdfast.errors import UsageError
+from holdfast.errors import InvalidInput, UsageError
 from holdfast.service.declarations import field, query
 from holdfast.service.declarations.declaration import Answer, declaration_of
 
@@ -209,7 +209,10 @@ class Noun:
                 asyncio.run(_quote(kind, name, taken, value, caller))
                 return
             work = _do(kind, taken, value, None if done else self._row, caller, make=make, deed=deed)
-            found = asyncio.run(work)
+            try:
+                found = asyncio.run(work)
+            except InvalidInput as problem:
+                raise _in_options(problem, taken) from None
             self.print({**found, done: True} if done else found, as_json, says)
 
         self._add(name, about or kind, run, taken, extras, negative=negative)
@@ -399,6 +402,13 @@ async def build_message(kind: Any, values: Mapping[str, Any], asking: QueryBacke
         elif name.endswith("_ms"):
             found[name] = moment.parse_time(value, f"--{name.removesuffix('_ms')}", asking.now_ms())
     return kind(**found)
+
+
+def _in_options(problem: InvalidInput, taken: Sequence[_FieldArgument]) -> InvalidInput:
+    """Return an error that begins with a field in the words of the command line: with its option."""
+    name, _, rest = problem.message.partition(" ")
+    flag = next((each.flag for each in taken if each.name == name and each.is_option), None)
+    return problem if flag is None else InvalidInput(f"{flag} {rest}", field=problem.field, misfits=problem.misfits)
 
 
 def _values(parameters: Sequence[_FieldArgument], arguments: Mapping[str, Any]) -> dict[str, Any]:
