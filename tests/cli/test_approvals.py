@@ -25,7 +25,7 @@ def test_an_approval_that_says_nothing_is_refused_in_words(shell: Shell, home: P
     for given, words in (
         (("--for", "soon"), "is not a time span; write it like 30m, 8h or 7d"),
         (("--for", "8h", "--when", "amount"), "is not a condition"),
-        (("--for", "8h", "--max-calls", "0"), "it stands for 1 to"),
+        (("--for", "8h", "--max-calls", "0"), "--max-calls must be 1 to 1,000,000; it is 0. Nothing was granted."),
     ):
         refused = shell("approvals", "grant", "pay", *given, "--as", "ann")
         assert (refused.code, words in refused.err) == (2, True)

@@ -81,7 +81,7 @@ def test_the_one_that_blocks_says_and_hears_the_same(tmp_path: Path) -> None:
             made = client.execute(cmd.MakeGateLink(gate["gate_id"], "ida"))
             assert made is not None
             assert made["opens"]["gate_id"] == gate["gate_id"]
-            with pytest.raises(InvalidDecision, match="Give shown_hash"):
+            with pytest.raises(InvalidDecision, match="shown_hash is required"):
                 client.decide(gate["gate_id"])
             client.decide(gate["gate_id"], shown_hash=client.gate(gate["gate_id"])["shown_hash"])
             assert client.result(run) == "shipped tea"

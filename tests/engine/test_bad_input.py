@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import pytest
 from pydantic import BaseModel
 
-from holdfast import Engine, RetryPolicy, RunFailed, Workflow, llm_node, task, tool
+from holdfast import Engine, RetryPolicy, RunFailed, Workflow, flow, llm_node, task, tool
 from holdfast.authoring.values.plain import encode
 from holdfast.core.facts.events import ModelCallHeld, ModelCallInDoubt
 from holdfast.engine.fleet import sweep
 from holdfast.engine.runs import payloads
-from holdfast.errors import InvalidInput, StepError, StoreFull, StoreGone, StoreUnreadable
+from holdfast.errors import InvalidInput, NotFound, StepError, StoreFull, StoreGone, StoreUnreadable
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
 from tests.engine.history import events_of
@@ -98,6 +98,31 @@ async def test_an_input_that_does_not_fit_its_model_starts_nothing(store: str, g
         with pytest.raises(InvalidInput, match=r"does not fit Order of workflow 'echo'.* No run was started\."):
             await engine.start(echo(input=Order), given)
         assert await engine.runs() == []
+
+
+async def test_what_is_not_there_is_named_by_its_own_noun(store: str) -> None:
+    async with opened(store) as engine:
+        with pytest.raises(NotFound, match=r"There is no .*gate zz;"):
+            await engine.decide("zz", "approve")
+        with pytest.raises(NotFound, match="There is no call zz "):
+            await engine.reconcile("zz", 1)
+        with pytest.raises(InvalidInput, match="There is no status 'foo'; there are completed, "):
+            await engine.runs(status="foo")
+        with pytest.raises(InvalidInput, match=r"There is no wait 'zzz'; there are .*gate"):
+            await engine.runs(waiting_for=["zzz"])
+
+
+async def test_a_wrong_input_of_one_plain_parameter_is_named_by_it(store: str) -> None:
+    @flow
+    async def answer(ctx, complaint: str) -> str:
+        return complaint
+
+    async with opened(store) as engine:
+        with pytest.raises(InvalidInput, match=r"complaint: Input should be a valid string.* No run was started"):
+            await engine.start(answer, 5)
+        with pytest.raises(InvalidInput, match=r"complaint.* Nothing was changed") as refused:
+            await engine.set_schedule("daily", answer, "0 9 * * *")
+        assert "No run was started" not in refused.value.message
 
 
 @bounded

@@ -246,6 +246,8 @@ async def test_a_tools_price_counts_in_the_day_of_its_tenant(store: str) -> None
         return 3
 
     async with Engine.open(store) as engine:
+        with pytest.raises(InvalidInput, match=r"period is 'year'; it is one of day, month\. Nothing was changed\."):
+            await engine.set_budget("default", "year", 1)  # type: ignore[arg-type]
         await engine.set_budget("default", "day", "0.05")
         run = await engine.start(sends)
         await run.until(lambda state: not state.active and status(state) == "budget_blocked")

@@ -164,8 +164,8 @@ async def test_a_question_that_is_open_stays_a_question(tmp_path: Any, pay: Tool
 async def test_an_approval_that_says_nothing_is_refused_in_words(tmp_path: Any) -> None:
     async with opened(f"sqlite:///{tmp_path / 'holdfast.db'}") as engine:
         for given, words in (
-            ({"for_s": 0}, "up to 366 days"),
-            ({"for_s": 60, "max_calls": 0}, "it stands for 1 to"),
+            ({"for_s": 0}, r"for_s must be above 0 and up to 31,622,400 seconds \(366 days\); it is 0"),
+            ({"for_s": 60, "max_calls": 0}, "max_calls must be 1 to 1,000,000; it is 0"),
             ({"for_s": 60, "by": None}, "An approval needs an author"),
             ({"for_s": 60, "when": [When("amount", "<", "many")]}, "give a number"),
         ):

@@ -514,6 +514,23 @@ async def test_a_field_that_is_wrong_is_pointed_at(api: Asked) -> None:
         problem = (await api.said("POST", "/runs", {"workflow": "quick", name: value})).json()
         assert [each["pointer"] for each in problem["errors"]] == [f"#/{name}"]
     assert (await api.said("GET", "/runs?limit=0")).json()["errors"][0]["pointer"] == "#/limit"
+    granted = {"tool": "pay", "for_s": -1}
+    assert (await api.said("POST", "/approvals", granted)).json()["errors"][0]["pointer"] == "#/for_s"
+
+
+async def test_a_word_that_its_field_does_not_take_is_answered_with_those_it_takes(api: Asked) -> None:
+    problem = (await api.said("POST", "/runs/x/extend", {"limit": "foo", "value": 1})).json()
+    assert problem["detail"].startswith("limit is 'foo'; it is one of steps, ")
+    assert problem["detail"].endswith(". Nothing was done.")
+    ((place, words),) = [each.values() for each in problem["errors"]]
+    assert (place, words.partition(", ")[0]) == ("#/limit", "is one of steps")
+
+
+async def test_an_address_that_is_no_route_and_a_gate_that_is_not_there_are_named(api: Asked) -> None:
+    problem = (await api.said("PUT", "/runs", {})).json()
+    assert problem["detail"] == "No such route: PUT /api/v1/runs. See /api/v1/openapi.json."
+    problem = (await api.said("POST", "/gates/zzz/decision", {"decision": "approve"})).json()
+    assert problem["detail"].startswith("There is no gate zzz")
 
 
 async def test_a_wrong_schedule_or_name_is_pointed_at(api: Asked) -> None:

@@ -15,7 +15,9 @@ from holdfast.http.problem import neutral
 
 ROOMS: Final = ("core", "service", "engine")
 """Whose errors reach a caller of HTTP in their own words."""
-SYNTAX: Final = re.compile(r"`holdfast |\b\w+=(?:NAME|JSON|True\b|\[ROLE\])|(?<![\w-])--(?!yaml\b|no-shell\b)[a-z]")
+SYNTAX: Final = re.compile(
+    r"`holdfast |`[a-z]+_[a-z_]+`|\b\w+=(?:NAME|JSON|True\b|\[ROLE\])|(?<![\w-])--(?!yaml\b|no-shell\b)[a-z]"
+)
 """Of the two options the operator of the server is told, not its caller."""
 
 
@@ -51,6 +53,7 @@ def test_no_problem_names_an_argument_of_python_or_a_command() -> None:
         ("There is no run X in this store; `holdfast runs list` shows those that are.", "There is no run X in this store."),
         ("Decide as one who is, or in a role that is (by=NAME, roles=[ROLE]).", "Decide as one who is, or in a role that is."),
         ("Settle that call first (`holdfast effects list`), or wait.", "Settle that call first, or wait."),
+        ("Set the team budget first (`set_team_budget`).", "Set the team budget first."),
         ("Nothing is open. `holdfast runs list` shows the runs.", "Nothing is open."),
         ("The name (in brackets) stays; so does a=b.", "The name (in brackets) stays; so does a=b."),
     ],

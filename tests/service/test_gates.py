@@ -123,7 +123,7 @@ async def test_a_decision_names_what_was_shown_unless_its_gate_says_otherwise(en
     await service.execute(IDA, Decide(open_))
     (gate,) = await gates_of(engine, strict)
     for decision in ("approve", "reject"):
-        with pytest.raises(InvalidDecision, match="Give shown_hash, the hash of what gate"):
+        with pytest.raises(InvalidDecision, match="shown_hash is required: the hash of what the gate shows"):
             await service.execute(IDA, Decide(gate, decision))
     with pytest.raises(Conflict, match="shows something else"):
         await service.execute(IDA, Decide(gate, shown_hash="0" * 64))
@@ -160,7 +160,7 @@ async def test_calls_that_are_asked_together_are_decided_by_the_hash_of_them_all
     state = await engine.run(run.id).until(lambda state: len(state.gates) == 2)
     decisions = dict.fromkeys(state.gates, "approve")
     first = next(iter(decisions))
-    with pytest.raises(InvalidDecision, match="Give shown_hash"):
+    with pytest.raises(InvalidDecision, match="shown_hash is required"):
         await service.execute(IDA, DecideTogether(first, {**decisions}))
     shown = digest([each.opened.shown_hash for each in state.gates.values()])
     await service.execute(IDA, DecideTogether(first, {**decisions}, shown))
@@ -172,7 +172,7 @@ async def test_the_engine_s_own_questions_ask_for_the_hash_too(engine: Engine) -
     run = await engine.start(LIMITED, {})
     (gate,) = await gates_of(engine, run.id)
     assert gate.partition(":")[2].startswith("!max_steps")
-    with pytest.raises(InvalidDecision, match="Give shown_hash"):
+    with pytest.raises(InvalidDecision, match="shown_hash is required"):
         await service.execute(IDA, Decide(gate, "answer", {"steps": 9}))
     asked = await engine.gate(gate)
     assert asked.form["required"] == ["steps"]
@@ -188,7 +188,7 @@ async def test_what_became_of_a_call_is_decided_by_the_hash_of_its_question(engi
     opened = (await engine.run(run.id).state()).gates[GateId(gate)].opened
     call = opened.subject or ""
     for decision in ("answer", "reject", "retry"):
-        with pytest.raises(InvalidDecision, match=f"Give shown_hash, the hash of what gate {gate} shows"):
+        with pytest.raises(InvalidDecision, match="shown_hash is required: the hash of what the gate shows"):
             await service.execute(operator, Resolve(call, decision, "paid"))  # type: ignore[arg-type]
         with pytest.raises(Conflict, match="shows something else"):
             await service.execute(operator, Resolve(call, decision, "paid", shown_hash="0" * 64))  # type: ignore[arg-type]

@@ -94,7 +94,7 @@ async def test_a_watcher_gets_every_event_once_and_then_the_end(client: Client) 
 
 async def test_a_second_decision_learns_who_was_first(client: Client) -> None:
     gate = await gate_of(client, await client.submit("gated"))
-    with pytest.raises(InvalidDecision, match="Give shown_hash"):
+    with pytest.raises(InvalidDecision, match="shown_hash is required"):
         await client.decide(gate, "approve", by="ida")
     await client.decide(gate, "approve", by="ida", shown_hash=await hash_of(client, gate))
     with pytest.raises(AlreadyDecided, match="ida"):

@@ -175,9 +175,9 @@ class Flow(Workflow[Input, Output_co]):
             alone = "Give the input without its name: the one parameter is the whole input. "
             raise InvalidInput(
                 f"{alone if self._input.is_named(raw) else ''}The input does not fit {fits} of workflow {self.name!r}:"
-                f" {describe(problem)}. No run was started.",
+                f" {describe(problem, self._input.name)}. No run was started.",
                 field="input",
-                misfits=misfits(problem),
+                misfits=misfits(problem, self._input.name),
             ) from None
         except (InvalidInput, SchemaMismatch) as problem:
             raise InvalidInput(

@@ -133,6 +133,11 @@ class FlowInput:
         assert self._writes is not None
         return self._writes.dump(_fitted(self.model, raw))
 
+    @property
+    def name(self) -> str:
+        """What the input is called as a whole: the one parameter, where that is all of it."""
+        return self._names[0] if self._is_whole else "value"
+
     def is_named(self, raw: Any) -> bool:
         """Return True if `raw` is an object that names the one parameter, which is the whole input itself."""
         return self._is_whole and isinstance(raw, Mapping) and [*raw] == self._names

@@ -279,8 +279,7 @@ class Api:
         allowed = methods_of(path) or _OF_SESSION.get(path, [])
         headers = {"Allow": ", ".join(allowed)} if status is HTTPStatus.METHOD_NOT_ALLOWED and allowed else wrong.headers
         code = {HTTPStatus.NOT_FOUND: "no_route", HTTPStatus.METHOD_NOT_ALLOWED: "no_method"}.get(status, "refused")
-        words = f"{http_request.method} is nothing that can be asked at this address;"
-        words += f" {BASE}/openapi.json says what can be, and where."
+        words = f"No such route: {http_request.method} {http_request.scope['path']:.200}. See {BASE}/openapi.json."
         return problem.response(Problem(status, code, words, headers=headers), trace_id)
 
     # --- What is asked ------------------------------------------------------------------------------------------------
@@ -452,7 +451,7 @@ async def _one(service: Service, principal: Principal, message: Query) -> query.
     """The row that is asked for. Raises NotFound where it is not there for this caller."""
     rows = (await service.query(principal, message)).rows
     if not rows:
-        raise NotFound("There is no such thing here, or not for this token.")
+        raise NotFound("Not found, or not visible to this token.")
     return rows[0]
 
 

@@ -137,6 +137,7 @@ def _mistakes(problem: HoldfastError) -> Iterator[Mapping[str, str]]:
 _SYNTAX: Final = r"(?:\b\w+=(?:NAME|JSON|True|\[ROLE\])|`holdfast [^`]*`)"
 _OF_OTHERS: Final = re.compile(
     rf"\ \((?:by\ a\ program,\ or\ )?[^()]*{_SYNTAX}[^()]*\)"  # in parentheses stand the words of the other interfaces
+    r"|\ \(`\w+_\w+`\)"
     r"|[;:]\ `holdfast\ [^`]*`\ (?:shows|says)\b[^.;]*"
     r"|(?<=\.)\ `holdfast\ [^`]*`\ (?:shows|says)\b[^.;]*\.",
     re.VERBOSE,

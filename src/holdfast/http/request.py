@@ -17,9 +17,9 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from holdfast.core.values import trace
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, Misfit
 from holdfast.http.problem import Problem, pointer
-from holdfast.http.route import Route, several_of
+from holdfast.http.route import Route, several_of, words_of
 from holdfast.ports import SignIn
 from holdfast.service.access.identity import Holder
 from holdfast.service.principal import Principal
@@ -34,6 +34,7 @@ MAX_WAIT_S: Final = 30
 AS: Final = "holdfast-as"
 ROLES: Final = "holdfast-roles"
 _JSON: Final = "application/json"
+_OTHER_WORD: Final = re.compile(r"Invalid enum value (.+) - at `\$\.(\w+)`", re.DOTALL)
 _WAIT: Final = re.compile(r"(?:^|[,;\s])wait=(\d{1,9})(?:$|[,;\s])")
 
 
@@ -103,7 +104,19 @@ async def parse_request(route: Route, request: Request, body: str) -> Any:
     try:
         return msgspec.convert({**said, **in_path(request)}, route.what, strict=posts)
     except msgspec.ValidationError as problem:
+        if (refused := _no_such_word(route, f"{problem}")) is not None:
+            raise refused from None
         raise InvalidInput(f"Invalid request: {problem}. Nothing was done.") from None
+
+
+def _no_such_word(route: Route, problem: str) -> InvalidInput | None:
+    """Return the refusal of a word that its field does not take, with those that it takes; None for any other problem."""
+    if (found := _OTHER_WORD.fullmatch(problem)) is None or not (words := words_of(route.what, found[2])):
+        return None
+    allowed = f"is one of {', '.join(words)}"
+    return InvalidInput(
+        f"{found[2]} is {found[1]:.80}; it {allowed}. Nothing was done.", field=found[2], misfits=[Misfit(f"{allowed}.")]
+    )
 
 
 def in_path(request: Request) -> dict[str, str]:

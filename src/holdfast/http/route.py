@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Final, NamedTuple, get_origin, get_type_hints
+from typing import Final, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -48,6 +48,13 @@ def several_of(kind: type[msgspec.Struct]) -> frozenset[str]:
     """Return the fields of a command or query that take several values."""
     hints = get_type_hints(kind)  # without what describes them
     return frozenset(name for name in kind.__struct_fields__ if get_origin(hints[name]) is tuple)
+
+
+def words_of(kind: type[msgspec.Struct], name: str) -> tuple[str, ...]:
+    """Return the words that a field of a command or query takes; none where it takes any."""
+    hint = get_type_hints(kind).get(name)
+    kinds = [each for each in (hint, *get_args(hint)) if get_origin(each) is Literal]
+    return tuple(str(each) for literal in kinds for each in get_args(literal))
 
 
 def _routes() -> tuple[Route, ...]:

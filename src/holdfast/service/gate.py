@@ -30,7 +30,7 @@ from holdfast.errors import DecisionRefused, InvalidDecision, NotFound
 from holdfast.ports import ToDecide
 from holdfast.service.control.command import AskedTogether
 from holdfast.service.control.control import Control
-from holdfast.service.control.gate import OPEN, Story, approved, gate_of
+from holdfast.service.control.gate import OPEN, Story, approved, gate_of, unknown_gate
 from holdfast.service.view import (
     AskedCallRow,
     AskedTogetherRow,
@@ -49,7 +49,7 @@ async def decidable(
 ) -> ToDecide:
     """Return the right of `by` to decide an open gate in these roles, with a link that `maker` holds first, who may come with a
     key that `key_maker` has made. Raises NotFound, AlreadyDecided, DecisionRefused."""
-    state = await control.run(run_of(gate)).state()
+    state = await _state(control, gate)
     if gate not in state.gates:
         raise closed(state, gate)
     opened = state.gates[gate].opened
@@ -65,14 +65,22 @@ async def expect_hash(control: Control, gates: Iterable[GateId], shown_hash: str
     if shown_hash is not None:
         return
     for gate in gates:
-        known = (await control.run(run_of(gate)).state()).gates.get(gate)
+        known = (await _state(control, gate)).gates.get(gate)
         if known is None:
             return  # the decision itself learns what became of it
         if not known.opened.hash_optional:
             raise InvalidDecision(
-                f"Give shown_hash, the hash of what gate {gate:.300} shows: read the gate first, and send what it has there"
-                " with the decision. Nothing was decided."
+                "shown_hash is required: the hash of what the gate shows. Read the gate first. Nothing was decided.",
+                field="shown_hash",
             )
+
+
+async def _state(control: Control, gate: GateId) -> State:
+    """Return the run of a gate as it stands. Raises NotFound."""
+    try:
+        return await control.run(run_of(gate)).state()
+    except NotFound:
+        raise unknown_gate(gate) from None
 
 
 def approver_role(opened: GateOpened, decided: GateDecided) -> str | None:

@@ -20,6 +20,7 @@ from holdfast.core.views.status import Status, WaitKind
 from holdfast.errors import InvalidInput
 from holdfast.service import view
 from holdfast.service.control import process
+from holdfast.service.control.run_reader import expect_known
 from holdfast.service.cursor import no_cursor
 from holdfast.service.declarations import query as asked
 from holdfast.service.declarations.query import NOW, START, Page, View
@@ -51,7 +52,7 @@ async def runs(inquiries: RunReader, query: asked.Runs, tenant: str | None) -> P
 def build_filter(query: asked.Runs | Bulk, tenant: str | None, limit: int) -> RunFilter:
     """Return the filter of a list of runs or a bulk command: its criteria under their names, and those that stores name
     otherwise. Raises InvalidInput for an impossible amount, or a wait that there is not."""
-    _expect_known("wait", query.waiting_for, get_args(WaitKind))
+    expect_known("wait", query.waiting_for, get_args(WaitKind))
     given: Any = {name: getattr(query, name) for name in query.__struct_fields__ if name in RunFilter.__annotations__}
     renamed: RunFilter = {
         "tenant": tenant,
@@ -136,17 +137,12 @@ async def logs(inquiries: RunReader, query: asked.Logs, _: str | None = None) ->
 
 def expect_statuses(statuses: Iterable[str]) -> None:
     """Raises InvalidInput for a status that there is not."""
-    _expect_known("status", statuses, get_args(Status))
+    expect_known("status", statuses, get_args(Status))
 
 
 def expect_effect_state(value: str | None) -> None:
     """Raises InvalidInput for a state of a tool call that there is not."""
-    _expect_known("state", [] if value is None else [value], get_args(EffectState))
-
-
-def _expect_known(noun: str, statuses: Iterable[str], names: Sequence[str]) -> None:
-    if (wrong := next((each for each in statuses if each not in names), None)) is not None:
-        raise InvalidInput(f"There is no {noun} {wrong!r:.80}; there are {', '.join(names)}.")
+    expect_known("state", [] if value is None else [value], get_args(EffectState))
 
 
 def page(rows: list[Any], limit: int, cursor: str) -> Page:

@@ -79,16 +79,16 @@ class DataArguments:
             return {**plain, **self._model.model_validate(plain).model_dump(mode="json", by_alias=True, exclude_unset=True)}
 
 
-def describe(problem: ValidationError) -> str:
-    """Everything that a validation found, on one line; without what was given."""
-    return in_one_line(misfits(problem))
+def describe(problem: ValidationError, whole: str = "value") -> str:
+    """Everything that a validation found, on one line; without what was given. `whole` names what has no place in it."""
+    return in_one_line(misfits(problem, whole))
 
 
-def misfits(problem: ValidationError) -> list[Misfit]:
+def misfits(problem: ValidationError, whole: str = "value") -> list[Misfit]:
     """Everything that a validation found, with its places; without what was given."""
     found = problem.errors(include_url=False, include_input=False)
     places = [[*map(mask_name, each["loc"])] for each in found]
-    return [Misfit(f"{'.'.join(path) or 'value'}: {each['msg']}", path) for path, each in zip(places, found, strict=True)]
+    return [Misfit(f"{'.'.join(path) or whole}: {each['msg']}", path) for path, each in zip(places, found, strict=True)]
 
 
 def in_one_line(names: Sequence[str]) -> str:

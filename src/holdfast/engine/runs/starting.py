@@ -93,7 +93,9 @@ async def shared_scopes(store: Store, tenant: str, name: str | None, agents: Ite
         for row in await store.scopes.agents(budget)
     }
     if not known:
-        raise InvalidInput(f"Tenant {tenant!r} has no team budget {name!r}. No run was started: see `set_team_budget`.")
+        raise InvalidInput(
+            f"Tenant {tenant!r} has no team budget {name!r}. No run was started. Set the team budget first (`set_team_budget`)."
+        )
     for agent in sorted({*agents}):
         if agent not in known:
             raise InvalidInput(

@@ -24,8 +24,9 @@ from holdfast.service.control.base import word
 from holdfast.service.control.control import Control, limited_to
 from holdfast.service.control.conversation import no_conversation
 from holdfast.service.control.evaluation import not_there
+from holdfast.service.control.gate import unknown_gate
 from holdfast.service.control.naming import DEFAULT_TENANT
-from holdfast.service.control.run_reader import no_run
+from holdfast.service.control.run_reader import no_call, no_run
 from holdfast.service.control.schedule import no_schedule
 from holdfast.service.control.standing_approval import no_approval
 from holdfast.service.declarations.command import RetryDeadLetter
@@ -265,6 +266,8 @@ class Permission:
             except InvalidInput as problem:  # of a name that no store keeps
                 problem.field = field
                 raise
+            except NotFound as lost:
+                raise (_ABSENT[thing](value, tenant) if thing in _ABSENT else lost) from None
             is_new = field == declared.makes and (owned is None or principal.tenant not in (None, owned.tenant))
             if not is_new:
                 raise_if(self._problem_of_owner(principal, thing, value, tenant, owned))
@@ -452,10 +455,10 @@ def _decides(principal: Principal, declared: Declaration) -> bool:
 _ABSENT: Final[Mapping[Subject, Callable[[Any, str], HoldfastError]]] = {
     Subject.RUN: lambda run, _: no_run(run),
     Subject.FAILED: lambda run, _: no_run(run),
-    Subject.GATE: lambda gate, _: no_run(run_of(GateId(gate))),
-    Subject.GATES: lambda gates, _: no_run(run_of(GateId(next(iter(gates))))),
-    Subject.TOOL_CALL: lambda call, _: no_run(run_of(CallId(call))),
-    Subject.MODEL_CALL: lambda call, _: no_run(run_of(CallId(call))),
+    Subject.GATE: lambda gate, _: unknown_gate(gate),
+    Subject.GATES: lambda gates, _: unknown_gate(next(iter(gates))),
+    Subject.TOOL_CALL: lambda call, _: no_call(call),
+    Subject.MODEL_CALL: lambda call, _: no_call(call),
     Subject.LETTER: lambda letter, _: no_run(letter.partition(":")[0]),
     Subject.RUNS: lambda workflow, _: NotFound(f"A workflow {workflow!r:.200} is not there. Nothing was done."),
     Subject.SCHEDULE: no_schedule,

@@ -53,6 +53,9 @@ class Allowances(ControlBase):
         Raises:
             InvalidInput: A limit or a name cannot be used.
         """
+        if period not in PERIODS:
+            words = f"period is {period!r:.80}; it is one of {', '.join(PERIODS)}. Nothing was changed."
+            raise InvalidInput(words, field="period")
         family = money_family(word("tenant", tenant), None if team is None else word("team", team), period)
         await self._set_limits(limits_of(family, limit_usd, max_tokens))
 

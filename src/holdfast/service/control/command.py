@@ -29,7 +29,7 @@ from holdfast.core.rules.forking import questions
 from holdfast.core.rules.limits import whole_tokens
 from holdfast.core.rules.questions import EFFECT_UNKNOWN, EXHAUSTED
 from holdfast.core.values.actor import Actor
-from holdfast.core.values.ids import GateId, RunId, StepId, node_of, root_of, run_of
+from holdfast.core.values.ids import CallId, GateId, RunId, StepId, node_of, root_of, run_of
 from holdfast.core.values.money import nanousd
 from holdfast.core.values.payload import digest
 from holdfast.core.values.policies import OnLimit
@@ -42,6 +42,7 @@ from holdfast.service.control.base import NOT_GIVEN, ControlBase, named_budget, 
 from holdfast.service.control.gate import Gate, Story, approved, gate_of, run_that_asks, story_of
 from holdfast.service.control.handle import Run, output
 from holdfast.service.control.naming import DEFAULT_TENANT, call_named, gate_named, run_named
+from holdfast.service.control.run_reader import no_call
 from holdfast.service.control.tree import quiet_children
 
 Returned_co = TypeVar("Returned_co", covariant=True)
@@ -375,8 +376,8 @@ class Commands(ControlBase):
         )
         try:
             await self.runtime.runs.send(run_of(gate), command)
-        except NotFound as lost:
-            raise lost if gate in lost.message else no_gate(gate) from None
+        except NotFound:
+            raise no_gate(gate) from None
 
     async def _kin_of(self, gate_id: str) -> tuple[str, ...] | None:
         """Return who contributed to the runs above and below that of an open gate with four eyes; None where not all are
@@ -472,8 +473,8 @@ class Commands(ControlBase):
         )
         try:
             await self.runtime.runs.send(run_of(gate), command)
-        except NotFound as lost:
-            raise lost if gate in lost.message else no_gate(gate) from None
+        except NotFound:
+            raise no_gate(gate) from None
 
     async def decide_together(
         self,
@@ -655,7 +656,15 @@ class Commands(ControlBase):
             value = nanousd(cost_usd)
         except ValueError as problem:
             raise InvalidInput(f"The cost cannot be used: {problem}. Nothing was reconciled.") from None
+        await self._expect_run_of(id_)
         await self.runtime.runs.send(run_of(id_), cmd.ReconcileCall(id_, value, self._claim(by)))
+
+    async def _expect_run_of(self, call: CallId) -> None:
+        """Raise NotFound for a call whose run is not there."""
+        try:
+            await self.find(run_of(call))
+        except NotFound:
+            raise no_call(call) from None
 
     async def resolve_effect(
         self,
@@ -687,6 +696,7 @@ class Commands(ControlBase):
             AlreadyDecided: The question about it was answered.
             Conflict: No gate asks about it.
         """
+        await self._expect_run_of(call_named(call))
         state = await self.runtime.runs.state(run_of(call_named(call)))
         for gate_id, gate in state.gates.items():
             if gate.opened.reason == EFFECT_UNKNOWN and gate.opened.subject == call:

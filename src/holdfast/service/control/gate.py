@@ -118,7 +118,7 @@ async def story_of(control: ControlBase, gate: str) -> Story:
     row = await run_that_asks(control, gate)
     story = _folded(await control.store.log.events(row.run), gate)
     if story is None:
-        raise _unknown(gate)
+        raise unknown_gate(gate)
     return story
 
 
@@ -127,10 +127,11 @@ async def run_that_asks(control: ControlBase, gate: str) -> RunRow:
     try:
         return await control.find(run_of(GateId(gate)))
     except NotFound:
-        raise _unknown(gate) from None
+        raise unknown_gate(gate) from None
 
 
-def _unknown(gate: str) -> NotFound:
+def unknown_gate(gate: str) -> NotFound:
+    """Return the refusal for a gate that is not there, or is hidden from the caller."""
     return NotFound(f"There is no gate {gate:.300}; `holdfast gates list` shows those that are open.")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.core.capacity.estimates import Estimate
-from holdfast.core.capacity.lending import DeclaredPool, RateUnit, Share, declared_pool
+from holdfast.core.capacity.lending import MAX_LIMIT, DeclaredPool, RateUnit, Share, declared_pool
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.service.control.base import ControlBase, word
 
@@ -39,6 +39,10 @@ class DeclaredPools(ControlBase):
         """
         if (slots is None) == (rate is None):
             raise InvalidInput(f"Pool {name!r} needs either slots or a rate. Nothing was changed.")
+        for field, limit in (("slots", slots), ("rate", rate)):
+            if limit is not None and not 1 <= limit <= MAX_LIMIT:
+                words = f"{field} must be 1 to {MAX_LIMIT:,}; it is {limit!r:.80}. Nothing was changed."
+                raise InvalidInput(words, field=field)
         name, of = word("name of the pool", name), None if of is None else word("name", of)
         pool = declared_pool(name, slots=slots, rate=rate, per_s=per_s, burst=burst, counts=counts, of=of)
         if problems := list(pool.problems()):

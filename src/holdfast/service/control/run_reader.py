@@ -5,15 +5,16 @@ Never here: answering in words (cli), changing anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 import msgspec
 
 from holdfast.core.values.ids import RunId, StepId
 from holdfast.core.views.page import rows_after
 from holdfast.core.views.selection import LetterCriteria
-from holdfast.errors import NotFound
+from holdfast.core.views.status import Status, WaitKind
+from holdfast.errors import InvalidInput, NotFound
 from holdfast.platform.own_loop import OfLoop, OwnLoop
 from holdfast.ports import (
     ANY_YAML,
@@ -227,6 +228,8 @@ class RunReader(OfLoop, called="engine"):
     async def runs(self, **filters: Unpack[RunFilter]) -> Sequence[RunRow]:
         """Return runs that match the criteria, newest first."""
         expect_criteria(filters, RunFilter)
+        expect_known("status", _several(filters.get("status")), get_args(Status))
+        expect_known("wait", _several(filters.get("waiting_for")), get_args(WaitKind))
         return await self.store.views.runs(**filters)
 
     async def labels_of(self, rows: Sequence[RunRow]) -> Mapping[RunId, Sequence[Pair]]:
@@ -382,9 +385,24 @@ class RunReader(OfLoop, called="engine"):
         return await self.store.costs.rollup(first_day, last_day, **filters)
 
 
+def _several(given: str | Sequence[str] | None) -> Sequence[str]:
+    return () if given is None else (given,) if isinstance(given, str) else given
+
+
 def no_run(run_id: str) -> NotFound:
     """Return the refusal for a run that is not there, or is hidden from the caller."""
     return NotFound(f"There is no run {run_id} in this store; `holdfast runs list` shows those that are.")
+
+
+def no_call(call: str) -> NotFound:
+    """Return the refusal for a call that is not there, or is hidden from the caller."""
+    return NotFound(f"There is no call {call:.300} in this store.")
+
+
+def expect_known(noun: str, given: Iterable[str], names: Sequence[str]) -> None:
+    """Raise InvalidInput for a word that is none of `names`."""
+    if (wrong := next((each for each in given if each not in names), None)) is not None:
+        raise InvalidInput(f"There is no {noun} {wrong!r:.80}; there are {', '.join(names)}.")
 
 
 def expect_criteria(arguments: Mapping[str, Any], criteria: type) -> None:

@@ -5,7 +5,8 @@ Never here: when one fires (core.nouns.schedules), firing it (engine.background.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from itertools import islice, takewhile
 from typing import Any, Final, NamedTuple
@@ -80,7 +81,9 @@ class Schedules(Commands):
         tenant, name = word("tenant", tenant), word("name of the schedule", name)
         now_ms = self.store.clock.now_ms()
         budget = named_budget(team_budget)
-        await scopes_of_run(self.store, tenant, budget, agent, meant.graph)
+        with _nothing_changed():
+            await scopes_of_run(self.store, tenant, budget, agent, meant.graph)
+            limit_nanousd = None if cost_limit_usd is None else self._cost_limit(cost_limit_usd)
         kept = await self._input_of(tenant, name, meant, input, time_field, now_ms)
         schedule = Schedule(
             tenant=tenant,
@@ -94,7 +97,7 @@ class Schedules(Commands):
             team=None if team is None else word("team", team),
             team_budget=budget,
             agent=agent,
-            limit_nanousd=None if cost_limit_usd is None else self._cost_limit(cost_limit_usd),
+            limit_nanousd=limit_nanousd,
             jitter_s=jitter_s,
             overlap=overlap,
             catch_up_s=catch_up_s,
@@ -120,7 +123,7 @@ class Schedules(Commands):
                 words = f"time_field={time_field!r} needs an input that is an object. Nothing was changed."
                 raise InvalidInput(words, field="time_field")
             value = {**(value or {}), time_field: schedules.stamp(now_ms)}
-        with self.sensitive(tenant):
+        with self.sensitive(tenant), _nothing_changed():
             valid = await self._valid_input(workflow, value)
         try:
             encoded = encode(self.payloads.plain(valid))
@@ -222,6 +225,16 @@ class Schedules(Commands):
             return after if await self.store.schedules.replace(after, found.revision) else None
 
         return await changed(f"Schedule {name!r:.130}", attempt)
+
+
+@contextmanager
+def _nothing_changed() -> Iterator[None]:
+    """Say of what a start would refuse that no schedule was changed."""
+    try:
+        yield
+    except InvalidInput as problem:
+        words = problem.message.replace("No run was started", "Nothing was changed")
+        raise InvalidInput(words, field=problem.field, misfits=problem.misfits) from None
 
 
 def _in_place_of(before: Schedule, schedule: Schedule, now_ms: int) -> Schedule:

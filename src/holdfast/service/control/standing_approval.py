@@ -56,13 +56,17 @@ class StandingApprovals(ControlBase):
             InvalidInput: An option cannot be used.
             Conflict: The tenant has 1,000 approvals that hold.
         """
+        if not 0 < for_s <= _LONGEST_S:
+            words = (
+                f"for_s must be above 0 and up to {_LONGEST_S:,} seconds (366 days); it is {for_s!r:.80}. Nothing was granted."
+            )
+            raise InvalidInput(words, field="for_s")
+        if max_calls is not None and not 1 <= max_calls <= _MAX_USES:
+            words = f"max_calls must be 1 to {_MAX_USES:,}; it is {max_calls!r:.80}. Nothing was granted."
+            raise InvalidInput(words, field="max_calls")
         claim = self._claim(by)
         if claim.name is None:
             raise InvalidInput("An approval needs an author (by=NAME). Nothing was granted.")
-        if not 0 < for_s <= _LONGEST_S:
-            raise InvalidInput(f"for_s={for_s!r:.80}: an approval stands for up to 366 days, in seconds. Nothing was granted.")
-        if max_calls is not None and not 1 <= max_calls <= _MAX_USES:
-            raise InvalidInput(f"max_calls={max_calls!r:.80}: it stands for 1 to {_MAX_USES:,} calls. Nothing was granted.")
         if problem := next((each.problem for each in when if each.problem is not None), None):
             raise InvalidInput(f"The approval of {tool!r}: {problem}. Nothing was granted.")
         run = None if run_id is None else await self.find(run_id)

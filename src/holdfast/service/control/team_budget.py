@@ -84,7 +84,7 @@ class TeamBudgets(ControlBase):
         scope = team_budget(word("tenant", tenant), _named(name))
         money, tokens = await self._books(scope), await self._books(in_tokens(scope))
         if money is None and tokens is None:
-            raise NotFound(f"Tenant {tenant!r} has no team budget {name!r}; `set_team_budget` makes one.")
+            raise NotFound(f"Tenant {tenant!r} has no team budget {name!r}. Set the team budget first (`set_team_budget`).")
         return Dashboard(name, tenant, money, tokens)
 
     async def _books(self, budget: str) -> Books | None:
