@@ -38,8 +38,8 @@ async def request_model(request: Callable[[], Awaitable[ModelResponse]]) -> list
 class RecordedModel(WrapperModel):
     """A model of the SDK whose requests are steps."""
 
-    async def request(self, *asked: Any) -> ModelResponse:
-        (answer,) = ModelMessagesTypeAdapter.validate_python(await request_model(lambda: self.wrapped.request(*asked)))
+    async def request(self, *arguments: Any) -> ModelResponse:
+        (answer,) = ModelMessagesTypeAdapter.validate_python(await request_model(lambda: self.wrapped.request(*arguments)))
         assert isinstance(answer, ModelResponse)
         return answer
 
@@ -52,17 +52,17 @@ async def find_price(item: str) -> int:
 
 def agent() -> Agent[None, str]:
     """Make the agent. Its tools are plain functions that call steps."""
-    made = Agent(RecordedModel(MODEL), instructions="Answer in one sentence, with the sum.")
+    assistant = Agent(RecordedModel(MODEL), instructions="Answer in one sentence, with the sum.")
 
-    @made.tool_plain
+    @assistant.tool_plain
     async def price(item: str) -> int:
         """Return the price of an item in EUR."""
         return await find_price(item)
 
-    return made
+    return assistant
 
 
 @flow
-async def quote(ctx: Context, asked: Question) -> str:
-    answer = await agent().run(asked.question)
+async def quote(ctx: Context, request: Question) -> str:
+    answer = await agent().run(request.question)
     return answer.output

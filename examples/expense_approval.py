@@ -64,8 +64,8 @@ def route(state: StateView) -> str:
 @wf.node("review")
 @human_gate(form=Verdict, timeout_days=3)
 def review(state: StateView) -> dict[str, str]:
-    found = state.events["read"].output
-    return {"employee": state.input.employee, "amount_eur": found.amount_eur, "purpose": found.purpose}
+    receipt = state.events["read"].output
+    return {"employee": state.input.employee, "amount_eur": receipt.amount_eur, "purpose": receipt.purpose}
 
 
 @wf.node("pay")

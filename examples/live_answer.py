@@ -25,9 +25,9 @@ ANSWER = (
 
 
 @flow
-async def explain(ctx: Context, given: dict[str, str]) -> str:
+async def explain(ctx: Context, request: dict[str, str]) -> str:
     await ctx.stream("progress").write("asking")
-    answer = await ctx.model("claude-haiku-4-5", given["question"], max_tokens=300, stream=True)
+    answer = await ctx.model("claude-haiku-4-5", request["question"], max_tokens=300, stream=True)
     await ctx.stream("progress").write(f"{len(answer)} characters")
     return answer
 
@@ -43,19 +43,19 @@ async def listen(store: str) -> str:
     working, letters = worker(store), 0
     async with Engine.open(store, execute=False) as engine:
         run = await engine.start(explain, {"question": "Why is the sky blue?"})
-        async for told in engine.watch_stream(run.id):
-            if told.kind == "text":
-                print(told.text, end="", flush=True)
-                letters += len(told.text)
-                if letters > 100 and told.source.endswith(":1") and working.poll() is None:
+        async for event in engine.watch_stream(run.id):
+            if event.kind == "text":
+                print(event.text, end="", flush=True)
+                letters += len(event.text)
+                if letters > 100 and event.source.endswith(":1") and working.poll() is None:
                     working.kill()
                     working.wait()
                     print("\n--- the worker was killed; another one comes", flush=True)
                     working = worker(store)
-            elif told.kind == "reset":
-                print(f"\n--- {told.source} is asked again", flush=True)
-            elif told.kind == "value":
-                print(f"[{told.value}]", flush=True)
+            elif event.kind == "reset":
+                print(f"\n--- {event.source} is asked again", flush=True)
+            elif event.kind == "value":
+                print(f"[{event.value}]", flush=True)
         answer: str = await run.result()
     working.terminate()
     working.wait()

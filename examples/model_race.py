@@ -27,8 +27,8 @@ class Answer(BaseModel):
 
 
 @flow(cost_limit_usd="0.05")
-async def first_answer(ctx: Context, asked: Question) -> Answer:
-    calls = [asyncio.create_task(ctx.model(each, asked.question, max_tokens=200), name=each) for each in MODELS]
+async def first_answer(ctx: Context, request: Question) -> Answer:
+    calls = [asyncio.create_task(ctx.model(each, request.question, max_tokens=200), name=each) for each in MODELS]
     done, slower = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
     for call in slower:
         call.cancel()

@@ -28,9 +28,9 @@ class Night(BaseModel):
 
 
 @step(retry=5)
-async def count_orders(asked: dict[str, str]) -> int:
+async def count_orders(shop_day: dict[str, str]) -> int:
     """It may run again, so it only looks something up."""
-    return sum(map(ord, asked["shop"] + asked["day"])) % 100
+    return sum(map(ord, shop_day["shop"] + shop_day["day"])) % 100
 
 
 @flow

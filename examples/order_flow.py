@@ -65,19 +65,19 @@ def send(customer: str, item: str, count: int) -> str:
 
 
 @flow(cost_limit_usd="0.05")
-async def order(ctx: Context, given: Order) -> Receipt | None:
-    price, left = await find_price(given.item), await stock(given.item)
-    amount_eur = price.each_eur * given.count
-    if given.count > left:
+async def order(ctx: Context, request: Order) -> Receipt | None:
+    price, left = await find_price(request.item), await stock(request.item)
+    amount_eur = price.each_eur * request.count
+    if request.count > left:
         return None
     if amount_eur > 200:
-        answer = await ctx.ask({"order": given, "amount_eur": str(amount_eur)}, decisions=["approve", "reject"])
+        answer = await ctx.ask({"order": request, "amount_eur": str(amount_eur)}, decisions=["approve", "reject"])
         if answer.decision == "reject":
             return None
-    receipt = Receipt(charge=await charge(given.customer, amount_eur))
+    receipt = Receipt(charge=await charge(request.customer, amount_eur))
     await ctx.sleep(seconds=0.1)  # days=1 works the same way
     try:
-        receipt.parcel = await send(given.customer, given.item, given.count)
+        receipt.parcel = await send(request.customer, request.item, request.count)
     except OperationFailed:
-        await ctx.ask({"no parcel": given, "charged": receipt.charge}, reviewers=["support"])
+        await ctx.ask({"no parcel": request, "charged": receipt.charge}, reviewers=["support"])
     return receipt

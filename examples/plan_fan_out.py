@@ -32,8 +32,8 @@ class Report(BaseModel):
 
 
 @step
-def outline(question: str, found: list[str]) -> str:
-    return "\n".join([question, *(f"- {each}" for each in found)])
+def outline(question: str, parts: list[str]) -> str:
+    return "\n".join([question, *(f"- {each}" for each in parts)])
 
 
 async def work_out(ctx: Context, part: str) -> str:
@@ -42,9 +42,9 @@ async def work_out(ctx: Context, part: str) -> str:
 
 
 @flow(cost_limit_usd="0.50")
-async def report(ctx: Context, asked: Question) -> Report:
-    plan = await ctx.model(MODEL, asked.question, system="Split the question into parts.", output=Plan, max_tokens=500)
-    told = await ctx.map(work_out, plan.parts, max_parallel=5, tolerated_failures=0.25)
-    found = [each for each in told if each is not None]
-    text = await outline(asked.question, found)
-    return Report(text=text, parts=len(told), failed=len(told) - len(found))
+async def report(ctx: Context, request: Question) -> Report:
+    plan = await ctx.model(MODEL, request.question, system="Split the question into parts.", output=Plan, max_tokens=500)
+    results = await ctx.map(work_out, plan.parts, max_parallel=5, tolerated_failures=0.25)
+    texts = [each for each in results if each is not None]
+    text = await outline(request.question, texts)
+    return Report(text=text, parts=len(results), failed=len(results) - len(texts))

@@ -39,8 +39,8 @@ def check(text: str) -> list[dict[str, Any]]:
         file = Path(folder) / "plan.yaml"
         file.write_text(text, encoding="utf-8")
         command = [sys.executable, "-m", "holdfast", "validate", str(file), "--json"]
-        told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    mistakes: list[dict[str, Any]] = json.loads(told.stdout)["mistakes"]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    mistakes: list[dict[str, Any]] = json.loads(result.stdout)["mistakes"]
     return mistakes
 
 
@@ -50,14 +50,14 @@ def planned(text: str) -> Workflow:
 
 
 @flow(cost_limit_usd="0.50")
-async def plan_and_run(ctx: Context, given: Task) -> Any:
-    text = _bare(await ctx.model(MODEL, given.task, system=WRITE, max_tokens=2000))
+async def plan_and_run(ctx: Context, request: Task) -> Any:
+    text = _bare(await ctx.model(MODEL, request.task, system=WRITE, max_tokens=2000))
     for _ in range(MAX_REPAIRS):
         mistakes = await check(text)
         if not mistakes:
             break
-        told = {"task": given.task, "file": text, "mistakes": mistakes}
-        text = _bare(await ctx.model(MODEL, f"Mend this file: {json.dumps(told)}", system=WRITE, max_tokens=2000))
+        repair = {"task": request.task, "file": text, "mistakes": mistakes}
+        text = _bare(await ctx.model(MODEL, f"Mend this file: {json.dumps(repair)}", system=WRITE, max_tokens=2000))
     else:
         raise ValueError(f"The plan is still wrong after {MAX_REPAIRS} repairs.")
     answer = await ctx.ask({"may this run?": text}, decisions=["approve", "reject"])

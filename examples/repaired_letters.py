@@ -73,11 +73,11 @@ async def write_to(engine: Engine, customers: Sequence[Customer]) -> list[str]:
 
 async def mend(engine: Engine, address: str) -> str:
     """Replay the only dead letter with the right address; what came of it."""
-    ((found, _),) = await engine.dead_letters(workflow="letters")
-    given = Customer(name="bob", address=address)
-    await engine.edit_dead_letter(f"{found.run}:{found.step}", given, by="grace")
-    await engine.retry_dead_letter(found.run, by="grace")
-    sent: str = await engine.run(found.run).result()
+    ((letter, _),) = await engine.dead_letters(workflow="letters")
+    customer = Customer(name="bob", address=address)
+    await engine.edit_dead_letter(f"{letter.run}:{letter.step}", customer, by="grace")
+    await engine.retry_dead_letter(letter.run, by="grace")
+    sent: str = await engine.run(letter.run).result()
     return sent
 
 
