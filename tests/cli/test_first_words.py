@@ -198,6 +198,16 @@ def test_a_mistake_is_reported_in_the_words_of_what_was_typed(shell: Shell, word
     assert "no run zzzz in" not in said.err
 
 
+def test_the_command_to_edit_has_what_is_shown_as_its_data(shell: Shell) -> None:
+    (edit,) = [each for each in commands(shell, "eyes", "0") if " gates edit " in each]
+    assert shlex.split(edit)[-2:] == ["--data", '{"most": 3}']
+
+
+def test_a_word_that_an_option_does_not_take_is_refused_in_plain_words(shell: Shell) -> None:
+    said = shell("run", "asking.py:eyes", "-i", "{}", "--on-limit", "x").err
+    assert "Invalid value for '--on-limit': 'x' is not one of 'ask', 'fail', 'record'." in said
+
+
 def test_a_caller_who_may_not_decide_learns_which_options_say_who_may(shell: Shell) -> None:
     run = shell("run", "asking.py:role", "-i", "{}", "--json").data["run_id"]
     said = shell("gates", "approve", run)

@@ -104,6 +104,8 @@ async def test_what_is_not_there_is_named_by_its_own_noun(store: str) -> None:
     async with opened(store) as engine:
         with pytest.raises(NotFound, match=r"There is no .*gate zz;"):
             await engine.decide("zz", "approve")
+        with pytest.raises(NotFound, match=r"There is no .*gate zz;"):
+            await engine.decide_together({"zz": "approve"})
         with pytest.raises(NotFound, match="There is no call zz "):
             await engine.reconcile("zz", 1)
         with pytest.raises(InvalidInput, match="There is no status 'foo'; there are completed, "):

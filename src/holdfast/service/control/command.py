@@ -495,6 +495,7 @@ class Commands(ControlBase):
             raise InvalidInput("No gate was named, so nothing was decided.")
         claim, kept = self._claim(by), self._roles(roles)
         first = next(iter(decisions))
+        await self._expect_run_of(gate_named(first), no_gate)
         if shown_hash is not None and shown_hash != (await self.asked_together(first)).shown_hash:
             raise Conflict(
                 f"Other calls are asked about together with {first} by now than were decided about. Nothing was decided: look"
@@ -656,15 +657,15 @@ class Commands(ControlBase):
             value = nanousd(cost_usd)
         except ValueError as problem:
             raise InvalidInput(f"The cost cannot be used: {problem}. Nothing was reconciled.") from None
-        await self._expect_run_of(id_)
+        await self._expect_run_of(id_, no_call)
         await self.runtime.runs.send(run_of(id_), cmd.ReconcileCall(id_, value, self._claim(by)))
 
-    async def _expect_run_of(self, call: CallId) -> None:
-        """Raise NotFound for a call whose run is not there."""
+    async def _expect_run_of(self, id_: CallId | GateId, absent: Callable[[Any], NotFound]) -> None:
+        """Raise NotFound for a call or gate whose run is not there, in the words for one that is `absent`."""
         try:
-            await self.find(run_of(call))
+            await self.find(run_of(id_))
         except NotFound:
-            raise no_call(call) from None
+            raise absent(id_) from None
 
     async def resolve_effect(
         self,
@@ -696,7 +697,7 @@ class Commands(ControlBase):
             AlreadyDecided: The question about it was answered.
             Conflict: No gate asks about it.
         """
-        await self._expect_run_of(call_named(call))
+        await self._expect_run_of(call_named(call), no_call)
         state = await self.runtime.runs.state(run_of(call_named(call)))
         for gate_id, gate in state.gates.items():
             if gate.opened.reason == EFFECT_UNKNOWN and gate.opened.subject == call:
