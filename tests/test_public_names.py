@@ -15,6 +15,7 @@ import holdfast
 
 PUBLIC = [
     "Accepted",
+    "Actor",
     "Answer",
     "ApprovalState",
     "Audio",

@@ -533,7 +533,7 @@ def asking() -> Workflow:
 async def test_a_replayed_preapproved_call_asks_no_person_and_the_next_asks_its_reviewer(tmp_path: Path) -> None:
     wf, now = asking(), Time()
     async with engine_at(tmp_path, now, workflows=[wf]) as engine:
-        await engine.grant_approval("refund", for_s=30 * 86_400, most=1, by="ann")
+        await engine.grant_approval("refund", for_s=30 * 86_400, max_calls=1, by="ann")
         run = await engine.start(wf, {})
         await to_the_end(engine, run, now)
         record = await recorded(engine, run.id, None)
