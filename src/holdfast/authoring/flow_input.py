@@ -135,7 +135,7 @@ class FlowInput:
 
     @property
     def name(self) -> str:
-        """What the input is called as a whole: the one parameter, where that is all of it."""
+        """Name of the whole input: that of its one parameter, if it has no other."""
         return self._names[0] if self._is_whole else "value"
 
     def is_named(self, raw: Any) -> bool:

@@ -404,10 +404,10 @@ async def build_message(kind: Any, values: Mapping[str, Any], asking: QueryBacke
     return kind(**found)
 
 
-def _in_options(problem: InvalidInput, taken: Sequence[_FieldArgument]) -> InvalidInput:
+def _in_options(problem: InvalidInput, parameters: Sequence[_FieldArgument]) -> InvalidInput:
     """Return an error that begins with a field in the words of the command line: with its option."""
     name, _, rest = problem.message.partition(" ")
-    flag = next((each.flag for each in taken if each.name == name and each.is_option), None)
+    flag = next((each.flag for each in parameters if each.name == name and each.is_option), None)
     return problem if flag is None else InvalidInput(f"{flag} {rest}", field=problem.field, misfits=problem.misfits)
 
 

@@ -385,8 +385,8 @@ class RunReader(OfLoop, called="engine"):
         return await self.store.costs.rollup(first_day, last_day, **filters)
 
 
-def _several(given: str | Sequence[str] | None) -> Sequence[str]:
-    return () if given is None else (given,) if isinstance(given, str) else given
+def _several(values: str | Sequence[str] | None) -> Sequence[str]:
+    return () if values is None else (values,) if isinstance(values, str) else values
 
 
 def no_run(run_id: str) -> NotFound:
@@ -399,9 +399,9 @@ def no_call(call: str) -> NotFound:
     return NotFound(f"There is no call {call:.300} in this store.")
 
 
-def expect_known(noun: str, given: Iterable[str], names: Sequence[str]) -> None:
+def expect_known(noun: str, words: Iterable[str], names: Sequence[str]) -> None:
     """Raise InvalidInput for a word that is none of `names`."""
-    if (wrong := next((each for each in given if each not in names), None)) is not None:
+    if (wrong := next((each for each in words if each not in names), None)) is not None:
         raise InvalidInput(f"There is no {noun} {wrong!r:.80}; there are {', '.join(names)}.")
 
 
