@@ -42,7 +42,7 @@ def test_workflows_are_listed_with_who_can_run_them(loaded: Shell) -> None:
     assert [line.split()[:3] for line in lines[1:]] == [["greet", "3", greet.hash[:12]], ["letter", "1", letter.hash[:12]]]
     assert [line.split()[-1] for line in lines] == ["0", "0", "0"]
     (first,) = loaded("workflows", "list", "--limit", "1", "--json").data
-    assert first.keys() == {"workflow", "version", "graph_hash", "tenant", "loaded_at", "processes"}
+    assert first.keys() == {"workflow", "version", "graph_hash", "tenant", "loaded_at", "processes", "talks"}
     more = shlex.split(loaded("workflows", "list", "--limit", "1").err.partition(": ")[2])
     for after in ("build", more[-1]):
         found = loaded("workflows", "list", "--after", after, "--json").data

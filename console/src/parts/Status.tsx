@@ -18,6 +18,7 @@ const LOOKS: Record<string, { tone: Tone; shape: keyof typeof SHAPES }> = {
   done: { tone: "ok", shape: "check" },
   decided: { tone: "ok", shape: "check" },
   failed: { tone: "bad", shape: "cross" },
+  rejected: { tone: "bad", shape: "cross" },
   cancelled: { tone: "idle", shape: "bar" },
   skipped: { tone: "idle", shape: "bar" },
   lost: { tone: "bad", shape: "cross" },

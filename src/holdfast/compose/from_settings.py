@@ -49,7 +49,9 @@ def open_queue(url: str | None, lane: str = DEFAULT) -> Queue:
         raise UsageError(f"The queue's URL {without_passwords(url)!r} cannot be read. {IN_A_URL} Nothing was opened.") from None
 
 
-def identity_of(settings: Settings, token_file: Path | None, tokens: Path | None, *, keys: bool = False) -> Identity:
+def identity_of(
+    settings: Settings, token_file: Path | None, tokens: Path | None, *, keys: bool = False, is_development: bool = False
+) -> Identity:
     """Return the identities that the ports of a process know. Raises UsageError."""
     if token_file is not None and (tokens is not None or keys):
         raise UsageError(
@@ -62,7 +64,14 @@ def identity_of(settings: Settings, token_file: Path | None, tokens: Path | None
             from holdfast.service.access.signed_token import SignedTokens
         issuer = SignedTokens(settings.identity)
     has_provider = settings.sign_in is not None and token_file is None
-    return Identity(read_token(token_file), read_tokens(tokens), issuer, takes_keys=keys, has_provider=has_provider)
+    return Identity(
+        read_token(token_file),
+        read_tokens(tokens),
+        issuer,
+        takes_keys=keys,
+        has_provider=has_provider,
+        is_development=is_development,
+    )
 
 
 def provider_of(settings: Settings) -> Provider | None:

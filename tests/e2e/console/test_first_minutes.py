@@ -120,3 +120,5 @@ def test_an_input_of_any_type_is_json_that_says_so_and_has_the_focus(dev: DevSer
 def test_the_settings_say_that_this_server_accepts_keys(dev: DevServer, page: Any) -> None:
     page.goto(f"{dev.address}/settings")
     page.get_by_text("holdfast dev accepts it").wait_for()
+    made = dev.request("POST", "/keys", {"name": "bot", "may": ["viewer"]})
+    assert dev.request("GET", "/runs", authorization=f"Bearer {made['key']}")["rows"] is not None

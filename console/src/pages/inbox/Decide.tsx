@@ -97,10 +97,11 @@ function One({ gate, deciding, draft, change, onClose, onDone }: Props) {
   );
 }
 
-/** A conflict closes the dialog when the gate is decided: the page shows by whom. The draft stays. */
+/** A conflict closes the dialog when the gate is decided: the page shows by whom. So does what is wrong with a field, which the
+ * page marks. The draft stays. */
 function onRefused(problem: Problem, change: (next: Partial<Draft>) => void, onClose: () => void): void {
   const errors = problem.errors
-    .filter((each) => each.pointer.startsWith("#/data"))
+    .filter((each) => each.pointer.startsWith("#/data/"))
     .map((each) => [`#${each.pointer.slice("#/data".length)}`, each.detail]);
   if (errors.length > 0) change({ errors: Object.fromEntries(errors) });
   if (problem.code === "already_decided" || errors.length > 0) onClose();

@@ -189,7 +189,7 @@ function Badges({ gate }: { gate: Whole }) {
           )}
         </span>
       ) : (
-        <Status status={gate.state} words={gate.decision ?? gate.state} />
+        <Status status={gate.decision === "reject" ? "rejected" : gate.state} words={gate.decision ?? gate.state} />
       )}
       <span className="faint">{reasonWords(gate.reason)}</span>
     </div>

@@ -77,7 +77,7 @@ export function Keys() {
         columns={columns}
         idOf={(row) => `${row.tenant ?? ""}/${row.name}`}
         tenantOf={(row) => row.tenant}
-        hint="A key lets a program call the API with its own grants. holdfast dev accepts it, and so does each server that asks for a token or key."
+        hint="A key lets a program call the API with its own grants. holdfast dev accepts it; holdfast serve does with --keys."
       />
     </>
   );

@@ -140,7 +140,7 @@ def serve(
         reports.write()
     how = web = None
     set_ = settings.load()
-    identity = identity_of(set_, token_file, tokens, keys=keys)
+    identity = identity_of(set_, token_file, tokens, keys=keys, is_development=browser is not None)
     if grpc is not None:
         from holdfast.compose.fleet import Port
 

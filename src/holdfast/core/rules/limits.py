@@ -22,7 +22,7 @@ from holdfast.core.values.money import Budget, nanousd, usd
 from holdfast.core.values.payload import inline
 from holdfast.core.values.policies import LIMIT, OnLimit
 from holdfast.core.values.remainder import ScopeLeft
-from holdfast.errors import InvalidDecision
+from holdfast.errors import InvalidDecision, Misfit
 
 THRESHOLDS: Final = (50, 80, 100)
 """In percent: a run tells once of each that it has used as much of a limit."""
@@ -452,9 +452,8 @@ def check_enough(d: Decision, limit: str, value: int) -> None:
     used = budget.settled_nanousd + budget.in_doubt_nanousd if limit == "cost" else state.tokens_used + state.tokens_in_doubt
     if (least := used + min(wanted)) > value:
         new, needed = (f"${usd(value)}", f"${usd(least)}") if limit == "cost" else (f"{value} tokens", str(least))
-        raise InvalidDecision(
-            f"A limit of {new} is too low for the call that waits: it needs {needed}. The gate is still open.", field="data"
-        )
+        words = f"A limit of {new} is too low for the call that waits: it needs {needed}. The gate is still open."
+        raise InvalidDecision(words, field="data", misfits=[Misfit(words, [answer_field(limit)])])
 
 
 def due_at_ms(state: State) -> Iterator[int]:

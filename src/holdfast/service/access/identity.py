@@ -158,12 +158,15 @@ class Identity:
         *,
         takes_keys: bool = False,
         has_provider: bool = False,
+        is_development: bool = False,
     ) -> None:
-        """`has_provider` says that people sign in at an identity provider."""
+        """`has_provider` says that people sign in at an identity provider. At `is_development` keys are accepted beside the one
+        token, so that programs are tried with theirs."""
         self.token = token
         self.tokens = tokens
         self.issuer = issuer
         self._takes_keys = takes_keys
+        self._accepts_keys = takes_keys or is_development
         self._has_provider = has_provider
         self.keys: KnownKeys | None = None
         """Who knows the keys of the store, as soon as that is open. They are accepted where keys are taken."""
@@ -202,7 +205,7 @@ class Identity:
     async def holder_of_hash(self, token: bytes) -> Holder | None:
         """Find the holder of a token or key by its hash; None if it is not known, or not any more."""
         found = self._tokens_by_hash.get(token)
-        if found is not None or self.keys is None or not self._takes_keys:
+        if found is not None or self.keys is None or not self._accepts_keys:
             return found
         return await self.keys.holder_of_hash(token)
 
@@ -217,7 +220,7 @@ class Identity:
             return None
         token = authorization[len(SCHEME) :]
         if token.startswith(KEY):
-            return await self.keys.holder(token) if self._takes_keys and self.keys is not None else None
+            return await self.keys.holder(token) if self._accepts_keys and self.keys is not None else None
         if self.issuer is not None and _is_signed(token):
             return await self.issuer.holder(token)
         return self._tokens_by_hash.get(hashed(token))

@@ -4,7 +4,7 @@ import { useList } from "@/api/queries";
 import type { RunWhole } from "@/pages/run/tabs";
 import { Dialog } from "@/parts/Dialog";
 import { ForeignText } from "@/parts/ForeignText";
-import { isRunId, shortRun, startKey } from "@/parts/runs";
+import { isRunBeginning, isRunId, shortRun, startKey } from "@/parts/runs";
 import { State } from "@/parts/State";
 import { Status } from "@/parts/Status";
 import { Time } from "@/parts/Time";
@@ -35,8 +35,11 @@ function Choose({ run }: { run: RunWhole }) {
   const navigate = useNavigate();
   const others = useList("/api/v1/runs", { query: { workflow: run.workflow, limit: OFFERED + 1 } });
   const rows = others.rows.filter((each) => each.run_id !== run.run_id).slice(0, OFFERED);
-  const other = text.trim().toLowerCase();
-  const wrong = other === "" ? null : wrongWith(other, run.run_id);
+  const typed = text.trim().toLowerCase();
+  const isBeginning = isRunBeginning(typed) && !isRunId(typed);
+  const found = useList("/api/v1/runs", { query: { prefix: typed, limit: 2 } }, { enabled: isBeginning });
+  const other = isBeginning && found.rows.length === 1 ? (found.rows[0]?.run_id ?? typed) : typed;
+  const wrong = other === "" || (isBeginning && found.isLoading) ? null : wrongWith(other, run.run_id);
   const open = (event: FormEvent) => {
     event.preventDefault();
     if (other && !wrong) void navigate(`/runs/${run.run_id}/compare/${other}`);
@@ -79,7 +82,7 @@ function Choose({ run }: { run: RunWhole }) {
         </ul>
       </State>
       <div className="dialog-foot">
-        <button type="submit" className="btn primary" disabled={!other || wrong !== null}>
+        <button type="submit" className="btn primary" disabled={!isRunId(other) || wrong !== null}>
           Compare
         </button>
       </div>
