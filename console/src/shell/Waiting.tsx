@@ -1,15 +1,17 @@
 import type { ComponentType } from "react";
+import { useCaller } from "@/api/caller";
 import { useList } from "@/api/queries";
 
 const MOST = 20;
 
 /** By page: how many things on it wait for somebody. */
 export const WAITING: Readonly<Record<string, ComponentType>> = {
-  "/inbox": () => (
-    <Count
-      lists={[useList("/api/v1/gates", { query: { asks: ["me", "team", "anyone"], order: "due", limit: MOST } })]}
-    />
-  ),
+  "/inbox": () => {
+    const caller = useCaller();
+    const isNameless = caller !== undefined && !caller.verified && !caller.name;
+    const asks = isNameless ? {} : { asks: ["me" as const, "team" as const, "anyone" as const] };
+    return <Count lists={[useList("/api/v1/gates", { query: { ...asks, order: "due", limit: MOST } })]} />;
+  },
   "/dead-letters": () => <Count lists={[useList("/api/v1/dead-letters", { query: { limit: MOST } })]} />,
   "/doubts": () => (
     <Count

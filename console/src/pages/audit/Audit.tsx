@@ -72,13 +72,15 @@ const COLUMNS: readonly Column<Entry>[] = [
 
 const RUN = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=:|\/|$)/;
 
-/** A run's id leads to the run; what is in a run has its id in front. */
+const GATE = /^[^:\s]+:[^:\s]+:\d+$/;
+
+/** A gate's id leads to the gate, which says what was decided. What is in a run has the run's id in front, and leads there. */
 function About({ about }: { about: string | null }) {
   if (about === null) return <span className="faint">–</span>;
   const run = RUN.exec(about)?.[0];
   if (run === undefined) return <ForeignText text={about} />;
   return (
-    <Link to={`/runs/${run}`}>
+    <Link to={GATE.test(about) ? `/inbox/${encodeURIComponent(about)}` : `/runs/${run}`} title={about}>
       <code>{shortRun(run)}</code>
       <ForeignText text={about.slice(run.length)} />
     </Link>

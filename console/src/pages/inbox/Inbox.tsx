@@ -41,7 +41,10 @@ export default function Inbox() {
   const caller = useCaller();
   const asking = { mine: useAsking("mine"), teams: useAsking("teams"), anyone: useAsking("anyone") };
   const first = useFirst(asking, given);
-  const show = SHOWS.find((each) => each === asked) ?? first;
+  // Whom a question asks by name or role is not known of one who has not said a name: all are shown.
+  const isNameless = caller !== undefined && !caller.verified && !caller.name;
+  const isNothing = ASKING.every((each) => !asking[each].isLoading && asking[each].rows.length === 0);
+  const show = SHOWS.find((each) => each === asked) ?? (isNameless && isNothing ? "open" : first);
   const others = useList(
     "/api/v1/gates",
     { query: { order: show === "decided" ? "closed" : "due", limit: 100 } },
