@@ -41,6 +41,12 @@ test("errors stand at the pointer of their field", () => {
   expect(check({ name: "a", count: 1, address: { town: "Oslo" } }, ORDER, ORDER).size).toBe(0);
 });
 
+test("a pattern of our own forms is said in words", () => {
+  const amount = { type: "string", pattern: "^\\d+(\\.\\d{1,9})?$" };
+  expect([...check("-1", amount, amount).values()]).toEqual(["Enter an amount in dollars, like 0.50."]);
+  expect(check("0.50", amount, amount).size).toBe(0);
+});
+
 test("a number stays a number, and what is none is kept as typed", () => {
   expect(number("18.40")).toBe(18.4);
   expect(number("")).toBeUndefined();

@@ -195,9 +195,22 @@ function wrongText(value: string, schema: Schema): string | null {
     return value === "" ? "A value is required." : `At least ${schema.minLength} characters.`;
   }
   if (schema.maxLength !== undefined && length > schema.maxLength) return `At most ${schema.maxLength} characters.`;
-  if (schema.pattern !== undefined && !matches(value, schema.pattern)) return `This must match ${schema.pattern}.`;
+  if (schema.pattern !== undefined && !matches(value, schema.pattern))
+    return PATTERNS.get(schema.pattern) ?? `This must match ${schema.pattern}.`;
   return null;
 }
+
+const AMOUNT = "Enter an amount in dollars, like 0.50.";
+/** What the patterns of our own forms ask for, in words. */
+const PATTERNS: ReadonlyMap<string, string> = new Map([
+  ["^\\d+(\\.\\d{1,9})?$", AMOUNT],
+  ["^[0-9]+(\\.[0-9]{1,9})?$", AMOUNT],
+  ["^\\d{4}-\\d{2}-\\d{2}$", "Enter a date, like 2026-11-28."],
+  [
+    "^[a-z0-9][a-z0-9_.-]{0,63}$",
+    "Use lower-case letters, digits, “_”, “.” and “-”; begin with a letter or digit. 64 at most.",
+  ],
+]);
 
 function matches(value: string, pattern: string): boolean {
   try {

@@ -147,7 +147,16 @@ def test_a_reply_that_its_limit_stops_says_so(dev: DevServer, page: Any) -> None
     assert page.get_by_text("Working…").count() == 0
     page.get_by_text("stopped", exact=True).wait_for()
     stopped.get_by_role("link", name="Why does it wait?").click()
-    page.get_by_role("region", name="Why it waits").wait_for()
+    page.get_by_role("region", name="Why it waits").wait_for()    page.goto(f"{dev.address}/conversations/poor")
+    page.get_by_role("button", name="Set limits…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Cost limit, in dollars").fill("a lot")
+    dialog.get_by_role("button", name="Set the limits").click()
+    dialog.get_by_text("Enter an amount in dollars, like 0.50.").wait_for()
+    dialog.get_by_label("Cost limit, in dollars").fill("1.00")
+    dialog.get_by_role("button", name="Set the limits").click()
+    page.locator(".turn-reply").get_by_text("of it.").wait_for()
+    assert exchanges(dev, "poor")[0]["reply"].endswith("of it.")
 
 
 def test_a_message_that_was_not_sent_survives_a_reload(dev: DevServer, page: Any) -> None:

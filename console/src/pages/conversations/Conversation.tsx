@@ -3,6 +3,7 @@ import { Link, useParams, useSearchParams } from "react-router";
 import { useMay } from "@/api/caller";
 import { useCommand, useRow } from "@/api/queries";
 import { Composer } from "@/pages/conversations/Composer";
+import { SetLimits } from "@/pages/conversations/SetLimits";
 import { Turn } from "@/pages/conversations/Turn";
 import { type Exchange, onTheWay, type Stopped, stopOf, type Whole } from "@/pages/conversations/words";
 import { Money } from "@/parts/Money";
@@ -43,7 +44,14 @@ export default function Conversation() {
         </Link>
       }
       facts={row ? <Facts row={row} isStopped={stop !== null} /> : null}
-      actions={row?.run ? <Stop run={row.run} /> : null}
+      actions={
+        row ? (
+          <>
+            {row.run ? <Stop run={row.run} /> : null}
+            <SetLimits row={row} />
+          </>
+        ) : null
+      }
     >
       <State
         isLoading={conversation.isLoading}
