@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-import msgspec
 
 from holdfast.core.facts.events import decode
 from holdfast.core.values.payload import digest
@@ -173,7 +172,7 @@ class CountedModel(Providers):
 def _asked(request: ModelRequest) -> dict[str, Any]:
     users = [turn.text for turn in request.turns if isinstance(turn, UserTurn)]
     turn = 1 + sum(isinstance(turn, ModelTurn) for turn in request.turns)
-    return {"asked": [users[-1], turn], "args_hash": digest(msgspec.to_builtins(request))}
+    return {"asked": [users[-1], turn], "args_hash": digest(request.compared())}
 
 
 def read_trace(path: Path) -> list[dict[str, Any]]:

@@ -126,7 +126,7 @@ async def guessed(place: Place, pool: DeclaredPool, *used: int) -> int | None:
     if used:
         await place.store.lending.learn([Use("wf", "node", pool.name, amount) for amount in used])
     await place.desk.read("wf")
-    known = place.resolve_amounts(step(pool.name))
+    known = place.known(step(pool.name))
     assert known is not None
     return known.demand.pools[pool.name]
 
@@ -151,7 +151,7 @@ async def test_a_step_without_an_amount_asks_for_at_least_one_and_at_most_its_po
 
 async def test_of_an_undeclared_pool_a_step_asks_for_one(place: Place) -> None:
     await place.desk.read("wf")
-    known = place.resolve_amounts(step("NOWHERE"))
+    known = place.known(step("NOWHERE"))
     assert known is not None
     assert known.demand.pools == {"NOWHERE": 1}
 
@@ -159,13 +159,13 @@ async def test_of_an_undeclared_pool_a_step_asks_for_one(place: Place) -> None:
 async def test_what_the_store_said_is_believed_for_a_few_seconds_for_each_workflow(place: Place) -> None:
     await place.store.lending.set_pool(BROWSERS)
     waiting = [step(number=number, workflow=workflow) for workflow in ("wf", "other") for number in range(20)]
-    assert {place.resolve_amounts(each) for each in waiting} == {None}
+    assert {place.known(each) for each in waiting} == {None}
     await until(lambda: len(place.again) == len(waiting))
     for number in range(50):
-        assert place.resolve_amounts(step(number=number)) is not None
+        assert place.known(step(number=number)) is not None
     assert sorted(map(str, place.asked.estimated)) == ["other", "wf"]
     place.time.ahead_s += pool_client._KNOWN_S
-    assert place.resolve_amounts(step()) is None
+    assert place.known(step()) is None
     await until(lambda: len(place.asked.estimated) == 3)
 
 
@@ -173,9 +173,9 @@ async def test_a_step_gets_of_its_tenants_own_pool_where_there_is_one(place: Pla
     for name in ("BROWSERS", "BROWSERS@a%2Cb", "OTHER@else"):
         await place.store.lending.set_pool(DeclaredPool(name, "slots", 8))
     said = [step(amount=3), step(amount=3, number=2, tenant="a,b"), step("OTHER", 1, number=3)]
-    assert {place.resolve_amounts(each) for each in said} == {None}
+    assert {place.known(each) for each in said} == {None}
     await until(lambda: len(place.again) == 3)
-    assert [place.resolve_amounts(each).demand.pools for each in said] == [{"BROWSERS": 3}, {"BROWSERS@a%2Cb": 3}, {"OTHER": 1}]
+    assert [place.known(each).demand.pools for each in said] == [{"BROWSERS": 3}, {"BROWSERS@a%2Cb": 3}, {"OTHER": 1}]
 
 
 async def test_no_missing_pool_is_reported_before_the_store_was_asked(place: Place) -> None:
@@ -184,7 +184,7 @@ async def test_no_missing_pool_is_reported_before_the_store_was_asked(place: Pla
 
 async def test_a_step_that_asks_for_no_pool_asks_no_server(place: Place) -> None:
     said = msgspec.structs.replace(step(), demand=Demand())
-    assert place.resolve_amounts(said) is said
+    assert place.known(said) is said
     assert place.asked.estimated == []
 
 
@@ -192,11 +192,11 @@ async def test_while_the_store_cannot_be_asked_no_caller_is_kept_waiting_for_its
     """Whoever waits is found again in the store; what waits here would be kept without end."""
     place.asked.fails = True
     for number in range(20):
-        assert place.resolve_amounts(step(number=number)) is None
+        assert place.known(step(number=number)) is None
     await until(lambda: not place.desk._asking)
     assert (place.again, len(place.asked.estimated)) == ([], 1)
     place.asked.fails = False
-    assert place.resolve_amounts(step()) is None
+    assert place.known(step()) is None
     await until(lambda: place.again)
     assert place.again == [step()]
 

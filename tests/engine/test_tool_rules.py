@@ -97,7 +97,10 @@ async def test_a_call_that_was_edited_is_made_when_another_person_has_approved_i
         await engine.decide(gate, "edit", {"amount": 9}, by="bob")
         assert done == []
         after = await engine.gate(gate)
-        assert (after.shown["arguments"], after.filled) == ({**before.filled, "amount": 9}, after.shown["arguments"])
+        assert (after.shown["arguments"], after.initial_data) == (
+            {**before.initial_data, "amount": 9},
+            after.shown["arguments"],
+        )
         for by in ("ann", "bob"):
             with pytest.raises(DecisionRefused, match="second pair of eyes"):
                 await engine.decide(gate, "approve", by=by)

@@ -431,8 +431,8 @@ async def _takes_optional_secret(ctx: Any, given: Optional) -> None: ...
 
 
 MISFITS: list[tuple[Any, Any, str]] = [
-    (_takes_a_number, "abc", "value: Input should be a valid integer"),
-    (_takes_a_choice, "c", "value: Input should be 'a' or 'b'"),
+    (_takes_a_number, "abc", "n: Input should be a valid integer"),
+    (_takes_a_choice, "c", "given: Input should be 'a' or 'b'"),
     (_takes_numbers, {"a": "x"}, "a: Input should be a valid integer"),
     (_takes_two, {"order": {"id": "x"}}, "order.id: Input should be a valid UUID"),
     (_takes_two, {"order": {"id": str(ID)}, "cuont": 1}, "cuont: Extra inputs are not permitted"),

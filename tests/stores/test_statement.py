@@ -10,6 +10,7 @@ import apsw.ext
 import pytest
 
 from holdfast.ports import LetterFilter, RunFilter
+from holdfast.ports.caller import AuditFilter
 from holdfast.stores import statement
 
 ROOM = Path(statement.__file__).parent
@@ -31,6 +32,12 @@ def text_of(dialect: str) -> str:
     return "".join(
         (ROOM / "sql" / place / name).read_text() for place in ("", dialect) for name in ("queries.sql", "conditions.sql")
     )
+
+
+def parts_of(condition: str) -> tuple[str, str]:
+    """Return the list that a condition is of, and its criterion."""
+    name = max((each for each in SQL if condition.startswith(f"{each}_")), key=len)
+    return name, condition.removeprefix(f"{name}_")
 
 
 def of_list(condition: str) -> str:
@@ -57,13 +64,15 @@ def test_every_statement_is_described_and_used(dialect: str) -> None:
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
 def test_every_criterion_of_a_list_has_a_condition_that_is_described_and_used(dialect: str) -> None:
     found = statement.conditions(dialect)
-    selected = {"runs": RunFilter, "letters": LetterFilter}
+    selected = {"runs": RunFilter, "letters": LetterFilter, "audit": AuditFilter}
     for name, criteria in selected.items():
         missing = {f"{name}_{each}" for each in criteria.__annotations__} - found.keys()
-        assert missing <= {"runs_limit", "letters_limit", "letters_state"}, f"no condition: {missing}"
-    text, lists = text_of(dialect), (ROOM / "nouns" / "lists.py").read_text()
+        assert missing <= {"runs_limit", "letters_limit", "letters_state", "audit_limit", "audit_newest_first"}, (
+            f"no condition: {missing}"
+        )
+    text, lists = text_of(dialect), "".join(file.read_text() for file in (ROOM / "nouns").glob("*.py"))
     for condition in found:
-        name, _, criterion = condition.partition("_")
+        name, criterion = parts_of(condition)
         assert re.search(rf"-- name: {condition}\n-- \w", text), f"{condition} has no description"
         is_criterion = criterion in (*getattr(selected.get(name), "__annotations__", ()), "order", "open", "resolved")
         assert is_criterion or f'"{criterion}"' in lists, f"{condition} is used by nobody"
@@ -71,7 +80,7 @@ def test_every_criterion_of_a_list_has_a_condition_that_is_described_and_used(di
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_every_condition_fits_its_list(db: apsw.Connection, condition: str) -> None:
-    name, _, criterion = condition.partition("_")
+    name, criterion = parts_of(condition)
     clause = "order by" if criterion.partition("_")[0] == "order" else "where"
     apsw.ext.query_info(db, f"{SQL[name]} {clause} {of_list(condition)}")
 

@@ -147,7 +147,8 @@ def test_a_reply_that_its_limit_stops_says_so(dev: DevServer, page: Any) -> None
     assert page.get_by_text("Working…").count() == 0
     page.get_by_text("stopped", exact=True).wait_for()
     stopped.get_by_role("link", name="Why does it wait?").click()
-    page.get_by_role("region", name="Why it waits").wait_for()    page.goto(f"{dev.address}/conversations/poor")
+    page.get_by_role("region", name="Why it waits").wait_for()
+    page.goto(f"{dev.address}/conversations/poor")
     page.get_by_role("button", name="Set limits…").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Cost limit, in dollars").fill("a lot")
