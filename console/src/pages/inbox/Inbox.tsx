@@ -41,10 +41,12 @@ export default function Inbox() {
   const caller = useCaller();
   const asking = { mine: useAsking("mine"), teams: useAsking("teams"), anyone: useAsking("anyone") };
   const first = useFirst(asking, given);
-  // Whom a question asks by name or role is not known of one who has not said a name: all are shown.
+  // Whom a question asks by name or role is not known of one who has not said a name: all are shown, and stay when they do.
   const isNameless = caller !== undefined && !caller.verified && !caller.name;
   const isNothing = ASKING.every((each) => !asking[each].isLoading && asking[each].rows.length === 0);
-  const show = SHOWS.find((each) => each === asked) ?? (isNameless && isNothing ? "open" : first);
+  const isAll = useRef(false);
+  isAll.current ||= isNameless && isNothing;
+  const show = SHOWS.find((each) => each === asked) ?? (isAll.current ? "open" : first);
   const others = useList(
     "/api/v1/gates",
     { query: { order: show === "decided" ? "closed" : "due", limit: 100 } },

@@ -427,6 +427,7 @@ def _unreported(attempt: Attempt, problem: Exception, at_ms: int) -> cmd.FailAtt
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    await asyncio.sleep(0)  # one that has not begun would end without a word, and its step would stay with a dead process
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
