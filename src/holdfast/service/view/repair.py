@@ -13,7 +13,6 @@ from holdfast.service.doc import doc
 from holdfast.service.view import field
 from holdfast.service.view.effect import MAX_EFFECTS
 from holdfast.service.view.plain import Dollars, ErrorRow, Time, error_of, iso, maybe_usd
-from holdfast.service.view.workflow import JsonSchema
 
 if TYPE_CHECKING:
     from holdfast.core.facts.state import State
@@ -195,9 +194,9 @@ class DeadLetterWhole(DeadLetterRow):
     edited_arguments: Annotated[Any, doc("The arguments of the next attempt, where they were edited.")]
     operations: Annotated[list[LetterOperationRow], doc("Operations of the step, in the order in which they began.")]
     gate: Annotated[str | None, doc("The gate that asks about the step.")]
-    input_schema: Annotated[JsonSchema | None, doc("The JSON Schema of the run's input; null for anything.")]
+    input_schema: Annotated[Any, doc("The JSON Schema of the run's input; null for anything.")]
     arguments_schema: Annotated[
-        JsonSchema | None, doc("The JSON Schema of the arguments; null if no tool call failed, or its code is not here.")
+        Any, doc("The JSON Schema of the arguments; null if no tool call failed, or its code is not here.")
     ]
 
 
