@@ -92,7 +92,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     """The steps of the run that it has worked at longest come first."""
     refilled: dict[str, int] = {}
     calls: tuple[WaitingCall, ...] = ()
-    """Those that have waited longest come first."""
+    """Sorted by their wait, the longest first."""
     calls_waiting: dict[str, int] = {}
 
 

@@ -24,7 +24,7 @@ class ReplayRequest(NamedTuple):
     name: str
     args_hash: str
     asked: Any = None
-    """What a model is asked, as requests are compared."""
+    """The request to the model, as requests are compared."""
 
 
 class RecordedCall(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 AGAIN_S: Final = 7.0
-"""How often a listener is checked: it hears nothing 15 s after the end of what allowed it, whatever is sent meanwhile."""
+"""Seconds between two checks of a listener: it receives nothing 15 s after the end of what allowed it."""
 
 QUIET_S: Final = 2.0
 """Silence after which a listener is sent a sign of life: one that waits for it notices a server that answers nothing."""

@@ -15,7 +15,7 @@ import msgspec
 from holdfast.core.values.content import labelled
 
 Spoken: TypeAlias = tuple[str, str]
-"""Who speaks, and what: `user`, `assistant`, `tool look_up`."""
+"""Role of the speaker and, for a tool, its name: `user`, `assistant`, `tool look_up`."""
 _OPTIONS: Final = ("max_tokens", "temperature", "timeout_s", "answer")
 
 

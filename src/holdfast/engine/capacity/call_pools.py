@@ -81,7 +81,7 @@ class CallPools:
         self._numbers = itertools.count(1)
         self._waiting: dict[Key, asyncio.Future[None]] = {}
         self._calls: dict[asyncio.Future[None], WaitingCall] = {}
-        """Those that were described, in the order in which they were."""
+        """The calls that were described, in that order."""
         self._placing: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._broken: Callable[[BaseException], None] = lambda problem: None

@@ -64,7 +64,7 @@ class Catalog:
         self.able: tuple[str, ...] = ()
         """What this process can be given, as those are called who are able to run it."""
         self._learned: set[str] = set()
-        """Those that are known from the store or from a submitted file: these are not written to the store."""
+        """Workflows of the store or of a submitted file: they are not written to the store."""
         self._graphs: dict[str, Graph] = {}
         self._told: dict[tuple[str, int], str] = {}
         """The definition that this process has last written to the store, by name and version."""

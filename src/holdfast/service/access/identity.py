@@ -169,7 +169,7 @@ class Identity:
         self._accepts_keys = takes_keys or is_development
         self._has_provider = has_provider
         self.keys: KnownKeys | None = None
-        """Who knows the keys of the store, as soon as that is open. They are accepted where keys are taken."""
+        """The keys of the store, as soon as that is open. They are accepted where keys are taken."""
         self.failures: Failures | None = None
         """Notes callers that are refused, as soon as there is a store."""
 
