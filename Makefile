@@ -187,6 +187,8 @@ lock: ## Write requirements/*.txt anew from pyproject.toml, keeping the versions
 	$(COMPILE) pyproject.toml --extra docs --constraint requirements/dev.txt --output-file requirements/docs.txt >/dev/null; \
 	echo "lock: requirements/clients.txt, what makes a client of the description of the API"; \
 	$(COMPILE) --group clients --output-file requirements/clients.txt >/dev/null; \
+	echo "lock: requirements/clickhouse.txt, the engine that tests of the ClickHouse sink write to"; \
+	$(COMPILE) --group clickhouse --output-file requirements/clickhouse.txt >/dev/null; \
 	echo "lock: requirements/node.txt, what builds the console where there is no Node"; \
 	$(COMPILE) --group node --output-file requirements/node.txt >/dev/null
 
