@@ -85,6 +85,18 @@ def at_the_same_time(server: ModelServer) -> int:
     return most
 
 
+async def test_a_settled_call_says_what_its_providers_cache_had_of_it(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    server.script.add(Rule(text="yes", usage=Usage(1_000, 9, cache_read_tokens=600, cache_write_tokens=300)))
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(asks("n"))
+        await run.result()
+        (settled,) = await events_of(run, ModelCallSettled)
+        assert (settled.input_tokens, settled.cache_read_tokens, settled.cache_write_tokens) == (1_000, 600, 300)
+        assert settled.cacheable_nanousd == 100 * (1_000 - 100) + 300 * (1_250 - 100)
+
+
 # --- What does not fit is not called ----------------------------------------------------------------------------------
 
 

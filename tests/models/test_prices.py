@@ -82,6 +82,14 @@ def test_a_declared_cache_rate_counts_and_an_undeclared_one_is_the_dearest() -> 
     assert price.cost_nanousd(written) == price.cost_nanousd(read) == 0
 
 
+def test_what_a_cache_could_have_saved_is_the_input_at_the_rate_of_reading(prices: Prices) -> None:
+    sonnet = prices.of("claude-sonnet-4-5")
+    assert sonnet.cacheable_nanousd(Usage(1_000, 50)) == 1_000 * (3_000 - 300)
+    assert sonnet.cacheable_nanousd(Usage(1_000, 50, 600, 300)) == 100 * (3_000 - 300) + 300 * (3_750 - 300)
+    assert sonnet.cacheable_nanousd(Usage(1_000, 50, 1_000)) == 0
+    assert Prices({"m": SONNET_4_7}).of("m").cacheable_nanousd(Usage(1_000, 50)) == 0
+
+
 @pytest.mark.parametrize("rate", [-1, float("nan"), float("inf")])
 def test_a_declared_rate_must_be_an_amount(rate: float) -> None:
     with pytest.raises(InvalidInput, match=r'models\."m"'):

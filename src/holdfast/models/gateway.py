@@ -45,7 +45,7 @@ from holdfast.models.quota import QuotaLease, Quotas
 from holdfast.models.routing import quotes, routed
 from holdfast.models.stream_sink import StreamSink
 from holdfast.platform.border import is_cut_off, is_ours, text_of
-from holdfast.ports import EmbeddingReply, EmbeddingRequest, Journal, Model, ModelReply, ModelRequest, Recall, Usage
+from holdfast.ports import CacheUse, EmbeddingReply, EmbeddingRequest, Journal, Model, ModelReply, ModelRequest, Recall, Usage
 
 log = logging.getLogger("holdfast")
 
@@ -425,7 +425,13 @@ class Gateway:
                 offer.tokens,
                 usd(offer.hold_nanousd),
             )
-        return await journal.settle(call, cost_nanousd, reply.usage.input_tokens, reply.usage.output_tokens, output)
+        cache: CacheUse = {
+            "cache_read_tokens": reply.usage.cache_read_tokens,
+            "cache_write_tokens": reply.usage.cache_write_tokens,
+            "cacheable_nanousd": price.cacheable_nanousd(reply.usage),
+        }
+        tokens = reply.usage.input_tokens, reply.usage.output_tokens
+        return await journal.settle(call, cost_nanousd, *tokens, output, **cache)
 
 
 def _others_first(ways: Sequence[Asked], failed: Collection[str]) -> list[Asked]:

@@ -96,6 +96,11 @@ class Price(msgspec.Struct, frozen=True):
         ) / _MTOK
         return nanousd(usd)
 
+    def cacheable_nanousd(self, usage: Usage) -> int:
+        """Return what a call with this usage would have cost less with its whole input read from the provider's cache."""
+        read = Usage(usage.input_tokens, usage.output_tokens, usage.input_tokens, 0)
+        return max(0, self.cost_nanousd(usage) - self.cost_nanousd(read))
+
 
 class Prices:
     """Every known price. Importing costs nothing; the snapshot is loaded by the first lookup (0.2 s)."""

@@ -39,7 +39,7 @@ from holdfast.ports.codec import OF_NONE, Codec, TenantKey, TenantKeys
 from holdfast.ports.environment import Clock, Ids, Threads
 from holdfast.ports.figures import CostFilter, Costs, CostSumFilter, ModelEstimates, ScoreFilter, Scores
 from holdfast.ports.graph import Graphs, WorkflowRecord
-from holdfast.ports.journal import EditedCall, Journal, RateLimiter, Recall
+from holdfast.ports.journal import CacheUse, EditedCall, Journal, RateLimiter, Recall
 from holdfast.ports.lending import Lending, Reservation
 from holdfast.ports.log import Append, History, Log, SnapshotRecord
 from holdfast.ports.model import (
@@ -107,6 +107,7 @@ __all__ = [
     "AuditFilter",
     "BlobPlace",
     "Blobs",
+    "CacheUse",
     "CallBegan",
     "CallEnded",
     "Calls",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import Any, NamedTuple, NoReturn, Protocol, TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -35,6 +35,15 @@ class Recall(msgspec.Struct, frozen=True):
     call: CallId | None = None
     child: RunId | None = None
     """The run from which it came."""
+
+
+class CacheUse(TypedDict, total=False):
+    """The part of a call's input that the provider read from its cache or wrote to it, and the money that the call would have
+    cost less with its whole input read from there."""
+
+    cache_read_tokens: int
+    cache_write_tokens: int
+    cacheable_nanousd: int
 
 
 class EditedCall(NamedTuple):
@@ -152,7 +161,9 @@ class Journal(Protocol):
         request, which the history keeps as its workflow's policy has it."""
         ...
 
-    async def settle(self, call: CallId, cost_nanousd: int, input_tokens: int, output_tokens: int, output: Any) -> Any:
+    async def settle(
+        self, call: CallId, cost_nanousd: int, input_tokens: int, output_tokens: int, output: Any, **cache: Unpack[CacheUse]
+    ) -> Any:
         """Returns `output` as the journal keeps it: what a replay would return."""
         ...
 

@@ -633,6 +633,9 @@ class SettleModelCall(CallCommand, frozen=True):
     input_tokens: int
     output_tokens: int
     output: Payload
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cacheable_nanousd: int = 0
 
 
 class FailModelCall(CallCommand, frozen=True):

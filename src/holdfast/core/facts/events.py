@@ -940,6 +940,9 @@ class ModelCallSettled(Event, frozen=True):
         output_tokens: Tokens of the output.
         output: The reply.
         over_bound: True if the provider billed more than the bound.
+        cache_read_tokens: Part of the input that the provider read from its cache. Early histories do not have it.
+        cache_write_tokens: Part of the input that the provider wrote to its cache.
+        cacheable_nanousd: Money that the call would have cost less with its whole input read from the cache.
     """
 
     call: CallId
@@ -949,6 +952,9 @@ class ModelCallSettled(Event, frozen=True):
     output: Payload
     over_bound: bool = False
     hold: Hold | None = None
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cacheable_nanousd: int = 0
 
 
 class ModelCallFailed(Event, frozen=True):

@@ -92,7 +92,8 @@ def settle_model_call(d: Decision, c: commands.SettleModelCall) -> None:
     if call is None:
         return
     over = c.cost_nanousd > call.hold_nanousd or 0 < call.tokens < c.input_tokens + c.output_tokens
-    d.emit(ev.ModelCallSettled(c.call, c.cost_nanousd, c.input_tokens, c.output_tokens, c.output, over, call.hold))
+    cache = c.cache_read_tokens, c.cache_write_tokens, c.cacheable_nanousd
+    d.emit(ev.ModelCallSettled(c.call, c.cost_nanousd, c.input_tokens, c.output_tokens, c.output, over, call.hold, *cache))
 
 
 def fail_model_call(d: Decision, c: commands.FailModelCall) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Unpack
 
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts import events as ev
@@ -20,7 +20,7 @@ from holdfast.engine.attempts.attempt import Attempt
 from holdfast.engine.attempts.cursor import Suspension
 from holdfast.engine.attempts.step_services import StepServices
 from holdfast.platform.masking import Masking
-from holdfast.ports import StreamName
+from holdfast.ports import CacheUse, StreamName
 
 
 class _Part:
@@ -85,9 +85,11 @@ class Outcomes:
     attempt: Attempt
     _utterances: ReplyTexts | None = None
 
-    async def settle(self, call: CallId, cost_nanousd: int, input_tokens: int, output_tokens: int, output: Any) -> Any:
+    async def settle(
+        self, call: CallId, cost_nanousd: int, input_tokens: int, output_tokens: int, output: Any, **cache: Unpack[CacheUse]
+    ) -> Any:
         kept = await self.attempt.store_value(output)
-        await self._outcome(cmd.SettleModelCall(call, cost_nanousd, input_tokens, output_tokens, kept))
+        await self._outcome(cmd.SettleModelCall(call, cost_nanousd, input_tokens, output_tokens, kept, **cache))
         return await self.attempt.value(kept)
 
     async def refuse(self, call: CallId, error: ErrorRecord) -> None:
