@@ -119,8 +119,8 @@ def test_imports_go_down_only() -> None:
 
 INNER_FLOORS = {
     "platform": (
-        {"extra", "fair_share", "masking", "own_loop", "privacy"},
-        {"border"},
+        {"address", "extra", "fair_share", "masking", "own_loop", "privacy"},
+        {"border", "http_exchange"},
         {"lasting_loop", "threads"},
         {"machine"},
         {"redaction"},

@@ -24,11 +24,11 @@ from holdfast.actions import shell
 from holdfast.authoring.values.json_schema import SchemaArguments
 from holdfast.core.views.status import status
 from holdfast.models.providers import Providers
+from holdfast.platform.address import EVERYWHERE
+from holdfast.platform.http_exchange import Bounds, Request, exchange
 from holdfast.ports import ModelRequest, UserTurn
 from holdfast.service.access.identity import Identity
 from holdfast.service.service import Service
-from holdfast.tools.address import EVERYWHERE
-from holdfast.tools.http_exchange import Bounds, Request, exchange
 from holdfast.tools.http_reply import answer
 from holdfast.wire import Trust, credential
 from holdfast.wire import registry as registry_

@@ -25,8 +25,8 @@ from holdfast.authoring.tool import GIVEN, POLICIES, Approval, Tool, Verify
 from holdfast.authoring.values.arguments import Arguments, DataArguments
 from holdfast.core.values.policies import AUTHORIZATION, EffectPolicy
 from holdfast.errors import ToolFailed, UsageError
-from holdfast.tools.address import networks
-from holdfast.tools.http_exchange import Bounds, Request, exchange
+from holdfast.platform.address import networks
+from holdfast.platform.http_exchange import Bounds, Request, exchange
 from holdfast.tools.http_reply import answer
 from holdfast.tools.url_template import UrlTemplate, form
 

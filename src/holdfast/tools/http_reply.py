@@ -23,7 +23,7 @@ from holdfast.core.values.policies import (
     EffectPolicy,
 )
 from holdfast.errors import OutcomeUnknown, ToolFailed
-from holdfast.tools.http_exchange import Reply, Request
+from holdfast.platform.http_exchange import Reply, Request
 
 KEPT_HEADERS: Final = (
     "content-type",

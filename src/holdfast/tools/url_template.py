@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from holdfast.core.values.policies import VALIDATION
 from holdfast.errors import ToolFailed, UsageError
+from holdfast.platform.address import parse_url
 
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_]\w*(?:\.\w+)*)\}")
-_PORTS: Final = {"http": 80, "https": 443}
 _SEPARATOR: Final = re.compile(r"[/\\]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -26,19 +26,10 @@ class UrlTemplate:
     def __init__(self, text: str) -> None:
         """Raises UsageError for a URL that no request can be made of."""
         self._text = text
-        try:
-            parts = urlsplit(text)
-            port = parts.port
-        except ValueError as problem:
-            raise UsageError(f"{text!r} is no URL: {problem}") from None
-        problem_ = _problem(text, parts.scheme, parts.hostname, parts.username is not None, bool(parts.fragment))
-        if problem_ is None and port == 0:
-            problem_ = "there is no port 0"
-        if problem_ is not None:
-            raise UsageError(f"the URL {text!r} cannot be used: {problem_}")
-        self.origin = (parts.scheme, parts.hostname or "", port or _PORTS[parts.scheme])
-        self.path, self.query = parts.path or "/", parts.query
-        for name in _PLACEHOLDER.findall(parts.netloc):
+        url = parse_url(text)
+        self.origin = url.origin
+        self.path, self.query = url.path, url.query
+        for name in _PLACEHOLDER.findall(url.authority):
             raise UsageError(f"the URL {text!r} cannot be used: {{{name}}} would choose the host")
         if re.search(r"[{}]", _PLACEHOLDER.sub("", text)):
             raise UsageError(f"the URL {text!r} cannot be used: a brace belongs to no {{placeholder}}")
@@ -63,18 +54,6 @@ class UrlTemplate:
 def form(values: Mapping[str, Any]) -> str:
     """`values` as `application/x-www-form-urlencoded`. Raises ToolFailed for one that is no scalar or list of them."""
     return urlencode(_pairs(values))
-
-
-def _problem(text: str, scheme: str, host: str | None, has_user: bool, has_fragment: bool) -> str | None:
-    if not text.isascii() or re.search(r"[\s\\]", text) or _CONTROL.search(text):
-        return "write it in ASCII without spaces and backslashes, other characters as %XX, a host's as xn--…"
-    if scheme not in _PORTS:
-        return "it must begin with https:// or http://"
-    if not host:
-        return "it names no host"
-    if has_user:
-        return "it holds a user or a password; put them into headers={...: secret(NAME)}"
-    return "what follows # is never sent" if has_fragment else None
 
 
 def _segment(template: str, values: Mapping[str, Any]) -> str:

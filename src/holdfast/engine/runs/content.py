@@ -21,10 +21,10 @@ from holdfast.core.values.payload import Payload
 from holdfast.core.values.policies import DENIED, NETWORK, VALIDATION
 from holdfast.engine.runs.payloads import Payloads
 from holdfast.errors import BlobLost, InvalidInput, ToolFailed, UsageError
+from holdfast.platform.address import is_number, networks
 from holdfast.platform.border import fact
+from holdfast.platform.http_exchange import Bounds, Reply, Request, exchange
 from holdfast.settings import FetchRules
-from holdfast.tools.address import is_number, networks
-from holdfast.tools.http_exchange import Bounds, Reply, Request, exchange
 from holdfast.tools.http_reply import expect_good
 from holdfast.tools.url_template import UrlTemplate
 

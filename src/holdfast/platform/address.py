@@ -1,6 +1,6 @@
-"""The addresses that an HTTP tool may connect to.
+"""The addresses outside that a process may connect to: of HTTP tools, content parts, and receivers of notifications.
 
-A name is resolved once for a call, and the tool connects to the address that was checked. A second look-up could return a
+A name is resolved once for a call, and the call goes to the address that was checked. A second look-up could return a
 private address after a public one was checked. Never here: a connection.
 """
 
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Final
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 from holdfast.core.values.policies import DENIED, NETWORK
 from holdfast.errors import ToolFailed, UsageError
@@ -64,6 +66,52 @@ made: Python 3.11 calls the first line of protocols public, and the last of docu
 _TRANSLATED: Final = ip_network("64:ff9b::/96")
 
 
+PORTS: Final = {"http": 80, "https": 443}
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class Url(NamedTuple):
+    """The parts of a URL of http or https. `origin` is (scheme, host, port), `authority` host and port as they are written."""
+
+    origin: tuple[str, str, int]
+    authority: str
+    path: str
+    query: str
+
+    @property
+    def target(self) -> str:
+        """Path and query, as a request names them."""
+        return self.path + (f"?{self.query}" if self.query else "")
+
+
+def parse_url(text: str) -> Url:
+    """Return the parts of a URL. Raises UsageError for one that no request can be made of."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as problem:
+        raise UsageError(f"{text!r} is no URL: {problem}") from None
+    wrong = _problem(text, parts.scheme, parts.hostname, parts.username is not None, bool(parts.fragment))
+    if wrong is None and port == 0:
+        wrong = "there is no port 0"
+    if wrong is not None:
+        raise UsageError(f"the URL {text!r} cannot be used: {wrong}")
+    origin = (parts.scheme, parts.hostname or "", port or PORTS[parts.scheme])
+    return Url(origin, parts.netloc, parts.path or "/", parts.query)
+
+
+def _problem(text: str, scheme: str, host: str | None, has_user: bool, has_fragment: bool) -> str | None:
+    if not text.isascii() or re.search(r"[\s\\]", text) or _CONTROL.search(text):
+        return "write it in ASCII without spaces and backslashes, other characters as %XX, a host's as xn--…"
+    if scheme not in PORTS:
+        return "it must begin with https:// or http://"
+    if not host:
+        return "it names no host"
+    if has_user:
+        return "it holds a user or a password; put them into headers={...: secret(NAME)}"
+    return "what follows # is never sent" if has_fragment else None
+
+
 def networks(setting: bool | Sequence[str]) -> tuple[Network, ...]:
     """`allow_private` as networks. Raises UsageError for what is none."""
     if isinstance(setting, bool):
@@ -94,8 +142,8 @@ async def resolve(host: str, port: int, allowlist: Sequence[Network]) -> list[st
             log.warning("holdfast calls nothing at %s: %s is no public address.", host, each)
             raise ToolFailed(
                 f"{host!r} is at no public address. Nothing was sent. If it is meant to be called, declare its address, or a"
-                " network around it, in allow_private=[…]: of the tool, or under [fetch] in holdfast.toml for what messages"
-                " name. The log has the address.",
+                " network around it, in allow_private=[…]: of the tool, of the channel or the hook in holdfast.toml, or under"
+                " [fetch] there for what messages name. The log has the address.",
                 error_class=DENIED,
                 no_address=True,
             )

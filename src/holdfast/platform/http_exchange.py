@@ -16,7 +16,7 @@ from urllib.parse import urljoin, urlsplit
 
 from holdfast.core.values.policies import LOST, NETWORK, TIMEOUT
 from holdfast.errors import OutcomeUnknown, ToolFailed
-from holdfast.tools.address import Network, resolve
+from holdfast.platform.address import PORTS, Network, resolve
 
 if TYPE_CHECKING:
     import ssl
@@ -36,7 +36,7 @@ _SAME_REQUEST: Final = frozenset({307, 308})
 class Bounds(NamedTuple):
     """The limits of an exchange. `timeout_s` is for all of it, from the name's resolution to the last byte.
 
-    `accepted` are statuses outside 2xx whose bodies must be complete as well.
+    `accepted` are statuses outside 2xx whose bodies must be complete as well. With `redirects` 0 none is followed.
     """
 
     timeout_s: float
@@ -44,6 +44,7 @@ class Bounds(NamedTuple):
     private: Sequence[Network] = ()
     ca_file: str | None = None
     accepted: Collection[int] = ()
+    redirects: int = MAX_REDIRECTS
 
 
 class Request(NamedTuple):
@@ -63,7 +64,7 @@ class Request(NamedTuple):
     def authority(self) -> str:
         scheme, host, port = self.origin
         name = f"[{host}]" if ":" in host else host
-        return name if port == {"http": 80, "https": 443}[scheme] else f"{name}:{port}"
+        return name if port == PORTS[scheme] else f"{name}:{port}"
 
 
 class Reply(NamedTuple):
@@ -125,15 +126,15 @@ async def exchange(request: Request, bounds: Bounds, may_send: Callable[[], bool
 async def _follow(request: Request, bounds: Bounds, progress: _Progress) -> Reply:
     _, host, port = request.origin
     addresses = await resolve(host, port, bounds.private)
-    for _ in range(MAX_REDIRECTS + 1):
+    for _ in range(bounds.redirects + 1):
         progress.begin()
         reply = await _send(request, addresses, bounds, progress)
-        onward = _onward(request, reply)
+        onward = _onward(request, reply) if bounds.redirects else None
         if onward is None:
             return reply
         request = onward
     raise ToolFailed(
-        f"{request.method} {request.url} was redirected more than {MAX_REDIRECTS} times. Nothing was done there.",
+        f"{request.method} {request.url} was redirected more than {bounds.redirects} times. Nothing was done there.",
         error_class=NETWORK,
     )
 
@@ -145,7 +146,7 @@ def _onward(request: Request, reply: Reply) -> Request | None:
         return None
     try:
         there = urlsplit(urljoin(request.url, reply.headers["location"]))
-        origin = (there.scheme, there.hostname or "", there.port or {"http": 80, "https": 443}.get(there.scheme, 0))
+        origin = (there.scheme, there.hostname or "", there.port or PORTS.get(there.scheme, 0))
     except ValueError:
         return None
     if origin != request.origin or there.username is not None:
