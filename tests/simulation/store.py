@@ -81,6 +81,7 @@ from holdfast.ports import (
     CostSumFilter,
     DueRun,
     EffectFilter,
+    FollowerRow,
     GateFilter,
     History,
     KeptSchedule,
@@ -246,6 +247,7 @@ class Disk:
         self.scores: dict[RunId, list[Score]] = {}
         self.api_keys: dict[tuple[str, str], ApiKey] = {}
         self.audit: list[Link] = []
+        self.followers: dict[str, FollowerRow] = {}
         self.evaluations: dict[str, tuple[Evaluation, tuple[ScenarioResult, ...]]] = {}
         self.replies: dict[str, PendingRequest] = {}
         self.sign_ins: dict[str, SignIn] = {}
@@ -973,6 +975,37 @@ class Replies(Port):
         else:
             self._disk.replies[name] = known._replace(reply=reply)
         return True
+
+
+class Followers(Port):
+    """Keeps ports.Followers."""
+
+    async def hold(self, name: str, holder: str, lease_ms: int) -> FollowerRow | None:
+        await self._mount.write("hold_follower")
+        now_ms = self._mount.now_ms()
+        there = self._disk.followers.get(name) or FollowerRow(name, None, now_ms, None, 0, 0, "", holder, 0)
+        if there.holder != holder and there.until_ms > now_ms:
+            return None
+        self._disk.followers[name] = held = msgspec.structs.replace(there, holder=holder, until_ms=now_ms + lease_ms)
+        return held
+
+    async def move(self, row: FollowerRow) -> bool:
+        await self._mount.write("move_follower")
+        there = self._disk.followers.get(row.name)
+        if there is None or there.holder != row.holder:
+            return False
+        self._disk.followers[row.name] = msgspec.structs.replace(row, until_ms=there.until_ms)
+        return True
+
+    async def release(self, name: str, holder: str) -> None:
+        await self._mount.write("release_follower")
+        there = self._disk.followers.get(name)
+        if there is not None and there.holder == holder:
+            self._disk.followers[name] = msgspec.structs.replace(there, holder="", until_ms=0)
+
+    async def listed(self) -> Sequence[FollowerRow]:
+        await self._mount.read()
+        return [self._disk.followers[name] for name in sorted(self._disk.followers)]
 
 
 class SignIns(Port):
@@ -2023,6 +2056,7 @@ class SimulatedStore(Store, frozen=True, kw_only=True, eq=False):
             views=Views(mount),
             watch=Watch(mount),
             tail=Tail(mount),
+            followers=Followers(mount),
             upkeep=Upkeep(mount, sessions),
         )
 

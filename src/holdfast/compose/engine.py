@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from holdfast import settings as settings_
 from holdfast.authoring.user_arguments import workflows_of
 from holdfast.authoring.workflow import Workflow
+from holdfast.compose.following import following
 from holdfast.compose.from_settings import (
     declared_prices,
     doubt_rule_of,
@@ -288,7 +289,8 @@ class Engine(Control):
             sweep.start()
             if is_fleet:
                 dispatch.start()
-            yield cls(executor, sweep, Idleness(executor, adoption), adoption)
+            async with following(known, runtime, secrets, lambda: not sweep.is_led) if execute else nullcontext():
+                yield cls(executor, sweep, Idleness(executor, adoption), adoption)
         finally:
             await sweep.aclose()
             await follow_ups.aclose()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from holdfast import settings as settings_
 from holdfast.compose.api import HttpPort, answering
 from holdfast.compose.engine import DEFAULT_SLOTS, Engine, label
+from holdfast.compose.following import following
 from holdfast.compose.from_settings import doubt_rule_of, lanes_of, open_queue, payloads_of, secrets_of
 from holdfast.core.capacity.lanes import DEFAULT
 from holdfast.core.values.demand import Resources
@@ -79,8 +80,10 @@ async def leading(store: str, *, settings: Settings | None = None, lane: str = D
     )
     try:
         leader.start()
-        # The leaders of other lanes leave months to this one's.
-        async with archiving(store, known, leader.leads) if lane == DEFAULT else nullcontext():
+        async with AsyncExitStack() as stack:
+            if lane == DEFAULT:  # the leaders of other lanes leave to this one's what one process does for all
+                await stack.enter_async_context(archiving(store, known, leader.leads))
+                await stack.enter_async_context(following(known, runtime, secrets, leader.leads.is_set))
             yield leader
     finally:
         await leader.aclose()

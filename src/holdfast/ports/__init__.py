@@ -88,7 +88,7 @@ from holdfast.ports.session import ANY_YAML, Leadership, Sessions
 from holdfast.ports.shared_value import SharedArrival, SharedEntry, SharedFound, SharedValues
 from holdfast.ports.store import Store, StoreClock, Upkeep
 from holdfast.ports.stream import Chunk, Piece, StreamName, Streams, StreamUpdate
-from holdfast.ports.tail import Tail, TailEvent, Watch
+from holdfast.ports.tail import CommittedEvent, FollowerRow, Followers, Sink, SinkUnavailable, Tail, TailEvent, Watch
 from holdfast.ports.view import MAX_LISTED, DueRun, EffectFilter, GateFilter, UnplacedRun, Views
 from holdfast.ports.worker import JOB_LOG, Calls, Work, WorkerGateway
 
@@ -116,6 +116,7 @@ __all__ = [
     "Chunk",
     "Clock",
     "Codec",
+    "CommittedEvent",
     "Conversations",
     "CostFilter",
     "CostSumFilter",
@@ -130,6 +131,8 @@ __all__ = [
     "EmbeddingRequest",
     "Evaluations",
     "EventsCommitted",
+    "FollowerRow",
+    "Followers",
     "GateBegan",
     "GateEnded",
     "GateFilter",
@@ -192,6 +195,8 @@ __all__ = [
     "SharedValues",
     "SignIn",
     "SignIns",
+    "Sink",
+    "SinkUnavailable",
     "SnapshotRecord",
     "Stall",
     "StepBegan",

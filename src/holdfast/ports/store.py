@@ -22,7 +22,7 @@ from holdfast.ports.scope import Scopes
 from holdfast.ports.session import Leadership, Sessions
 from holdfast.ports.shared_value import SharedValues
 from holdfast.ports.stream import Streams
-from holdfast.ports.tail import Tail, Watch
+from holdfast.ports.tail import Followers, Tail, Watch
 from holdfast.ports.view import Views
 
 
@@ -79,6 +79,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     views: Views
     watch: Watch
     tail: Tail
+    followers: Followers
     upkeep: Upkeep
     sealing: Sealing = PLAIN
     """How what users have stored is kept; large payloads and sensitive fields too, wherever they are."""

@@ -1,4 +1,4 @@
-"""Hearing of what others have committed: that there is something, and what.
+"""Hearing of what others have committed: that there is something, and what; and who follows that, up to where.
 
 Never here: an implementation, a default, a wire format.
 """
@@ -6,7 +6,7 @@ Never here: an implementation, a default, a wire format.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -46,4 +46,97 @@ class Tail(Protocol):
 
     async def end(self) -> str:
         """The cursor after everything that is committed now."""
+        ...
+
+
+# --- Following the tail -----------------------------------------------------------------------------------------------
+
+
+class CommittedEvent(msgspec.Struct, frozen=True):
+    """An event for those outside, with what every line, span and row says of its run. `run` and `recorded.seq` together are
+    its id, in every sink."""
+
+    run: RunId
+    tenant: str
+    workflow: str
+    version: int
+    recorded: Recorded
+
+
+class SinkUnavailable(Exception):
+    """A sink could not take events now, and is to be given the same again: after `retry_after_s`, where it says when."""
+
+    def __init__(self, problem: str, retry_after_s: float | None = None) -> None:
+        super().__init__(problem)
+        self.retry_after_s = retry_after_s
+
+
+class Sink(Protocol):
+    """A receiver of every committed event: notifications, an exporter of traces, an analytics store.
+
+    It gets each event at least once, in order within a run: after a crash, or after SinkUnavailable, a batch comes again,
+    perhaps cut elsewhere. So it knows events by their ids. It counts what it cannot use as dropped, and goes on.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name under which the store keeps how far it has come. It never changes."""
+        ...
+
+    @property
+    def begins(self) -> Literal["now", "oldest"]:
+        """First event of a new sink: the next one, or the oldest that the store has."""
+        ...
+
+    @property
+    def batch(self) -> int:
+        """Maximum number of events at a time."""
+        ...
+
+    async def take(self, events: Sequence[CommittedEvent]) -> int:
+        """Return when nothing of these can be lost any more: the number of those that were dropped, because nothing can ever
+        be done with them. Raises SinkUnavailable."""
+        ...
+
+
+class FollowerRow(msgspec.Struct, frozen=True):
+    """The progress of a sink."""
+
+    name: str
+    cursor: str | None
+    """The last place up to which it has everything; None before its beginning is known."""
+    had_all_at_ms: int
+    """Time at which it last had taken every event, or began."""
+    waiting_since_ms: int | None
+    """Time of the oldest event that it was given and has not taken; None where it has everything that it was given."""
+    taken: int
+    """Number of events that it has taken."""
+    dropped: int
+    """Number of those that it could do nothing with."""
+    problem: str
+    """Why it does not take what waits; empty where it does."""
+    holder: str
+    """Process that feeds it; empty for none."""
+    until_ms: int
+    """End of that process's turn unless it is renewed."""
+
+
+class Followers(Protocol):
+    """The sinks that follow the tail, each fed by one process at a time."""
+
+    async def hold(self, name: str, holder: str, lease_ms: int) -> FollowerRow | None:
+        """Take or keep the turn to feed a sink, for so long from now. None while it is another's."""
+        ...
+
+    async def move(self, row: FollowerRow) -> bool:
+        """Keep how far the sink has come, what waits and why; False, with nothing kept, where `row.holder` has lost its
+        turn."""
+        ...
+
+    async def release(self, name: str, holder: str) -> None:
+        """Give the turn back, if it still is this holder's."""
+        ...
+
+    async def listed(self) -> Sequence[FollowerRow]:
+        """All of them, by name."""
         ...

@@ -101,6 +101,11 @@ class Sweep:
         self._all_wait_here = False
         """Whether all that was due waits for a slot of this process already: it is fed when one is free."""
 
+    @property
+    def is_led(self) -> bool:
+        """True while the lane's leader does what one process of a store does for all."""
+        return self._is_led
+
     def start(self) -> None:
         self._loop.start()
 

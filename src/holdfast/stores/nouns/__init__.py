@@ -6,7 +6,7 @@
     callers      keys, sign-ins, the audit log, replies
     beside_runs  children, dead letters, job logs
     lists        runs, gates, tool calls, and the labels of runs: what both databases list alike
-    workflows, blobs
+    workflows, blobs, followers
 
 Never here: histories, leases, lending, the books of money; those are by hand, for each database.
 """
@@ -19,6 +19,7 @@ from holdfast.stores.nouns.beside_runs import Children, DeadLetters, JobLogs
 from holdfast.stores.nouns.blobs import Blobs
 from holdfast.stores.nouns.callers import Audit, Keys, Replies, SignIns
 from holdfast.stores.nouns.figures import Costs, ModelEstimates, Scores
+from holdfast.stores.nouns.followers import Followers
 from holdfast.stores.nouns.records import Conversations, Evaluations, Schedules, Supervisors
 from holdfast.stores.nouns.tables import StoreParts
 from holdfast.stores.nouns.workflows import Graphs
@@ -48,6 +49,7 @@ class Nouns(OfTenant):
     sign_ins: SignIns
     model_estimates: ModelEstimates
     graphs: Graphs
+    followers: Followers
 
 
 def of_tenant(ground: StoreParts) -> OfTenant:
@@ -76,4 +78,5 @@ def nouns(ground: StoreParts) -> Nouns:
         "sign_ins": SignIns(ground),
         "model_estimates": ModelEstimates(ground),
         "graphs": Graphs(ground),
+        "followers": Followers(ground),
     }

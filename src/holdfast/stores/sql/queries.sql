@@ -748,3 +748,27 @@ delete from holdfast.canaries where sealed <> '' returning sealed
 -- name: has_runs
 -- Whether anything was stored.
 select exists (select 1 from holdfast.runs)
+
+-- --- Followers of the tail ------------------------------------------------------------------------------------------
+
+-- name: hold_follower
+-- A process takes the turn to feed a sink, or keeps it, unless another's is not over.
+insert into holdfast.followers (name, had_all_at_ms, holder, until_ms) values ($1, $3, $2, $4)
+on conflict (name) do update set holder = excluded.holder, until_ms = excluded.until_ms
+where holdfast.followers.holder = excluded.holder or holdfast.followers.until_ms <= excluded.had_all_at_ms
+returning name, cursor, had_all_at_ms, waiting_since_ms, taken, dropped, problem, holder, until_ms
+
+-- name: move_follower
+-- How far it has come, as its holder says.
+update holdfast.followers
+set cursor = $3, had_all_at_ms = $4, waiting_since_ms = $5, taken = $6, dropped = $7, problem = $8
+where name = $1 and holder = $2 returning name
+
+-- name: release_follower
+-- Its holder leaves it to others.
+update holdfast.followers set holder = '', until_ms = 0 where name = $1 and holder = $2 returning name
+
+-- name: followers
+-- All of them.
+select name, cursor, had_all_at_ms, waiting_since_ms, taken, dropped, problem, holder, until_ms from holdfast.followers
+order by name limit $1

@@ -389,3 +389,16 @@ create table holdfast.costs_by_hour (
     cost_nanousd bigint not null,
     primary key (hour, tenant, team, workflow, node, model)
 );
+
+-- How far those have come that follow the tail, and who feeds each of them until when.
+create table holdfast.followers (
+    name text primary key,
+    cursor text,
+    had_all_at_ms bigint not null,
+    waiting_since_ms bigint,
+    taken bigint not null default 0,
+    dropped bigint not null default 0,
+    problem text not null default '',
+    holder text not null,
+    until_ms bigint not null
+);

@@ -399,3 +399,16 @@ create table costs_by_hour (
     cost_nanousd integer not null,
     primary key (hour, tenant, team, workflow, node, model)
 ) strict, without rowid;
+
+-- How far those have come that follow the tail, and who feeds each of them until when.
+create table followers (
+    name text primary key,
+    cursor text,
+    had_all_at_ms integer not null,
+    waiting_since_ms integer,
+    taken integer not null default 0,
+    dropped integer not null default 0,
+    problem text not null default '',
+    holder text not null,
+    until_ms integer not null
+) strict, without rowid;

@@ -1,0 +1,33 @@
+"""The sinks that the settings name, and the followers that feed them in this process.
+
+Never here: what a sink does, when a follower reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from uuid import uuid4
+
+from holdfast.engine.background.follower import Follower
+from holdfast.engine.runs.runtime import Runtime
+from holdfast.ports import Sink
+from holdfast.settings import Secrets, Settings
+
+
+def sinks_of(settings: Settings, runtime: Runtime, secrets: Secrets) -> list[Sink]:
+    """Return the sinks that the settings name. Raises UsageError."""
+    return []
+
+
+@asynccontextmanager
+async def following(
+    settings: Settings, runtime: Runtime, secrets: Secrets, is_wanted: Callable[[], bool]
+) -> AsyncIterator[None]:
+    """Feed the sinks inside a block, while `is_wanted` returns that this is the process for it. Raises UsageError."""
+    async with AsyncExitStack() as stack:
+        for sink in sinks_of(settings, runtime, secrets):
+            follower = Follower(runtime.store, runtime.clock, sink, uuid4().hex, is_wanted)
+            follower.start()
+            stack.push_async_callback(follower.aclose)
+        yield
