@@ -148,6 +148,23 @@ def test_a_report_is_kept_on_request_and_nothing_overwrites_it(shell: Shell, hom
     assert "There is no evaluation none; see `holdfast evals list`." in none.err
 
 
+def test_results_of_a_workflow_are_listed_by_version(shell: Shell, home: Path) -> None:
+    for version, failing in ((1, ""), (2, "1 / 0")):
+        scenarios = "scenarios: [{id: one, expect: {nodes: [one]}}, {id: two}]"
+        (home / "cases.yaml").write_text(f"workflow: case{version}.py:wf\n{scenarios}")
+        (home / f"case{version}.py").write_text(
+            "from holdfast import Workflow, task\n"
+            f"wf = Workflow('case', version={version})\n"
+            f"wf.node('one')(task(lambda state: {failing or 1}))\n"
+        )
+        shell("eval", "cases.yaml", "--keep")
+    second, first = shell("evals", "history", "case", "--json").data
+    told = [(row["version"], row["passed"], row["scenarios"], row["change"]) for row in (first, second)]
+    assert told == [(1, 2, 2, None), (2, 0, 2, -1.0)]
+    assert "-100%" in shell("evals", "history", "case").out
+    assert shell("evals", "history", "nothing", "--json").data == []
+
+
 def test_a_store_that_is_not_there_is_made_for_the_first_report(shell: Shell, home: Path) -> None:
     (home / "letters.yaml").write_text(GOOD)
     said = shell("eval", "letters.yaml", "--keep", "--store", "none.db")

@@ -63,6 +63,7 @@ LISTS = {
     "/keys",
     "/audit",
     "/evals",
+    "/evals/versions",
 }
 """What a tenant may ask for that is not about one run of its own."""
 

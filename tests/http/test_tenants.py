@@ -173,7 +173,8 @@ async def test_a_crawler_of_one_workflow_finds_nothing_of_the_others(port: Port)
             if route.in_path:
                 assert status == (await asked(partly, route, nobodys))[0], (route.path, status, told)
         for path in (
-            *("/runs", "/gates", "/dead-letters", "/dead-letters/summary", "/scores", "/evals", "/effects", "/keys"),
+            *("/runs", "/gates", "/dead-letters", "/dead-letters/summary", "/scores", "/evals", "/evals/versions"),
+            *("/effects", "/keys"),
             *("/runs/labels", "/runs?label=customer%3Dacme", "/runs?text=acme"),
         ):
             assert await partly.rows(path, **({} if path.endswith("summary") else {"limit": 1})) == [], path
@@ -260,6 +261,9 @@ async def test_an_evaluation_is_its_tenant_s(port: Port) -> None:
             ("bad", False, ["It failed."]),
             ("old", True, []),
         ]
+        (version,) = await globex.rows("/evals/versions", workflow="quick")
+        assert (version["evaluation_id"], version["evaluations"], version["change"]) == (kept[0], 3, None)
+        assert await acme.rows("/evals/versions") == await globex.rows("/evals/versions", suite="other.yaml") == []
         assert await acme.rows("/evals") == await globex.rows("/evals", workflow="order") == []
         assert await acme.refused("GET", f"/evals/{kept[0]}") == await acme.refused("GET", "/evals/none") == (404, "not_found")
         assert (await acme.http.get("/evals", params={"tenant": GLOBEX})).status_code == 403

@@ -124,6 +124,7 @@ Runs                 viewer             403 ok  ok  ok  hg
 RunLabels            viewer             403 ok  ok  ok  h
 ScoreMeans           viewer             403 ok  ok  ok  h
 Evaluations          viewer             403 ok  ok  ok  h
+EvaluationVersions   viewer             403 ok  ok  ok  h
 DeadLetterSummary    viewer             403 ok  ok  ok  h
 Costs                viewer             403 ok  ok  ok  h
 Tail                 viewer             403 ok  ok  ok  h

@@ -15,14 +15,19 @@ import msgspec
 
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
+from holdfast.core.nouns.evaluations import Evaluation, newest_of_suites
 from holdfast.core.values.money import usd
-from holdfast.core.views.trajectory import TraceEvent, TraceType, Trajectory
+from holdfast.core.views.trajectory import TraceType, Trajectory
 from holdfast.evaluation.suite import Suite
+from holdfast.service.view import TraceRow
+from holdfast.service.view.plain import iso
 
 Holds: TypeAlias = Literal["yes", "no", "always"]
 """Whether the code says so; `always` where Holdfast sees to it, whatever the code says."""
 _MAX_WAYS: Final = 5
 """That runs went, of which the report tells."""
+_MAX_SUITES: Final = 5
+"""With kept results, of which the report tells."""
 _EXHAUSTED: Final = {"dead_letter": "it parks as a dead letter", "fail": "the run fails"}
 _AT_LIMIT: Final = {"ask": "a person is asked", "fail": "the run fails", "record": "it is only recorded"}
 _CHANGING: Final = ("idempotent", "verify", "once")
@@ -46,11 +51,13 @@ class Review(msgspec.Struct, frozen=True):
     report: dict[str, tuple[str, ...]]
 
 
-def review(workflow: Workflow, paths: Sequence[Trajectory] = (), suite: Suite | None = None) -> Review:
-    """Look at a workflow that is valid, at the paths of its runs, and at the scenarios that it is held to. Raises
-    InvalidWorkflow."""
+def review(
+    workflow: Workflow, paths: Sequence[Trajectory] = (), suite: Suite | None = None, kept: Sequence[Evaluation] = ()
+) -> Review:
+    """Look at a valid workflow, at the paths of its runs, at its scenarios, and at the results of suites that were `kept`, the
+    newest first. Raises InvalidWorkflow."""
     workflow.graph  # noqa: B018 - raises if it cannot be run
-    return Review(workflow.name, workflow.version, tuple(_findings(workflow, suite)), _report(workflow, paths, suite))
+    return Review(workflow.name, workflow.version, tuple(_findings(workflow, suite)), _report(workflow, paths, suite, kept))
 
 
 # --- The sixteen questions ----------------------------------------------------------------------------------------------
@@ -143,7 +150,9 @@ def _findings(workflow: Workflow, suite: Suite | None) -> Iterator[Finding]:
 # --- The nine parts -----------------------------------------------------------------------------------------------------
 
 
-def _report(workflow: Workflow, paths: Sequence[Trajectory], suite: Suite | None) -> dict[str, tuple[str, ...]]:
+def _report(
+    workflow: Workflow, paths: Sequence[Trajectory], suite: Suite | None, kept: Sequence[Evaluation]
+) -> dict[str, tuple[str, ...]]:
     definition = workflow.graph.definition
     parts: dict[str, Iterable[str]] = {
         "State schema": _state(workflow),
@@ -158,9 +167,9 @@ def _report(workflow: Workflow, paths: Sequence[Trajectory], suite: Suite | None
             "after each operation of a step, in the commit of its outcome",
             f"a snapshot every {definition.snapshot_every} events, which only spares reading",
         ),
-        "Trace schema": (", ".join(get_args(TraceType)), f"fields: {', '.join(TraceEvent.__struct_fields__)}"),
+        "Trace schema": (", ".join(get_args(TraceType)), f"fields: {', '.join(TraceRow.__annotations__)}"),
         "Failure scenarios": _failures(workflow, paths),
-        "Trajectory eval results": _results(paths, suite),
+        "Trajectory eval results": (*_results(workflow, kept), *_seen(paths, suite)),
     }
     return {title: tuple(lines) or ("none",) for title, lines in parts.items()}
 
@@ -225,7 +234,17 @@ def _failures(workflow: Workflow, paths: Sequence[Trajectory]) -> Iterator[str]:
     yield from (f"seen in {number} of {len(paths)} runs: {status}" for status, number in ends.most_common())
 
 
-def _results(paths: Sequence[Trajectory], suite: Suite | None) -> Iterator[str]:
+def _results(workflow: Workflow, kept: Sequence[Evaluation]) -> Iterator[str]:
+    """Yield the newest result of each suite that was kept."""
+    for each in newest_of_suites(kept)[:_MAX_SUITES]:
+        code = "" if each.graph_hash == workflow.graph.hash else ", other code than this"
+        yield (
+            f"{each.suite}: {each.passed} of {each.scenarios} passed, {'enough' if each.met else 'too few'} for"
+            f" {each.min_passed:.0%} (version {each.version}{code}, saved {iso(each.at_ms)} as {each.id})"
+        )
+
+
+def _seen(paths: Sequence[Trajectory], suite: Suite | None) -> Iterator[str]:
     if suite is not None:
         yield f"{len(suite.scenarios)} scenarios; `holdfast eval` plays them"
     if not paths:

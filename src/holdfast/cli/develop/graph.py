@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -24,6 +24,7 @@ from holdfast.errors import UsageError
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
     from holdfast.core.facts.graph import Definition, Edge
+    from holdfast.core.nouns.evaluations import Evaluation
     from holdfast.core.views.trajectory import Trajectory
     from holdfast.settings import Settings
 
@@ -95,7 +96,8 @@ def _review(target: str, evals: str | None, *, as_json: bool, strict: bool, stor
 
     workflow = load(target)
     suite = None if evals is None else suite_of(evals)
-    found = review(workflow, asyncio.run(_paths(workflow.name, store)), suite)
+    paths, kept = asyncio.run(_seen(workflow.name, store))
+    found = review(workflow, paths, suite, kept)
     open_ = [each for each in found.findings if each.holds == "no"]
     if as_json:
         terminal.emit(msgspec.to_builtins(found))
@@ -111,15 +113,19 @@ def _review(target: str, evals: str | None, *, as_json: bool, strict: bool, stor
     return USAGE if strict and open_ else OK
 
 
-async def _paths(workflow: str, store: str | None) -> list[Trajectory]:
-    """The paths of the latest runs, where there is a store with any."""
-    from holdfast.cli.connect import is_there, located, looking
+async def _seen(workflow: str, store: str | None) -> tuple[list[Trajectory], Sequence[Evaluation]]:
+    """The paths of the latest runs, and the results of suites, the newest first; where there is a store with any."""
+    from holdfast.cli.connect import is_there, located, opened
+    from holdfast.ports import MAX_LISTED
+    from holdfast.service.control.run_reader import RunReader
 
     if not is_there(located(store)[0]):
-        return []
-    async with looking(store) as inquiries:
-        rows = await inquiries.runs(workflow=workflow, limit=_MAX_REVIEWED)
-        return [await inquiries.trajectory(row.run) for row in rows]
+        return [], ()
+    async with opened(store) as found:
+        runs = RunReader(found)
+        rows = await runs.runs(workflow=workflow, limit=_MAX_REVIEWED)
+        paths = [await runs.trajectory(row.run) for row in rows]
+        return paths, await found.evaluations.listed(None, workflow, None, MAX_LISTED)
 
 
 def _validate_python(target: str, *, as_json: bool, strict: bool, store: str | None) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.cli.noun import Noun
+from holdfast.cli.noun import ArgumentSpec, Noun
 from holdfast.cli.page import moment, table, terminal
 from holdfast.cli.page.table import ID, Column
 from holdfast.service.declarations import query
@@ -61,7 +61,22 @@ EVALS.list(
     Column("cost", goes=3, of=lambda row: f"${row['cost_usd']}"),
     Column("by", goes=4, of=_by),
 )
+EVALS.list(
+    query.EvaluationVersions,
+    Column("version"),
+    Column("suite", 12, goes=1),
+    Column("passed", of=_passed),
+    Column("rate", of=lambda row: f"{row['pass_rate']:.0%}"),
+    Column("change", of=lambda row: "" if row["change"] is None else f"{row['change']:+.0%}"),
+    Column("met", of=lambda row: "yes" if row["met"] else "no"),
+    Column("results", goes=4, of="evaluations"),
+    Column("cost", goes=3, of=lambda row: f"${row['cost_usd']}"),
+    Column("at", goes=2, of=lambda row: moment.second(row["at"])),
+    name="history",
+    words={"workflow": ArgumentSpec("WORKFLOW", needed=True, help="Name of the workflow.")},
+    about="List the results of a workflow's suites by version, the highest version first.",
+)
 EVALS.show()
 
 
-EXAMPLES: Final = {"list": "--workflow refund", "show": "019aa8b2"}
+EXAMPLES: Final = {"list": "--workflow refund", "history": "refund", "show": "019aa8b2"}

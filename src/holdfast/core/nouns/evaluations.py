@@ -6,7 +6,7 @@ Never here: judging a path, where they are kept (ports.evaluation).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -52,6 +52,48 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     by: str = ""
     os_user: str = ""
     client: str = ""
+
+    @property
+    def pass_rate(self) -> float:
+        """The share of its scenarios that passed, from 0 to 1."""
+        return self.passed / self.scenarios
+
+
+class VersionResult(NamedTuple):
+    """The results of a suite with a version of a workflow: the newest, how many there are, the mean of their pass rates, and
+    the `change` of the newest from that of the version before; None where it is the first."""
+
+    newest: Evaluation
+    evaluations: int
+    mean_pass_rate: float
+    change: float | None
+
+
+def newest_of_suites(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    """Return the first of each suite; given the newest first, the newest."""
+    found: dict[str, Evaluation] = {}
+    for each in evaluations:
+        found.setdefault(each.suite, each)
+    return [*found.values()]
+
+
+def by_version(evaluations: Sequence[Evaluation]) -> list[VersionResult]:
+    """Return the results of each suite with each version, of evaluations with the newest first; by tenant, workflow and suite,
+    the highest version first."""
+    groups: dict[tuple[str, str, str], dict[int, list[Evaluation]]] = {}
+    for each in evaluations:
+        versions = groups.setdefault((each.tenant, each.workflow, each.suite), {})
+        versions.setdefault(each.version, []).append(each)
+    found: list[VersionResult] = []
+    for _, versions in sorted(groups.items()):
+        results, before = list[VersionResult](), None
+        for _, kept in sorted(versions.items()):
+            rate = kept[0].pass_rate
+            mean = sum(each.pass_rate for each in kept) / len(kept)
+            results.append(VersionResult(kept[0], len(kept), mean, None if before is None else rate - before))
+            before = rate
+        found += reversed(results)
+    return found
 
 
 def spent_nanousd(judged: Sequence[ScenarioResult]) -> int:

@@ -10,7 +10,7 @@ from typing import Final
 
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.nouns import evaluations as rule
-from holdfast.core.nouns.evaluations import Evaluation, ScenarioResult
+from holdfast.core.nouns.evaluations import Evaluation, ScenarioResult, VersionResult
 from holdfast.core.values.actor import Actor
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.ports import MAX_LISTED
@@ -97,6 +97,17 @@ class Evaluations(ControlBase):
             before: Id of the last row of the page before.
         """
         return await self.store.evaluations.listed(tenant, workflow, before, limit)
+
+    async def evaluation_versions(
+        self, *, tenant: str | None = None, workflow: str | None = None, suite: str | None = None, limit: int = MAX_LISTED
+    ) -> Sequence[VersionResult]:
+        """Return the results of each suite by version of its workflow, the highest first, of the latest 1,000 evaluations.
+
+        Args:
+            suite: Only this suite, by its file as it was named.
+        """
+        found = await self.store.evaluations.listed(tenant, workflow, None, MAX_LISTED)
+        return rule.by_version([each for each in found if suite in (None, each.suite)])[:limit]
 
 
 def not_there(id_: str) -> NotFound:

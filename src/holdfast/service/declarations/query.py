@@ -178,6 +178,17 @@ class Evaluations(ListQuery["view.EvaluationRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
+@query("GET /evals/versions", "viewer", rows="workflow")
+class EvaluationVersions(ListQuery["view.EvaluationVersionRow"], frozen=True, kw_only=True):
+    """List the results of evaluation suites by version of their workflow, of the latest 1,000 results, the highest version
+    first. The list has one page."""
+
+    tenant: field.OfTenant = None
+    workflow: field.OfWorkflow = None
+    suite: Annotated[str | None, doc("Only this suite, by its file as it was named.")] = None
+    limit: field.Limit = USUAL
+
+
 @query("GET /evals/{evaluation}", "viewer", about={"evaluation": Subject.EVALUATION})
 class Evaluation(Query["view.EvaluationWhole"], frozen=True):
     """Show the saved result of an evaluation suite, with each of its runs."""

@@ -29,6 +29,7 @@ from holdfast.service.view import (
     ComparisonRow,
     DrawingRow,
     EvaluationRow,
+    EvaluationVersionRow,
     EvaluationWhole,
     EventRow,
     ItemRow,
@@ -291,6 +292,14 @@ async def evaluations(request: Request, query: ask.Evaluations) -> Rows[Evaluati
         tenant=request.whose, workflow=query.workflow, before=query.cursor, limit=query.limit + 1
     )
     return listing.page([view.of_evaluation(each) for each in found], query.limit, "evaluation_id")
+
+
+@handles
+async def evaluation_versions(request: Request, query: ask.EvaluationVersions) -> Rows[EvaluationVersionRow]:
+    found = await request.control.evaluation_versions(
+        tenant=request.whose, workflow=query.workflow, suite=query.suite, limit=query.limit
+    )
+    return Rows([view.of_version_result(each) for each in found], None)
 
 
 @handles

@@ -71,7 +71,14 @@ from holdfast.service.view.conversation import (
     of_talk,
 )
 from holdfast.service.view.effect import MAX_EFFECTS, EffectRow, of_effect
-from holdfast.service.view.evaluation import EvaluationRow, EvaluationWhole, ScenarioRow, of_evaluation
+from holdfast.service.view.evaluation import (
+    EvaluationRow,
+    EvaluationVersionRow,
+    EvaluationWhole,
+    ScenarioRow,
+    of_evaluation,
+    of_version_result,
+)
 from holdfast.service.view.gate import (
     AskedCallRow,
     AskedTogetherRow,
@@ -257,6 +264,7 @@ __all__ = [
     "EffectRow",
     "ErrorRow",
     "EvaluationRow",
+    "EvaluationVersionRow",
     "EvaluationWhole",
     "EventRow",
     "ExchangeRow",
@@ -411,6 +419,7 @@ __all__ = [
     "of_trace",
     "of_trajectory",
     "of_tree",
+    "of_version_result",
     "of_wait",
     "of_ways",
     "of_whole_event",

@@ -11,7 +11,7 @@ from holdfast.service.view import field
 from holdfast.service.view.plain import Dollars, Time, iso
 
 if TYPE_CHECKING:
-    from holdfast.core.nouns.evaluations import Evaluation, ScenarioResult
+    from holdfast.core.nouns.evaluations import Evaluation, ScenarioResult, VersionResult
 
 
 class EvaluationRow(TypedDict):
@@ -33,6 +33,26 @@ class EvaluationRow(TypedDict):
     by: Annotated[str | None, doc("The person who saved it.")]
     by_os_user: Annotated[str | None, doc("The operating system's user who saved it.")]
     by_client: Annotated[str | None, doc("The token or key with which it was saved.")]
+    at: Annotated[Time, doc("When it was saved.")]
+
+
+class EvaluationVersionRow(TypedDict):
+    """The results of a suite of scenarios with a version of a workflow."""
+
+    tenant: field.Tenant
+    workflow: Annotated[str, doc("Name of the workflow that was evaluated.")]
+    suite: Annotated[str, doc("The file of the suite.")]
+    version: field.Version
+    graph_hash: field.GraphHash
+    evaluations: Annotated[int, doc("Number of saved results.")]
+    mean_pass_rate: Annotated[float, doc("Mean share of scenarios that passed, over the saved results, from 0 to 1.")]
+    evaluation_id: Annotated[str, doc("Id of the newest result, of which the fields below are.")]
+    scenarios: Annotated[int, doc("Number of scenarios.")]
+    passed: Annotated[int, doc("Number of them that passed.")]
+    pass_rate: Annotated[float, doc("Share of them that passed, from 0 to 1.")]
+    change: Annotated[float | None, doc("Change of that share from the version before; null for the first.")]
+    met: Annotated[bool, doc("True if enough of the scenarios passed.")]
+    cost_usd: Annotated[Dollars, doc("Dollars that its live runs cost.")]
     at: Annotated[Time, doc("When it was saved.")]
 
 
@@ -79,6 +99,28 @@ def of_evaluation(evaluation: Evaluation, results: Sequence[ScenarioResult] | No
         "at": iso(evaluation.at_ms),
     }
     return found if results is None else {**found, "results": [_of_result(each) for each in results]}
+
+
+def of_version_result(result: VersionResult) -> EvaluationVersionRow:
+    """Return the row of a version's results."""
+    newest = result.newest
+    return {
+        "tenant": newest.tenant,
+        "workflow": newest.workflow,
+        "suite": newest.suite,
+        "version": newest.version,
+        "graph_hash": newest.graph_hash,
+        "evaluations": result.evaluations,
+        "mean_pass_rate": result.mean_pass_rate,
+        "evaluation_id": newest.id,
+        "scenarios": newest.scenarios,
+        "passed": newest.passed,
+        "pass_rate": newest.pass_rate,
+        "change": result.change,
+        "met": newest.met,
+        "cost_usd": usd(newest.cost_nanousd),
+        "at": iso(newest.at_ms),
+    }
 
 
 def _of_result(result: ScenarioResult) -> ScenarioRow:
