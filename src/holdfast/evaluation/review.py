@@ -52,12 +52,12 @@ class Review(msgspec.Struct, frozen=True):
 
 
 def review(
-    workflow: Workflow, paths: Sequence[Trajectory] = (), suite: Suite | None = None, kept: Sequence[Evaluation] = ()
+    workflow: Workflow, paths: Sequence[Trajectory] = (), suite: Suite | None = None, reports: Sequence[Evaluation] = ()
 ) -> Review:
-    """Look at a valid workflow, at the paths of its runs, at its scenarios, and at the results of suites that were `kept`, the
+    """Look at a valid workflow, at the paths of its runs, at its scenarios, and at the saved `reports` of suites, the
     newest first. Raises InvalidWorkflow."""
     workflow.graph  # noqa: B018 - raises if it cannot be run
-    return Review(workflow.name, workflow.version, tuple(_findings(workflow, suite)), _report(workflow, paths, suite, kept))
+    return Review(workflow.name, workflow.version, tuple(_findings(workflow, suite)), _report(workflow, paths, suite, reports))
 
 
 # --- The sixteen questions ----------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def _findings(workflow: Workflow, suite: Suite | None) -> Iterator[Finding]:
 
 
 def _report(
-    workflow: Workflow, paths: Sequence[Trajectory], suite: Suite | None, kept: Sequence[Evaluation]
+    workflow: Workflow, paths: Sequence[Trajectory], suite: Suite | None, reports: Sequence[Evaluation]
 ) -> dict[str, tuple[str, ...]]:
     definition = workflow.graph.definition
     parts: dict[str, Iterable[str]] = {
@@ -169,7 +169,7 @@ def _report(
         ),
         "Trace schema": (", ".join(get_args(TraceType)), f"fields: {', '.join(TraceRow.__annotations__)}"),
         "Failure scenarios": _failures(workflow, paths),
-        "Trajectory eval results": (*_results(workflow, kept), *_seen(paths, suite)),
+        "Trajectory eval results": (*_results(workflow, reports), *_seen(paths, suite)),
     }
     return {title: tuple(lines) or ("none",) for title, lines in parts.items()}
 
@@ -234,9 +234,9 @@ def _failures(workflow: Workflow, paths: Sequence[Trajectory]) -> Iterator[str]:
     yield from (f"seen in {number} of {len(paths)} runs: {status}" for status, number in ends.most_common())
 
 
-def _results(workflow: Workflow, kept: Sequence[Evaluation]) -> Iterator[str]:
+def _results(workflow: Workflow, reports: Sequence[Evaluation]) -> Iterator[str]:
     """Yield the newest result of each suite that was kept."""
-    for each in newest_of_suites(kept)[:_MAX_SUITES]:
+    for each in newest_of_suites(reports)[:_MAX_SUITES]:
         code = "" if each.graph_hash == workflow.graph.hash else ", other code than this"
         yield (
             f"{each.suite}: {each.passed} of {each.scenarios} passed, {'enough' if each.met else 'too few'} for"
