@@ -16,8 +16,8 @@ import pytest
 from holdfast.core.values.policies import DENIED, LOST, NETWORK, RATE_LIMIT, TIMEOUT, VALIDATION
 from holdfast.errors import OutcomeUnknown, ToolFailed
 from holdfast.platform.address import EVERYWHERE, may_be_called, networks
-from holdfast.platform.http_exchange import MAX_REDIRECTS, Bounds, Reply, Request, exchange
-from holdfast.tools.http_reply import answer, retry_after_s
+from holdfast.platform.http_exchange import MAX_REDIRECTS, Bounds, Reply, Request, exchange, retry_after_s
+from holdfast.tools.http_reply import answer
 from tests.engine.kit import eventually
 from tests.tools.server import Server, bomb, do, does_and_drips, does_and_hangs, raw, says, sends
 

@@ -9,12 +9,14 @@ environment. Never here: what a status means for an effect (http_reply).
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-from holdfast.core.values.policies import LOST, NETWORK, TIMEOUT
+from holdfast.core.values.policies import LONGEST_RETRY_AFTER_S, LOST, NETWORK, TIMEOUT
 from holdfast.errors import OutcomeUnknown, ToolFailed
 from holdfast.platform.address import PORTS, Network, resolve
 
@@ -243,3 +245,15 @@ def _loss(request: Request, progress: _Progress, reason: str, error_class: str) 
 
 def _reason_of(problem: Exception) -> str:
     return str(problem).strip() or type(problem).__name__
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """A reply's Retry-After, in seconds or as a date (RFC 9110, section 10.2.3), read by the server's own clock."""
+    text = headers.get("retry-after", "").strip()
+    if re.fullmatch(r"\d{1,9}", text):
+        return min(float(text), LONGEST_RETRY_AFTER_S)
+    try:
+        ahead = parsedate_to_datetime(text) - parsedate_to_datetime(headers.get("date", ""))
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return min(max(ahead.total_seconds(), 0.0), LONGEST_RETRY_AFTER_S)

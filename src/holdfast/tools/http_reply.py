@@ -7,23 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import msgspec
 
-from holdfast.core.values.policies import (
-    AUTHORIZATION,
-    DENIED,
-    LONGEST_RETRY_AFTER_S,
-    NETWORK,
-    RATE_LIMIT,
-    TIMEOUT,
-    VALIDATION,
-    EffectPolicy,
-)
+from holdfast.core.values.policies import AUTHORIZATION, DENIED, NETWORK, RATE_LIMIT, TIMEOUT, VALIDATION, EffectPolicy
 from holdfast.errors import OutcomeUnknown, ToolFailed
-from holdfast.platform.http_exchange import Reply, Request
+from holdfast.platform.http_exchange import Reply, Request, retry_after_s
 
 KEPT_HEADERS: Final = (
     "content-type",
@@ -107,18 +97,6 @@ def expect_good(request: Request, reply: Reply, policy: EffectPolicy = "read", a
         error_class = AUTHORIZATION if reply.status in _NOT_ALLOWED else VALIDATION
         raise ToolFailed(f"{what}. It did not happen.{said}", error_class=error_class)
     raise OutcomeUnknown(f"{what}: it broke, perhaps after it had acted.{said}", error_class=NETWORK)
-
-
-def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """A reply's Retry-After, in seconds or as a date (RFC 9110, section 10.2.3), read by the server's own clock."""
-    text = headers.get("retry-after", "").strip()
-    if re.fullmatch(r"\d{1,9}", text):
-        return min(float(text), LONGEST_RETRY_AFTER_S)
-    try:
-        ahead = parsedate_to_datetime(text) - parsedate_to_datetime(headers.get("date", ""))
-    except (ValueError, TypeError, OverflowError):
-        return None
-    return min(max(ahead.total_seconds(), 0.0), LONGEST_RETRY_AFTER_S)
 
 
 def _answer(request: Request, reply: Reply, policy: EffectPolicy) -> dict[str, Any]:
