@@ -38,6 +38,7 @@ from holdfast.core.values.audit import FIRST, Entry, Head, Link, head_of, link
 from holdfast.core.values.ids import AppendId, CallId, EffectKey, GateId, RunId, Seq, SessionId, StepId
 from holdfast.core.values.payload import Payload
 from holdfast.core.values.scopes import PLACEMENT, AgentRow, ScopeRow, ScopeWaiter, budget_of, family_of
+from holdfast.core.views.notifications import Delivery, Rule
 from holdfast.core.views.projection import (
     Changes,
     ChildChange,
@@ -75,10 +76,13 @@ from holdfast.ports import (
     ApiKey,
     Append,
     AuditFilter,
+    ChannelFigures,
     ChildLink,
     Chunk,
+    Claimed,
     CostFilter,
     CostSumFilter,
+    DeliveryFilter,
     DueRun,
     EffectFilter,
     FollowerRow,
@@ -975,6 +979,61 @@ class Replies(Port):
         else:
             self._disk.replies[name] = known._replace(reply=reply)
         return True
+
+
+class NotificationRules(Port):
+    """Keeps ports.NotificationRules. No program of the simulation sets one."""
+
+    async def put(self, rule: Rule) -> bool:
+        raise NotImplementedError
+
+    async def remove(self, tenant: str, name: str) -> bool:
+        raise NotImplementedError
+
+    async def find(self, tenant: str, name: str) -> Rule | None:
+        await self._mount.read()
+        return None
+
+    async def page(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[Rule]:
+        await self._mount.read()
+        return []
+
+
+class Outbox(Port):
+    """Keeps ports.Outbox: nothing is sent from here."""
+
+    async def add(self, deliveries: Sequence[Delivery]) -> int:
+        raise NotImplementedError
+
+    async def claim(self, channel: str, limit: int, lease_ms: int) -> Sequence[Claimed]:
+        raise NotImplementedError
+
+    async def sent(self, claimed: Claimed, channel: str) -> bool:
+        raise NotImplementedError
+
+    async def failed(self, claimed: Claimed, channel: str, problem: str, again_at_ms: int | None, *, disable: bool) -> bool:
+        raise NotImplementedError
+
+    async def replay(self, id_: str) -> bool:
+        raise NotImplementedError
+
+    async def enable(self, channel: str, address: str) -> bool:
+        raise NotImplementedError
+
+    async def find(self, id_: str) -> Delivery | None:
+        await self._mount.read()
+        return None
+
+    async def listed(self, **filters: Unpack[DeliveryFilter]) -> Sequence[Delivery]:
+        await self._mount.read()
+        return []
+
+    async def figures(self) -> Sequence[ChannelFigures]:
+        await self._mount.read()
+        return []
+
+    async def forget(self, sent_before_ms: int, dead_before_ms: int, limit: int) -> int:
+        raise NotImplementedError
 
 
 class Followers(Port):
@@ -2047,6 +2106,8 @@ class SimulatedStore(Store, frozen=True, kw_only=True, eq=False):
             supervisors=Supervisors(mount),
             scores=Scores(mount),
             evaluations=Evaluations(mount),
+            notification_rules=NotificationRules(mount),
+            outbox=Outbox(mount),
             keys=Keys(mount),
             audit=Audit(mount),
             replies=Replies(mount),

@@ -300,7 +300,8 @@ async def test_runs_of_an_earlier_version_are_found_and_tell_who_started_them(da
         f" {schema}.model_estimates, {schema}.submitted_workflows,"
         f" {schema}.api_keys, {schema}.audit, {schema}.audit_head, {schema}.canaries, {schema}.cursor_keys, {schema}.replies, {schema}.sign_ins,"
         f" {schema}.shared_entries,"
-        f" {schema}.followers, {schema}.dead_letters, {schema}.children"
+        f" {schema}.followers, {schema}.deliveries, {schema}.channels,"
+        f" {schema}.dead_letters, {schema}.children"
     )
     await db.execute(f"drop index {schema}.runs_in_doubt")
     await db.execute(f"drop type {schema}.given_run, {schema}.given_event, {schema}.given_charge")

@@ -1,57 +1,33 @@
-"""Channels: the ways on which a notification leaves the house (a webhook, mail, Slack), one method each.
+"""Channels on which notifications leave the house (a webhook, mail, Slack), and the outbox in which they wait for them.
 
-Never here: which notifications exist, when one is sent again (core.nouns.notifications), an implementation.
+Never here: which messages exist, when one is sent again (core.views.notifications), an implementation.
 """
 
 from __future__ import annotations
 
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeAlias, TypedDict, Unpack
 
 import msgspec
 
-MAX_BODY_BYTES: Final = 20_000
-"""Of one message, as Standard Webhooks asks: receivers may refuse a larger one."""
-MAX_RECIPIENTS: Final = 50
-"""Of one message."""
+from holdfast.core.views.notifications import MAX_BODY_BYTES, MAX_RECIPIENTS, Delivery, DeliveryState, Message, Question, Rule
 
-
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """The one gate that a message is about, for a channel that can take the decision. A decision names `shown_hash`, which
-    says what the person saw."""
-
-    run: str
-    gate: str
-    shown_hash: str
-    allowed: tuple[str, ...]
-    needs_form: bool = False
-    """True if an answer has data of its own, which a button cannot give."""
-
-
-class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A notification. Each try sends the same one, whatever has happened since.
-
-    All texts are plain: a channel escapes them for its format, and takes line breaks out of what becomes a header.
-    """
-
-    id: str
-    """Stays the same in each try and each replay. Letters, digits and "_", no dot."""
-    at_ms: int
-    """Time of what it tells, in Unix milliseconds."""
-    tenant: str
-    occasion: str
-    """Kind of what it tells (`gate_opened`), or `digest` for several in one."""
-    title: str
-    """One line of at most 200 characters."""
-    facts: tuple[tuple[str, str], ...] = ()
-    """Names and texts, in the order in which to show them."""
-    link: str | None = None
-    """Address of the console's page; None if the server does not know its own address."""
-    body: bytes = b"{}"
-    """The same as JSON, for programs, of at most `MAX_BODY_BYTES`."""
-    recipients: tuple[str, ...] = ()
-    """Persons or addresses in the channel's own terms (mail addresses, a Slack channel); empty: those of the channel."""
-    question: Question | None = None
-    """Set if it asks for one decision."""
+__all__ = [
+    "MAX_BODY_BYTES",
+    "MAX_RECIPIENTS",
+    "Channel",
+    "ChannelFigures",
+    "Claimed",
+    "DeliveryFilter",
+    "Message",
+    "NotificationRules",
+    "Outbox",
+    "Question",
+    "Refused",
+    "Retry",
+    "SendResult",
+    "Sent",
+]
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -88,4 +64,109 @@ class Channel(Protocol):
 
     async def aclose(self) -> None:
         """Let go of connections. May be called again."""
+        ...
+
+
+# --- The outbox -------------------------------------------------------------------------------------------------------
+
+
+class DeliveryFilter(TypedDict, total=False):
+    """The criteria by which deliveries are selected. A criterion that is missing or None matches any."""
+
+    tenant: str | None
+    run: str | None
+    channel: str | None
+    state: DeliveryState | None
+    after: str | None
+    """Only those after the one of this id, in the order of the list."""
+    limit: int
+
+
+class Claimed(NamedTuple):
+    """A delivery that this process is to send now. `attempt` counts this try already, and no later claim has the same."""
+
+    id: str
+    attempt: int
+    address: str
+    message: Message
+
+
+class ChannelFigures(msgspec.Struct, frozen=True):
+    """The state of an address of a channel. An empty address is the channel's own."""
+
+    channel: str
+    address: str
+    sent: int
+    failed: int
+    """Number of tries that failed, also of messages that were sent later."""
+    dead: int
+    waiting: int
+    oldest_at_ms: int | None
+    """When the oldest message that waits was made."""
+    disabled_at_ms: int | None
+    """When its other side said that it wants no more."""
+    problem: str | None
+
+
+class Outbox(Protocol):
+    """The deliveries of the store. A message is written once, whoever comes to it; from then on it is sent, or given up."""
+
+    async def add(self, deliveries: Sequence[Delivery]) -> int:
+        """Keep deliveries, in one transaction, and return how many are new. One that is there stays as it is."""
+        ...
+
+    async def claim(self, channel: str, limit: int, lease_ms: int) -> Sequence[Claimed]:
+        """Return messages of a channel that are due, to be sent by this process within `lease_ms`; later another takes them
+        up. Only the first of a line is, and its attempt counts from here on. Those of one bundle come as one. Given up without
+        an attempt are those whose address is disabled, and those whose sender died in the last try."""
+        ...
+
+    async def sent(self, claimed: Claimed, channel: str) -> bool:
+        """Note that a message was taken. False, and nothing is noted, if another has claimed it since."""
+        ...
+
+    async def failed(self, claimed: Claimed, channel: str, problem: str, again_at_ms: int | None, *, disable: bool) -> bool:
+        """Note that a try failed: it is due again then or, with None, given up. `disable`: its address wants no more. False as
+        for `sent`."""
+        ...
+
+    async def replay(self, id_: str) -> bool:
+        """Have a dead delivery sent again, as the same message, with all its tries. False if it is not dead."""
+        ...
+
+    async def enable(self, channel: str, address: str) -> bool:
+        """Use a disabled address again. False if it is not disabled."""
+        ...
+
+    async def find(self, id_: str) -> Delivery | None: ...
+
+    async def listed(self, **filters: Unpack[DeliveryFilter]) -> Sequence[Delivery]:
+        """Return deliveries by the time of what they tell, the latest first."""
+        ...
+
+    async def figures(self) -> Sequence[ChannelFigures]:
+        """Return the figures of each channel and address, as of now."""
+        ...
+
+    async def forget(self, sent_before_ms: int, dead_before_ms: int, limit: int) -> int:
+        """Remove up to `limit` deliveries that ended before, and return how many."""
+        ...
+
+
+class NotificationRules(Protocol):
+    """The rules that tenants have set, each known by its tenant and its name."""
+
+    async def put(self, rule: Rule) -> bool:
+        """Keep a rule in the place of the one of its revision (0: there is none); it has the next revision afterwards. False,
+        and nothing is changed, where another stands there."""
+        ...
+
+    async def remove(self, tenant: str, name: str) -> bool:
+        """False if there was none."""
+        ...
+
+    async def find(self, tenant: str, name: str) -> Rule | None: ...
+
+    async def page(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[Rule]:
+        """By tenant and name; `after` are those of the last one before."""
         ...

@@ -13,6 +13,7 @@ from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.ports.beside_runs import Children, DeadLetters, JobLogs
 from holdfast.ports.blob import Blobs
 from holdfast.ports.caller import Audit, Keys, Replies, SignIns
+from holdfast.ports.channel import NotificationRules, Outbox
 from holdfast.ports.figures import Costs, ModelEstimates, Scores
 from holdfast.ports.graph import Graphs
 from holdfast.ports.lending import Lending
@@ -70,6 +71,8 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     supervisors: Supervisors
     scores: Scores
     evaluations: Evaluations
+    notification_rules: NotificationRules
+    outbox: Outbox
     keys: Keys
     audit: Audit
     replies: Replies

@@ -1,12 +1,12 @@
 """The nouns of a store that are the same on every database: each written once, on statements that have the same names there.
 
     tables       what they stand on: a statement, or several that hold together
-    records      schedules, conversations, supervisors, evaluations
+    records      schedules, conversations, supervisors, notification rules, evaluations
     figures      scores, costs, estimates of models
     callers      keys, sign-ins, the audit log, replies
     beside_runs  children, dead letters, job logs
     lists        runs, gates, tool calls, and the labels of runs: what both databases list alike
-    workflows, blobs, followers
+    workflows, blobs, followers, outbox
 
 Never here: histories, leases, lending, the books of money; those are by hand, for each database.
 """
@@ -20,7 +20,8 @@ from holdfast.stores.nouns.blobs import Blobs
 from holdfast.stores.nouns.callers import Audit, Keys, Replies, SignIns
 from holdfast.stores.nouns.figures import Costs, ModelEstimates, Scores
 from holdfast.stores.nouns.followers import Followers
-from holdfast.stores.nouns.records import Conversations, Evaluations, Schedules, Supervisors
+from holdfast.stores.nouns.outbox import Outbox
+from holdfast.stores.nouns.records import Conversations, Evaluations, NotificationRules, Schedules, Supervisors
 from holdfast.stores.nouns.tables import StoreParts
 from holdfast.stores.nouns.workflows import Graphs
 
@@ -38,6 +39,8 @@ class OfTenant(TypedDict):
     scores: Scores
     conversations: Conversations
     evaluations: Evaluations
+    notification_rules: NotificationRules
+    outbox: Outbox
     schedules: Schedules
     supervisors: Supervisors
 
@@ -65,6 +68,8 @@ def of_tenant(ground: StoreParts) -> OfTenant:
         "scores": Scores(ground),
         "conversations": Conversations(ground),
         "evaluations": Evaluations(ground),
+        "notification_rules": NotificationRules(ground),
+        "outbox": Outbox(ground),
         "schedules": Schedules(ground),
         "supervisors": Supervisors(ground),
     }

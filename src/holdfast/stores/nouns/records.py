@@ -1,4 +1,5 @@
-"""Records that tenants have under names, each with its revision: schedules, conversations, supervisors; and evaluations.
+"""Records that tenants have under names, each with its revision: schedules, conversations, supervisors, notification rules;
+and evaluations.
 
 Records of all kinds are in one table, and their parts in another: a new kind needs no statement. Never here: what follows from
 one.
@@ -17,6 +18,7 @@ from holdfast.core.nouns.evaluations import Evaluation, ScenarioResult
 from holdfast.core.nouns.schedules import Schedule
 from holdfast.core.nouns.supervision import KEPT_MS, Supervisor, Task, due_at_ms
 from holdfast.core.values.ids import RunId
+from holdfast.core.views.notifications import Rule
 from holdfast.ports import KeptSchedule
 from holdfast.stores.nouns.tables import Noun, Steps, do
 from holdfast.stores.row import CONVERSATION, decode_exchange, encode
@@ -182,6 +184,19 @@ class Supervisors(_Records[Supervisor]):
     async def due(self, now_ms: int, limit: int) -> Sequence[tuple[str, str]]:
         found = await self._tables.ask("records_of_ended_parts", self._kind, now_ms, limit)
         return [(tenant, name) for tenant, name in found]
+
+
+class NotificationRules(_Records[Rule]):
+    """Keeps ports.NotificationRules."""
+
+    _kind = "notification_rule"
+    _decode = staticmethod(msgspec.json.Decoder(Rule).decode)
+
+    async def put(self, rule: Rule) -> bool:
+        return await self._put(_Record(rule.tenant, rule.name, rule.revision, rule))
+
+    async def remove(self, tenant: str, name: str) -> bool:
+        return await self._remove("remove_record", self._kind, tenant, name, None)
 
 
 class Evaluations(Noun):

@@ -48,6 +48,7 @@ GUARDED: Final[Mapping[str, str]] = MappingProxyType(
                 "audit",
                 "evaluations",
                 "sign_ins",
+                "deliveries",
             ),
             _OWN,
         ),

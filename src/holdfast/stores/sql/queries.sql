@@ -772,3 +772,125 @@ update holdfast.followers set holder = '', until_ms = 0 where name = $1 and hold
 -- All of them.
 select name, cursor, had_all_at_ms, waiting_since_ms, taken, dropped, problem, holder, until_ms from holdfast.followers
 order by name limit $1
+
+-- --- Notifications --------------------------------------------------------------------------------------------------
+
+-- name: add_delivery
+-- A message on its way, unless it is there.
+insert into holdfast.deliveries (
+    id, tenant, run, line, place, occasion, rule, channel, address, bundle, created_at_ms, due_at_ms, message,
+    state, attempts, claimed_until_ms
+) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, 0)
+on conflict (id) do nothing returning id
+
+-- name: delivery_heads
+-- Due messages of a channel that nobody sends now, each the first of its line that waits.
+select id, tenant, line, place, address, bundle, attempts, claimed_until_ms, message from holdfast.deliveries
+where channel = $1 and state = 'waiting' and part_of is null and due_at_ms <= $2 and claimed_until_ms <= $2 and not exists (
+    select 1 from holdfast.deliveries as earlier
+    where earlier.line = deliveries.line and earlier.state = 'waiting'
+        and (earlier.place < deliveries.place or (earlier.place = deliveries.place and earlier.id < deliveries.id))
+        and (earlier.part_of is null or earlier.part_of <> deliveries.id)
+)
+order by due_at_ms, place, id limit $3
+
+-- name: delivery_mates
+-- Others of a bundle that nobody has tried yet, and that nothing of another bundle keeps waiting.
+select id, message from holdfast.deliveries
+where bundle = $1 and bundle <> '' and state = 'waiting' and part_of is null and claimed_until_ms = 0 and id <> $2 and not exists (
+    select 1 from holdfast.deliveries as earlier
+    where earlier.line = deliveries.line and earlier.state = 'waiting'
+        and (earlier.place < deliveries.place or (earlier.place = deliveries.place and earlier.id < deliveries.id))
+        and (earlier.bundle <> deliveries.bundle or earlier.claimed_until_ms <> 0 or earlier.part_of is not null)
+)
+order by place, id limit $3
+
+-- name: bundle_deliveries
+-- Messages become part of another.
+update holdfast.deliveries set part_of = $2 where id = any($1::text[])
+
+-- name: lost_before
+-- How many earlier ones of a line were given up.
+select count(*) from holdfast.deliveries where line = $1 and state = 'dead' and (place < $2 or (place = $2 and id < $3))
+
+-- name: claim_delivery
+-- A process is about to send a message: the try counts.
+update holdfast.deliveries set attempts = attempts + 1, claimed_until_ms = $3, message = $4
+where id = $1 and attempts = $2 and state = 'waiting' returning attempts
+
+-- name: end_delivery
+-- A message is sent or given up, if no later try has begun.
+update holdfast.deliveries set state = $3, ended_at_ms = $4, problem = $5, claimed_until_ms = 1
+where id = $1 and attempts = $2 and state = 'waiting' returning address
+
+-- name: end_parts
+-- So are those that are part of it.
+update holdfast.deliveries set state = $2, ended_at_ms = $3, problem = $4, claimed_until_ms = 1
+where part_of = $1 and state = 'waiting' returning id
+
+-- name: retry_delivery
+-- A try failed: there is another one later.
+update holdfast.deliveries set due_at_ms = $3, problem = $4, claimed_until_ms = 1
+where id = $1 and attempts = $2 and state = 'waiting' returning address, line
+
+-- name: postpone_line
+-- What waits behind a message is not looked at before that is due.
+update holdfast.deliveries set due_at_ms = $2 where line = $1 and state = 'waiting' and due_at_ms < $2
+
+-- name: replay_delivery
+-- A message that was given up is sent again, with its parts.
+update holdfast.deliveries set state = 'waiting', attempts = 0, due_at_ms = $2, ended_at_ms = null
+where (id = $1 or part_of = $1) and state = 'dead' returning id
+
+-- name: know_channel
+-- An address of a channel is used.
+insert into holdfast.channels (channel, address, sent, failed, dead) values ($1, $2, 0, 0, 0) on conflict do nothing
+
+-- name: count_delivery
+-- What came of a message.
+update holdfast.channels set sent = sent + $3, failed = failed + $4, dead = dead + $5 where channel = $1 and address = $2
+
+-- name: disable_channel
+-- An address wants no more.
+update holdfast.channels set disabled_at_ms = $3, problem = $4 where channel = $1 and address = $2 and disabled_at_ms is null
+
+-- name: enable_channel
+-- It is used again.
+update holdfast.channels set disabled_at_ms = null, problem = null
+where channel = $1 and address = $2 and disabled_at_ms is not null returning channel
+
+-- name: disabled_addresses
+-- The addresses of a channel that want no more.
+select address, problem from holdfast.channels where channel = $1 and disabled_at_ms is not null limit $2
+
+-- name: channel_figures
+-- The state of each address.
+select channel, address, sent, failed, dead,
+    (select count(*) from holdfast.deliveries as d where d.channel = channels.channel and d.address = channels.address
+        and d.state = 'waiting' and d.part_of is null),
+    (select min(created_at_ms) from holdfast.deliveries as d where d.channel = channels.channel
+        and d.address = channels.address and d.state = 'waiting' and d.part_of is null),
+    disabled_at_ms, problem
+from holdfast.channels order by channel, address limit $1
+
+-- name: delivery
+-- One by its id.
+select id, tenant, run, line, place, occasion, rule, channel, address, bundle, state, part_of, attempts, created_at_ms, due_at_ms,
+    ended_at_ms, problem, message
+from holdfast.deliveries where id = $1
+
+-- name: deliveries
+-- Those that fit, the latest first.
+select id, tenant, run, line, place, occasion, rule, channel, address, bundle, state, part_of, attempts, created_at_ms, due_at_ms,
+    ended_at_ms, problem, message
+from holdfast.deliveries
+where ($1::text is null or tenant = $1) and ($2::text is null or run = $2) and ($3::text is null or channel = $3)
+    and ($4::text is null or state = $4) and ($5::text is null or id < $5)
+order by id desc limit $6
+
+-- name: forget_deliveries
+-- Messages that were sent or given up long ago go.
+delete from holdfast.deliveries where id in (
+    select id from holdfast.deliveries
+    where ended_at_ms is not null and ((state = 'sent' and ended_at_ms < $1) or (state = 'dead' and ended_at_ms < $2)) limit $3
+) returning id

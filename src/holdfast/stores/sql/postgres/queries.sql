@@ -1236,3 +1236,9 @@ delete from holdfast.replies where name in (
 -- name: lock_canaries
 -- Of two processes with different keys one is the first.
 lock table holdfast.canaries in share row exclusive mode
+
+-- --- Notifications --------------------------------------------------------------------------------------------------
+
+-- name: lock_deliveries
+-- Nobody else claims messages of a channel until the end of the transaction.
+select pg_advisory_xact_lock(hashtextextended($1, 2))

@@ -402,3 +402,45 @@ create table holdfast.followers (
     holder text not null,
     until_ms bigint not null
 );
+
+-- Messages on their way to channels. Those of a line go in the order of their places; those that became one message name it in
+-- `part_of`. Until `claimed_until_ms` a process sends one; 0 means that nobody has tried yet.
+create table holdfast.deliveries (
+    id text collate "C" primary key,
+    tenant text not null,
+    run text not null,
+    line text collate "C" not null,
+    place bigint not null,
+    occasion text not null,
+    rule text not null,
+    channel text collate "C" not null,
+    address text collate "C" not null,
+    bundle text collate "C" not null,
+    state text not null,
+    part_of text collate "C",
+    attempts bigint not null,
+    created_at_ms bigint not null,
+    due_at_ms bigint not null,
+    claimed_until_ms bigint not null,
+    ended_at_ms bigint,
+    problem text,
+    message bytea not null
+);
+create index deliveries_waiting on holdfast.deliveries (channel, due_at_ms) where state = 'waiting' and part_of is null;
+create index deliveries_in_line on holdfast.deliveries (line, place, id);
+create index deliveries_bundled on holdfast.deliveries (bundle, place, id) where state = 'waiting' and bundle <> '';
+create index deliveries_by_part on holdfast.deliveries (part_of) where part_of is not null;
+create index deliveries_of_tenant on holdfast.deliveries (tenant, id);
+create index deliveries_ended on holdfast.deliveries (ended_at_ms) where ended_at_ms is not null;
+
+-- What came of the messages to each address of a channel; its own address is empty. One that wants no more is disabled.
+create table holdfast.channels (
+    channel text collate "C" not null,
+    address text collate "C" not null,
+    sent bigint not null,
+    failed bigint not null,
+    dead bigint not null,
+    disabled_at_ms bigint,
+    problem text,
+    primary key (channel, address)
+);

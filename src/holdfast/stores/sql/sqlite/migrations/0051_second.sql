@@ -412,3 +412,45 @@ create table followers (
     holder text not null,
     until_ms integer not null
 ) strict, without rowid;
+
+-- Messages on their way to channels. Those of a line go in the order of their places; those that became one message name it in
+-- `part_of`. Until `claimed_until_ms` a process sends one; 0 means that nobody has tried yet.
+create table deliveries (
+    id text primary key,
+    tenant text not null,
+    run text not null,
+    line text not null,
+    place integer not null,
+    occasion text not null,
+    rule text not null,
+    channel text not null,
+    address text not null,
+    bundle text not null,
+    state text not null,
+    part_of text,
+    attempts integer not null,
+    created_at_ms integer not null,
+    due_at_ms integer not null,
+    claimed_until_ms integer not null,
+    ended_at_ms integer,
+    problem text,
+    message blob not null
+) strict, without rowid;
+create index deliveries_waiting on deliveries (channel, due_at_ms) where state = 'waiting' and part_of is null;
+create index deliveries_in_line on deliveries (line, place, id);
+create index deliveries_bundled on deliveries (bundle, place, id) where state = 'waiting' and bundle <> '';
+create index deliveries_by_part on deliveries (part_of) where part_of is not null;
+create index deliveries_of_tenant on deliveries (tenant, id);
+create index deliveries_ended on deliveries (ended_at_ms) where ended_at_ms is not null;
+
+-- What came of the messages to each address of a channel; its own address is empty. One that wants no more is disabled.
+create table channels (
+    channel text not null,
+    address text not null,
+    sent integer not null,
+    failed integer not null,
+    dead integer not null,
+    disabled_at_ms integer,
+    problem text,
+    primary key (channel, address)
+) strict, without rowid;
