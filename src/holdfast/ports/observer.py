@@ -177,6 +177,9 @@ class Observer(Protocol):
     Beginnings and ends come in the order of each run's history, from the process that has committed them, after they are
     durable. Nothing comes twice. What a process commits without hearing of it (it died, the store's reply was lost) is in the
     history alone. An observer that raises is called on as before, and its first error is logged.
+
+    An observer with an attribute `only`, a set of these classes, is called about no others. Those that no observer wants cost
+    nothing.
     """
 
     def __call__(self, observation: Observation, /) -> None: ...

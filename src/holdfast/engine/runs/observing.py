@@ -62,6 +62,9 @@ _CALL_ENDS: Final[Mapping[type[Event], tuple[CallKind, CallOutcome]]] = {
     ev.EffectUnanswered: ("tool", "unanswered"),
     ev.OutcomeOrphaned: ("tool", "orphaned"),
 }
+_PARTS: Final[frozenset[type]] = frozenset(
+    {RunBegan, RunEnded, StepBegan, StepEnded, DeadLettered, CallBegan, CallEnded, GateBegan, GateEnded}
+)
 
 
 class Observers:
@@ -69,6 +72,9 @@ class Observers:
 
     def __init__(self, observers: Sequence[Observer] = ()) -> None:
         self._observers = tuple(observers)
+        self._wants = tuple((each, getattr(each, "only", None)) for each in self._observers)
+        self._wants_parts = any(only is None or not only.isdisjoint(_PARTS) for _, only in self._wants)
+        """True if an observer wants what began and ended with a commit, besides its events."""
         self._faulty: list[Observer] = []
 
     def __bool__(self) -> bool:
@@ -77,7 +83,9 @@ class Observers:
     def notify(self, observation: Observation) -> None:
         """Call each of them. One that raises is called on: what it makes of the next is still worth having, and a figure that
         stands still from then on would be worse than one that is a little off."""
-        for observer in self._observers:
+        for observer, only in self._wants:
+            if only is not None and type(observation) not in only:
+                continue
             try:
                 observer(observation)
             except BaseException as problem:
@@ -90,7 +98,7 @@ class Observers:
     def committed(self, events: Sequence[Event], state: State, *, own: bool) -> None:
         """Events of a run are durable; `own` ones were decided here."""
         self.notify(EventsCommitted(state, events, own))
-        for event in events if own else ():
+        for event in events if own and self._wants_parts else ():
             if (observation := _began(event, state) or _ended(event, state)) is not None:
                 self.notify(observation)
             if type(event) is ev.StepFailed and not event.absorbed and event.error.error_class != REJECTED:
