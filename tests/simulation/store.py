@@ -1722,6 +1722,10 @@ class Sessions(Port):
         now_s = self._disk.clock_s()
         return lease is not None and not lease.known_dead(now_s) and lease.lasts(now_s)
 
+    def age_s(self, session: SessionId) -> float | None:
+        lease, now_s = self._mount.leases.get(session), self._disk.clock_s()
+        return None if lease is None else now_s - lease.renewals(now_s)
+
     async def expire(self) -> frozenset[SessionId]:
         await self._mount.read()
         now_s = self._disk.clock_s()

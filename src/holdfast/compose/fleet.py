@@ -18,20 +18,23 @@ from holdfast.compose.api import HttpPort, answering
 from holdfast.compose.engine import DEFAULT_SLOTS, Engine, label
 from holdfast.compose.following import following
 from holdfast.compose.from_settings import doubt_rule_of, lanes_of, open_queue, payloads_of, secrets_of
+from holdfast.compose.metrics import ProcessMetrics, of_engine, of_leader, of_registry
 from holdfast.core.capacity.lanes import DEFAULT
 from holdfast.core.values.demand import Resources
 from holdfast.engine.background.follow_ups import FollowUps
 from holdfast.engine.background.rounds import Rounds
 from holdfast.engine.fleet.leader import LEASE_S, Leader
 from holdfast.engine.runs.catalog import Catalog
+from holdfast.engine.runs.observing import Observers
 from holdfast.engine.runs.retention import Retention
 from holdfast.engine.runs.runtime import Runtime
 from holdfast.errors import UsageError
+from holdfast.observe.meter import Meter
 from holdfast.observe.readiness import Readiness
 from holdfast.platform.extra import needs
 from holdfast.platform.machine import MachineClock, RandomIds
 from holdfast.platform.masking import without_passwords
-from holdfast.ports import Administration
+from holdfast.ports import Administration, Observer
 from holdfast.service.access.identity import Identity
 from holdfast.service.concurrency_limit import ConcurrencyLimit
 from holdfast.service.records import Recorder
@@ -41,7 +44,6 @@ from holdfast.storage import is_postgres, open_administration, open_blobs, postg
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
-    from holdfast.observe.health import Gauges
     from holdfast.wire.registry import WorkerRegistry
     from holdfast.wire.server import Server
 
@@ -50,8 +52,11 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def leading(store: str, *, settings: Settings | None = None, lane: str = DEFAULT) -> AsyncIterator[Leader]:
-    """Open a process that leads a lane of the fleet while no other process does. It runs no steps and holds no workflow.
+async def leading(
+    store: str, *, settings: Settings | None = None, lane: str = DEFAULT, observers: Sequence[Observer] = ()
+) -> AsyncIterator[Leader]:
+    """Open a process that leads a lane of the fleet while no other process does. It runs no steps and holds no workflow;
+    `observers` are called about what it commits.
 
     Raises UsageError for a store that no fleet can share, StoreError when it cannot be used.
     """
@@ -67,7 +72,13 @@ async def leading(store: str, *, settings: Settings | None = None, lane: str = D
     elsewhere, sealing = open_blobs(known.blobs, secrets), sealing_of(known)
     opened: Any = await postgres().PostgresStore.connect(store, lease_s=LEASE_S, elsewhere=elsewhere, sealing=sealing)
     runtime = Runtime.of(
-        opened, MachineClock(), RandomIds(), Catalog(opened.graphs, lanes=lanes, lane=lane), label(), works=True
+        opened,
+        MachineClock(),
+        RandomIds(),
+        Catalog(opened.graphs, lanes=lanes, lane=lane),
+        label(),
+        works=True,
+        observers=Observers(observers),
     )
     follow_ups = FollowUps(runtime, payloads_of(opened.blobs, elsewhere, secrets, opened.sealing))
     leader = Leader(
@@ -155,15 +166,6 @@ class WorkerEndpoint(NamedTuple):
     address: str
     """`host:port`, where it listens."""
 
-    @property
-    def gauges(self) -> Gauges:
-        connections = self.registry.connections
-        return {
-            "holdfast_connected_workers": ("Workers that are connected here.", len(connections)),
-            "holdfast_connected_slots": ("Slots of those workers.", sum(each.offer.slots for each in connections)),
-            "holdfast_connected_jobs": ("Jobs that those workers are at.", sum(len(each.jobs) for each in connections)),
-        }
-
 
 @asynccontextmanager
 async def taking(
@@ -174,6 +176,7 @@ async def taking(
     lane: str,
     say: Callable[[str], None],
     recorder: Recorder | None = None,
+    observers: Sequence[Observer] = (),
 ) -> AsyncIterator[WorkerEndpoint]:
     """An engine that executes `workflows` and takes clients and workers. At the end, jobs that run get their grace."""
     wire = _wire()
@@ -197,6 +200,7 @@ async def taking(
             workers=registry,
             shell=http.shell,
             lane=lane,
+            observers=observers,
         ) as engine,
     ):
         registry.open(engine.executor.placing)
@@ -239,39 +243,11 @@ class ServedProcess(NamedTuple):
     http: str | None
     """Where it answers over HTTP: `http://127.0.0.1:8000`."""
     readiness: Readiness
+    metrics: ProcessMetrics
 
     @property
     def leads(self) -> bool:
         return self.leader is not None and self.leader.leads.is_set()
-
-    @property
-    def gauges(self) -> Gauges:
-        """Its figures, for Prometheus."""
-        found = dict(self.taking.gauges) if self.taking is not None else {}
-        if self.engine is not None:
-            found |= gauges_of(self.engine)
-        leader = self.leader
-        if leader is None:
-            return found
-        return found | {
-            "holdfast_leads": ("Whether this process leads its lane.", float(leader.leads.is_set())),
-            "holdfast_jobs_waiting": ("Jobs that wait for a worker with a free slot.", leader.jobs),
-            "holdfast_workers": ("Workers that have spoken lately.", leader.workers),
-            "holdfast_slots": ("Slots of those workers.", leader.slots),
-            "holdfast_slots_free": ("Slots of those workers that are free.", leader.free),
-        }
-
-
-def gauges_of(engine: Engine) -> Gauges:
-    """Return the figures of a process with an engine. One that executes nothing has no slots."""
-    executor = engine.executor
-    works = engine.runtime.membership.works
-    return {
-        "holdfast_worker_slots": ("Steps that this process can execute at once.", executor.slots.most if works else 0),
-        "holdfast_worker_slots_free": ("Slots of it that are free.", executor.room if works else 0),
-        "holdfast_worker_steps": ("Steps that it executes.", executor.working),
-        "holdfast_worker_runs_waiting": ("Runs with steps that wait for one of its slots.", executor.runs_in_line),
-    }
 
 
 def _readiness(leader: Leader | None, engine: Engine | None) -> Readiness:
@@ -307,16 +283,27 @@ async def serving(
     where it listens, and who comes and goes; `recorder` makes records of runs on request. Raises UsageError, StoreError."""
     async with AsyncExitStack() as stack:
         leader = taken = engine = service = address = None
+        meter = Meter()
         if is_postgres(location) or (listener is None and http is None):
-            leader = await stack.enter_async_context(leading(location, settings=settings, lane=lane))
+            leader = await stack.enter_async_context(leading(location, settings=settings, lane=lane, observers=[meter]))
         else:
             await stack.enter_async_context(archiving(location, settings))
         if listener is not None:
-            taken = await stack.enter_async_context(taking(location, settings, workflows, listener, lane, say, recorder))
+            taken = await stack.enter_async_context(
+                taking(location, settings, workflows, listener, lane, say, recorder, [meter])
+            )
             engine, service = taken.engine, taken.service
         elif http is not None:
             engine = await stack.enter_async_context(
-                Engine.open(location, workflows=workflows, execute=bool(workflows), slots=slots, settings=settings, lane=lane)
+                Engine.open(
+                    location,
+                    workflows=workflows,
+                    execute=bool(workflows),
+                    slots=slots,
+                    settings=settings,
+                    lane=lane,
+                    observers=[meter],
+                )
             )
             service = Service(engine, workflows, recorder=recorder, turns=ConcurrencyLimit(settings.bounds))
         if http is not None and service is not None:
@@ -324,4 +311,7 @@ async def serving(
         readiness = _readiness(leader, engine)
         if taken is not None:
             taken.server.readiness = readiness
-        yield ServedProcess(leader, engine, taken, address, readiness)
+        parts = [partial(of_registry, taken.registry)] if taken is not None else []
+        parts += [partial(of_engine, engine)] if engine is not None else []
+        parts += [partial(of_leader, leader)] if leader is not None else []
+        yield ServedProcess(leader, engine, taken, address, readiness, ProcessMetrics(meter, parts))

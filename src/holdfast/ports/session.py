@@ -64,6 +64,11 @@ class Sessions(Protocol):
         """Return True if this process's own session still holds its lease now, by a clock that counts sleep. No I/O."""
         ...
 
+    def age_s(self, session: SessionId) -> float | None:
+        """Return the time since this process's own session was last known to be renewed; None for one that it has not. No
+        I/O."""
+        ...
+
     async def expire(self) -> frozenset[SessionId]:
         """Find sessions that are dead (marking the expired ones so, for ever) and still have work in flight."""
         ...

@@ -189,7 +189,7 @@ async def _serve(
     async with AsyncExitStack() as stack:
         opening = partial(serving, where, known, workflows, http, web, lane, terminal.say, partial(exported, known), slots)
         served = await stack.enter_async_context(patiently(opening, wait_s))
-        health = Health(served.readiness, lambda: served.gauges)
+        health = Health(served.readiness, served.metrics.samples)
         listening = await stack.enter_async_context(health.listening(host, port))
         what = f"Serving lane {lane}; health" if served.leader is not None else "Health"
         terminal.say(f"{what} and metrics on http://{host}:{listening}. Ctrl-C stops it.")

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from holdfast.compose import Engine
     from holdfast.core.values.demand import Resources
     from holdfast.engine.fleet.idleness import StrandedRun
+    from holdfast.observe.meter import Meter
     from holdfast.ports import Observation
 
 _GRACE_S: Final = 10.0
@@ -253,6 +254,11 @@ async def _work(
 
     where, known = located(store)
     slots, grace_s, labels, own, yaml, lane, wait_s, *_ = settings
+    meter = None
+    if settings.port is not None:
+        from holdfast.observe.meter import Meter
+
+        meter = Meter()
     _check_labels(workflows, settings)
     opening = partial(
         Engine.open,
@@ -265,9 +271,9 @@ async def _work(
         lane=lane,
         settings=known,
         grace_s=grace_s,
-        observers=[tally],
+        observers=[tally, *([] if meter is None else [meter])],
     )
-    async with patiently(opening, wait_s) as engine, _health(engine, settings):
+    async with patiently(opening, wait_s) as engine, _health(engine, settings, meter):
         _greet(where, workflows, settings)
         stop = stopped(f"nothing new is taken. Steps that run get {grace_s:g} s to finish; then they are handed over")
         waits: list[asyncio.Future[Any]] = [stop]
@@ -289,17 +295,18 @@ async def _work(
 
 
 @asynccontextmanager
-async def _health(engine: Engine, settings: WorkerOptions) -> AsyncIterator[None]:
+async def _health(engine: Engine, settings: WorkerOptions, meter: Meter | None) -> AsyncIterator[None]:
     """Answer meanwhile on the port that was asked for. Raises UsageError for one that is taken."""
-    if settings.port is None:
+    if settings.port is None or meter is None:
         yield
         return
     with needs("fleet", "`holdfast worker --port`"):
-        from holdfast.compose.fleet import gauges_of
+        from holdfast.compose.metrics import ProcessMetrics, of_engine
         from holdfast.observe.health import Health
         from holdfast.observe.readiness import Readiness
 
-    health = Health(Readiness(lambda: engine.broken, lambda: engine.runs(limit=1)), lambda: gauges_of(engine))
+    metrics = ProcessMetrics(meter, [partial(of_engine, engine)])
+    health = Health(Readiness(lambda: engine.broken, lambda: engine.runs(limit=1)), metrics.samples)
     async with health.listening(settings.host, settings.port) as port:
         terminal.say(f"Health and metrics on http://{settings.host}:{port}.")
         yield

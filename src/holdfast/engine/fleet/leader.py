@@ -119,6 +119,7 @@ class Leader:
         """Since when it leads."""
         self._knows = False
         """Whether it has heard of every worker what that has, since it leads."""
+        self._looked_s = runtime.clock.monotonic_s()
         self._rounds = rounds
         self._due = LaneDue(leadership, store.views, runtime.catalog, runtime.clock)
         self._unclaimed = Outage(f"holdfast cannot lead lane {self.lane} for now: %s", CLAIM_EVERY_S)
@@ -153,6 +154,16 @@ class Leader:
     def free(self) -> int:
         """Return how many workers are free, as far as is known here."""
         return self._jobs.workers.free
+
+    @property
+    def lease_age_s(self) -> float | None:
+        """Return the time since its lease was last known to be renewed; None without one."""
+        return self._runtime.membership.lease_age_s
+
+    @property
+    def age_s(self) -> float:
+        """Return the time since it last finished a turn; 0 while another process leads."""
+        return self._runtime.clock.monotonic_s() - self._looked_s if self.leads.is_set() else 0.0
 
     @property
     def broken(self) -> BaseException | None:
@@ -192,6 +203,7 @@ class Leader:
             session = self._session if self._runtime.membership.alive() else None
             self._unclaimed.goes_on(problem)
         if session is not None and session != self._session:
+            self._looked_s = self._runtime.clock.monotonic_s()
             log.info("holdfast leads lane %s as %s", self.lane, session)
             self._session = session
             self._led_s, self._knows = self._runtime.clock.monotonic_s(), False
@@ -299,6 +311,7 @@ class Leader:
         if self._rounds is not None:
             await self._rounds.turn(died=bool(dead))
         self._all_in_hand = bool(due) and not ticks
+        self._looked_s = self._runtime.clock.monotonic_s()
         return handed_on + len(ticks)
 
     async def _living(self) -> dict[SessionId, Report]:

@@ -98,8 +98,14 @@ class Sweep:
             fault="holdfast can no longer watch its store",
             outage=Outage("holdfast cannot look into the store and tries again: %s", _AWAY_S),
         )
+        self._looked_s = runtime.clock.monotonic_s()
         self._all_wait_here = False
         """Whether all that was due waits for a slot of this process already: it is fed when one is free."""
+
+    @property
+    def age_s(self) -> float:
+        """Return the time since it last finished a turn."""
+        return self._runtime.clock.monotonic_s() - self._looked_s
 
     @property
     def is_led(self) -> bool:
@@ -150,6 +156,7 @@ class Sweep:
         await self._maintain()
         if self._rounds is not None and not self._is_led:  # else they are the leader's
             await self._rounds.turn(died=bool(dead))
+        self._looked_s = runtime.clock.monotonic_s()
         return len(mine)
 
     async def _adopt(self) -> None:

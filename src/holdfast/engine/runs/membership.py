@@ -85,6 +85,11 @@ class Membership:
         return held is not None and session in (None, held) and self.broken is None and self._sessions.alive(held)
 
     @property
+    def lease_age_s(self) -> float | None:
+        """Return the time since the lease was last known to be renewed; None without one."""
+        return None if self.session is None else self._sessions.age_s(self.session)
+
+    @property
     def may_begin(self) -> bool:
         """True if something may begin here, under the session that there is."""
         return not self.closing and self.alive()

@@ -172,6 +172,10 @@ class Sessions(StorePort):
         lease = self._leases.get(session)
         return lease is not None and not lease.dead and boot_ms() - lease.renewed_boot_ms < self._lease_ms
 
+    def age_s(self, session: SessionId) -> float | None:
+        lease = self._leases.get(session)
+        return None if lease is None else max(0, boot_ms() - lease.renewed_boot_ms) / 1000
+
     async def expire(self) -> frozenset[SessionId]:
         dead, more = (await self._db.fetch(self._sql["dead_in_flight"], list(self._leases)))[0]
         if more:

@@ -162,6 +162,10 @@ class Sessions(StorePort):
         lease = self._leases.get(session)
         return lease is not None and not lease.dead and 0 <= boot_ms() - lease.renewed_ms < self._lease_ms
 
+    def age_s(self, session: SessionId) -> float | None:
+        lease = self._leases.get(session)
+        return None if lease is None else max(0, boot_ms() - lease.renewed_ms) / 1000
+
     async def expire(self) -> frozenset[SessionId]:
         suspects, dead = await self._reader.ask(self._look)
         if suspects:

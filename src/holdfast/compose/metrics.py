@@ -1,0 +1,75 @@
+"""The metrics of a process: what it counts, what it has, and what the store has where this process is to look.
+
+Never here: a metric's name (observe.metrics), a format, a port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import holdfast
+from holdfast.compose.engine import Engine
+from holdfast.observe import metrics
+from holdfast.observe.meter import Meter
+from holdfast.ports.metric import Metric, Sample
+
+if TYPE_CHECKING:
+    from holdfast.engine.fleet.leader import Leader
+    from holdfast.wire.registry import WorkerRegistry
+
+
+class ProcessMetrics:
+    """The metrics of one process. `parts` return its gauges, at the moment of the call."""
+
+    def __init__(self, meter: Meter, parts: Iterable[Callable[[], Iterable[Sample]]]) -> None:
+        self.meter = meter
+        self._parts = [*parts]
+
+    async def samples(self) -> list[Sample]:
+        """Return what is known now, in the order of the metrics."""
+        found = [Sample(metrics.BUILD, (holdfast.__version__,), 1), *self.meter.samples()]
+        for part in self._parts:
+            found += part()
+        return found
+
+
+def of_engine(engine: Engine) -> Iterator[Sample]:
+    """Return the gauges of a process with an engine. One that executes nothing has no slots."""
+    executor, membership = engine.executor, engine.runtime.membership
+    works = membership.works
+    yield _gauge(metrics.WORKER_SLOTS, executor.slots.most if works else 0)
+    yield _gauge(metrics.WORKER_FREE, executor.room if works else 0)
+    yield _gauge(metrics.WORKER_STEPS, executor.working)
+    yield _gauge(metrics.WORKER_LINE, executor.runs_in_line)
+    if works:
+        yield from _of_lease(membership.lease_age_s)
+        yield _gauge(metrics.SWEEP_AGE, engine._sweep.age_s)
+
+
+def of_leader(leader: Leader) -> Iterator[Sample]:
+    """Return the gauges of a process that leads a lane, or waits to."""
+    yield _gauge(metrics.LEADS, float(leader.leads.is_set()))
+    yield _gauge(metrics.JOBS_WAITING, leader.jobs)
+    yield _gauge(metrics.WORKERS, leader.workers)
+    yield _gauge(metrics.SLOTS, leader.slots)
+    yield _gauge(metrics.SLOTS_FREE, leader.free)
+    yield from _of_lease(leader.lease_age_s)
+    yield _gauge(metrics.SWEEP_AGE, leader.age_s)
+
+
+def of_registry(registry: WorkerRegistry) -> Iterator[Sample]:
+    """Return the gauges of the workers that are connected to a process."""
+    connections = registry.connections
+    yield _gauge(metrics.CONNECTED, len(connections))
+    yield _gauge(metrics.CONNECTED_SLOTS, sum(each.offer.slots for each in connections))
+    yield _gauge(metrics.CONNECTED_JOBS, sum(len(each.jobs) for each in connections))
+
+
+def _of_lease(age_s: float | None) -> Iterator[Sample]:
+    if age_s is not None:
+        yield _gauge(metrics.LEASE_AGE, age_s)
+
+
+def _gauge(metric: Metric, value: float, *labels: str) -> Sample:
+    return Sample(metric, labels, value)

@@ -1,0 +1,100 @@
+"""What a process counts is what its runs' histories say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from holdfast import Context, Demand, Workflow, flow, step, task
+from holdfast.compose.metrics import ProcessMetrics, of_engine
+from holdfast.core.facts import events as ev
+from holdfast.models.providers import Providers
+from holdfast.observe import metrics
+from holdfast.observe.health import prometheus_text
+from holdfast.observe.meter import Meter
+from holdfast.ports.metric import Distribution
+from holdfast.testing.model_server import ModelServer, Rule
+from tests.engine.kit import bounded, gate_of, opened
+from tests.engine.test_model_calls import HAIKU
+from tests.engine.test_observers import bill
+
+
+def figures(meter: Meter) -> dict[tuple[str, ...], float]:
+    """The values by name without `holdfast_` and labels; of a histogram, how many measurements there are."""
+    return {
+        (each.metric.name.removeprefix("holdfast_"), *each.labels): sum(each.value.counts)
+        if isinstance(each.value, Distribution)
+        else each.value
+        for each in meter.samples()
+    }
+
+
+@bounded
+async def test_counts_are_those_of_the_history(tmp_path: Path, server: ModelServer, model: Providers) -> None:
+    server.script.add(Rule(text="Yes."))
+    meter = Meter()
+    async with opened(str(tmp_path / "store.db"), model=model, observers=[meter]) as engine:
+        run = await engine.start(bill(), tenant="ada")
+        await engine.decide(await gate_of(run), "approve")
+        await run.result()
+        history = [each.event for each in await run.events()]
+    (settled,) = [each for each in history if isinstance(each, ev.ModelCallSettled)]
+    found = figures(meter)
+    expected = {
+        ("runs_started_total", "bill"): 1,
+        ("run_start_delay_seconds", "bill"): 1,
+        ("run_duration_seconds", "bill", "completed"): 1,
+        ("steps_total", "bill", "completed"): 4,
+        ("steps_total", "bill", "retrying"): 1,
+        **{("step_duration_seconds", "bill", node): 1 for node in ("read", "judge", "pay", "sign")},
+        ("model_calls_total", HAIKU, "completed"): 1,
+        ("model_call_duration_seconds", HAIKU): 1,
+        ("model_tokens_total", HAIKU, "ada", "input"): settled.input_tokens,
+        ("model_tokens_total", HAIKU, "ada", "output"): settled.output_tokens,
+        ("cost_nanodollars_total", HAIKU, "ada"): settled.cost_nanousd,
+        ("tool_calls_total", "pay", "completed"): 1,
+        ("holds_total", "held"): 1,
+        ("gates_opened_total", "approval"): 1,
+        ("gates_closed_total", "decided"): 1,
+    }
+    assert {key: found.get(key) for key in expected} == expected
+    assert found["commit_duration_seconds",] == found["flush_size_appends",] > 5
+
+
+@bounded
+async def test_functions_of_a_flow_are_steps_and_the_flow_is_none(tmp_path: Path) -> None:
+    @step
+    async def add(one: int) -> int:
+        return one + 1
+
+    @flow
+    async def both(ctx: Context) -> int:
+        return await add(await add(1))
+
+    meter = Meter()
+    async with opened(str(tmp_path / "store.db"), observers=[meter]) as engine:
+        assert await (await engine.start(both)).result() == 3
+    found = figures(meter)
+    assert found["steps_total", "both", "completed"] == 2
+    assert not [key for key in found if key[0] == "step_duration_seconds"]
+
+
+@bounded
+async def test_a_process_has_its_lease_and_its_look_among_its_gauges(tmp_path: Path) -> None:
+    wf = Workflow("plain")
+    wf.node("only", demand=Demand(labels=("gpu",)))(task(lambda state: 42))
+    meter = Meter()
+    async with opened(str(tmp_path / "store.db"), workflows=[wf], slots=7, labels=["gpu"], observers=[meter]) as engine:
+        assert await (await engine.start(wf)).result() == 42
+        text = prometheus_text(await ProcessMetrics(meter, [lambda: of_engine(engine)]).samples()).decode()
+    assert figure(text, "holdfast_worker_slots") == 7
+    assert 0 <= figure(text, "holdfast_lease_age_seconds") < 10
+    assert 0 <= figure(text, "holdfast_sweep_age_seconds") < 10
+    assert 'holdfast_step_wait_seconds_count{reason="worker"} 1.0' in text
+    names = set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
+    assert names <= {*metrics.ALL}, "every metric is named in one place"
+
+
+def figure(text: str, name: str) -> float:
+    (found,) = re.findall(rf"^{name} (\S+)$", text, re.MULTILINE)
+    return float(found)
