@@ -8,7 +8,8 @@ from pathlib import Path
 
 from holdfast import Demand, Engine, settings
 from holdfast.compose.api import HttpPort
-from holdfast.compose.fleet import gauges_of, serving
+from holdfast.compose.fleet import serving
+from holdfast.compose.metrics import of_engine
 from holdfast.core.capacity.lanes import DEFAULT
 from holdfast.engine.capacity import diagnosis
 from holdfast.ports import Report
@@ -54,13 +55,14 @@ async def test_figures_for_prometheus_are_those_of_the_process(store: str) -> No
         await stage.seen("slow", 2)
         while not engine.executor.runs_in_line:
             await asyncio.sleep(0.01)
-        assert {name: value for name, (_, value) in gauges_of(engine).items()} == {
+        shown = {each.metric.name: each.value for each in of_engine(engine) if "worker" in each.metric.name}
+        assert shown == {
             "holdfast_worker_slots": 2,
             "holdfast_worker_slots_free": 0,
             "holdfast_worker_steps": 2,
             "holdfast_worker_runs_waiting": 1,
         }
-        assert {value for _, value in gauges_of(desk).values()} == {0}
+        assert {each.value for each in of_engine(desk)} == {0}
         stage.go.set()
         for run in runs:
             await run.result()
@@ -75,7 +77,8 @@ async def test_a_server_over_http_has_the_slots_and_figures_that_it_was_given(tm
         assert served.engine is not None
         (report,) = await served.engine.reports()
         assert (report.slots, report.free) == (7, 7)
-        assert served.gauges["holdfast_worker_slots_free"][1] == 7
+        shown = {each.metric.name: each.value for each in await served.metrics.samples()}
+        assert shown["holdfast_worker_slots_free"] == 7
 
 
 @bounded
