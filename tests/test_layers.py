@@ -153,11 +153,11 @@ INNER_FLOORS = {
         {"unknown_children"},
     ),
     "service": (
-        {"control", "cursor", "doc", "principal", "subscription", "concurrency_limit"},
+        {"control", "cursor", "doc", "principal", "subscription", "concurrency_limit", "wait_sentence"},
         {"view"},
         {"declarations"},
         {"records", "reply_stream", "text"},
-        {"access", "gate", "letter", "listing"},
+        {"access", "explanation", "gate", "letter", "listing"},
         {"handler"},
         {"preview"},
         {"handlers"},

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.compose import open_store
 from holdfast.core.values.ids import SessionId
-from holdfast.ports import Append
+from holdfast.ports import Append, WorkflowRecord
 from holdfast.stores.postgres.schema import LATEST
 from tests.cli.conftest import Shell
 from tests.conftest import say as in_psql
@@ -43,6 +43,7 @@ def say(where: str, *appends: Append) -> None:
         store = await open_store(where)
         for append in appends:
             assert list(await store.log.append([append])) == [None]
+        await store.graphs.put_workflow(WorkflowRecord("tiny", 1, TINY.hash), TINY.encoded)
         await store.aclose()
 
     asyncio.run(put())
@@ -99,6 +100,7 @@ def test_a_month_is_archived_when_nothing_holds_it_back_and_is_read_as_before(
     assert shell("runs", "events", waits.run, "--json").out.startswith(before[1])
     assert [run["run_id"] for run in shell("runs", "list", "--json").data] == [waits.run, ended.run]
     assert shell("effects", "list", "--run", ended.run, "--json").data != []
+    assert "It costs nothing more." in shell("runs", "explain", ended.run).out
     assert shell("store", "status", "--json").data["months"][0]["state"] == "archived"
 
 

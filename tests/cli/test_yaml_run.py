@@ -205,6 +205,7 @@ jobs:
     )
     run = shell("run", "flow.yaml", "--detach").out.strip()
     assert "waits for a worker that has gpu, fast and gpus=1." in shell("runs", "show", run).out
+    assert "You can start one." in shell("runs", "explain", run).out
 
     def after(*words: str) -> list[str]:
         assert shell("worker", "--until-idle", *words).code == 0

@@ -82,6 +82,7 @@ RevokeKey            operator|reviewer  403 404 ok  403 h
 MakeLink             operator           404 404 ok  ok  h
 MakeGateLink         reviewer           404 404 ok  403 h
 Run                  viewer             404 404 ok  ok  hg
+Explanation          viewer             404 404 ok  ok  h
 Steps                viewer             404 404 ok  ok  h
 Operations           viewer             404 404 ok  ok  h
 Attempts             viewer             404 404 ok  ok  h

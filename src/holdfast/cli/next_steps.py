@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from msgspec import convert
@@ -17,24 +18,25 @@ from holdfast.cli.connect import Placeholder, server, typed
 from holdfast.cli.page import sample
 from holdfast.cli.page.moment import around, clock
 from holdfast.cli.page.typed_input import resolve_actor
-from holdfast.cli.page.waiting import describe_demand, words
+from holdfast.cli.page.waiting import words
 from holdfast.core.facts.graph import GATE_DECISIONS
 from holdfast.core.facts.state import TOOL_APPROVAL
 from holdfast.core.people.changed_code import RESTART
-from holdfast.core.rules.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS, WORKFLOW_MISSING
+from holdfast.core.rules.questions import CODE_CHANGED, EFFECT_UNKNOWN, WORKFLOW_MISSING
 from holdfast.core.values.actor import ROLE, is_among
-from holdfast.core.values.scopes import AGENT, CONVERSATION, FLEET_RUNS, TREE, in_words
+from holdfast.core.values.scopes import AGENT, CONVERSATION, FLEET_RUNS, TREE
 from holdfast.core.views import status
 from holdfast.core.views.status import Wait
 from holdfast.errors import NotFound
 from holdfast.service.declarations import query
 from holdfast.service.declarations.query import View
+from holdfast.service.wait_sentence import ENGINE_ASKS, IN_FLIGHT, sentence
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import QueryBackend
 
-_IN_LINE: Final = frozenset({"slot", "worker", "pool"})
-"""Kinds of waits whose reason is worked out from all who wait."""
+IN_LINE: Final = frozenset({"slot", "worker", "pool"})
+"""Kinds of waits whose reason is worked out from all who wait, with how long each has waited."""
 _LONGEST_SHOWN: Final = 500
 """Characters of what is shown that a command has as its data."""
 _RESPONSE: Final = Placeholder("<RESPONSE>")
@@ -52,44 +54,53 @@ _EXTEND: Final = {
 }
 
 
-_IN_WORDS: Final = {
-    EFFECT_UNKNOWN: "it is unknown whether {} happened",
-    EXHAUSTED: "{} failed permanently",
-    CODE_CHANGED: "the code of {} has changed",
-    COMPENSATION_FAILED: "{} could not undo what was done",
-    WORKFLOW_MISSING: "no process can run {}",
-    **dict.fromkeys(LIMITS.values(), "the limit on {}"),
-}
-"""What the engine's own gates are about, by their reason; the subject goes in between."""
+class NextStep(NamedTuple):
+    """A wait of a run for the command line: its id (None for the run itself), its words, and the commands about it, below which
+    stand the lines of a child's waits."""
+
+    wait: str | None
+    text: str
+    commands: Sequence[str] = ()
+    below: Sequence[str] = ()
+
+    def lines(self) -> list[str]:
+        """Return the words, and the rest indented."""
+        return [self.text, *(f"  {each}" for each in (*self.commands, *self.below))]
 
 
 async def of_run(asking: QueryBackend, run: View, store: str | None) -> list[str]:
     """A line for everything that a run, as its view has it, waits for, followed by the commands that go with it, indented."""
-    lines: list[str] = []
+    return [line for step in await steps_of(asking, run, store) for line in step.lines()]
+
+
+async def steps_of(asking: QueryBackend, run: View, store: str | None) -> list[NextStep]:
+    """Return everything that a run waits for, each with its commands."""
+    found: list[NextStep] = []
     if run["status"] == "paused":
-        lines += ["It is paused:", f"  {typed('runs', 'resume', run['run_id'], store=store)}"]
+        found.append(NextStep(None, "It is paused.", [typed("runs", "resume", run["run_id"], store=store)]))
     waits = [convert(each, Wait) for each in run["waiting_for"]]
     rows = await asking.rows(query.Gates(run=run["run_id"])) if any(each.kind == "gate" for each in waits) else []
     gates = {row["gate_id"]: row for row in rows}
     if run.get("workflow_missing_since") is not None:
         waits = [each for each in waits if each.kind != "slot"]  # there is no process that could have one
-    reasons = await _reasons(asking, run["run_id"]) if any(each.kind in _IN_LINE for each in waits) else {}
+    reasons = await _reasons(asking, run["run_id"]) if any(each.kind in IN_LINE for each in waits) else {}
     for wait in waits:
         gate = gates.get(wait.id)
         if gate is not None:
             if gate["step"] is None:  # the engine's own, of which the answers are named
                 gate = await asking.row(query.Gate(wait.id))
-            lines.append(f"It asks {', '.join(gate['reviewers']) or 'anyone'}: {about(gate)}.")
-            lines += [f"  {command}" for command in shortest(gate, store)]
-        elif wait.kind in _IN_LINE:
-            found = reasons.get(wait.step or "")
-            lines += _other(run["run_id"], wait, store) if found is None else found
+            who = ", ".join(gate["reviewers"]) or "anyone"
+            found.append(NextStep(wait.id, f"It asks {who}: {about(gate)}.", shortest(gate, store)))
+        elif wait.kind in IN_LINE:
+            reason = reasons.get(wait.step or "")
+            found += [_other(run["run_id"], wait, store)] if reason is None else [NextStep(wait.id, each) for each in reason]
             reasons[wait.step or ""] = []  # they are for all waits of the step
+        elif wait.kind == "child" and wait.about is not None:
+            below = await _of_child(asking, wait.about, store)
+            found.append(_other(run["run_id"], wait, store)._replace(below=below))
         else:
-            lines += _other(run["run_id"], wait, store)
-        if wait.kind == "child" and wait.about is not None:
-            lines += [f"  {line}" for line in await _of_child(asking, wait.about, store)]
-    return lines
+            found.append(_other(run["run_id"], wait, store))
+    return found
 
 
 async def with_next(asking: QueryBackend, row: View, as_json: bool, store: str | None) -> View:
@@ -127,50 +138,33 @@ async def _of_child(asking: QueryBackend, run: str, store: str | None) -> list[s
         return []
 
 
-def _other(run: str, wait: Wait, store: str | None) -> list[str]:
-    due = f" until {clock(wait.due_at_ms)}" if wait.due_at_ms is not None else ""
+def _other(run: str, wait: Wait, store: str | None) -> NextStep:
+    """Return the words for a wait that is no gate's, with its commands."""
+    due = clock(wait.due_at_ms) if wait.due_at_ms is not None else ""
+    commands = [typed(*each, store=store) for each in _commands_about(run, wait)]
+    return NextStep(wait.id, sentence(wait, due), commands)
+
+
+def _commands_about(run: str, wait: Wait) -> Iterator[Sequence[str]]:
     match wait.kind:
         case "signal":
-            command = typed("runs", "signal", run, wait.reason, "--data", "null", store=store)
-            return [f"It waits for the signal {wait.reason!r}{due}:", f"  {command}"]
-        case "shared_value":
-            return [f"{wait.step} waits for a write of the shared value {wait.reason!r}{due}."]
-        case "timer":
-            return [f"It sleeps{due} in {wait.step}."]
-        case "retry":
-            what = wait.step if wait.about is None else f"{wait.about!r} in {wait.step}"
-            return [f"It tries {what} again ({wait.reason}){due.replace(' until', ' at')}."]
+            yield "runs", "signal", run, wait.reason, "--data", "null"
         case "place":
             whose = ("--fleet",) if wait.about == FLEET_RUNS else ("--tenant", unquote((wait.about or "").split("/")[1]))
-            show = typed("admission", "show", *whose, store=store)
-            return [f"It waits for a place: {in_words(wait.about or '')} are at their limit.", f"  {show}"]
+            yield ("admission", "show", *whose)
         case "money" | "tokens" | "calls":
-            return _for_room(wait, store)
+            yield from _commands_for_room(wait)
         case "pool":
-            names = (wait.about or "").split(", ")
-            waits = f"A model call of {wait.step} waits for capacity of {' and '.join(names)}:"
-            return [waits, *(f"  {typed('pools', 'show', name, store=store)}" for name in names)]
-        case "slot":
-            return [f"{wait.step} waits for a slot: a process that has its workflow starts it."]
-        case "worker":
-            return [f"{wait.step} waits for a worker that has {describe_demand(wait.demand)}."]
-        case status.NOTHING:
-            return [of_nothing(wait.step or "The run")]
+            for name in (wait.about or "").split(", "):
+                yield "pools", "show", name
         case "child":
-            show = typed("runs", "show", wait.about or "", store=store)
-            return [f"{wait.step} waits for its child {wait.about}:", f"  {show}"]
+            yield "runs", "show", wait.about or ""
+        case "effect" | "model":
+            yield "effects", "list", "--run", run
+        case status.NOTHING:
+            yield "runs", "export", run
         case _:
-            again = typed("effects", "list", "--run", run, store=store)
-            words = f"{wait.step} waits for the outcome of a call of {wait.about} ({wait.reason})."
-            return [f"{words} If none comes, a person is asked:", f"  {again}"]
-
-
-def of_nothing(name: str) -> str:
-    """Return the words for a step or run that is stuck."""
-    return (
-        f"{name} waits for nothing: this is a fault of Holdfast. A process that has its workflow starts it again. Please report"
-        " it with the run's history (holdfast runs export)."
-    )
+            pass
 
 
 def of_missing(since_ms: int, now_ms: int, store: str | None) -> str:
@@ -183,48 +177,25 @@ def of_missing(since_ms: int, now_ms: int, store: str | None) -> str:
     )
 
 
-def _for_room(wait: Wait, store: str | None) -> list[str]:
-    """Return the words for a wait for money or tokens."""
-    what, in_tokens = wait.kind, wait.kind == "tokens"
+def _commands_for_room(wait: Wait) -> Iterator[Sequence[str]]:
+    """Yield the commands about a wait for money or tokens of a scope above the run."""
+    in_tokens, waits_for_others = wait.kind == "tokens", wait.reason.endswith(IN_FLIGHT)
+    kind, *names = [unquote(part) for part in (wait.about or "").removeprefix("tokens/").split("/")]
     if wait.reason.startswith(f"{TREE}_"):
-        root = (wait.about or "").rpartition("/")[2]
-        if wait.reason.endswith("_holds_in_flight"):
-            return [f"{wait.step} waits for {what} that other runs of the tree of {root} hold."]
-        words = ("runs", "extend", root, "--tokens", "N") if in_tokens else ("budget", "raise", root, "--by", "USD")
-        return [
-            f"The tree of run {root} has no {what} left for a call of {wait.step}. Raise the limit of that run:",
-            f"  {typed(*words, store=store)}",
-        ]
-    if wait.reason.startswith(f"{AGENT}_"):
-        whose = in_words((wait.about or "").removeprefix("tokens/"))
-        _, tenant, name, *_ = [unquote(part) for part in (wait.about or "").removeprefix("tokens/").split("/")]
-        more = typed("team-budgets", "show", name, "--tenant", tenant, store=store)
-        return [
-            f"{wait.step} waits for {what}: {whose} has too little left, and no other agent may lend it enough:",
-            f"  {more}",
-        ]
-    if wait.reason.startswith(f"{CONVERSATION}_"):
-        whose = in_words((wait.about or "").removeprefix("tokens/"))
-        return [f"{wait.step} waits for {what}: {whose} has used or holds all of its limit."]
-    if wait.due_at_ms is None or wait.about is None:  # in the run's own books
-        if wait.reason == "holds_in_flight":
-            return [f"{wait.step} waits for money that other calls of the run hold."]
-        return [f"{wait.step} waits for a higher limit: its next call does not fit what is left."]
-    kind, tenant, *names = [unquote(part) for part in wait.about.removeprefix("tokens/").split("/")]
-    owner = ("--tenant", tenant, *(("--team", names[0]) if kind == "team" else ()))
-    period = names[-2]
-    whose = in_words(wait.about.removeprefix("tokens/"))
-    said = f"The {whose}, has no {'tokens' if in_tokens else 'room'} for a call of {wait.step}"
-    if wait.reason.endswith("_holds_in_flight"):
-        return [f"{said} before others have settled:", f"  {typed('budget', 'show', *owner, store=store)}"]
-    given = (f"--{period}-tokens", "N") if in_tokens else (f"--{period}-usd", "USD")
-    more = typed("budget", "set", *owner, *given, store=store)
-    return [f"{said} under its limit. It waits until {clock(wait.due_at_ms)}, or for more:", f"  {more}"]
+        if not waits_for_others:
+            root = names[-1]
+            yield ("runs", "extend", root, "--tokens", "N") if in_tokens else ("budget", "raise", root, "--by", "USD")
+    elif wait.reason.startswith(f"{AGENT}_"):
+        yield "team-budgets", "show", names[1], "--tenant", names[0]
+    elif not wait.reason.startswith(f"{CONVERSATION}_") and wait.due_at_ms is not None and wait.about is not None:
+        owner = ("--tenant", names[0], *(("--team", names[1]) if kind == "team" else ()))
+        more = (f"--{names[-2]}-tokens", "N") if in_tokens else (f"--{names[-2]}-usd", "USD")
+        yield ("budget", "show", *owner) if waits_for_others else ("budget", "set", *owner, *more)
 
 
 def in_short(gate: View) -> str:
     """Return a gate's subject in the space that a list has."""
-    return gate["step"] or _IN_WORDS.get(gate["reason"], "{}").format(gate["subject"] or "the run")
+    return gate["step"] or ENGINE_ASKS.get(gate["reason"], "{}").format(gate["subject"] or "the run")
 
 
 def about(gate: View) -> str:

@@ -13,6 +13,7 @@ from msgspec import convert
 from holdfast.cli.page.moment import clock, ms, span
 from holdfast.core.values.demand import Demand
 from holdfast.service.declarations.query import View
+from holdfast.service.wait_sentence import describe_demand
 
 _SHORT: Final = {
     "place": "a place among the active runs",
@@ -37,18 +38,6 @@ _SHORT: Final = {
 def short(wait: View) -> str:
     """Return a wait of a run in a few words: `a slot`, `the pool OPENAI_RPM`."""
     return _SHORT[wait["kind"]].format(reason=wait["reason"], about=wait.get("about"))
-
-
-def describe_demand(demand: Demand | None) -> str:
-    """Return what a step demands, in words: `gpu, fast, cpu_m=2000 and 5 of OPENAI_RPS`."""
-    if demand is None:
-        return "a free slot"
-    amounts = {"cpu_m": demand.cpu_m, "memory_mb": demand.memory_mb, "gpus": demand.gpus}
-    parts = [f"the task {demand.task}"] if demand.is_remote else []
-    parts += [*demand.labels, *demand.tags, *(f"{name}={amount}" for name, amount in amounts.items() if amount)]
-    parts += [f"{'some' if amount is None else amount} of {pool}" for pool, amount in demand.pools.items()]
-    parts = parts or ["a shell" if demand.runs_scripts else "a free slot"]
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def words(wait: View, now_ms: int, held: Mapping[str, str]) -> str:

@@ -30,6 +30,7 @@ from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.cli.process import dev_server
 from holdfast.cli.runs import drawing, history, listing, run_view, transcript
 from holdfast.cli.runs.comparison import diff
+from holdfast.cli.runs.explanation import explain
 from holdfast.cli.runs.fork import fork
 from holdfast.cli.runs.recording import export
 from holdfast.cli.runs.stream import stream
@@ -359,6 +360,7 @@ def _act(run: str, *deeds: Deed, caller: Caller) -> None:
 
 
 app.command()(fork)
+app.command()(explain)
 RUNS.verb(
     "score",
     command.GiveScore,
@@ -384,6 +386,7 @@ app.command()(export)
 EXAMPLES: Final = {
     "list": "--status failed --since 3d",
     "show": "019aa8b2",
+    "explain": "019aa8b2",
     "open": "019aa8b2",
     "events": "019aa8b2 --follow",
     "items": "019aa8b2 review",

@@ -62,6 +62,13 @@ class Run(Query["view.RunWhole"], frozen=True):
     run: field.RunId
 
 
+@query("GET /runs/{run}/explanation", "viewer", about={"run": Subject.RUN})
+class Explanation(Query["view.ExplanationRow"], frozen=True):
+    """Explain a run in sentences: what happened, what it waits for, who can end that, and what it costs."""
+
+    run: field.RunId
+
+
 @query("GET /runs/{run}/steps", "viewer", about={"run": Subject.RUN})
 class Steps(ListQuery["view.StepRow"], frozen=True):
     """List the latest visit of each node of a run, in the order in which they began."""

@@ -32,6 +32,7 @@ from holdfast.service.view import (
     EvaluationVersionRow,
     EvaluationWhole,
     EventRow,
+    ExplanationRow,
     ItemRow,
     LabelRow,
     LogRow,
@@ -63,6 +64,13 @@ MAX_WAIT_S: Final = 30.0
 @handles
 async def run(request: Request, query: ask.Run) -> RunWhole:
     return await view.of_run_whole(request.control, await request.control.run(query.run).state())
+
+
+@handles
+async def explanation(request: Request, query: ask.Explanation) -> ExplanationRow:
+    from holdfast.service.explanation import explain  # noqa: PLC0415 - few callers ask for it
+
+    return await explain(request.control, query.run, names_workers=request.who.tenant is None)
 
 
 @handles

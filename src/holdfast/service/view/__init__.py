@@ -79,6 +79,7 @@ from holdfast.service.view.evaluation import (
     of_evaluation,
     of_version_result,
 )
+from holdfast.service.view.explanation import ExplainedWaitRow, ExplanationRow, HappeningRow
 from holdfast.service.view.gate import (
     AskedCallRow,
     AskedTogetherRow,
@@ -268,6 +269,8 @@ __all__ = [
     "EvaluationWhole",
     "EventRow",
     "ExchangeRow",
+    "ExplainedWaitRow",
+    "ExplanationRow",
     "FailedTryRow",
     "ForkQuoteRow",
     "ForkedOperationRow",
@@ -278,6 +281,7 @@ __all__ = [
     "GateConsequenceRow",
     "GateRow",
     "GateWhole",
+    "HappeningRow",
     "ItemRow",
     "KeptRequestRow",
     "KeptToolRow",
