@@ -119,7 +119,7 @@ def test_imports_go_down_only() -> None:
 
 INNER_FLOORS = {
     "platform": (
-        {"address", "extra", "fair_share", "masking", "own_loop", "privacy"},
+        {"address", "current_span", "extra", "fair_share", "masking", "own_loop", "privacy"},
         {"border", "http_exchange"},
         {"lasting_loop", "threads"},
         {"machine"},

@@ -23,7 +23,7 @@ from holdfast.errors import CorruptHistory
 def _run_started(s: State, e: ev.RunStarted, at_ms: int) -> None:
     s.run, s.tenant, s.workflow, s.version, s.graph_hash = e.run, e.tenant, e.workflow, e.version, e.graph_hash
     s.input, s.input_digest, s.key, s.by = e.input, e.input_digest, e.key, e.by
-    s.os_user, s.client, s.roles = e.os_user, e.client, e.roles
+    s.os_user, s.client, s.roles, s.traceparent = e.os_user, e.client, e.roles, e.traceparent
     s.price_fingerprint, s.team = e.price_fingerprint, e.team
     s.counted, s.awaits = e.counted, e.awaits
     s.parent, s.shared = e.parent, e.shared

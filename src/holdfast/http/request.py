@@ -61,7 +61,9 @@ def caller(holder: Holder | None, request: Request, trace_id: str, sign_in: Sign
         words = f"The token {holder.name!r} is a worker's: it asks and decides nothing. Nothing was done."
         raise Problem(HTTPStatus.FORBIDDEN, "not_permitted", words)
     roles = tuple(each.strip() for each in headers.get(ROLES, "").split(",") if each.strip())
-    principal = holder.principal(headers.get(AS, ""), roles, origin=origin_of(request), trace_id=trace_id)
+    principal = holder.principal(
+        headers.get(AS, ""), roles, origin=origin_of(request), trace_id=trace_id, traceparent=_traceparent_of(request)
+    )
     if sign_in is not None:
         principal = principal._replace(session=sign_in.id)
     return Caller(holder, principal, sign_in)
@@ -74,8 +76,18 @@ def origin_of(request: Request) -> str:
 
 def trace_id_of(request: Request) -> str | None:
     """Return the trace that the sender names; None if none or several are named."""
+    found = _trace_of(request)
+    return None if found is None else found.trace_id
+
+
+def _traceparent_of(request: Request) -> str:
+    found = _trace_of(request)
+    return "" if found is None else found.traceparent
+
+
+def _trace_of(request: Request) -> trace.TraceContext | None:
     said = request.headers.getlist(trace.HEADER)
-    return trace.trace_id_of(said[0]) if len(said) == 1 else None
+    return trace.trace_context_of(said[0]) if len(said) == 1 else None
 
 
 def has_tag(value: str, tag: str) -> bool:

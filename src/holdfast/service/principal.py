@@ -17,10 +17,11 @@ from holdfast.errors import NotPermitted
 class Principal(NamedTuple):
     """A person or a program. `name` is who they say they are, in which `roles` they act, of which `teams` they are;
     `os_user` is the operating system's user who typed it, `client` whose token or key it came with, `origin` from which
-    address, `trace_id` the trace in which they ask. One with a `tenant` sees and touches the runs of that tenant only, and
-    changes nothing that several tenants share; one without acts for everybody. `access` is what they may do; `is_person` that
-    their token says who they are; `maker` who has made the key or link that they come with; `vouches` that they act in other
-    roles than their own at their word, for those for whom they speak; `session` the id of the browser's session."""
+    address, `trace_id` the trace in which they ask, `traceparent` the header that named it. One with a `tenant` sees and
+    touches the runs of that tenant only, and changes nothing that several tenants share; one without acts for everybody.
+    `access` is what they may do; `is_person` that their token says who they are; `maker` who has made the key or link that
+    they come with; `vouches` that they act in other roles than their own at their word, for those for whom they speak;
+    `session` the id of the browser's session."""
 
     name: str | None = None
     tenant: str | None = None
@@ -35,11 +36,12 @@ class Principal(NamedTuple):
     maker: str | None = None
     vouches: bool = True
     session: str = ""
+    traceparent: str = ""
 
     @property
     def claim(self) -> Actor:
         """The actor and the trace, as the engine takes them."""
-        return Actor(self.name, self.os_user, self.client, self.trace_id, self.maker, self.acts_as)
+        return Actor(self.name, self.os_user, self.client, self.trace_id, self.maker, self.acts_as, self.traceparent)
 
     @property
     def verified(self) -> bool:

@@ -117,7 +117,7 @@ class Server:
         if self.service is None:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "This server is starting or stopping. Try again.")
         assert self.service is not None
-        return Workflows(self.service, holder, _trace_id(context.invocation_metadata() or ()), origin_of(context))
+        return Workflows(self.service, holder, _trace(context.invocation_metadata() or ()), origin_of(context))
 
     def _method_of(self, name: str) -> Callable[[Any, Any], Any]:
         async def answer(messages: AsyncIterator[bytes], context: Any) -> Any:
@@ -199,10 +199,10 @@ class Server:
             outbox.close()
 
 
-def _trace_id(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
-    """Return the trace that a client names; None if none or several are named."""
+def _trace(metadata: Iterable[tuple[str, str | bytes]]) -> trace.TraceContext | None:
+    """Return the place in a trace that a client names; None if none or several are named."""
     said = [value for name, value in metadata if name == trace.HEADER]
-    return trace.trace_id_of(str(said[0])) if len(said) == 1 else None
+    return trace.trace_context_of(str(said[0])) if len(said) == 1 else None
 
 
 def _decode(name: str, raw: bytes) -> Any:

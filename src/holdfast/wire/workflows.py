@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.core.facts import events
 from holdfast.core.facts.state import State
+from holdfast.core.values.trace import TraceContext
 from holdfast.core.views.status import describe, status, waiting_for
 from holdfast.errors import InvalidInput
 from holdfast.service.access.identity import ANYBODY, Holder
@@ -50,10 +51,10 @@ TAKES: Final[dict[str, type]] = {
 class Workflows:
     """Keeps that service, for one who speaks."""
 
-    def __init__(self, service: Service, holder: Holder = ANYBODY, trace_id: str | None = None, origin: str = "") -> None:
-        """`trace_id`: in which trace they speak; `origin`: from which address."""
+    def __init__(self, service: Service, holder: Holder = ANYBODY, trace: TraceContext | None = None, origin: str = "") -> None:
+        """`trace`: place in a trace in which they ask; `origin`: from which address."""
         self._service = service
-        self._trace_id = trace_id
+        self._trace = trace
         self._holder = holder
         self._origin = origin
 
@@ -76,7 +77,8 @@ class Workflows:
     def _principal_of(self, message: Any = None) -> Principal:
         """Return the principal that a client names; without a name it is the client itself, if its token identifies it."""
         by, roles = getattr(message, "by", ""), getattr(message, "roles", ())
-        return self._holder.principal(by, tuple(roles), origin=self._origin, trace_id=self._trace_id)
+        named = {} if self._trace is None else {"trace_id": self._trace.trace_id, "traceparent": self._trace.traceparent}
+        return self._holder.principal(by, tuple(roles), origin=self._origin, **named)
 
     # --- Commands -----------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from holdfast.cli import variable
-from holdfast.core.values.trace import trace_id_of
+from holdfast.core.values.trace import trace_context_of
 from holdfast.errors import UsageError
 from holdfast.service.principal import Principal
 
@@ -67,8 +67,9 @@ def resolve_actor(named: str | None, roles: Sequence[str] | None = None) -> Prin
     """Return the actor: as named, else HOLDFAST_USER, else the system's user, who is recorded besides; in the trace that
     TRACEPARENT names, as CI systems set it."""
     user = _system_user()
-    name, trace_id = named or os.environ.get(variable.USER) or user, trace_id_of(os.environ.get(variable.TRACE))
-    return Principal(name, roles=tuple(roles or ()), os_user=user, trace_id=trace_id)
+    name, trace = named or os.environ.get(variable.USER) or user, trace_context_of(os.environ.get(variable.TRACE))
+    acting = Principal(name, roles=tuple(roles or ()), os_user=user)
+    return acting if trace is None else acting._replace(trace_id=trace.trace_id, traceparent=trace.traceparent)
 
 
 def _system_user() -> str:

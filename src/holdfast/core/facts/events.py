@@ -88,6 +88,7 @@ class RunStarted(Terms, Event, frozen=True):  # type: ignore[misc]  # the state 
         shared: Further scopes above the run in which its money counts.
         naming: Rule by which operations of its flow are named; early versions knew the first.
         contributors: Others who have a part in what the run was started with.
+        traceparent: Place in a trace in which the run was started (W3C Trace Context); its span is zeros where none was named.
     """
 
     run: RunId
@@ -114,6 +115,7 @@ class RunStarted(Terms, Event, frozen=True):  # type: ignore[misc]  # the state 
     naming: int = 1
     contributors: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
+    traceparent: str = ""
 
 
 class RunAdmitted(Event, frozen=True):
@@ -255,6 +257,7 @@ class RunForked(Event, frozen=True):
         summoned: Nodes to which a loop is going back.
         given: Outputs that a person gave for steps, which are not executed.
         repeats_effects: True if new calls of once-only tools are made without asking.
+        trace: Id of the original run's trace.
     """
 
     origin: RunId
@@ -268,6 +271,7 @@ class RunForked(Event, frozen=True):
     by: str | None = None
     os_user: str = ""
     client: str = ""
+    trace: str = ""
 
 
 class RunMigrated(Event, frozen=True):

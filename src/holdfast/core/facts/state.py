@@ -600,6 +600,8 @@ class State(Terms, msgspec.Struct, omit_defaults=True, dict=True):
     """Those in which its starter acted."""
     trace_id: str | None = None
     """In which trace the latest request came that named one. No event says so: the store keeps it beside each."""
+    traceparent: str = ""
+    """The place in a trace in which it was started."""
     input: Payload = NULL
     input_digest: str = ""
     price_fingerprint: str | None = None

@@ -53,6 +53,7 @@ from holdfast.core.values.ids import (
     visit_of,
 )
 from holdfast.core.values.payload import Payload
+from holdfast.core.values.trace import trace_of
 from holdfast.errors import Conflict, InvalidInput, NotFound
 
 MAX_INHERITED: Final = 20_000
@@ -464,6 +465,7 @@ class _Inheritance:
             given,
             wish.repeats_effects,
             *wish.by.event_fields,
+            trace=trace_of(state.traceparent, state.root).trace_id,
         )
         for step in self._before.previous.values():
             if node_of(step.id) in self._graph.nodes:

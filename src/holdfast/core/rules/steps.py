@@ -52,6 +52,7 @@ from holdfast.core.values.policies import (
     delay_ms,
     retries,
 )
+from holdfast.core.values.trace import TraceContext
 from holdfast.errors import Conflict, InvalidInput
 
 _MAX_REASON: Final = 500
@@ -66,6 +67,9 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
     definition = d.graph.definition
     limits_ = definition.limits
     terms: dict[str, Any] = {name: getattr(limits_, name, None) if term is None else term for name, term in c.terms().items()}
+    traceparent = c.by.traceparent
+    if c.by.trace_id is not None and not traceparent and c.parent is None:
+        traceparent = TraceContext(c.by.trace_id).traceparent
     d.emit(
         ev.RunStarted(
             run=c.run,
@@ -92,6 +96,7 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
             naming=c.naming,
             contributors=c.contributors,
             roles=c.by.roles,
+            traceparent=traceparent,
             **terms,
         )
     )

@@ -27,6 +27,8 @@ class Actor(NamedTuple):
     """Maker of the key or link that was used. The maker acts along with it."""
     roles: tuple[str, ...] = ()
     """Roles in which the person or service acts."""
+    traceparent: str = ""
+    """Header that named the trace of the request, if one did."""
 
     @property
     def event_fields(self) -> tuple[str | None, str, str]:

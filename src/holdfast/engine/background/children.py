@@ -214,7 +214,9 @@ def _wishes(parent: State, name: RunId, child: Child, again: bool) -> list[cmd.C
             child.input,
             child.args_hash,
             child.limit_nanousd,
-            by=Actor(parent.by, parent.os_user, parent.client, parent.trace_id, roles=parent.roles),
+            by=Actor(
+                parent.by, parent.os_user, parent.client, parent.trace_id, roles=parent.roles, traceparent=parent.traceparent
+            ),
             price_fingerprint=parent.price_fingerprint,
             team=parent.team,
             parent=ev.Parent(parent.run, child.step, child.path, parent.root, depth),

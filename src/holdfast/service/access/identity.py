@@ -74,7 +74,7 @@ class Holder(NamedTuple):
         return self.tenant or "", self.name
 
     def principal(
-        self, name: str = "", roles: Sequence[str] = (), *, origin: str = "", trace_id: str | None = None
+        self, name: str = "", roles: Sequence[str] = (), *, origin: str = "", trace_id: str | None = None, traceparent: str = ""
     ) -> Principal:
         """Return the principal: the holder, or the person of that name and those roles for whom it speaks. Raises NotPermitted
         if the holder may not act as that person."""
@@ -102,6 +102,7 @@ class Holder(NamedTuple):
             is_person=self.is_person,
             maker=self.maker,
             vouches=self.vouches and not self.is_person,
+            traceparent=traceparent,
         )
 
 

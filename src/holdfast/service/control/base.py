@@ -6,6 +6,7 @@ Never here: a command.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from decimal import Decimal
@@ -24,9 +25,11 @@ from holdfast.core.values.actor import Actor, folded
 from holdfast.core.values.ids import MAX_NAME_BYTES, CallId, StepId, node_of
 from holdfast.core.values.money import nanousd
 from holdfast.core.values.scopes import in_tokens
+from holdfast.core.values.trace import TraceContext
 from holdfast.core.views.sealing import Sealing
 from holdfast.engine.steps.executor import Executor
 from holdfast.errors import InvalidInput, SchemaMismatch
+from holdfast.platform.current_span import API, current_context
 from holdfast.ports import Store
 from holdfast.service.control.declared import type_of_node, type_of_response
 from holdfast.service.control.naming import DEFAULT_TENANT
@@ -49,14 +52,14 @@ NOT_GIVEN: Final[Any] = _NotGiven()
 class ControlBase(RunReader):
     """One subject of an engine's control: commands, and the questions that may be asked besides."""
 
-    def __init__(self, executor: Executor, trace_id: str | None = None, store: Store | None = None) -> None:
-        """`trace_id`: trace of all commands, unless a claim has its own; `store`: what is read here, if that is less than the
-        engine's own."""
+    def __init__(self, executor: Executor, trace: TraceContext | None = None, store: Store | None = None) -> None:
+        """`trace`: place in a trace of all commands, unless a claim has its own; `store`: what is read here, if that is less
+        than the engine's own."""
         self.runtime = executor.services.runtime
         super().__init__(store if store is not None else self.runtime.store, self.runtime.loop, self.runtime.read_models)
         self.executor = executor
         self.payloads = executor.services.payloads
-        self._trace_id = trace_id
+        self.trace_context = trace
 
     async def graph_of(self, graph_hash: str) -> Graph:
         """Return a graph.
@@ -80,7 +83,11 @@ class ControlBase(RunReader):
         name = name and word("name of who acts", name, "by")
         name = name if name and name.strip() else None
         roles = tuple(self.payloads.redact(role) for role in claim.roles)
-        return claim._replace(name=name, roles=roles, trace_id=claim.trace_id or self._trace_id)
+        claim = claim._replace(name=name, roles=roles)
+        if claim.trace_id is not None:
+            return claim
+        here = self.trace_context or (current_context() if API in sys.modules else None)
+        return claim if here is None else claim._replace(trace_id=here.trace_id, traceparent=here.traceparent)
 
     def sensitive(self, tenant: str = DEFAULT_TENANT) -> AbstractContextManager[None]:
         """Let Pydantic seal and open Sensitive fields of a tenant, inside a block:

@@ -6,7 +6,7 @@ team_budget, standing_approval, pool, shared_value, score, evaluation, stream, i
 
 from __future__ import annotations
 
-from holdfast.core.values.trace import trace_id_of
+from holdfast.core.values.trace import trace_context_of
 from holdfast.service.control.bulk import Bulks
 from holdfast.service.control.conversation import Conversations
 from holdfast.service.control.evaluation import Evaluations
@@ -39,14 +39,15 @@ class Control(
 
     def traced(self, traceparent: str | None) -> Control:
         """Return this engine in a trace (W3C Trace Context). Commands sent through it, and what follows in the run, have its
-        `trace_id` in the history.
+        `trace_id` in the history; spans of runs that they start are below the span that the header names. Without it, that is
+        OpenTelemetry's current span, if there is one.
 
         Args:
             traceparent: Header `traceparent`; a malformed one is ignored, as the recommendation says.
         """
-        return Control(self.executor, trace_id_of(traceparent), self.store)
+        return Control(self.executor, trace_context_of(traceparent), self.store)
 
 
 def limited_to(control: Control, tenant: str | None) -> Control:
     """Return a control whose queries read the rows of one tenant, or of all (None). Its commands are those of `control`."""
-    return Control(control.executor, control._trace_id, control.store.of_tenant(tenant))
+    return Control(control.executor, control.trace_context, control.store.of_tenant(tenant))

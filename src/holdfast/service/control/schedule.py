@@ -101,7 +101,7 @@ class Schedules(Commands):
             jitter_s=jitter_s,
             overlap=overlap,
             catch_up_s=catch_up_s,
-            by=self._claim(by)._replace(trace_id=None),
+            by=self._claim(by)._replace(trace_id=None, traceparent=""),
             created_ms=now_ms,
         )
         if problems := list(schedules.problems(schedule)):
