@@ -27,6 +27,42 @@ def test_costs_are_shown_by_tenant_day_and_model(shell: Shell, server: ModelServ
     assert "In all $0.000021." in told.err
 
 
+def test_costs_are_summed_up_by_any_field_and_forecast_against_limits(shell: Shell, server: ModelServer) -> None:
+    server.script.add(Rule(usage=Usage(input_tokens=2, output_tokens=1), text="."))
+    for tenant, tag in (("acme", "new"), ("acme", "old"), ("umbrella", "new")):
+        shell("run", "flow:affordable", "--tenant", tenant, "--run-tag", tag)
+    told = shell("costs", "summary", "--by", "tenant", "--by", "model").out
+    assert told.splitlines()[0].split() == ["TENANT", "MODEL", "CALLS", "TOKENS", "IN", "TOKENS", "OUT", "COST"]
+    assert ("acme" in told, "$0.000014" in told) == (True, True)
+    found = shell("costs", "labels", "--json").data
+    assert [(each["value"], each["runs"], each["cost_usd"]) for each in found] == [
+        ("new", 2, "0.000014"),
+        ("old", 1, "0.000007"),
+    ]
+    first = shell("costs", "runs", "--limit", "1")
+    assert ("$0.000007" in first.out, "holdfast costs runs --after 1" in first.err) == (True, True)
+    assert shell("costs", "extra", "--json").data == []
+    shell("budget", "set", "--tenant", "acme", "--day-usd", "0.00001", "--month-tokens", "1000000")
+    day, month = shell("costs", "forecast", "--json").data
+    assert (day["used_usd"], day["limit_usd"], day["reached_at"] is not None, day["method"]) == (
+        "0.000014",
+        "0.00001",
+        True,
+        "today",
+    )
+    assert (month["used_tokens"], month["max_tokens"], month["used_usd"]) == (6, 1_000_000, None)
+    assert "1000000 tokens" in shell("costs", "forecast", "--tenant", "acme").out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["summary", "--by", "colour"], ["extra", "--by", "hour"], ["runs", "--first-day", "soon"], ["labels", "--last-day", "x"]],
+)
+def test_a_field_or_day_of_costs_that_does_not_exist_is_refused(shell: Shell, words: list[str]) -> None:
+    shell("admission", "set", "--fleet", "--none")
+    assert shell("costs", *words).code == 2
+
+
 @pytest.mark.parametrize("words", [["--day", "yesterday"], ["--month", "2026"], ["--day", "2026-01-01", "--month", "2026-01"]])
 def test_what_is_no_day_is_refused(shell: Shell, words: list[str]) -> None:
     shell("admission", "set", "--fleet", "--none")

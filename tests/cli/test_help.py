@@ -91,7 +91,8 @@ SAFE: Final = """
     approvals grant; approvals list; effects list; dead-letters list; dead-letters summary; dead-letters retry; runs retry
     conversations list; supervisors list; workflows list; workflows show; queue list; queue why; evals list; validate; graph
     shared write; shared list; shared show; pools set; pools list; pools show; pools remove
-    budget set; budget show; budget doubts; budget reconcile; costs rollup; costs show; admission set; admission show
+    budget set; budget show; budget doubts; budget reconcile; costs rollup; costs show
+    costs summary; costs labels; costs runs; costs extra; costs forecast; admission set; admission show
     team-budgets set; team-budgets list; team-budgets show; team-budgets remove
     keys create; keys list; keys rotate; keys revoke; audit list; audit verify; audit export
     store status; store check; store migrate; store backup; store archive; store prune

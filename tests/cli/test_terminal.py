@@ -55,6 +55,7 @@ def commands_about(run: str) -> list[tuple[str, ...]]:
         ("effects", "list", run),
         ("budget", "show", run),
         ("costs", "show"),
+        ("costs", "runs"),
         ("queue", "show"),
     ]
 

@@ -145,6 +145,10 @@ BudgetDays           viewer             403 403 403 ok  h
 BurnDown             viewer             403 403 403 ok  h
 BudgetLimits         viewer             403 403 403 ok  h
 CostSummary          viewer             403 ok  ok  ok  h
+CostliestRuns        viewer             403 ok  ok  ok  h
+LabelCosts           viewer             403 ok  ok  ok  h
+ExtraCosts           viewer             403 ok  ok  ok  h
+CostForecast         viewer             403 403 403 ok  h
 Admission            viewer             403 ok  ok  ok  h
 Pools                viewer             ok  ok  ok  ok  h
 Pool                 viewer             ok  ok  ok  ok  h

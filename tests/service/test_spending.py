@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Context, Engine, flow, tool
+from holdfast import Context, Engine, RetryPolicy, RunFailed, flow, tool
 from holdfast.core.values.access import Access
 from holdfast.errors import InvalidInput, NotPermitted
 from holdfast.service.declarations import query
@@ -98,6 +98,49 @@ async def test_costs_are_summed_up_by_hour_and_team_and_the_rest_is_one_row(tmp_
             assert (burnt[-1]["limit_usd"], burnt[-1]["left_usd"]) == limits
         with pytest.raises(InvalidInput):
             await rows(engine, query.CostSummary(top=0))
+
+
+@tool(effect="read", price_usd="0.10")
+def fetch() -> str:
+    """Fetch."""
+    raise TimeoutError("it did not come")
+
+
+@flow(tools=[fetch], cost_limit_usd="1.00", retry=RetryPolicy(max_attempts=3, initial_s=0, jitter=0))
+async def fetches(ctx: Context, given: None) -> None:
+    await ctx.tool(fetch)
+
+
+async def test_runs_tags_and_what_was_in_vain_add_up_to_what_the_log_says(tmp_path: Path) -> None:
+    async with Engine.open(str(tmp_path / "runs.db"), workflows=[shops, fetches]) as engine:
+        runs = [await engine.start(shops, count, tenant="acme", tags=tags) for count, tags in ((3, ["a", "b"]), (1, ["a"]))]
+        for run in runs:
+            await run.result()
+        failing = await engine.start(fetches, tenant="acme")
+        with pytest.raises(RunFailed):
+            await failing.result()
+        found = await rows(engine, query.CostliestRuns())
+        assert [(each["run_id"], each["cost_usd"]) for each in found] == [
+            (failing.id, "0.30"),
+            (runs[0].id, "0.250000021"),
+            (runs[1].id, "0.250000007"),
+        ]
+        (total,) = await rows(engine, query.CostSummary(by=("total",)))
+        assert sum(Decimal(each["cost_usd"]) for each in found) == Decimal(total["cost_usd"])
+        labels = await rows(engine, query.LabelCosts())
+        assert [(each["value"], each["runs"], each["cost_usd"]) for each in labels] == [
+            ("a", 2, "0.500000028"),
+            ("b", 1, "0.250000021"),
+        ]
+        (extra,) = await rows(engine, query.ExtraCosts(by=("model", "workflow")))
+        assert (extra["cause"], extra["model"], extra["workflow"]) == ("retry", "tool fetch", "fetches")
+        assert (extra["calls"], extra["cost_usd"]) == (2, "0.20"), "the last of three was not made again"
+        of_shops = IDA._replace(access=Access(("viewer",), workflows=("shop*",)))
+        assert await rows(engine, query.ExtraCosts(), of_shops) == []
+        assert [each["run_id"] for each in await rows(engine, query.CostliestRuns(), of_shops)] == [run.id for run in runs]
+        assert await rows(engine, query.LabelCosts(), IDA._replace(tenant="other")) == []
+        with pytest.raises(InvalidInput):
+            await rows(engine, query.CostliestRuns(first_day="soon"))
 
 
 async def test_a_caller_of_some_workflows_has_sums_of_these_alone(tmp_path: Path) -> None:

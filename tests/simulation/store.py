@@ -20,8 +20,9 @@ import msgspec
 
 from holdfast.core.capacity.estimates import Estimate, Use, learned
 from holdfast.core.capacity.lending import DeclaredPool, Grant, Life, PoolRow, Share, Visit, Visitor, declared, lend
-from holdfast.core.facts.costs import BEFORE_ALL, Cost, CostField, CostKey, CostSum, HourCost, UncountedRun
+from holdfast.core.facts.costs import BEFORE_ALL, Cost, CostField, CostKey, CostSum, HourCost, LabelCost, RunCost, UncountedRun
 from holdfast.core.facts.events import Recorded, decode, encode
+from holdfast.core.facts.extra_costs import ExtraCost, ExtraField, ExtraSum
 from holdfast.core.nouns import model_estimates
 from holdfast.core.nouns.conversations import Change, Conversation, ConversationTurn
 from holdfast.core.nouns.evaluations import Evaluation, ScenarioResult
@@ -85,6 +86,7 @@ from holdfast.ports import (
     DeliveryFilter,
     DueRun,
     EffectFilter,
+    ExtraFilter,
     FollowerRow,
     GateFilter,
     History,
@@ -247,6 +249,8 @@ class Disk:
         """Tenant-wide effect keys: who has each, and what came of it."""
         self.costs: dict[tuple[str, ...], HourCost] = {}
         self.counted: dict[RunId, Seq] = {}
+        self.extra_costs: list[ExtraCost] = []
+        self.totals: dict[RunId, int] = {}
         self.job_logs: dict[LogPlace, bytes] = {}
         self.scores: dict[RunId, list[Score]] = {}
         self.api_keys: dict[tuple[str, str], ApiKey] = {}
@@ -1468,6 +1472,9 @@ class SharedValues(Port):
         return True
 
 
+_Row = TypeVar("_Row")
+
+
 class Costs(Port):
     """Keeps ports.Costs."""
 
@@ -1480,7 +1487,9 @@ class Costs(Port):
         ]
         return [each for each in found if each.seq > each.counted][:limit]
 
-    async def count(self, uncounted: UncountedRun, costs: Sequence[HourCost]) -> bool:
+    async def count(
+        self, uncounted: UncountedRun, costs: Sequence[HourCost], extra: Sequence[ExtraCost] = (), total_nanousd: int = 0
+    ) -> bool:
         await self._mount.write("count")
         if self._disk.counted.get(uncounted.run, Seq(0)) != uncounted.counted:
             return False
@@ -1489,6 +1498,8 @@ class Costs(Port):
             kind = (each.hour, each.team, *cost.key)
             known = self._disk.costs.get(kind) or HourCost(each.hour, each.team, Cost(*cost.key, 0, 0, 0, 0))
             self._disk.costs[kind] = HourCost(each.hour, each.team, _added(known.cost, cost))
+        self._disk.extra_costs.extend(extra)
+        self._disk.totals[uncounted.run] = total_nanousd
         self._disk.counted[uncounted.run] = uncounted.seq
         self._disk.touched(self._mount)
         return True
@@ -1539,6 +1550,51 @@ class Costs(Port):
         rows = [CostSum._make((*key, is_rest, *shown[key, is_rest])) for key, is_rest in order]
         after = filters.get("offset", 0)
         return rows[after : None if limit is None else after + limit]
+
+    async def extra(
+        self, by: Collection[ExtraField], first_day: str, last_day: str, **filters: Unpack[ExtraFilter]
+    ) -> Sequence[ExtraSum]:
+        await self._mount.read()
+        sums: dict[tuple[str, ...], list[int]] = {}
+        for each in self._disk.extra_costs:
+            if first_day <= each.day <= last_day and _is_meant(each, filters):
+                key = tuple(getattr(each, name) if name in ("cause", *by) else "" for name in ExtraSum._fields[:7])
+                amounts = each.calls, each.tokens, each.cost_nanousd
+                sums[key] = [one + other for one, other in zip(sums.get(key, [0] * 3), amounts, strict=True)]
+        rows = sorted(sums.items(), key=lambda each: (-each[1][2], each[0]))
+        return _part([ExtraSum._make((*key, *amounts)) for key, amounts in rows], filters)
+
+    async def dearest(self, since_ms: int, until_ms: int, **filters: Unpack[ExtraFilter]) -> Sequence[RunCost]:
+        await self._mount.read()
+        found = []
+        for run, total in self._disk.totals.items():
+            row = self._disk.runs[run].row
+            if total and since_ms <= row.started_at_ms < until_ms and _is_meant(row, filters):
+                said = row.tenant, row.workflow, row.version, row.status, row.started_at_ms, row.ended_at_ms
+                found.append(RunCost(run, *said, total, row.in_doubt_nanousd))
+        return _part(sorted(found, key=lambda each: (each.cost_nanousd, each.run), reverse=True), filters)
+
+    async def by_label(self, key: str, since_ms: int, until_ms: int, **filters: Unpack[ExtraFilter]) -> Sequence[LabelCost]:
+        await self._mount.read()
+        sums: dict[str, list[int]] = {}
+        for run, pairs in self._disk.labels.items():
+            row = self._disk.runs[run].row
+            if since_ms <= row.started_at_ms < until_ms and _is_meant(row, filters):
+                amounts = 1, row.settled_nanousd, row.in_doubt_nanousd
+                for value in (value for of, value in pairs if of == key):
+                    sums[value] = [one + other for one, other in zip(sums.get(value, [0] * 3), amounts, strict=True)]
+        rows = sorted(sums.items(), key=lambda each: (-each[1][1], each[0]))
+        return _part([LabelCost(value, *amounts) for value, amounts in rows], filters)
+
+
+def _is_meant(row: Any, filters: ExtraFilter) -> bool:
+    workflows = filters.get("workflows")
+    return filters.get("tenant") in (None, row.tenant) and (workflows is None or row.workflow in workflows)
+
+
+def _part(rows: list[_Row], filters: ExtraFilter) -> list[_Row]:
+    after, limit = filters.get("offset", 0), filters.get("limit")
+    return rows[after : None if limit is None else after + limit]
 
 
 def _added(known: Cost, more: Cost) -> Cost:

@@ -15,8 +15,9 @@ import pytest
 from holdfast.core.capacity.estimates import Use
 from holdfast.core.capacity.lending import DeclaredPool, Grant, Visit, Visitor
 from holdfast.core.facts import commands as cmd
-from holdfast.core.facts.costs import Cost, CostField, HourCost, UncountedRun
+from holdfast.core.facts.costs import Cost, CostField, HourCost, LabelCost, UncountedRun
 from holdfast.core.facts.events import Recorded, ValueRecorded
+from holdfast.core.facts.extra_costs import ExtraCost, ExtraSum
 from holdfast.core.facts.graph import Definition, Graph, Node
 from holdfast.core.facts.state import FOLD_VERSION
 from holdfast.core.nouns import supervision
@@ -784,6 +785,41 @@ class StoreConformance:
         assert await mine.costs.rollup("2000-01-01", "2099-12-31", tenant="acme") == sums[1:]
         assert await mine.costs.rollup("2000-01-01", "2099-12-31", limit=1) == sums[:1]
         assert await mine.costs.rollup("2000-01-01", "2099-12-31", after=sums[0].key, limit=9) == sums[1:]
+
+    async def test_extra_costs_and_the_dearest_runs_are_counted_with_the_costs(self, connect: Connect) -> None:
+        store = await connect()
+        cheap, dear, theirs = Story(), Story(), Story(tenant="umbrella")
+        await put(store, cheap.start(), dear.start(), theirs.start(), dear.hold(60), dear.settle(45))
+        huge = 2**53 + 1  # a float would lose its last digit
+        retry = ExtraCost("2023-11-14", "acme", "", "tiny", "draft", "m", "retry", 1, 10, huge)
+        doubt = msgspec.structs.replace(retry, cause="doubt", model="n", cost_nanousd=5)
+        for story, total, extra in ((cheap, 7, [retry, doubt]), (dear, huge, [retry]), (theirs, 9, [])):
+            (uncounted,) = [each for each in await store.costs.uncounted(FOR_EVER_MS, None, 10) if each.run == story.run]
+            assert await store.costs.count(uncounted, [], extra, total)
+        days = "2023-11-14", "2023-11-14"
+        assert await store.costs.extra([], *days) == [
+            ExtraSum("retry", *[""] * 6, 2, 20, 2 * huge),
+            ExtraSum("doubt", *[""] * 6, 1, 10, 5),
+        ]
+        assert await store.costs.extra(["model", "day"], *days, limit=1, offset=1, workflows=["tiny"]) == [
+            ExtraSum("doubt", "2023-11-14", "", "", "", "", "n", 1, 10, 5)
+        ]
+        assert await store.costs.extra([], *days, workflows=[]) == await store.costs.extra([], *days, tenant="umbrella") == []
+        found = await store.costs.dearest(0, FOR_EVER_MS)
+        assert [(each.run, each.cost_nanousd) for each in found] == [(dear.run, huge), (theirs.run, 9), (cheap.run, 7)]
+        assert found[0][1:5] == ("acme", "tiny", 1, "running")
+        assert [each.run for each in await store.costs.dearest(0, FOR_EVER_MS, tenant="acme", limit=1)] == [dear.run]
+        assert await store.costs.dearest(0, BORN_MS) == []
+
+    async def test_runs_with_a_label_cost_what_they_have_settled(self, connect: Connect) -> None:
+        store = await connect()
+        first, second = Story(), Story()
+        await put(store, first.start(labels={"team": "search"}), second.start(labels={"team": "ads"}))
+        await put(store, first.hold(60), first.settle(45), second.hold(30), second.settle(30))
+        found = await store.costs.by_label("team", 0, FOR_EVER_MS)
+        assert found == [LabelCost("search", 1, 45, 0), LabelCost("ads", 1, 30, 0)]
+        assert await store.costs.by_label("team", 0, FOR_EVER_MS, limit=1, offset=1) == found[1:]
+        assert await store.costs.by_label("", 0, FOR_EVER_MS) == await store.costs.by_label("team", 0, BORN_MS) == []
 
     async def test_costs_are_summed_up_by_hour_and_team_with_the_rest_and_what_no_hour_has(self, connect: Connect) -> None:
         store = await connect()

@@ -296,13 +296,14 @@ async def test_runs_of_an_earlier_version_are_found_and_tell_who_started_them(da
     await db.execute(
         f"drop table {schema}.job_logs, {schema}.workflows, {schema}.streams, {schema}.chunks,"
         f" {schema}.records, {schema}.record_parts, {schema}.shared_values, {schema}.shared_waits, {schema}.shared_locks,"
-        f" {schema}.scores, {schema}.run_labels, {schema}.evaluations, {schema}.costs_by_hour,"
+        f" {schema}.scores, {schema}.run_labels, {schema}.evaluations, {schema}.costs_by_hour, {schema}.extra_costs,"
         f" {schema}.model_estimates, {schema}.submitted_workflows,"
         f" {schema}.api_keys, {schema}.audit, {schema}.audit_head, {schema}.canaries, {schema}.cursor_keys, {schema}.replies, {schema}.sign_ins,"
         f" {schema}.shared_entries,"
         f" {schema}.followers, {schema}.deliveries, {schema}.channels,"
         f" {schema}.dead_letters, {schema}.children"
     )
+    await db.execute(f"alter table {schema}.counted drop column cost_nanousd")
     await db.execute(f"drop index {schema}.runs_in_doubt")
     await db.execute(f"drop type {schema}.given_run, {schema}.given_event, {schema}.given_charge")
     await db.execute(f"delete from {schema}.migrations where version > 7")

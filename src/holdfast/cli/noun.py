@@ -137,9 +137,10 @@ class Noun:
         every: bool = False,
         only: str = "",
         about: str = "",
+        sparse: bool = False,
     ) -> None:
         """Add a command that prints rows: as many as `--limit` says and how to go on, or with `every` all of them. With `only`,
-        the JSON of a row is that field."""
+        the JSON of a row is that field. Where rows are `sparse`, the columns that are empty in all of them are left out."""
         taken = fields_of(kind, {**words, **({"cursor": "", "limit": ""} if every else {})})
 
         def run(as_json: bool, store: str | None, **value: Any) -> None:
@@ -147,7 +148,9 @@ class Noun:
             if as_json:
                 terminal.emit([row[only] for row in page.rows] if only else page.rows)
             else:
-                table.show_rows(columns, page.rows)
+                rows = page.rows
+                full = [each for each in columns if not sparse or any(each.cell(row) != "-" for row in rows)]
+                table.show_rows(full, rows)
             if page.cursor is not None:
                 again = [each for one in taken for each in one.retyped(value[one.name])]
                 terminal.say(f"There are more: {typed(self.name, name, *again, '--after', page.cursor, store=store)}")

@@ -49,7 +49,7 @@ from holdfast.ports.channel import (
 )
 from holdfast.ports.codec import OF_NONE, Codec, TenantKey, TenantKeys
 from holdfast.ports.environment import Clock, Ids, Threads
-from holdfast.ports.figures import CostFilter, Costs, CostSumFilter, ModelEstimates, ScoreFilter, Scores
+from holdfast.ports.figures import CostFilter, Costs, CostSumFilter, ExtraFilter, ModelEstimates, ScoreFilter, Scores
 from holdfast.ports.graph import Graphs, WorkflowRecord
 from holdfast.ports.journal import CacheUse, EditedCall, Journal, RateLimiter, Recall
 from holdfast.ports.lending import Lending, Reservation
@@ -147,6 +147,7 @@ __all__ = [
     "EmbeddingRequest",
     "Evaluations",
     "EventsCommitted",
+    "ExtraFilter",
     "FollowerRow",
     "Followers",
     "GateBegan",

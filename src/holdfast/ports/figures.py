@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol, TypedDict, Unpack
 
-from holdfast.core.facts.costs import Cost, CostField, CostKey, CostSum, HourCost, UncountedRun
+from holdfast.core.facts.costs import Cost, CostField, CostKey, CostSum, HourCost, LabelCost, RunCost, UncountedRun
+from holdfast.core.facts.extra_costs import ExtraCost, ExtraField, ExtraSum
 from holdfast.core.nouns.model_estimates import ModelEstimate, ModelUse
 from holdfast.core.nouns.scores import Score, ScoreMean
 from holdfast.core.values.ids import RunId
@@ -47,6 +48,15 @@ class CostSumFilter(TypedDict, total=False):
     offset: int
 
 
+class ExtraFilter(TypedDict, total=False):
+    """The criteria by which rows about costs are selected. A criterion that is missing matches any."""
+
+    tenant: str | None
+    workflows: Sequence[str] | None
+    limit: int | None
+    offset: int
+
+
 class Scores(Protocol):
     """The scores of runs. A score goes when its run is removed for good, and not before."""
 
@@ -70,9 +80,12 @@ class Costs(Protocol):
         """Runs with events that are not in the roll-up yet, in the order of their names, after the run `after`."""
         ...
 
-    async def count(self, uncounted: UncountedRun, costs: Sequence[HourCost]) -> bool:
-        """Add `costs`, of the run's events after `counted` up to `seq`, and remember that, in one transaction. Return False,
-        with nothing added, if the run is not counted up to `counted`: another process was first."""
+    async def count(
+        self, uncounted: UncountedRun, costs: Sequence[HourCost], extra: Sequence[ExtraCost] = (), total_nanousd: int = 0
+    ) -> bool:
+        """Add `costs` and `extra`, of the run's events after `counted` up to `seq`, and remember that, with the cost of the
+        whole run, in one transaction. Return False, with nothing added, if the run is not counted up to `counted`: another
+        process was first."""
         ...
 
     async def rollup(self, first_day: str, last_day: str, **filters: Unpack[CostFilter]) -> Sequence[Cost]:
@@ -88,6 +101,21 @@ class Costs(Protocol):
     ) -> Sequence[CostSum]:
         """The sums of these days by some fields, in the order of these; of times first. Costs that 0.1.0 counted have no hour
         and no team."""
+        ...
+
+    async def extra(
+        self, by: Collection[ExtraField], first_day: str, last_day: str, **filters: Unpack[ExtraFilter]
+    ) -> Sequence[ExtraSum]:
+        """The sums of extra costs by cause and some fields, the largest first."""
+        ...
+
+    async def dearest(self, since_ms: int, until_ms: int, **filters: Unpack[ExtraFilter]) -> Sequence[RunCost]:
+        """The runs that began in that time and have cost something, the dearest first."""
+        ...
+
+    async def by_label(self, key: str, since_ms: int, until_ms: int, **filters: Unpack[ExtraFilter]) -> Sequence[LabelCost]:
+        """The cost of the runs that began in that time, by their values of a label, the largest first; of tags with an empty
+        key. A run with two tags counts for both."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""`holdfast costs`: what models have cost, by day, tenant, workflow, node and model.
+"""`holdfast costs`: what models have cost by any field, the costliest runs, forecasts, and costs that could be avoided.
 
 Never here: adding anything up but a total.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -15,10 +15,11 @@ from holdfast.cli.connect import backend, typed
 from holdfast.cli.noun import Caller, Noun
 from holdfast.cli.option import AsJson, OfTenant, Store
 from holdfast.cli.page import table, terminal
-from holdfast.cli.page.table import Column
+from holdfast.cli.page.moment import second
+from holdfast.cli.page.table import ID, Column
 from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.errors import UsageError
-from holdfast.service.declarations import command
+from holdfast.service.declarations import command, query
 
 if TYPE_CHECKING:
     from holdfast.service.declarations.query import View
@@ -92,7 +93,6 @@ def _days(day: str | None, month: str | None) -> tuple[str, str]:
 
 async def _costs(first: str, last: str, tenant: str | None, store: str | None) -> list[View]:
     from holdfast.cli.backend import LocalBackend
-    from holdfast.service.declarations import query
 
     async with backend(store, resolve_actor(None)) as service:
         if isinstance(service, LocalBackend) and not await service.service.control.roll_up_costs(_ROLL_UP_S):
@@ -103,4 +103,85 @@ async def _costs(first: str, last: str, tenant: str | None, store: str | None) -
         return await service.rows(query.Costs(first_day=first, last_day=last, tenant=tenant))
 
 
-EXAMPLES: Final = {"show": "--month 2026-11", "rollup": ""}
+_DAYS: Final = {"first_day": "--first-day DAY", "last_day": "--last-day DAY"}
+_COST: Final = Column("cost", of=lambda row: f"${row['cost_usd']}")
+_IN_DOUBT: Final = Column("in doubt", goes=2, of=lambda row: f"${row['in_doubt_usd']}")
+_CALLS: Final = (Column("calls", goes=3), Column("tokens in", goes=1, of="input_tokens"))
+
+COSTS.list(
+    query.CostSummary,
+    Column("month"),
+    Column("day"),
+    Column("hour"),
+    Column("tenant", 6),
+    Column("team", 6, of=lambda row: row["team"] if row["team"] != "" else "(none)"),
+    Column("workflow", 8),
+    Column("node", 6),
+    Column("model", 12),
+    Column("rest", of=lambda row: "the rest" if row["rest"] else None),
+    *_CALLS,
+    Column("tokens out", goes=2, of="output_tokens"),
+    _COST,
+    name="summary",
+    words={"by": "--by FIELD", **_DAYS},
+    sparse=True,
+)
+COSTS.list(
+    query.LabelCosts, Column("value", 12), Column("runs"), _IN_DOUBT, _COST, name="labels", words={"key": "--key KEY", **_DAYS}
+)
+COSTS.list(
+    query.CostliestRuns,
+    Column("run", ID, of="run_id"),
+    Column("tenant", 6, goes=3),
+    Column("workflow", 8),
+    Column("status", goes=4),
+    Column("started", goes=1, of=lambda row: second(row["started_at"])),
+    _IN_DOUBT,
+    _COST,
+    name="runs",
+    words=_DAYS,
+)
+COSTS.list(
+    query.ExtraCosts,
+    Column("cause"),
+    Column("day"),
+    Column("tenant", 6),
+    Column("team", 6, of=lambda row: row["team"] if row["team"] != "" else "(none)"),
+    Column("workflow", 8),
+    Column("node", 6),
+    Column("model", 10),
+    Column("calls", goes=2),
+    Column("tokens", goes=1),
+    Column("cost", of=lambda row: f"{'-' if row['cause'] == 'semantic_cache_hit' else ''}${row['cost_usd']}"),
+    name="extra",
+    words={"by": "--by FIELD", **_DAYS},
+    sparse=True,
+)
+COSTS.list(
+    query.CostForecast,
+    Column("tenant", 6),
+    Column("team", 6),
+    Column("period"),
+    Column("limit", of=lambda row: _amount(row, "limit_usd", "max_tokens")),
+    Column("used", of=lambda row: _amount(row, "used_usd", "used_tokens")),
+    Column("expected", of=lambda row: _amount(row, "expected_usd", "expected_tokens")),
+    Column("reached", of=lambda row: None if row["reached_at"] is None else row["reached_at"][:16]),
+    Column("method", goes=1),
+    name="forecast",
+    sparse=True,
+)
+
+
+def _amount(row: dict[str, Any], money: str, tokens: str) -> str:
+    return f"${row[money]}" if row[money] is not None else f"{row[tokens]} tokens"
+
+
+EXAMPLES: Final = {
+    "show": "--month 2026-11",
+    "rollup": "",
+    "summary": "--by day --by team --first-day 2026-11-01",
+    "labels": "--key customer",
+    "runs": "--first-day 2026-11-21",
+    "extra": "--by model",
+    "forecast": "--tenant acme",
+}

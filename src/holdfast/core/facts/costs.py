@@ -71,6 +71,29 @@ class CostSum(NamedTuple):
     cost_nanousd: int
 
 
+class RunCost(NamedTuple):
+    """The cost of a run: of its own calls, not of those of its children."""
+
+    run: RunId
+    tenant: str
+    workflow: str
+    version: int
+    status: str
+    started_at_ms: int
+    ended_at_ms: int | None
+    cost_nanousd: int
+    in_doubt_nanousd: int
+
+
+class LabelCost(NamedTuple):
+    """The cost of the runs that have a label."""
+
+    value: str
+    runs: int
+    cost_nanousd: int
+    in_doubt_nanousd: int
+
+
 class UncountedRun(msgspec.Struct, frozen=True):
     """A run that is at `seq`, and whose events up to `counted` are in the roll-up."""
 
@@ -93,6 +116,8 @@ class Tally:
         self._tenant = self._team = self._workflow = ""
         self._held: dict[CallId, _OpenHold] = {}
         self._found: dict[_OpenHold, tuple[int, int, int, int]] = {}
+        self.total_nanousd = 0
+        """The cost of the whole run, also of what came before."""
 
     def take(self, recorded: Iterable[ev.Recorded]) -> None:
         """The next events."""
@@ -134,6 +159,7 @@ class Tally:
 
     def _count(self, seq: Seq, call: CallId, *amounts: int) -> None:
         held = self._held.pop(call)
+        self.total_nanousd += amounts[-1]
         if seq > self._after:
             before = self._found.get(held, (0, 0, 0, 0))
             added = [one + other for one, other in zip(before, (1, *amounts), strict=True)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core.facts.costs import Tally, UncountedRun
+from holdfast.core.facts.extra_costs import ExtraTally
 from holdfast.core.values.ids import RunId
 from holdfast.ports import Clock, Costs, Log, StoreClock
 
@@ -55,9 +56,10 @@ async def count_some(costs: Costs, log: Log, started_before_ms: int, after: RunI
 
 
 async def _count(costs: Costs, log: Log, uncounted: UncountedRun) -> None:
-    tally, seq = Tally(uncounted.counted), 0
+    tally, extra, seq = Tally(uncounted.counted), ExtraTally(uncounted.counted), 0
     while seq < uncounted.seq:
         events = await log.events(uncounted.run, seq, min(_EVENTS, uncounted.seq - seq))
         tally.take(events)
+        extra.take(events)
         seq += len(events)
-    await costs.count(uncounted, tally.costs())
+    await costs.count(uncounted, tally.costs(), extra.costs(), tally.total_nanousd)

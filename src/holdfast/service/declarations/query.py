@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from holdfast.core.facts.extra_costs import ExtraField
 from holdfast.core.nouns.memory import Kind
 from holdfast.core.values.actor import Asked
 from holdfast.core.values.proposal import RiskLevel
@@ -24,6 +25,8 @@ if TYPE_CHECKING:  # answers are named in quotes
 
 View: TypeAlias = dict[str, Any] | Any
 """A row, as --json prints it: a typed dict of service.view, or the same as a server has sent it."""
+
+CostKind: TypeAlias = Literal["total", "month", "day", "hour", "tenant", "team", "workflow", "node", "model"]
 
 USUAL: Final = 100
 MOST: Final = 1_000
@@ -357,7 +360,7 @@ class CostSummary(ListQuery["view.CostSummaryRow"], frozen=True, kw_only=True):
     may read count."""
 
     by: Annotated[
-        tuple[Literal["total", "month", "day", "hour", "tenant", "team", "workflow", "node", "model"], ...],
+        tuple[CostKind, ...],
         doc("Fields to sum up by, each with a row per value; by default the day. `total` alone is one row of everything."),
     ] = ("day",)
     first_day: Annotated[str, doc("First day (UTC), inclusive, like `2026-11-21`; by default the earliest.")] = "0000-01-01"
@@ -368,6 +371,51 @@ class CostSummary(ListQuery["view.CostSummaryRow"], frozen=True, kw_only=True):
         int | None, doc("Only so many rows of each time, the largest in all, 1 to 100; the others are one row, the `rest`.")
     ] = None
     order: Annotated[Literal["name", "cost"], doc("By times and names, or the largest first and the rest last.")] = "name"
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /costs/runs", "viewer", rows="workflow")
+class CostliestRuns(ListQuery["view.RunCostRow"], frozen=True, kw_only=True):
+    """List the runs that have cost the most, the most expensive first. What child runs cost is theirs."""
+
+    first_day: Annotated[str, doc("First day (UTC) on which the runs began, like `2026-11-21`.")] = "0000-01-01"
+    last_day: Annotated[str, doc("Last day (UTC) on which they began, like `2026-11-21`.")] = "9999-12-31"
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = 20
+
+
+@query("GET /costs/labels", "viewer", whole=GeneralSubject.ROWS)
+class LabelCosts(ListQuery["view.LabelCostRow"], frozen=True, kw_only=True):
+    """Sum up what runs have cost by their tags, or by the values of a label. A run with two tags counts for both."""
+
+    key: Annotated[str, doc("Key of the label; by default the tags.")] = ""
+    first_day: Annotated[str, doc("First day (UTC) on which the runs began, like `2026-11-21`.")] = "0000-01-01"
+    last_day: Annotated[str, doc("Last day (UTC) on which they began, like `2026-11-21`.")] = "9999-12-31"
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /costs/extra", "viewer", whole=GeneralSubject.ROWS)
+class ExtraCosts(ListQuery["view.ExtraCostRow"], frozen=True, kw_only=True):
+    """Sum up what retries, lost replies and misses of caches have cost, and what hits of semantic caches have saved."""
+
+    by: Annotated[tuple[ExtraField, ...], doc("Fields to sum up by, beside the cause.")] = ()
+    first_day: Annotated[str, doc("First day (UTC), inclusive, like `2026-11-21`; by default the earliest.")] = "0000-01-01"
+    last_day: Annotated[str, doc("Last day (UTC), inclusive, like `2026-11-21`; by default the latest.")] = "9999-12-31"
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /costs/forecast", "viewer")
+class CostForecast(ListQuery["view.ForecastRow"], frozen=True, kw_only=True):
+    """List the limits of tenants and teams with what their current day or month is expected to use, and when each is reached.
+    A day is expected to use what the same weekday of the last 28 days used on average."""
+
+    tenant: field.OfTenant = None
     cursor: field.Cursor = None
     limit: field.Limit = USUAL
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from datetime import date
+from typing import Final, TypeVar, get_args
 
 import msgspec
 
-from holdfast.core.facts.costs import CostKey
+from holdfast.core.facts.costs import CostKey, CostSum
+from holdfast.core.facts.extra_costs import ExtraField
+from holdfast.core.nouns.forecast import DAYS, forecast
 from holdfast.core.values.access import ANY
+from holdfast.core.values.scopes import DAY_MS, counts_tokens, over_at_ms
 from holdfast.errors import InvalidInput
 from holdfast.service import listing, view
+from holdfast.service.control.run_reader import expect_known
 from holdfast.service.declarations import command as cmd
 from holdfast.service.declarations import query as ask
 from holdfast.service.declarations.declaration import Rows
@@ -24,10 +30,17 @@ from holdfast.service.view import (
     CostsCountedRow,
     CostSummaryRow,
     DoubtRow,
+    ExtraCostRow,
+    ForecastRow,
+    LabelCostRow,
+    RunCostRow,
     SpendingRow,
     TeamBudgetRow,
     TeamBudgetWhole,
 )
+from holdfast.service.view.plain import iso
+
+Row = TypeVar("Row")
 
 COUNT_S: Final = 20.0
 """Seconds for which costs are counted before a request for that is answered."""
@@ -37,6 +50,9 @@ MAX_DAYS: Final = 366
 """Days of a list of budgets."""
 MAX_TOP: Final = 100
 """Rows of a summary that stand alone beside the rest."""
+_FIRST: Final = "1970-01-01"
+_LAST: Final = "9999-12-31"
+_DAY_CHARS: Final = len(_FIRST)
 _OF_FAMILY: Final = msgspec.json.Decoder(str)
 _BY_KEY: Final = msgspec.json.Decoder(CostKey)
 
@@ -60,11 +76,9 @@ async def cost_summary(request: Request, query: ask.CostSummary) -> Rows[CostSum
         raise InvalidInput(f"top is {query.top}; 1 to {MAX_TOP} rows can stand alone.", field="top")
     if query.cursor is None:
         await request.control.roll_up_costs(ROLL_UP_S)
+    expect_known("field", query.by, get_args(ask.CostKind))
     costs, first, last = request.control.store.costs, query.first_day, query.last_day
-    workflows = None
-    if request.who.access.workflows != ANY:
-        found = await costs.workflows(first, last, request.whose)
-        workflows = [each for each in found if request.who.access.reaches(each)]
+    workflows = await _reached(request, first, last)
     by = [each for each in query.by if each != "total"]
     after = seq_of(query.cursor)
     rows = await costs.sums(
@@ -79,8 +93,94 @@ async def cost_summary(request: Request, query: ask.CostSummary) -> Rows[CostSum
         limit=query.limit + 1,
         offset=after,
     )
-    more = str(after + query.limit) if len(rows) > query.limit else None
-    return Rows([view.of_cost_sum(each, by) for each in rows[: query.limit]], more)
+    return _offset_page([view.of_cost_sum(each, by) for each in rows], after, query.limit)
+
+
+def _times(first_day: str, last_day: str) -> tuple[int, int]:
+    """Return the begin of the first day and the end of the last, in Unix milliseconds. Raises InvalidInput."""
+    found = []
+    for name, day in (("first_day", first_day), ("last_day", last_day)):
+        try:
+            found.append(date.fromisoformat(max(day, _FIRST)).toordinal() - date.fromisoformat(_FIRST).toordinal())
+        except ValueError:
+            raise InvalidInput(f"{name} is {day!r:.40}; write a day like 2026-11-21.", field=name) from None
+    return found[0] * DAY_MS, (found[1] + 1) * DAY_MS
+
+
+async def _reached(request: Request, first_day: str, last_day: str) -> list[str] | None:
+    """Return the workflows that the caller reaches; None for any."""
+    if request.who.access.workflows == ANY:
+        return None
+    found = await request.control.store.costs.workflows(first_day, last_day, request.whose)
+    return [each for each in found if request.who.access.reaches(each)]
+
+
+def _offset_page(rows: Sequence[Row], after: int, limit: int) -> Rows[Row]:
+    """Return the first `limit` rows of a list that goes on after so many."""
+    return Rows(list(rows[:limit]), str(after + limit) if len(rows) > limit else None)
+
+
+@handles
+async def costliest_runs(request: Request, query: ask.CostliestRuns) -> Rows[RunCostRow]:
+    times, after = _times(query.first_day, query.last_day), seq_of(query.cursor)
+    if query.cursor is None:
+        await request.control.roll_up_costs(ROLL_UP_S)
+    found = await request.control.store.costs.dearest(
+        *times, tenant=request.whose, workflows=await _reached(request, _FIRST, _LAST), limit=query.limit + 1, offset=after
+    )
+    return _offset_page([view.of_run_cost(each) for each in found], after, query.limit)
+
+
+@handles
+async def label_costs(request: Request, query: ask.LabelCosts) -> Rows[LabelCostRow]:
+    times, after = _times(query.first_day, query.last_day), seq_of(query.cursor)
+    if query.cursor is None:
+        await request.control.roll_up_costs(ROLL_UP_S)
+    workflows = await _reached(request, _FIRST, _LAST)
+    found = await request.control.store.costs.by_label(
+        query.key, *times, tenant=request.whose, workflows=workflows, limit=query.limit + 1, offset=after
+    )
+    return _offset_page([view.of_label_cost(each) for each in found], after, query.limit)
+
+
+@handles
+async def extra_costs(request: Request, query: ask.ExtraCosts) -> Rows[ExtraCostRow]:
+    expect_known("field", query.by, get_args(ExtraField))
+    after = seq_of(query.cursor)
+    if query.cursor is None:
+        await request.control.roll_up_costs(ROLL_UP_S)
+    found = await request.control.store.costs.extra(
+        query.by,
+        query.first_day,
+        query.last_day,
+        tenant=request.whose,
+        workflows=await _reached(request, query.first_day, query.last_day),
+        limit=query.limit + 1,
+        offset=after,
+    )
+    return _offset_page([view.of_extra_cost(each, query.by) for each in found], after, query.limit)
+
+
+@handles
+async def cost_forecast(request: Request, query: ask.CostForecast) -> Rows[ForecastRow]:
+    """Of a page of limits, from the roll-up of their owners."""
+    if query.cursor is None:
+        await request.control.roll_up_costs(ROLL_UP_S)
+    after = key_of(query.cursor, _OF_FAMILY)
+    control, now_ms = request.control, request.control.now_ms()
+    limits = await control.budget_limits(request.whose, after=after, limit=query.limit + 1)
+    first, today = iso(now_ms - DAYS * DAY_MS)[:_DAY_CHARS], iso(now_ms)[:_DAY_CHARS]
+    spent: dict[tuple[str, str | None], Sequence[CostSum]] = {}
+    rows: list[ForecastRow] = []
+    for _, owner, row in limits[: query.limit]:
+        who = owner.tenant, owner.team
+        if who not in spent:
+            spent[who] = await control.store.costs.sums(["day"], first, today, tenant=owner.tenant, team=owner.team)
+        is_tokens = counts_tokens(row.scope)
+        days = {each.day: each.input_tokens + each.output_tokens if is_tokens else each.cost_nanousd for each in spent[who]}
+        end_ms = over_at_ms(row.scope) or now_ms
+        rows.append(view.of_forecast(owner, row, end_ms, forecast(now_ms, end_ms, row.used, row.limit, days)))
+    return keyed_page(rows, [family for family, *_ in limits], query.limit)
 
 
 @handles

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NotRequired, TypedD
 
 from msgspec import Meta
 
+from holdfast.core.facts.extra_costs import Cause
+from holdfast.core.nouns.forecast import Method
 from holdfast.core.values.money import usd
 from holdfast.core.values.scopes import DAY_MS, PERIODS, OwnerOfBudget, Period, ScopeRow, counts_tokens, in_words, owner_scopes
 from holdfast.service.doc import doc
@@ -15,8 +17,10 @@ from holdfast.service.view import field
 from holdfast.service.view.plain import Dollars, Time, iso, maybe_usd
 
 if TYPE_CHECKING:
-    from holdfast.core.facts.costs import Cost, CostSum
+    from holdfast.core.facts.costs import Cost, CostSum, LabelCost, RunCost
+    from holdfast.core.facts.extra_costs import ExtraSum
     from holdfast.core.facts.state import State
+    from holdfast.core.nouns.forecast import Forecast
     from holdfast.core.nouns.team_budgets import AgentBooks, Books, Dashboard
     from holdfast.core.views import spending
     from holdfast.engine.background.doubt import Doubt
@@ -251,6 +255,128 @@ def of_cost_sum(row: CostSum, by: Collection[str]) -> CostSummaryRow:
         "input_tokens": row.input_tokens,
         "output_tokens": row.output_tokens,
         "cost_usd": usd(row.cost_nanousd),
+    }
+
+
+class RunCostRow(TypedDict):
+    """The cost of a run."""
+
+    run_id: field.RunId
+    tenant: Annotated[str, doc("Tenant of the run.")]
+    workflow: field.Workflow
+    version: field.Version
+    status: Annotated[str, doc("Status of the run.")]
+    started_at: Annotated[Time, doc("When it began.")]
+    ended_at: Annotated[Time | None, doc("When it ended; null if it has not.")]
+    cost_usd: Annotated[Dollars, doc("Dollars that its calls have cost.")]
+    in_doubt_usd: Annotated[Dollars, doc("Dollars that calls of unknown cost may have cost.")]
+
+
+def of_run_cost(row: RunCost) -> RunCostRow:
+    return {
+        "run_id": row.run,
+        "tenant": row.tenant,
+        "workflow": row.workflow,
+        "version": row.version,
+        "status": row.status,
+        "started_at": iso(row.started_at_ms),
+        "ended_at": iso(row.ended_at_ms),
+        "cost_usd": usd(row.cost_nanousd),
+        "in_doubt_usd": usd(row.in_doubt_nanousd),
+    }
+
+
+class LabelCostRow(TypedDict):
+    """The cost of the runs with a tag, or with a value of a label."""
+
+    value: Annotated[str, doc("The tag, or the value of the label.")]
+    runs: Annotated[int, doc("Number of runs that have it.")]
+    cost_usd: Annotated[Dollars, doc("Dollars that their calls have cost.")]
+    in_doubt_usd: Annotated[Dollars, doc("Dollars that calls of unknown cost may have cost.")]
+
+
+def of_label_cost(row: LabelCost) -> LabelCostRow:
+    return {"value": row.value, "runs": row.runs, "cost_usd": usd(row.cost_nanousd), "in_doubt_usd": usd(row.in_doubt_nanousd)}
+
+
+class ExtraCostRow(TypedDict):
+    """A sum of extra costs; a field by which nothing is summed up is null."""
+
+    cause: Annotated[
+        Cause,
+        doc(
+            "Calls that were made again, calls whose reply was lost, input that a prompt cache could have had (an estimate),"
+            " calls that a semantic cache could not answer, or what it saved."
+        ),
+    ]
+    day: Annotated[str | None, doc("The day in UTC: `2026-11-21`.")]
+    tenant: Annotated[str | None, doc("Tenant whose runs made the calls.")]
+    team: Annotated[str | None, doc("Team in whose budgets the runs count; empty for none.")]
+    workflow: Annotated[str | None, doc("Name of the workflow.")]
+    node: Annotated[str | None, doc("Name of the node that made the calls.")]
+    model: Annotated[str | None, doc("The model, or the tool that has a price; empty where an answer was cached.")]
+    calls: Annotated[int, doc("Number of calls, or of cached answers.")]
+    tokens: Annotated[int, doc("Tokens of these calls; of a prompt cache those that it could have had. Unknown ones are 0.")]
+    cost_usd: Annotated[Dollars, doc("Dollars of that cause.")]
+
+
+def of_extra_cost(row: ExtraSum, by: Collection[str]) -> ExtraCostRow:
+    """Return the row of a sum of extra costs by some fields."""
+    return {
+        "cause": row.cause,
+        "day": row.day if "day" in by else None,
+        "tenant": row.tenant if "tenant" in by else None,
+        "team": row.team if "team" in by else None,
+        "workflow": row.workflow if "workflow" in by else None,
+        "node": row.node if "node" in by else None,
+        "model": row.model if "model" in by else None,
+        "calls": row.calls,
+        "tokens": row.tokens,
+        "cost_usd": usd(row.cost_nanousd),
+    }
+
+
+class ForecastRow(TypedDict):
+    """A limit of a tenant or a team with the expected use of its current day or month."""
+
+    tenant: Annotated[str, doc("Tenant whose limit it is.")]
+    team: Annotated[str | None, doc("Team whose limit it is; null for the whole tenant.")]
+    period: Annotated[Period, doc("Period of the limit, in UTC.")]
+    limit_usd: Annotated[Dollars | None, doc("The limit; null if tokens are limited.")]
+    used_usd: Annotated[Dollars | None, doc("Dollars that are spent, reserved or in doubt; null if tokens are limited.")]
+    expected_usd: Annotated[Dollars | None, doc("Dollars expected at the end of the period; null if tokens are limited.")]
+    max_tokens: Annotated[int | None, doc("The limit in tokens; null if dollars are limited.")]
+    used_tokens: Annotated[int | None, doc("Tokens that are used, reserved or in doubt; null if dollars are limited.")]
+    expected_tokens: Annotated[int | None, doc("Tokens expected at the end of the period; null if dollars are limited.")]
+    reached_at: Annotated[Time | None, doc("When the limit is expected to be reached; null if not within the period.")]
+    ends_at: Annotated[Time, doc("End of the day or month.")]
+    method: Annotated[
+        Method,
+        doc(
+            "`weekday_mean`: each day as the same weekdays of the last 28 days on average. `daily_mean`, where less than 14"
+            " days are known: as these days on average. `today`: as today so far."
+        ),
+    ]
+    days: Annotated[int, doc("Number of whole days from which it was made.")]
+
+
+def of_forecast(owner: OwnerOfBudget, row: ScopeRow, ends_at_ms: int, found: Forecast) -> ForecastRow:
+    """Return the row of a limit with its forecast."""
+    is_money = not counts_tokens(row.scope)
+    return {
+        "tenant": owner.tenant,
+        "team": owner.team,
+        "period": owner.period,
+        "limit_usd": maybe_usd(row.limit) if is_money else None,
+        "used_usd": usd(row.used) if is_money else None,
+        "expected_usd": usd(found.expected) if is_money else None,
+        "max_tokens": None if is_money else row.limit,
+        "used_tokens": None if is_money else row.used,
+        "expected_tokens": None if is_money else found.expected,
+        "reached_at": iso(found.reached_at_ms),
+        "ends_at": iso(ends_at_ms),
+        "method": found.method,
+        "days": found.days,
     }
 
 

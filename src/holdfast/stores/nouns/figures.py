@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, Unpack
 
-from holdfast.core.facts.costs import BEFORE_ALL, Cost, CostField, CostSum, HourCost, UncountedRun
+from holdfast.core.facts.costs import BEFORE_ALL, Cost, CostField, CostSum, HourCost, LabelCost, RunCost, UncountedRun
+from holdfast.core.facts.extra_costs import ExtraCost, ExtraField, ExtraSum
 from holdfast.core.nouns.model_estimates import MAX_ESTIMATES, ModelEstimate, ModelUse, learned
 from holdfast.core.nouns.scores import Score, ScoreMean
 from holdfast.core.values.ids import RunId
-from holdfast.ports import MAX_LISTED, CostFilter, CostSumFilter, ScoreFilter
+from holdfast.ports import MAX_LISTED, CostFilter, CostSumFilter, ExtraFilter, ScoreFilter
 from holdfast.stores.nouns.tables import UNBOUNDED, Noun, Steps, columns, do, lock, many
 from holdfast.stores.row import astuple, is_run
 
@@ -22,6 +23,16 @@ _IS_REST: Final = CostSum._fields.index("is_rest")
 
 def _in_one_order(each: HourCost) -> tuple[object, ...]:
     return each.cost.key, each.hour, each.team
+
+
+def _criteria(filters: ExtraFilter) -> tuple[object, ...]:
+    workflows, limit = filters.get("workflows"), filters.get("limit")
+    return (
+        filters.get("tenant"),
+        None if workflows is None else list(workflows),
+        UNBOUNDED if limit is None else limit,
+        filters.get("offset", 0),
+    )
 
 
 class Scores(Noun):
@@ -49,13 +60,17 @@ class Costs(Noun):
     async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[UncountedRun]:
         return [UncountedRun(*row) for row in await self._tables.ask("uncounted", after, started_before_ms, limit)]
 
-    async def count(self, uncounted: UncountedRun, costs: Sequence[HourCost]) -> bool:
+    async def count(
+        self, uncounted: UncountedRun, costs: Sequence[HourCost], extra: Sequence[ExtraCost] = (), total_nanousd: int = 0
+    ) -> bool:
         def steps() -> Steps[bool]:
-            moved = yield do("put_counted", uncounted.run, uncounted.counted, uncounted.seq)
+            moved = yield do("put_counted", uncounted.run, uncounted.counted, uncounted.seq, total_nanousd)
             for each in sorted(costs, key=_in_one_order) if moved else ():  # rows are locked in one order
                 _, tenant, *rest = cost = astuple(each.cost)
                 yield do("add_cost", *cost)
                 yield do("add_hour_of_cost", each.hour, tenant, each.team, *rest)
+            for row in sorted(map(astuple, extra)) if moved else ():
+                yield do("add_extra_cost", *row)
             return bool(moved)
 
         return await self._tables.transact(steps)
@@ -88,6 +103,19 @@ class Costs(Noun):
         )
         found = await self._tables.ask("cost_sums", *asked)
         return [CostSum(*row)._replace(is_rest=bool(row[_IS_REST])) for row in found]
+
+    async def extra(
+        self, by: Collection[ExtraField], first_day: str, last_day: str, **filters: Unpack[ExtraFilter]
+    ) -> Sequence[ExtraSum]:
+        found = await self._tables.ask("extra_costs", f",{','.join(by)},", first_day, last_day, *_criteria(filters))
+        return [ExtraSum(*row) for row in found]
+
+    async def dearest(self, since_ms: int, until_ms: int, **filters: Unpack[ExtraFilter]) -> Sequence[RunCost]:
+        return [RunCost(*row) for row in await self._tables.ask("dearest_runs", since_ms, until_ms, *_criteria(filters))]
+
+    async def by_label(self, key: str, since_ms: int, until_ms: int, **filters: Unpack[ExtraFilter]) -> Sequence[LabelCost]:
+        found = await self._tables.ask("label_costs", key, since_ms, until_ms, *_criteria(filters))
+        return [LabelCost(*row) for row in found]
 
 
 class ModelEstimates(Noun):

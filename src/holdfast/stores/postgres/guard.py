@@ -39,6 +39,7 @@ GUARDED: Final[Mapping[str, str]] = MappingProxyType(
                 "blob_homes",
                 "costs",
                 "costs_by_hour",
+                "extra_costs",
                 "dead_letters",
                 "records",
                 "record_parts",

@@ -65,9 +65,9 @@ order by run limit $3
 
 -- name: put_counted
 -- A run is in the roll-up up to another event, if it was up to the one that is named.
-insert into holdfast.counted (run, seq) select $1::uuid, $3::integer
+insert into holdfast.counted (run, seq, cost_nanousd) select $1::uuid, $3::integer, $4::bigint
 where $2::integer = 0 or exists (select 1 from holdfast.counted where run = $1::uuid)
-on conflict (run) do update set seq = excluded.seq where counted.seq = $2::integer
+on conflict (run) do update set seq = excluded.seq, cost_nanousd = excluded.cost_nanousd where counted.seq = $2::integer
 returning seq
 
 -- name: add_cost
@@ -152,6 +152,46 @@ order by
     case when $9::boolean then is_rest else false end, case when $9::boolean then sum(cost_nanousd) else 0 end desc,
     month, day, hour, tenant, team, workflow, node, model, is_rest
 limit $10 offset $11
+
+-- name: add_extra_cost
+-- More of what a better course would have avoided, or a cache has saved.
+insert into holdfast.extra_costs (day, tenant, team, workflow, node, model, cause, calls, tokens, cost_nanousd)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+on conflict (day, tenant, team, workflow, node, model, cause) do update set
+    calls = extra_costs.calls + excluded.calls, tokens = extra_costs.tokens + excluded.tokens,
+    cost_nanousd = extra_costs.cost_nanousd + excluded.cost_nanousd
+
+-- name: extra_costs
+-- Their sums over some days, by cause and the fields that are named between commas in $1, the largest first.
+select
+    cause, case when strpos($1, ',day,') > 0 then day else '' end as day,
+    case when strpos($1, ',tenant,') > 0 then tenant else '' end as tenant,
+    case when strpos($1, ',team,') > 0 then team else '' end as team,
+    case when strpos($1, ',workflow,') > 0 then workflow else '' end as workflow,
+    case when strpos($1, ',node,') > 0 then node else '' end as node,
+    case when strpos($1, ',model,') > 0 then model else '' end as model,
+    sum(calls)::bigint, sum(tokens)::bigint, sum(cost_nanousd)::bigint
+from holdfast.extra_costs
+where day between $2 and $3 and ($4::text is null or tenant = $4::text)
+    and ($5::text[] is null or workflow = any($5::text[]))
+group by 1, 2, 3, 4, 5, 6, 7 order by 10 desc, 1, 2, 3, 4, 5, 6, 7 limit $6 offset $7
+
+-- name: dearest_runs
+-- The runs that began in a time, by what they have cost.
+select
+    counted.run::text, tenant, workflow, version, status, started_at_ms, ended_at_ms, cost_nanousd, in_doubt_nanousd
+from holdfast.counted join holdfast.runs on runs.run = counted.run
+where cost_nanousd > 0 and started_at_ms >= $1 and started_at_ms < $2 and ($3::text is null or tenant = $3::text)
+    and ($4::text[] is null or workflow = any($4::text[]))
+order by cost_nanousd desc, counted.run desc limit $5 offset $6
+
+-- name: label_costs
+-- What the runs with each value of a label have cost that began in a time, the largest first.
+select value, count(*), sum(settled_nanousd)::bigint, sum(in_doubt_nanousd)::bigint
+from holdfast.run_labels join holdfast.runs on runs.run = run_labels.run
+where key = $1 and started_at_ms >= $2 and started_at_ms < $3 and ($4::text is null or tenant = $4::text)
+    and ($5::text[] is null or workflow = any($5::text[]))
+group by value order by 3 desc, 1 limit $6 offset $7
 
 -- --- Workflows and their graphs -------------------------------------------------------------------------------------
 

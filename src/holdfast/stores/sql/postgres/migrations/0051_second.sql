@@ -390,6 +390,28 @@ create table holdfast.costs_by_hour (
     primary key (hour, tenant, team, workflow, node, model)
 );
 
+-- What a better course would have avoided, or a cache has saved, by cause.
+create table holdfast.extra_costs (
+    day text collate "C" not null,
+    tenant text collate "C" not null,
+    team text collate "C" not null,
+    workflow text collate "C" not null,
+    node text collate "C" not null,
+    model text collate "C" not null,
+    cause text collate "C" not null,
+    calls bigint not null,
+    tokens bigint not null,
+    cost_nanousd bigint not null,
+    primary key (day, tenant, team, workflow, node, model, cause)
+);
+
+-- What each run has cost up to there. One that goes on is counted again.
+alter table holdfast.counted add column cost_nanousd bigint;
+update holdfast.counted set cost_nanousd = (
+    select settled_nanousd from holdfast.runs where runs.run = counted.run and runs.seq = counted.seq
+);
+create index counted_by_cost on holdfast.counted (cost_nanousd, run) where cost_nanousd > 0;
+
 -- How far those have come that follow the tail, and who feeds each of them until when.
 create table holdfast.followers (
     name text primary key,

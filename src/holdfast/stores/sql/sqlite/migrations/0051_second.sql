@@ -400,6 +400,26 @@ create table costs_by_hour (
     primary key (hour, tenant, team, workflow, node, model)
 ) strict, without rowid;
 
+-- What a better course would have avoided, or a cache has saved, by cause.
+create table extra_costs (
+    day text not null,
+    tenant text not null,
+    team text not null,
+    workflow text not null,
+    node text not null,
+    model text not null,
+    cause text not null,
+    calls integer not null,
+    tokens integer not null,
+    cost_nanousd integer not null,
+    primary key (day, tenant, team, workflow, node, model, cause)
+) strict, without rowid;
+
+-- What each run has cost up to there. One that goes on is counted again.
+alter table counted add column cost_nanousd integer;
+update counted set cost_nanousd = (select settled_nanousd from runs where runs.run = counted.run and runs.seq = counted.seq);
+create index counted_by_cost on counted (cost_nanousd, run) where cost_nanousd > 0;
+
 -- How far those have come that follow the tail, and who feeds each of them until when.
 create table followers (
     name text primary key,
