@@ -151,6 +151,22 @@ class BudgetRules(BaseModel):
     """Name recorded with each settlement."""
 
 
+class HoldBackRules(BaseModel):
+    """`[hold_back.WORKFLOW]` in holdfast.toml: results that a new version of the workflow needs before its runs begin without
+    asking. Set it for every process that starts runs."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    suite: str = Field(min_length=1)
+    """Suite of scenarios, by its file as `holdfast eval FILE --keep` names it."""
+    min_scenarios: int = Field(default=1, ge=1)
+    """Scenarios that a result must have."""
+    max_drop: float = Field(default=0.0, ge=0, le=1, allow_inf_nan=False)
+    """Share of passed scenarios by which it may be below the version before: 0.02 is two of a hundred."""
+    reviewers: tuple[Annotated[str, StringConstraints(min_length=1, max_length=200)], ...] = Field(default=(), max_length=50)
+    """Persons or roles (`role:lead`) who may release a version; by default any reviewer."""
+
+
 class FetchRules(BaseModel):
     """`[fetch]` in holdfast.toml: hosts from which content parts with an address are read. By default every public host, over
     https."""
@@ -361,6 +377,8 @@ class Settings(BaseModel):
     """Automatic archiving: `[retention]` in holdfast.toml. Without it no month is archived by itself."""
     budget: BudgetRules | None = None
     """Rule for money in doubt: `[budget]` in holdfast.toml. Without it the money stays in doubt."""
+    hold_back: dict[str, HoldBackRules] = {}
+    """Results that new versions of workflows need: `[hold_back.WORKFLOW]` in holdfast.toml."""
     fetch: FetchRules = FetchRules()
     """Hosts from which content parts are read: `[fetch]` in holdfast.toml."""
     identity: SignedTokenRules | None = None
@@ -445,6 +463,7 @@ IN_FILE: Final = frozenset(
         "budget",
         "encrypt",
         "fetch",
+        "hold_back",
         "identity",
         "keep_requests",
         "keep_requests_of",
@@ -485,8 +504,9 @@ def load(directory: Path | None = None) -> Settings:
             raise UsageError(
                 f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, encrypt, keep_requests,"
                 " key_file, lease_s, placement, public_url, queue, resident_flows_mb, retention_days, secrets_file,"
-                " send_call_ids, workflow_grace_s, [bounds], [budget], [fetch], [identity], [keep_requests_of], [lanes.NAME],"
-                " [limits], [models.NAME], [pools.NAME], [retention], [sign_in], [vars] and [weights]."
+                " send_call_ids, workflow_grace_s, [bounds], [budget], [fetch], [hold_back.WORKFLOW], [identity],"
+                " [keep_requests_of], [lanes.NAME], [limits], [models.NAME], [pools.NAME], [retention], [sign_in], [vars] and"
+                " [weights]."
             )
     try:
         return Settings(**given)

@@ -21,6 +21,7 @@ from holdfast.compose.following import following
 from holdfast.compose.from_settings import (
     declared_prices,
     doubt_rule_of,
+    hold_back_of,
     lanes_of,
     open_queue,
     payloads_of,
@@ -251,6 +252,7 @@ class Engine(Control):
             around.label,
             works=execute,
             observers=Observers((*observers, *_alerted(on_dead_letter))),
+            hold_back=hold_back_of(known),
         )
         scheduler = Scheduler(
             known.strategy(lane) if strategy is None else strategy,

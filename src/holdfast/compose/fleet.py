@@ -17,7 +17,7 @@ from holdfast import settings as settings_
 from holdfast.compose.api import HttpPort, answering
 from holdfast.compose.engine import DEFAULT_SLOTS, Engine, label
 from holdfast.compose.following import following
-from holdfast.compose.from_settings import doubt_rule_of, lanes_of, open_queue, payloads_of, secrets_of
+from holdfast.compose.from_settings import doubt_rule_of, hold_back_of, lanes_of, open_queue, payloads_of, secrets_of
 from holdfast.compose.metrics import ProcessMetrics, of_engine, of_leader, of_registry
 from holdfast.core.capacity.lanes import DEFAULT
 from holdfast.core.values.demand import Resources
@@ -79,6 +79,7 @@ async def leading(
         label(),
         works=True,
         observers=Observers(observers),
+        hold_back=hold_back_of(known),
     )
     follow_ups = FollowUps(runtime, payloads_of(opened.blobs, elsewhere, secrets, opened.sealing))
     leader = Leader(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 from holdfast import settings as settings_
 from holdfast.core.capacity.lanes import DEFAULT, Lanes, Rule
 from holdfast.core.capacity.lending import PERIODS_S, DeclaredPool, RateUnit, declared_pool
+from holdfast.core.nouns.evaluations import HoldBack
 from holdfast.core.views.sealing import Sealing
 from holdfast.engine.background.doubt import DoubtRule
 from holdfast.engine.runs.payloads import Payloads
@@ -159,6 +160,14 @@ def lanes_of(settings: Settings, lane: str) -> Lanes:
 def doubt_rule_of(settings: Settings) -> DoubtRule | None:
     rules = settings.budget
     return None if rules is None else DoubtRule(rules.doubt_after_h, rules.settle == "unspent", rules.set_by)
+
+
+def hold_back_of(settings: Settings) -> dict[str, HoldBack]:
+    """Return the rules for new versions, by workflow."""
+    return {
+        name: HoldBack(each.suite, each.min_scenarios, each.max_drop, each.reviewers)
+        for name, each in settings.hold_back.items()
+    }
 
 
 def prices_of(settings: Settings) -> Prices:

@@ -48,9 +48,10 @@ async def play(workflow: Workflow, scenario: Scenario | Mapping[str, Any], setti
             " holdfast.evaluation.judge replay them. Nothing was run."
         )
     left = {gate: deque(answers) for gate, answers in scenario.answers.items()}
+    known = (settings or Settings()).model_copy(update={"hold_back": {}})  # no version is held back from its own scenarios
     with tempfile.TemporaryDirectory(prefix="holdfast-eval-") as folder:
         store = Path(folder) / "eval.db"
-        async with Engine.open(store, workflows=[workflow], settings=settings or Settings()) as engine:
+        async with Engine.open(store, workflows=[workflow], settings=known) as engine:
             run = await engine.start(workflow, scenario.input, cost_limit_usd=scenario.cost_limit_usd, by=_ASKS)
             with contextlib.suppress(TimeoutError):  # how far it has come is reported
                 async with asyncio.timeout(scenario.timeout_s):

@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from holdfast.core.rules.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS, WORKFLOW_MISSING
+from holdfast.core.rules.questions import (
+    CODE_CHANGED,
+    COMPENSATION_FAILED,
+    EFFECT_UNKNOWN,
+    EXHAUSTED,
+    LIMITS,
+    VERSION_HELD,
+    WORKFLOW_MISSING,
+)
 from holdfast.core.values.demand import Demand
 from holdfast.core.values.scopes import AGENT, CONVERSATION, FLEET_RUNS, TREE, in_words
 from holdfast.core.views.status import Wait, WaitKind
@@ -20,6 +28,7 @@ ENGINE_ASKS: Final = {
     CODE_CHANGED: "the code of {} has changed",
     COMPENSATION_FAILED: "{} could not undo what was done",
     WORKFLOW_MISSING: "no process can run {}",
+    VERSION_HELD: "{} is held back",
     **dict.fromkeys(LIMITS.values(), "the limit on {}"),
 }
 """The subjects of the engine's own gates, by their reason; the subject goes in between."""

@@ -128,14 +128,12 @@ async def run_node(
         TimeoutError: The node took longer than `timeout_s`.
     """
     model, clock = _Replies(replies), LeapingTime()
+    known = (settings or Settings()).model_copy(update={"hold_back": {}})
     alone = _alone(workflow, node, outputs or {}, tools or {})
     with tempfile.TemporaryDirectory(prefix="holdfast-node-") as folder:
         store = await SqliteStore.connect(Path(folder) / "node.db", machine_ms=clock)
         try:
-            async with (
-                asyncio.timeout(timeout_s),
-                Engine.open(store, workflows=[alone], model=model, settings=settings or Settings()) as engine,
-            ):
+            async with asyncio.timeout(timeout_s), Engine.open(store, workflows=[alone], model=model, settings=known) as engine:
                 run = await engine.start(alone, input, by=_TESTER)
                 for name, data in (signals or {}).items():
                     await engine.signal(run.id, name, data)

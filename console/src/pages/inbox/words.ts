@@ -16,6 +16,7 @@ const ASKS: Record<string, string> = {
   compensation_failed: "An effect could not be undone",
   workflow_missing: "The workflow's code is missing",
   code_changed: "The code has changed",
+  version_held: "A version of the workflow is held back",
   budget: "Cost limit reached",
   max_steps: "Limit on steps reached",
   max_tokens: "Limit on tokens reached",
@@ -123,6 +124,8 @@ export function followsWords(row: Consequence, call: Call | null | undefined): s
       return to ? `The step fails. The run goes on${to}.` : "The step fails. The run goes on without it.";
     case "run_fails":
       return "The run fails, and undoes what it can.";
+    case "version_released":
+      return "The version is released: this run begins, and so do others that wait like it.";
     case "limit_raised":
       return "The run goes on under the limit that you enter.";
     case "run_ends":

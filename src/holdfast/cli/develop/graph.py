@@ -116,7 +116,7 @@ def _review(target: str, evals: str | None, *, as_json: bool, strict: bool, stor
 async def _seen(workflow: str, store: str | None) -> tuple[list[Trajectory], Sequence[Evaluation]]:
     """The paths of the latest runs, and the results of suites, the newest first; where there is a store with any."""
     from holdfast.cli.connect import is_there, located, opened
-    from holdfast.ports import MAX_LISTED
+    from holdfast.engine.runs.version_gate import MAX_COMPARED
     from holdfast.service.control.run_reader import RunReader
 
     if not is_there(located(store)[0]):
@@ -125,7 +125,7 @@ async def _seen(workflow: str, store: str | None) -> tuple[list[Trajectory], Seq
         runs = RunReader(found)
         rows = await runs.runs(workflow=workflow, limit=_MAX_REVIEWED)
         paths = [await runs.trajectory(row.run) for row in rows]
-        return paths, await found.evaluations.listed(None, workflow, None, MAX_LISTED)
+        return paths, await found.evaluations.listed(None, workflow, None, MAX_COMPARED)
 
 
 def _validate_python(target: str, *, as_json: bool, strict: bool, store: str | None) -> int:

@@ -22,6 +22,7 @@ _WORDS: Final = {
     "step_restarted": "begins the step again",
     "step_fails": "fails the step; the run continues",
     "run_fails": "fails the run, which undoes what it can",
+    "version_released": "releases the version; the run begins, and those that wait like it",
     "limit_raised": "raises the limit; the run continues",
     "run_ends": "ends the run as it is",
 }

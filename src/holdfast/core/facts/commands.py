@@ -13,6 +13,7 @@ import msgspec
 from holdfast.core.facts.events import Event, Parent
 from holdfast.core.facts.state import TIMER
 from holdfast.core.facts.terms import Terms
+from holdfast.core.nouns.evaluations import HeldVersion
 from holdfast.core.nouns.shared_values import MAX_VERSIONS, SharedConflict, SharedIndex
 from holdfast.core.nouns.team_budgets import Lender
 from holdfast.core.nouns.tool_policy import ToolTerms
@@ -61,7 +62,7 @@ class StartRun(Terms, Command, frozen=True):  # type: ignore[misc]  # the state 
     `limit_nanousd` is its cost limit, instead of its workflow's.
     `parent`: it is that run's child; a tree has one place, its root's. `shared`: scopes in which its calls count besides those
     of its tenant and team. `inherits`: what a fork has from its origin (forking), which it takes over by the origin's `naming`.
-    `contributors`: who else has a part in what it is started with.
+    `contributors`: who else has a part in what it is started with. `held`: what it asks before its first step.
     """
 
     run: RunId
@@ -80,6 +81,7 @@ class StartRun(Terms, Command, frozen=True):  # type: ignore[misc]  # the state 
     naming: int = NAMING
     contributors: tuple[str, ...] = ()
     makers: dict[str, tuple[str, ...]] = {}
+    held: HeldVersion | None = None
 
 
 class LoadedWorkflow(msgspec.Struct, frozen=True):

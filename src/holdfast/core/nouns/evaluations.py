@@ -1,14 +1,17 @@
-"""Evaluations that are kept: what a suite of scenarios came to, when and by whom, and how much of it is remembered.
+"""Evaluations that are kept: what a suite of scenarios came to, when and by whom, how much of it is remembered, and which
+versions are held back because of them.
 
 Never here: judging a path, where they are kept (ports.evaluation).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
+
+from holdfast.core.values.money import usd
 
 MAX_JUDGED: Final = 1_000
 """Runs of an evaluation that are remembered one by one; all are counted."""
@@ -111,3 +114,106 @@ def remembered(judged: Sequence[ScenarioResult]) -> tuple[ScenarioResult, ...]:
 def _short(judged: ScenarioResult) -> ScenarioResult:
     misses = tuple(miss[:MAX_MISS_CHARACTERS] for miss in judged.misses[:MAX_MISSES])
     return msgspec.structs.replace(judged, misses=misses)
+
+
+# --- Holding a version back -------------------------------------------------------------------------------------------
+
+_ROUNDING: Final = 1e-9
+"""Two shares that differ by less are equal."""
+
+
+class HoldBack(msgspec.Struct, frozen=True):
+    """The rule for new versions of a workflow: each needs a result of `suite` over `min_scenarios` or more, with enough passed,
+    and a pass rate that is at most `max_drop` below that of the version before. Otherwise `reviewers` are asked."""
+
+    suite: str
+    min_scenarios: int = 1
+    max_drop: float = 0.0
+    reviewers: tuple[str, ...] = ()
+
+
+class HeldVersion(msgspec.Struct, frozen=True):
+    """The question that a run of a held version asks before it begins: what it shows, and whom it asks."""
+
+    shown: dict[str, Any]
+    reviewers: tuple[str, ...] = ()
+
+
+class Release(msgspec.Struct, frozen=True):
+    """The release of a version by a person, at the gate of a run."""
+
+    workflow: str
+    version: int
+    gate: str
+    by: str
+    at_ms: int
+
+
+def held_version(
+    rule: HoldBack, workflow: str, version: int, graph_hash: str, evaluations: Iterable[Evaluation], released: Collection[str]
+) -> HeldVersion | None:
+    """Return what is asked before a version that nobody has released; None if its result is good enough. The evaluations are
+    the newest first; `released` are graph hashes."""
+    newest: dict[str, Evaluation] = {}
+    for each in evaluations:
+        if each.suite == rule.suite:
+            newest.setdefault(each.graph_hash, each)
+    own, before = newest.get(graph_hash), _good_before(rule, version, newest.values(), released)
+    why = _reason_to_hold(rule, own, before)
+    if why is None:
+        return None
+    shown = {
+        "title": f"Start version {version} of {workflow}?",
+        "message": f"Version {version} of {workflow!r} is held back: {why}. The run has not begun",
+        "workflow": workflow,
+        "version": version,
+        "graph_hash": graph_hash,
+        "suite": rule.suite,
+        "min_scenarios": rule.min_scenarios,
+        "max_drop": rule.max_drop,
+        "result": None if own is None else _shown(own),
+        "before": None if before is None else _shown(before),
+        "answers": {
+            "approve": "release the version: this run, those that wait like it and all later ones begin",
+            "reject": "fail this run; the version stays held back",
+        },
+    }
+    return HeldVersion(shown, rule.reviewers)
+
+
+def _good_before(rule: HoldBack, version: int, results: Iterable[Evaluation], released: Collection[str]) -> Evaluation | None:
+    """Return the result of the nearest lower version that is not held back itself."""
+    good = None
+    for each in sorted(results, key=lambda each: (each.version, each.id)):
+        is_good = each.graph_hash in released or _reason_to_hold(rule, each, good) is None
+        if each.version < version and is_good:
+            good = each
+    return good
+
+
+def _reason_to_hold(rule: HoldBack, own: Evaluation | None, before: Evaluation | None) -> str | None:
+    """Return why a version is held back, in words; None if it is not."""
+    if own is None:
+        return f"no result of {rule.suite} with this code is saved"
+    if own.scenarios < rule.min_scenarios:
+        return f"its result is of {own.scenarios} scenarios, and the rule asks for {rule.min_scenarios}"
+    if not own.met:
+        return f"{own.passed} of {own.scenarios} scenarios passed, too few for {own.min_passed:.0%}"
+    if before is not None and own.pass_rate < before.pass_rate - rule.max_drop - _ROUNDING:
+        return (
+            f"{own.pass_rate:.1%} of {own.scenarios} scenarios passed, and {before.pass_rate:.1%} of {before.scenarios} with"
+            f" version {before.version}"
+        )
+    return None
+
+
+def _shown(evaluation: Evaluation) -> dict[str, Any]:
+    return {
+        "version": evaluation.version,
+        "scenarios": evaluation.scenarios,
+        "passed": evaluation.passed,
+        "pass_rate": evaluation.pass_rate,
+        "cost_usd": usd(evaluation.cost_nanousd),
+        "evaluation_id": evaluation.id,
+        "by": evaluation.by or None,
+    }

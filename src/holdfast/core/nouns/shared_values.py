@@ -49,6 +49,8 @@ CACHE: Final = "!cache"
 """The spaces of answers that models have given."""
 APPROVALS: Final = "!approvals"
 """The space of standing approvals."""
+RELEASES: Final = "!releases"
+"""The space of versions of workflows that a person has released, by the hash of their graphs."""
 _DEEPEST: Final = 100
 
 

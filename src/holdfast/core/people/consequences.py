@@ -14,7 +14,7 @@ from holdfast.core.facts.graph import COMPENSATE, GATE_DECISIONS, Graph
 from holdfast.core.facts.state import TOOL_APPROVAL, State
 from holdfast.core.people.gates import offered
 from holdfast.core.rules import limits
-from holdfast.core.rules.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED
+from holdfast.core.rules.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, VERSION_HELD
 from holdfast.core.rules.readiness import chosen, may_loop, tolerated
 from holdfast.core.values.ids import NodeName, StepId, node_of
 
@@ -30,6 +30,7 @@ FollowUp: TypeAlias = Literal[
     "step_fails",
     "run_fails",
     "limit_raised",
+    "version_released",
     "run_ends",
 ]
 """- `counted`: one approval of several; the gate stays open
@@ -43,6 +44,7 @@ FollowUp: TypeAlias = Literal[
 - `step_fails`: the step fails, and the run goes on by an edge for errors or without it
 - `run_fails`: the run fails, and undoes what it can
 - `limit_raised`: the run goes on under the limit that the data names
+- `version_released`: the run begins, and the others of its version
 - `run_ends`: the run ends as if the effect had been undone"""
 
 
@@ -81,6 +83,7 @@ _BY_REASON: dict[str, dict[str, FollowUp]] = {
     EFFECT_UNKNOWN: {"answer": "answered", "reject": "call_not_made", "retry": "call_made"},
     EXHAUSTED: {"retry": "step_retried", "answer": "step_goes_on", "reject": "run_fails"},
     CODE_CHANGED: {"retry": "step_retried", "approve": "step_goes_on", "answer": "step_restarted"},
+    VERSION_HELD: {"approve": "version_released", "reject": "run_fails"},
     COMPENSATION_FAILED: {"retry": "call_made", "answer": "run_ends"},
 }
 

@@ -31,14 +31,14 @@ from holdfast.core.people.reviewers import (
 from holdfast.core.rules import calls, dead_letters, endings, limits, mapping, steps, waits
 from holdfast.core.rules.decision import Decision
 from holdfast.core.rules.fence import intends
-from holdfast.core.rules.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED
+from holdfast.core.rules.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, VERSION_HELD
 from holdfast.core.rules.readiness import chosen, may_loop
 from holdfast.core.values import policies, proposal
 from holdfast.core.values.actor import folded, suffices
 from holdfast.core.values.ids import CallId, GateId, StepId, gate_id, node_of, run_of
 from holdfast.core.values.money import nanousd
 from holdfast.core.values.payload import INLINE_BYTES, Payload, digest, inline, is_sensitive
-from holdfast.core.values.policies import LIMIT, TOOL
+from holdfast.core.values.policies import LIMIT, REJECTED, TOOL
 from holdfast.errors import AlreadyDecided, Conflict, DecisionRefused, HoldfastError, InvalidDecision, InvalidInput, NotFound
 
 APPROVAL: Final = "approval"
@@ -545,7 +545,14 @@ def _name_contributor(d: Decision, c: commands.DecideGate) -> None:
         d.emit(ev.ContributorNamed(c.by.name))
 
 
+def _version_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> None:
+    """Fail the run if its version was not released; else its first steps start, as no gate is in their way any more."""
+    if c.decision == "reject":
+        endings.begin_failing(d, d.error("", REJECTED, f"Its version was not released: {c.reason or 'rejected'}."))
+
+
 _FOLLOWS: Final = {
+    VERSION_HELD: _version_answered,
     EFFECT_UNKNOWN: _effect_answered,
     EXHAUSTED: _failure_answered,
     CODE_CHANGED: changed_code.answered,

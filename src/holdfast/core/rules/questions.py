@@ -11,7 +11,7 @@ from typing import Any, Final
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.state import TOOL_APPROVAL, Gate, OpenCall, State, Step
 from holdfast.core.rules.decision import Decision
-from holdfast.core.values.ids import CallId, NodeName, StepId, engine_gate_id, root_step
+from holdfast.core.values.ids import CallId, GateId, NodeName, StepId, engine_gate_id, root_step
 from holdfast.core.values.payload import INLINE_BYTES, Payload, digest, inline
 from holdfast.core.values.policies import ErrorRecord
 
@@ -27,6 +27,9 @@ migrated."""
 CODE_CHANGED: Final = "code_changed"
 """A step's code no longer asks for what its journal holds. `approve` continues with the code as it is, `answer` with
 `"restart"` begins the step again. `retry` and `reject` are possible too."""
+VERSION_HELD: Final = "version_held"
+"""The results of this version of the workflow are worse than those of the version before, or missing, and a rule holds it back.
+`approve` releases the version, `reject` fails the run. Nothing has begun."""
 LIMITS: Final = {
     "cost": "budget",
     "steps": "max_steps",
@@ -49,14 +52,22 @@ LIMITS: Final = {
 - `lifespan`: The run is older than its workflow expects; nothing was stopped.
 """
 
-_ABOUT_GOING_ON: Final = frozenset({WORKFLOW_MISSING, *LIMITS.values()})
-STOPPING: Final = frozenset({LIMITS["steps"], LIMITS["tokens"], LIMITS["active"], LIMITS["wall"]})
+_ABOUT_GOING_ON: Final = frozenset({WORKFLOW_MISSING, VERSION_HELD, *LIMITS.values()})
+STOPPING: Final = frozenset({VERSION_HELD, LIMITS["steps"], LIMITS["tokens"], LIMITS["active"], LIMITS["wall"]})
 """The gates before whose answer no step starts. (One about money or calls stops only who needs them.)"""
 
 _OUTCOMES: Final = {"answer": "it happened: the data is its response", "reject": "it did not", "retry": "call it again"}
 
 
-def open_engine_gate(d: Decision, reason: str, content: dict[str, Any], *, allowed: tuple[str, ...], subject: str) -> None:
+def open_engine_gate(
+    d: Decision,
+    reason: str,
+    content: dict[str, Any],
+    *,
+    allowed: tuple[str, ...],
+    subject: str,
+    reviewers: tuple[str, ...] = (),
+) -> None:
     """Ask about the run itself. The gate belongs to no step's journal."""
     d.emit(
         ev.GateOpened(
@@ -65,10 +76,16 @@ def open_engine_gate(d: Decision, reason: str, content: dict[str, Any], *, allow
             shown=inline(content),
             shown_hash=digest(content),
             allowed=allowed,
+            reviewers=reviewers,
             subject=subject,
             hash_optional=False,
         )
     )
+
+
+def asks_about(gate: GateId, reason: str) -> bool:
+    """True if it is the engine's gate of that reason."""
+    return f":!{reason}." in gate
 
 
 def ask_about_effect(d: Decision, id_: CallId, call: OpenCall, error: ErrorRecord, *, repeatable: bool) -> None:

@@ -105,6 +105,12 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
     d.learn(c.makers)
     for name in d.graph.order if c.inherits else d.graph.entries:
         d.touch(name)
+    if c.held is not None:
+        subject = f"{definition.name} {definition.version}"
+        allowed, reviewers = ("approve", "reject"), c.held.reviewers
+        questions.open_engine_gate(
+            d, questions.VERSION_HELD, c.held.shown, allowed=allowed, subject=subject, reviewers=reviewers
+        )
 
 
 def _check_requester(d: Decision, c: commands.StartRun) -> None:

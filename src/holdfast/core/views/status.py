@@ -14,7 +14,15 @@ import msgspec
 from holdfast.core.facts.state import SHARED_WAIT, SLEEP, Operation, State, Step
 from holdfast.core.people import gates
 from holdfast.core.rules import limits, questions
-from holdfast.core.rules.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS, WORKFLOW_MISSING
+from holdfast.core.rules.questions import (
+    CODE_CHANGED,
+    COMPENSATION_FAILED,
+    EFFECT_UNKNOWN,
+    EXHAUSTED,
+    LIMITS,
+    VERSION_HELD,
+    WORKFLOW_MISSING,
+)
 from holdfast.core.rules.readiness import has_suspended, stuck
 from holdfast.core.values import scopes
 from holdfast.core.values.demand import Demand
@@ -36,7 +44,7 @@ Status = Literal["completed", "failed", "cancelled", "paused", "running", "requi
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 
 _ATTENTION: Final = frozenset(
-    {EFFECT_UNKNOWN, EXHAUSTED, COMPENSATION_FAILED, WORKFLOW_MISSING, CODE_CHANGED}
+    {EFFECT_UNKNOWN, EXHAUSTED, COMPENSATION_FAILED, WORKFLOW_MISSING, CODE_CHANGED, VERSION_HELD}
     | {reason for limit, reason in LIMITS.items() if limit != "cost"}
 )
 """Gates of these reasons are the engine's own questions, which need attention. (Money has a status of its own.)"""

@@ -5,14 +5,17 @@ Never here: executing a step.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from holdfast.core.nouns.evaluations import HoldBack
 from holdfast.core.values.ids import SessionId
 from holdfast.engine.runs.catalog import Catalog
 from holdfast.engine.runs.membership import Membership
 from holdfast.engine.runs.observing import NOBODY, Observers
 from holdfast.engine.runs.read_models import ReadModels
 from holdfast.engine.runs.runs import Runs
+from holdfast.engine.runs.version_gate import VersionGate
 from holdfast.platform.own_loop import OwnLoop
 from holdfast.ports import Clock, Ids, Report, Store
 
@@ -27,17 +30,27 @@ class Runtime(NamedTuple):
     membership: Membership
     loop: OwnLoop
     read_models: ReadModels
+    version_gate: VersionGate
 
     @classmethod
     def of(
-        cls, store: Store, clock: Clock, ids: Ids, catalog: Catalog, label: str, *, works: bool, observers: Observers = NOBODY
+        cls,
+        store: Store,
+        clock: Clock,
+        ids: Ids,
+        catalog: Catalog,
+        label: str,
+        *,
+        works: bool,
+        observers: Observers = NOBODY,
+        hold_back: Mapping[str, HoldBack] = {},
     ) -> Runtime:
         """`label` says to people which process of which machine this is; one that `works`, be it by
-        leading, has a session."""
+        leading, has a session. `hold_back`: the rules for new versions, by workflow."""
         runs = Runs(store.log, store.clock, clock, ids, catalog, observers)
         watching = WatchOnlyWork(runs, catalog)
         membership = Membership(store.sessions, ids, label, catalog, watching, store.clock.now_ms, works=works)
-        return cls(store, clock, catalog, runs, membership, OwnLoop(), ReadModels())
+        return cls(store, clock, catalog, runs, membership, OwnLoop(), ReadModels(), VersionGate(store, hold_back))
 
 
 class WatchOnlyWork:

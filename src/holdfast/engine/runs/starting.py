@@ -47,6 +47,9 @@ async def start_once(runtime: Runtime, tenant: str, key: str | None, make: Calla
     if (known := await started_as(runtime, tenant, key)) is not None:
         return known
     graph, start = await make()
+    rule = runtime.version_gate.rules.get(graph.definition.name)
+    if rule is not None and not start.inherits:  # a fork goes on with what was begun
+        start = msgspec.structs.replace(start, held=await runtime.version_gate.held(rule, tenant, graph))
     mailbox = runtime.runs.new(graph)
     try:
         await mailbox.send(msgspec.structs.replace(start, run=mailbox.run, tenant=tenant, key=key))

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, Protocol, TypedDict, Unpack, get_args, overload
 
+import msgspec
 from typing_extensions import TypeVar
 
 from holdfast.authoring.context import Context
@@ -23,11 +25,12 @@ from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.contribution import shown_now
 from holdfast.core.facts.events import GateOpened
 from holdfast.core.facts.state import TOOL_APPROVAL, State
+from holdfast.core.nouns.evaluations import Release
 from holdfast.core.nouns.labels import checked, expect_few, merged
 from holdfast.core.people.gates import asked_together, expect_fields, no_gate, offered
 from holdfast.core.rules.forking import questions
 from holdfast.core.rules.limits import whole_tokens
-from holdfast.core.rules.questions import EFFECT_UNKNOWN, EXHAUSTED
+from holdfast.core.rules.questions import EFFECT_UNKNOWN, EXHAUSTED, VERSION_HELD, asks_about
 from holdfast.core.values.actor import Actor
 from holdfast.core.values.ids import CallId, GateId, RunId, StepId, node_of, root_of, run_of
 from holdfast.core.values.money import nanousd
@@ -38,6 +41,7 @@ from holdfast.engine.operations import signalling
 from holdfast.engine.runs.starting import NewRun, StartedRun, scopes_of_run, start_once
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.errors import AlreadyDecided, Conflict, InvalidDecision, InvalidInput, KeyReused, NotFound, UsageError
+from holdfast.ports import MAX_LISTED
 from holdfast.service.control.base import NOT_GIVEN, ControlBase, named_budget, start_key, word
 from holdfast.service.control.gate import Gate, Story, approved, gate_of, run_that_asks, story_of
 from holdfast.service.control.handle import Run, output
@@ -47,6 +51,8 @@ from holdfast.service.control.tree import quiet_children
 
 Returned_co = TypeVar("Returned_co", covariant=True)
 
+_MAX_WAITING: Final = 10_000
+"""Open gates of a tenant that are looked through when a version is released."""
 MAX_TAGS: Final = 20
 MAX_OF_TAG: Final = 100
 """Characters."""
@@ -375,9 +381,39 @@ class Commands(ControlBase):
             await self._kin_of(gate),
         )
         try:
-            await self.runtime.runs.send(run_of(gate), command)
+            if asks_about(gate, VERSION_HELD):
+                await self._decide_version(command)
+            else:
+                await self.runtime.runs.send(run_of(gate), command)
         except NotFound:
             raise no_gate(gate) from None
+
+    async def _decide_version(self, command: cmd.DecideGate) -> None:
+        """Decide the gate of a held version. An approval releases the version, and is given at the gates of the tenant's other
+        runs that wait for it too. If this process dies in between, these stay open, and any of them can be approved."""
+        state = await self.runtime.runs.state(run_of(command.gate))
+        asked = state.gates.get(command.gate)
+        await self.runtime.runs.send(state.run, command)
+        if asked is None or command.decision != "approve":
+            return
+        version = asked.opened.shown.value()["graph_hash"]
+        release = Release(state.workflow, state.version, command.gate, command.by.name or "", self.now_ms())
+        await self.runtime.version_gate.release(state.tenant, version, release)
+        after = None
+        for _ in range(_MAX_WAITING // MAX_LISTED):
+            page = [row for row, _ in await self.gates(tenant=state.tenant, after=after)]
+            for row in page:
+                if asks_about(row.gate, VERSION_HELD):
+                    await self._approve_too(row.gate, version, command)
+            if len(page) < MAX_LISTED:
+                return
+            after = page[-1].gate
+
+    async def _approve_too(self, gate: GateId, version: str, command: cmd.DecideGate) -> None:
+        with suppress(Conflict, NotFound):  # decided or withdrawn meanwhile
+            asked = (await self.runtime.runs.state(run_of(gate))).gates.get(gate)
+            if asked is not None and asked.opened.shown.value()["graph_hash"] == version:
+                await self.runtime.runs.send(run_of(gate), msgspec.structs.replace(command, gate=gate, shown_hash=None))
 
     async def _kin_of(self, gate_id: str) -> tuple[str, ...] | None:
         """Return who contributed to the runs above and below that of an open gate with four eyes; None where not all are

@@ -12,6 +12,7 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.core.nouns import evaluations as rule
 from holdfast.core.nouns.evaluations import Evaluation, ScenarioResult, VersionResult
 from holdfast.core.values.actor import Actor
+from holdfast.engine.runs.version_gate import MAX_COMPARED
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.ports import MAX_LISTED
 from holdfast.service.control.base import ControlBase, word
@@ -106,7 +107,7 @@ class Evaluations(ControlBase):
         Args:
             suite: Only this suite, by its file as it was named.
         """
-        found = await self.store.evaluations.listed(tenant, workflow, None, MAX_LISTED)
+        found = await self.store.evaluations.listed(tenant, workflow, None, MAX_COMPARED)
         return rule.by_version([each for each in found if suite in (None, each.suite)])[:limit]
 
 
