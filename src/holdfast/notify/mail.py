@@ -195,20 +195,20 @@ def one_line(text: str) -> str:
 
 def _plain(message: Message) -> str:
     lines = [one_line(message.title), ""]
-    lines += [f"{one_line(name)}: {_shown(text)}" for name, text in message.facts]
+    lines += [f"{one_line(name)}: {_without_controls(text)}" for name, text in message.facts]
     return "\n".join([*lines, *(["", message.link] if message.link is not None else [])]) + "\n"
 
 
 def _html(message: Message) -> str:
     facts = "".join(
-        f"<tr><td><b>{html.escape(one_line(name))}</b></td><td><pre>{html.escape(_shown(text))}</pre></td></tr>"
+        f"<tr><td><b>{html.escape(one_line(name))}</b></td><td><pre>{html.escape(_without_controls(text))}</pre></td></tr>"
         for name, text in message.facts
     )
     link = "" if message.link is None else f'<p><a href="{html.escape(message.link)}">Open in Holdfast</a></p>'
     return f"<html><body><p>{html.escape(one_line(message.title))}</p><table>{facts}</table>{link}</body></html>\n"
 
 
-def _shown(text: str) -> str:
+def _without_controls(text: str) -> str:
     """Return a text as a message shows it: with its lines, without other control characters."""
     lines = [_CONTROL.sub(" ", line) for line in text.splitlines()]
     return "\n".join(lines)[:_MAX_TEXT]

@@ -1,4 +1,4 @@
-"""One POST to an address that somebody has written down, and what its answer means for a notification.
+"""One POST to a configured address, and the meaning of its answer for a notification.
 
 Only 2xx is success. A redirect is a failure and is never followed: it would carry the message to another place. Never here: a
 message's form, a signature, a second try.

@@ -16,7 +16,7 @@ from holdfast.notify.posting import Address
 from holdfast.ports.channel import Message, Question, Refused, SendResult
 
 ACTION: Final = "holdfast:"
-"""How the ids of our buttons begin; the decision follows."""
+"""Beginning of the ids of our buttons; the decision follows."""
 BUTTONS: Final = {"approve": ("Approve", "primary"), "reject": ("Reject", "danger")}
 """The decisions that take no data of their own, with their text and style."""
 _BAD_REQUEST: Final = 400
@@ -56,7 +56,7 @@ class SlackChannel:
 
 
 def blocks_of(message: Message) -> dict[str, Any]:
-    """Return a message in Slack's form. It has buttons only if it fits as a whole: nobody decides about what was cut off."""
+    """Return a message in Slack's form. It has buttons only if it fits as a whole."""
     title = _line(message.title)
     blocks: list[dict[str, Any]] = [{"type": "header", "text": {"type": "plain_text", "text": _cut(title, _MAX_HEADER) or "–"}}]
     is_whole, left = len(title) <= _MAX_HEADER, _MAX_TEXTS

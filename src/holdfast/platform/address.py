@@ -29,8 +29,8 @@ MAX_ADDRESSES: Final = 4
 """A name's other addresses are tried when one cannot be reached; a name with many must not eat the whole time."""
 
 _GIVEN_OUT: Final = ip_network("2000::/3")
-"""All of IPv6 that IANA gives to anybody (iana.org/assignments/ipv6-address-space); the rest is for special purposes, or
-for nobody."""
+"""All of IPv6 that IANA assigns (iana.org/assignments/ipv6-address-space); the rest is for special purposes, or
+unassigned."""
 
 _SPECIAL: Final[tuple[Network, ...]] = (
     # iana.org/assignments/iana-ipv4-special-registry. Those of its lines that can be reached from everywhere are anycast
@@ -60,7 +60,7 @@ _SPECIAL: Final[tuple[Network, ...]] = (
     ip_network("2620:4f:8000::/48"),  # AS112 (RFC 7534)
     ip_network("3fff::/20"),  # documentation (RFC 9637)
 )
-"""What is no public place. It is written out here because the standard library knows what was registered when it was
+"""Networks that are no public place. It is written out here because the standard library knows what was registered when it was
 made: Python 3.11 calls the first line of protocols public, and the last of documentation."""
 
 _TRANSLATED: Final = ip_network("64:ff9b::/96")

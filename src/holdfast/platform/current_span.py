@@ -1,6 +1,6 @@
 """OpenTelemetry's current span, as code around Holdfast sees it: read where a command is given, set where a step runs.
 
-Nothing is imported for it: without `opentelemetry-api` in the process nobody has a current span, and nobody asks for one.
+Nothing is imported for it: without `opentelemetry-api` in the process there is no current span.
 Never here: a span that is exported.
 """
 

@@ -1,8 +1,8 @@
-"""One request over HTTP, as far as it gets: connect to a checked address, send, follow where that is safe, read so much.
+"""One request over HTTP: connect to a checked address, send, follow where that is safe, read a bounded answer.
 
 What is certain is read off the connection: nothing can have happened before the first byte of the request may have
-left, and nobody can know afterwards until a status has come. Each exchange has a connection of its own, because one that
-is kept may be dying, and then nobody knows whether the request was read. No proxy, no cookies, nothing from the
+left, and everything afterwards is unknown until a status has come. Each exchange has a connection of its own, because an
+idle one may be dying, and then it is unknown if the request was read. No proxy, no cookies, nothing from the
 environment. Never here: what a status means for an effect (http_reply).
 """
 

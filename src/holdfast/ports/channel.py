@@ -102,14 +102,14 @@ class ChannelFigures(msgspec.Struct, frozen=True):
     dead: int
     waiting: int
     oldest_at_ms: int | None
-    """When the oldest message that waits was made."""
+    """Time of the oldest waiting message."""
     disabled_at_ms: int | None
-    """When its other side said that it wants no more."""
+    """Time at which the receiver refused further messages."""
     problem: str | None
 
 
 class Outbox(Protocol):
-    """The deliveries of the store. A message is written once, whoever comes to it; from then on it is sent, or given up."""
+    """The deliveries of the store. A message is written once, by any process; then it is sent, or given up."""
 
     async def add(self, deliveries: Sequence[Delivery]) -> int:
         """Keep deliveries, in one transaction, and return how many are new. One that is there stays as it is."""

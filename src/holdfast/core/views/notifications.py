@@ -1,4 +1,4 @@
-"""Notifications: which events somebody wants to hear of, what the message says, when it is sent again.
+"""Notifications: the events that people want to hear of, their messages, and the times of the next tries.
 
 The event is the durable fact. Each message follows from it by rules, with an id that is computed: to work through an event once
 more leads to the same messages. Templates only put values in the place of names. What users store (titles of gates, texts
@@ -43,7 +43,7 @@ Occasion: TypeAlias = Literal[
     "worker_lost",
     "schedule_missed",
 ]
-"""What a rule can be about.
+"""Occasions of rules.
 
 - `gate_opened`: A person is asked
 - `gate_reminder`: A gate has no answer yet
@@ -139,7 +139,7 @@ _LABELS: Final[Mapping[str, str]] = {
 }
 """Facts that people are shown, in this order."""
 _DETAILS: Final = frozenset({"title", "error"})
-"""What users have written or stored, which leaves the house only if a rule says so."""
+"""Texts of users, which a message has only if its rule says so."""
 
 
 # --- Rules ------------------------------------------------------------------------------------------------------------
@@ -247,14 +247,14 @@ _FACTS: Final[Mapping[type[ev.Event], Occasion]] = {
 
 def occasion_of(event: ev.Event) -> Occasion | None:
     """Return the occasion that an event is, if any."""
-    found = _FACTS.get(type(event))
+    happening = _FACTS.get(type(event))
     match event:
         case ev.StepFailed() if event.absorbed or event.error.error_class == REJECTED:
             return None
         case ev.ScopeExceeded() | ev.HoldDeferred() if not event.blocked:
             return None
         case _:
-            return found
+            return happening
 
 
 def happening_of(tenant: str, workflow: str, run: str, recorded: Recorded, team: str | None = None) -> Happening | None:
@@ -268,12 +268,12 @@ def happening_of(tenant: str, workflow: str, run: str, recorded: Recorded, team:
         values |= _of_error(error)
     if (step := getattr(event, "step", None) or (step_of(event.call) if hasattr(event, "call") else None)) is not None:
         values["step"] = step
-    found = Happening(occasion, "", tenant, recorded.at_ms, values, workflow, team, run, recorded.seq)
+    happening = Happening(occasion, "", tenant, recorded.at_ms, values, workflow, team, run, recorded.seq)
     match event:
         case ev.GateOpened():
-            return of_gate(found, event)
+            return of_gate(happening, event)
         case ev.GateReminded() | ev.GateEscalated() | ev.GateExpired():
-            return found._replace(gate=event.gate)
+            return happening._replace(gate=event.gate)
         case ev.RunCancelled():
             values["error"] = event.reason
         case ev.LimitNeared():
@@ -285,20 +285,20 @@ def happening_of(tenant: str, workflow: str, run: str, recorded: Recorded, team:
             values |= {"subject": "the run", "reason": "budget"}
         case _:
             pass
-    return found
+    return happening
 
 
-def of_gate(found: Happening, opened: ev.GateOpened | GateRow, reviewers: tuple[str, ...] | None = None) -> Happening:
+def of_gate(happening: Happening, opened: ev.GateOpened | GateRow, reviewers: tuple[str, ...] | None = None) -> Happening:
     """Return a happening with what is known of its gate, and whom that asks by now."""
     asked = opened.reviewers if reviewers is None else reviewers
-    values = {**found.values, "reason": opened.reason, "reviewers": list(asked)}
+    values = {**happening.values, "reason": opened.reason, "reviewers": list(asked)}
     title = title_of(opened) if isinstance(opened, ev.GateOpened) else opened.title
     due = None if opened.due_at_ms is None else stamp(opened.due_at_ms)
     values |= {name: value for name, value in (("title", title), ("step", opened.step), ("due", due)) if value is not None}
     question = None
     if isinstance(opened, ev.GateOpened):  # what it shows may be another by the time of a reminder
         question = (opened.shown_hash, opened.allowed, opened.form is not None)
-    return found._replace(values=values, gate=opened.gate, reviewers=asked, question=question)
+    return happening._replace(values=values, gate=opened.gate, reviewers=asked, question=question)
 
 
 def neared(row: ScopeRow, family: str, at_ms: int) -> Happening | None:
@@ -328,7 +328,7 @@ def lost_worker(session: str, label: str, tenant: str, at_ms: int) -> Happening:
 
 
 def missed_schedule(name: str, tenant: str, workflow: str, missed: int, problem: str | None, at_ms: int) -> Happening:
-    """Return that a schedule missed times, so many in all, or could not start its run."""
+    """Return that a schedule missed times (`missed` in all), or could not start its run."""
     values = {"subject": name, "reason": "missed" if problem is None else "not_started"}
     if problem is not None:
         values["error"] = problem
@@ -563,7 +563,7 @@ def next_try_ms(id_: str, attempts: int, now_ms: int, after_s: float | None = No
 
 def filled(template: str, values: Mapping[str, Any]) -> str:
     """Return a template with values in the place of names, as one line. Nothing in a value is a name again."""
-    return _line(_NAME.sub(lambda found: _text(values.get(found[1], "")), template))
+    return _line(_NAME.sub(lambda happening: _text(values.get(happening[1], "")), template))
 
 
 def stamp(at_ms: int) -> str:
