@@ -14,6 +14,7 @@ import httpx2
 
 from holdfast import Engine, Workflow
 from holdfast.compose.api import HttpPort, answering
+from holdfast.ports import Observer
 from holdfast.service.access.identity import Holder, Identity, hashed
 from holdfast.service.access.provider import Provider
 from holdfast.service.concurrency_limit import ConcurrencyLimit
@@ -149,13 +150,14 @@ async def served(
     public_url: str | None = None,
     provider: Provider | None = None,
     workflows: Sequence[Workflow] = WORKFLOWS,
+    observers: Sequence[Observer] = (),
 ) -> AsyncIterator[Port]:
     """An engine on a store, or one in that folder, and its port."""
     where = str(store)
     if isinstance(store, Path):
         where = str(file if (file := store / "runs.db").exists() else empty_store(file))
     async with (
-        Engine.open(where, workflows=workflows if execute else (), execute=execute) as engine,
+        Engine.open(where, workflows=workflows if execute else (), execute=execute, observers=observers) as engine,
         answering(
             Service(engine, workflows if execute else (), turns=(turns := ConcurrencyLimit(bounds))),
             HttpPort(address, identity or Identity(), proxies=proxies, public_url=public_url, provider=provider),

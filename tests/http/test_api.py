@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.http.openapi import document
 from holdfast.http.route import BASE, ROUTES
+from holdfast.ports import RequestAnswered
 from holdfast.service.access.identity import Holder
 from holdfast.service.declarations import command, query
 from holdfast.service.declarations.declaration import Command, ListQuery, Query, declared
@@ -54,6 +55,21 @@ async def test_a_run_is_started_approved_and_followed_to_its_end(api: Asked) -> 
     for part in ("costs", "logs", "scores", "children", "stream"):
         assert await api.rows(f"/runs/{run['run_id']}/{part}") == []
     assert (await api.get(f"/runs/{run['run_id']}/tree"))["runs"][0]["run_id"] == run["run_id"]
+
+
+async def test_observers_are_told_how_each_request_was_answered(tmp_path: Path) -> None:
+    told: list[Any] = []
+    async with served(tmp_path, observers=[told.append]) as port, port.asked() as asked:
+        await asked.said("POST", "/runs", {"workflow": "quick"}, prefer="wait=10")
+        await asked.said("POST", "/runs", {"workflow": "nothing"})
+        await asked.get("/runs")
+    requests = [each for each in told if isinstance(each, RequestAnswered)]
+    assert [(each.is_command, each.status, each.waits) for each in requests] == [
+        (True, 201, True),
+        (True, 404, False),
+        (False, 200, False),
+    ]
+    assert all(0 < each.took_s < 10 for each in requests)
 
 
 async def test_what_is_answered_ends_its_line_and_names_no_option_of_a_command(api: Asked) -> None:

@@ -13,7 +13,7 @@ from holdfast.core.values.payload import NULL
 from holdfast.observe import meter as meter_
 from holdfast.observe import metrics
 from holdfast.observe.meter import LabelValues, Meter
-from holdfast.ports.observer import AppendsFlushed, EventsCommitted
+from holdfast.ports.observer import AppendsFlushed, EventsCommitted, RequestAnswered
 
 
 def committed(meter: Meter, state: dict[str, Any], *events: Any, own: bool = True) -> None:
@@ -96,3 +96,22 @@ def test_every_metric_has_a_name_with_a_unit_and_a_meaning() -> None:
         assert bool(metric.bounds) == (metric.kind == "histogram"), name
         assert list(metric.bounds) == sorted(metric.bounds), name
         assert not {"run", "step", "call", "by", "person"} & {*metric.labels}, name
+
+
+@pytest.mark.parametrize(
+    ("request_", "labels"),
+    [
+        (RequestAnswered(True, 201, 0.1), ("command", "answered")),
+        (RequestAnswered(True, 422, 0.1), ("command", "answered")),
+        (RequestAnswered(True, 204, 5.1), ("command", "slow")),
+        (RequestAnswered(True, 201, 20.0, waits=True), ("command", "answered")),
+        (RequestAnswered(False, 200, 5.1), ("query", "answered")),
+        (RequestAnswered(True, 429, 5.1), ("command", "limited")),
+        (RequestAnswered(True, 503, 0.1), ("command", "failed")),
+        (RequestAnswered(False, 500, 5.1), ("query", "failed")),
+    ],
+)
+def test_requests_are_counted_by_what_their_sender_got(request_: RequestAnswered, labels: tuple[str, str]) -> None:
+    meter = Meter()
+    meter(request_)
+    assert [(each.labels, each.value) for each in meter.samples() if each.metric is metrics.REQUESTS] == [(labels, 1)]

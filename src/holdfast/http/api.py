@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -27,7 +28,7 @@ from holdfast.http.request import Caller
 from holdfast.http.route import BASE, ROUTES, Route, methods_for, methods_of
 from holdfast.http.session import SIGN_IN, Sessions
 from holdfast.http.single_flight import SingleFlight
-from holdfast.ports import ApiKey
+from holdfast.ports import ApiKey, RequestAnswered
 from holdfast.service.access.identity import Holder, Identity
 from holdfast.service.access.key import told_by
 from holdfast.service.access.sign_in import SignedIn
@@ -102,10 +103,27 @@ class Api:
 
     # --- Before anything is read --------------------------------------------------------------------------------------
 
-    def _guarded(self, answer: Callable[[Service, Caller, Request, str], Awaitable[Response]]) -> Callable[..., Any]:
+    def _guarded(
+        self, answer: Callable[[Service, Caller, Request, str], Awaitable[Response]], *, is_command: bool = False
+    ) -> Callable[..., Any]:
         """The endpoint that answers a caller who may ask, in its turn, from the request and its body, and tells all others why
-        not."""
+        not. Observers are told how it went."""
+        guarded = self._unobserved(answer)
 
+        async def endpoint(http_request: Request) -> Response:
+            began_s = time.monotonic()
+            response = await guarded(http_request)
+            if self.service is not None and (observers := self.service.control.runtime.runs.observers).are_any:
+                waits = bool(request.wait_s(http_request))
+                took_s = time.monotonic() - began_s
+                observers.notify(RequestAnswered(is_command, response.status_code, took_s, waits))
+            return response
+
+        return endpoint
+
+    def _unobserved(
+        self, answer: Callable[[Service, Caller, Request, str], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(http_request: Request) -> Response:
             trace_id = request.trace_id_of(http_request) or self._new_trace()
             try:
@@ -311,7 +329,7 @@ class Api:
                 replies, tenant, control.now_ms(), _under_key(caller, http_request), said, answer, check
             )
 
-        return self._guarded(answered)
+        return self._guarded(answered, is_command=takes.is_command)
 
     async def _listening(
         self, service: Service, caller: Caller, message: query.Events | query.Streams | query.Tail, http_request: Request

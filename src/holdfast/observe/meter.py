@@ -20,12 +20,17 @@ from holdfast.core.values.policies import EXPIRED, REJECTED
 from holdfast.observe import metrics
 from holdfast.observe.metrics import MAX_CHARS, MAX_VALUES, OTHER
 from holdfast.ports.metric import Distribution, Metric, Sample
-from holdfast.ports.observer import AppendsFlushed, EventsCommitted, Observation, PoolWaited
+from holdfast.ports.observer import AppendsFlushed, EventsCommitted, Observation, PoolWaited, RequestAnswered
 
 K = TypeVar("K")
 
 MAX_OPEN: Final = 10_000
 """Calls, steps and losses under way that are remembered; of one that is not, no duration is known."""
+PATIENCE_S: Final = 5.0
+"""A command that is answered later counts as slow; the chaos runs count by the same limit."""
+_LIMITED: Final = 429
+"""The status of a request beyond a limit that is set for its sender."""
+_FAILED: Final = 500
 _MS: Final = 1000
 
 
@@ -80,7 +85,7 @@ class Histograms(dict[tuple[str, ...], Histogram]):
 class Meter:
     """The counts of one process. An `Observer`."""
 
-    only: Final = frozenset({EventsCommitted, AppendsFlushed, PoolWaited})
+    only: Final = frozenset({EventsCommitted, AppendsFlushed, PoolWaited, RequestAnswered})
     """Kinds of its observations; the others cost nothing."""
 
     def __init__(self) -> None:
@@ -105,6 +110,7 @@ class Meter:
         self._recoveries = histogram[metrics.RECOVERY.name][()]
         self._commits, self._sizes = histogram[metrics.COMMIT_DURATION.name][()], histogram[metrics.FLUSH_SIZE.name][()]
         self._slot_waits, self._place_waits = self._waits["slot",], self._waits["worker",]
+        (self._requests,) = self._counts(metrics.REQUESTS)
         self._began: dict[CallId, tuple[str, int]] = {}
         """The model or tool of each call under way, and when it began."""
         self._ready: dict[tuple[RunId, StepId], tuple[int, bool]] = {}
@@ -127,6 +133,8 @@ class Meter:
         elif kind is PoolWaited:
             self._waits["pool",].add(observation.took_s)  # type: ignore[union-attr]
             self._pool_waits[self._models[observation.model],] += 1  # type: ignore[union-attr]
+        elif kind is RequestAnswered:
+            self._answered(observation)
 
     def samples(self) -> Iterator[Sample]:
         """Return everything that was counted."""
@@ -145,6 +153,12 @@ class Meter:
         self._sizes.add(flushed.appends)
         if flushed.taken != flushed.appends:
             self._refused[()] += flushed.appends - flushed.taken
+
+    def _answered(self, request: Any) -> None:
+        outcome = "limited" if request.status == _LIMITED else "failed" if request.status >= _FAILED else "answered"
+        if outcome == "answered" and request.is_command and not request.waits and request.took_s > PATIENCE_S:
+            outcome = "slow"
+        self._requests["command" if request.is_command else "query", outcome] += 1
 
     def _committed(self, committed: Any) -> None:
         state = committed.state

@@ -118,6 +118,15 @@ GATES_CLOSED: Final = _add(
     "counter", "gates_closed_total", "Gates that were closed: decided, expired, withdrawn.", ("outcome",)
 )
 
+# --- Requests ---------------------------------------------------------------------------------------------------------
+
+REQUESTS: Final = _add(
+    "counter",
+    "requests_total",
+    "Requests over HTTP: `answered`, also with an error of the sender; `slow`: a command after 5 s; `limited`; `failed`.",
+    ("kind", "outcome"),
+)
+
 # --- The store, as a process finds it ---------------------------------------------------------------------------------
 
 COMMIT_DURATION: Final = _add(

@@ -153,6 +153,16 @@ class PoolWaited(msgspec.Struct, frozen=True):
     took_s: float
 
 
+class RequestAnswered(msgspec.Struct, frozen=True):
+    """A request to the HTTP port of this process has its answer, or the beginning of it. `waits`: the sender asked to wait for
+    the run."""
+
+    is_command: bool
+    status: int
+    took_s: float
+    waits: bool = False
+
+
 Observation = (
     RunBegan
     | RunEnded
@@ -167,6 +177,7 @@ Observation = (
     | AppendsFlushed
     | StepPlaced
     | PoolWaited
+    | RequestAnswered
 )
 
 

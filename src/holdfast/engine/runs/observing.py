@@ -72,13 +72,14 @@ class Observers:
 
     def __init__(self, observers: Sequence[Observer] = ()) -> None:
         self._observers = tuple(observers)
+        self.are_any = bool(self._observers)
         self._wants = tuple((each, getattr(each, "only", None)) for each in self._observers)
         self._wants_parts = any(only is None or not only.isdisjoint(_PARTS) for _, only in self._wants)
         """True if an observer wants what began and ended with a commit, besides its events."""
         self._faulty: list[Observer] = []
 
     def __bool__(self) -> bool:
-        return bool(self._observers)
+        return self.are_any
 
     def notify(self, observation: Observation) -> None:
         """Call each of them. One that raises is called on: what it makes of the next is still worth having, and a figure that
