@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from holdfast import Context, Demand, Workflow, flow, step, task
-from holdfast.compose.metrics import ProcessMetrics, of_engine
+import msgspec
+
+from holdfast import Context, Demand, Workflow, flow, human_gate, step, task
+from holdfast.compose.metrics import ProcessMetrics, look_of_engine, of_engine
 from holdfast.core.facts import events as ev
+from holdfast.errors import StoreError
 from holdfast.models.providers import Providers
 from holdfast.observe import metrics
 from holdfast.observe.health import prometheus_text
 from holdfast.observe.meter import Meter
+from holdfast.observe.store_look import StoreLook
 from holdfast.ports.metric import Distribution
+from holdfast.settings import PoolRules, Settings
 from holdfast.testing.model_server import ModelServer, Rule
 from tests.engine.kit import bounded, gate_of, opened
 from tests.engine.test_model_calls import HAIKU
@@ -93,6 +98,57 @@ async def test_a_process_has_its_lease_and_its_look_among_its_gauges(tmp_path: P
     assert 'holdfast_step_wait_seconds_count{reason="worker"} 1.0' in text
     names = set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
     assert names <= {*metrics.ALL}, "every metric is named in one place"
+
+
+@bounded
+async def test_a_look_into_the_store_shows_what_waits_and_what_is_left(tmp_path: Path) -> None:
+    wf = Workflow("asks")
+    wf.node("sign")(human_gate()(lambda state: "Is it paid?"))
+    known = Settings(pools={"GPU": PoolRules(slots=3)})
+    meter = Meter()
+    async with opened(str(tmp_path / "store.db"), workflows=[wf], slots=4, settings=known, observers=[meter]) as engine:
+        look = look_of_engine(engine)
+        for _ in range(2):
+            await gate_of(await engine.start(wf))
+        found = {(each.metric.name.removeprefix("holdfast_"), *each.labels): each.value for each in await look.samples()}
+        (worker,) = [key for key in found if key[0] == "worker_utilization_ratio"]
+        expected = {
+            ("runs", "waiting"): 2,
+            ("runs_waiting", "gate"): 2,
+            ("gates_open", "approval", "under_1h"): 2,
+            ("queue_depth", "slot"): 0,
+            ("queue_depth", "money"): 0,
+            ("pool_limit", "GPU"): 3,
+            ("pool_headroom", "GPU"): 3,
+            ("sweep_lag_seconds",): 0,
+            ("dead_letters_open",): 0,
+        }
+        assert {key: found.get(key) for key in expected} == expected
+        assert worker[2] == "default"
+        assert found[worker] in (0, 0.25), "a report may be a second old"
+        await gate_of(await engine.start(wf))
+        again = {(each.metric.name, *each.labels): each.value for each in await look.samples()}
+        assert again["holdfast_runs", "waiting"] == 2, "the store is not asked again within 15 seconds"
+        await look.aclose()
+
+
+@bounded
+async def test_a_look_that_fails_or_is_another_process_shows_nothing_stale(tmp_path: Path) -> None:
+    async with opened(str(tmp_path / "store.db")) as engine:
+        runtime, wanted = engine.runtime, [True]
+        look = StoreLook(runtime.store, runtime.clock, lambda: wanted[0])
+        assert await look.samples()
+        wanted.clear()
+        wanted.append(False)
+        assert await look.samples() == ()
+
+        class Broken:
+            async def counts(self) -> None:
+                raise StoreError("It is away.")
+
+        broken = msgspec.structs.replace(runtime.store, census=Broken())
+        look = StoreLook(broken, runtime.clock, lambda: True)
+        assert await look.samples() == ()
 
 
 def figure(text: str, name: str) -> float:

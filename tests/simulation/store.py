@@ -107,6 +107,7 @@ from holdfast.ports import (
     SignIn,
     SnapshotRecord,
     Store,
+    StoreCounts,
     StreamName,
     StreamUpdate,
     TailEvent,
@@ -2117,6 +2118,13 @@ class Watch(Port):
         return max(left_s, due_s, 0.0 if due_s > 0 else _OVERDUE_S)
 
 
+class Census(Port):
+    """Keeps ports.Census: nobody reads metrics in a simulation."""
+
+    async def counts(self) -> StoreCounts:
+        return StoreCounts({}, {}, {}, (), 0, 0, {}, 0)
+
+
 class Upkeep(Port):
     """Keeps ports.Upkeep."""
 
@@ -2156,6 +2164,7 @@ class SimulatedStore(Store, frozen=True, kw_only=True, eq=False):
             children=Children(mount),
             lending=Lending(mount, sessions),
             model_estimates=ModelEstimates(mount),
+            census=Census(mount),
             costs=Costs(mount),
             dead_letters=DeadLetters(mount),
             job_logs=JobLogs(mount),

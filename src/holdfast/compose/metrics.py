@@ -12,6 +12,7 @@ import holdfast
 from holdfast.compose.engine import Engine
 from holdfast.observe import metrics
 from holdfast.observe.meter import Meter
+from holdfast.observe.store_look import StoreLook
 from holdfast.ports.metric import Metric, Sample
 
 if TYPE_CHECKING:
@@ -22,16 +23,35 @@ if TYPE_CHECKING:
 class ProcessMetrics:
     """The metrics of one process. `parts` return its gauges, at the moment of the call."""
 
-    def __init__(self, meter: Meter, parts: Iterable[Callable[[], Iterable[Sample]]]) -> None:
+    def __init__(self, meter: Meter, parts: Iterable[Callable[[], Iterable[Sample]]], looks: Iterable[StoreLook] = ()) -> None:
         self.meter = meter
         self._parts = [*parts]
+        self._looks = [*looks]
 
     async def samples(self) -> list[Sample]:
         """Return what is known now, in the order of the metrics."""
         found = [Sample(metrics.BUILD, (holdfast.__version__,), 1), *self.meter.samples()]
         for part in self._parts:
             found += part()
+        for look in self._looks:
+            found += await look.samples()
         return found
+
+    async def aclose(self) -> None:
+        """Give up looks into the store that are being taken."""
+        for look in self._looks:
+            await look.aclose()
+
+
+def look_of_engine(engine: Engine) -> StoreLook:
+    """Return the look of a process with an engine, which a leader takes from it."""
+    runtime = engine.runtime
+    return StoreLook(runtime.store, runtime.clock, lambda: not engine._sweep.is_led)
+
+
+def look_of_leader(leader: Leader) -> StoreLook:
+    """Return the look of a process that leads, while it does."""
+    return StoreLook(leader.store, leader.clock, leader.leads.is_set)
 
 
 def of_engine(engine: Engine) -> Iterator[Sample]:

@@ -139,6 +139,51 @@ APPENDS_REFUSED: Final = _add(
 LEASE_AGE: Final = _add("gauge", "lease_age_seconds", "Time since this process last knew that its lease is renewed.", unit="s")
 SWEEP_AGE: Final = _add("gauge", "sweep_age_seconds", "Time since this process last finished a look for due runs.", unit="s")
 
+# --- A look into the store, by one process ----------------------------------------------------------------------------
+
+RUNS: Final = _add("gauge", "runs", "Runs that have not ended, by status, up to 100,000 of each.", ("status",))
+RUNS_WAITING: Final = _add(
+    "gauge",
+    "runs_waiting",
+    "Runs by the kind of what they wait for; estimated from 1,000 runs of each status where there are more.",
+    ("reason",),
+)
+QUEUE_DEPTH: Final = _add(
+    "gauge",
+    "queue_depth",
+    "Runs in line: for a slot, for a worker with a place, for admission, money, tokens, or an effect of another run.",
+    ("reason",),
+)
+SWEEP_LAG: Final = _add(
+    "gauge", "sweep_lag_seconds", "How long the run has been due that has been due for longest; 0 if none is.", unit="s"
+)
+GATES_OPEN: Final = _add("gauge", "gates_open", "Open gates, by reason and age, up to 100,000.", ("reason", "age"))
+GATES_OLDEST: Final = _add("gauge", "gates_oldest_age_seconds", "Age of the oldest open gate, by reason.", ("reason",), "s")
+HELD: Final = _add("gauge", "held_nanodollars", "Money that is held for calls in flight, in nano-dollars.", unit="nanodollars")
+IN_DOUBT: Final = _add("gauge", "in_doubt_nanodollars", "Money of model calls in doubt, in nano-dollars.", unit="nanodollars")
+DOUBTS_OPEN: Final = _add(
+    "gauge", "doubts_open", "Runs with model calls in doubt, and effects in doubt, up to 100,000.", ("kind",)
+)
+LETTERS_OPEN: Final = _add("gauge", "dead_letters_open", "Dead letters that are open, up to 100,000.")
+POOL_LIMIT: Final = _add("gauge", "pool_limit", "Limit of a pool.", ("pool",))
+POOL_USED: Final = _add("gauge", "pool_used", "Amount of a pool that is in use.", ("pool",))
+POOL_WANTED: Final = _add("gauge", "pool_wanted", "Amount of a pool that is in use or waited for.", ("pool",))
+POOL_HEADROOM: Final = _add("gauge", "pool_headroom", "Amount of a pool that is left.", ("pool",))
+UTILISATION: Final = _add(
+    "gauge", "worker_utilization_ratio", "Part of a worker's slots that is in use, 0 to 1.", ("worker", "lane")
+)
+FOLLOWER_LAG: Final = _add(
+    "gauge", "follower_lag_seconds", "Age of the oldest event that a sink has not taken; 0 if it has all.", ("sink",), "s"
+)
+DROPPED: Final = _add("counter", "telemetry_dropped_total", "Events that a sink could do nothing with.", ("sink",))
+OUTBOX_AGE: Final = _add(
+    "gauge", "outbox_oldest_age_seconds", "Age of the oldest notification that a channel has not sent.", ("channel",), "s"
+)
+LOOK_AGE: Final = _add(
+    "gauge", "metrics_look_age_seconds", "Age of the look into the store that these gauges are from.", unit="s"
+)
+LOOK_DURATION: Final = _add("gauge", "metrics_look_duration_seconds", "Time that this look took.", unit="s")
+
 # --- One process ------------------------------------------------------------------------------------------------------
 
 BUILD: Final = _add("gauge", "build_info", "1; the version of Holdfast is a label.", ("version",))

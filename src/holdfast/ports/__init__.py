@@ -49,7 +49,18 @@ from holdfast.ports.channel import (
 )
 from holdfast.ports.codec import OF_NONE, Codec, TenantKey, TenantKeys
 from holdfast.ports.environment import Clock, Ids, Threads
-from holdfast.ports.figures import CostFilter, Costs, CostSumFilter, ExtraFilter, ModelEstimates, ScoreFilter, Scores
+from holdfast.ports.figures import (
+    Census,
+    CostFilter,
+    Costs,
+    CostSumFilter,
+    ExtraFilter,
+    GateCount,
+    ModelEstimates,
+    ScoreFilter,
+    Scores,
+    StoreCounts,
+)
 from holdfast.ports.graph import Graphs, WorkflowRecord
 from holdfast.ports.journal import CacheUse, EditedCall, Journal, RateLimiter, Recall
 from holdfast.ports.lending import Lending, Reservation
@@ -124,6 +135,7 @@ __all__ = [
     "CallBegan",
     "CallEnded",
     "Calls",
+    "Census",
     "Channel",
     "ChannelFigures",
     "ChildLink",
@@ -152,6 +164,7 @@ __all__ = [
     "FollowerRow",
     "Followers",
     "GateBegan",
+    "GateCount",
     "GateEnded",
     "GateFilter",
     "Graphs",
@@ -229,6 +242,7 @@ __all__ = [
     "StepPlaced",
     "Store",
     "StoreClock",
+    "StoreCounts",
     "StoreStatus",
     "StreamName",
     "StreamUpdate",

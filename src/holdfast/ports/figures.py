@@ -5,8 +5,8 @@ Never here: an implementation, a default, what a figure is worth (core.nouns).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Protocol, TypedDict, Unpack
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol, TypedDict, Unpack
 
 from holdfast.core.facts.costs import Cost, CostField, CostKey, CostSum, HourCost, LabelCost, RunCost, UncountedRun
 from holdfast.core.facts.extra_costs import ExtraCost, ExtraField, ExtraSum
@@ -55,6 +55,44 @@ class ExtraFilter(TypedDict, total=False):
     workflows: Sequence[str] | None
     limit: int | None
     offset: int
+
+
+MAX_COUNTED: Final = 100_000
+"""A count stops there: a look at a large store takes no longer."""
+MAX_READ: Final = 1_000
+"""Runs of each status whose waits are read; of more, the counts are estimated from these."""
+
+
+class GateCount(NamedTuple):
+    """The open gates of a reason and an age (`under_1h`, `under_1d`, `under_4d`, `over_4d`), and when the first was opened."""
+
+    reason: str
+    age: str
+    gates: int
+    oldest_at_ms: int
+
+
+class StoreCounts(NamedTuple):
+    """The state of a store in numbers. Each count stops at `MAX_COUNTED`."""
+
+    runs: Mapping[str, int]
+    """Runs that have not ended, by status."""
+    waits: Mapping[str, int]
+    """Runs by the kind of what they wait for. A run may wait for several."""
+    queue: Mapping[str, int]
+    """Runs in line for a `slot`, a `worker`, `admission`, `money`, `tokens` or an `effect` of another run."""
+    gates: Sequence[GateCount]
+    held_nanousd: int
+    in_doubt_nanousd: int
+    doubts: Mapping[str, int]
+    """Runs with `model` calls in doubt, and `effect` calls in doubt."""
+    dead_letters: int
+
+
+class Census(Protocol):
+    """Counts of the rows of a store, for metrics. Each is bounded, and none is exact while others write."""
+
+    async def counts(self) -> StoreCounts: ...
 
 
 class Scores(Protocol):

@@ -14,7 +14,7 @@ from holdfast.ports.beside_runs import Children, DeadLetters, JobLogs
 from holdfast.ports.blob import Blobs
 from holdfast.ports.caller import Audit, Keys, Replies, SignIns
 from holdfast.ports.channel import NotificationRules, Outbox
-from holdfast.ports.figures import Costs, ModelEstimates, Scores
+from holdfast.ports.figures import Census, Costs, ModelEstimates, Scores
 from holdfast.ports.graph import Graphs
 from holdfast.ports.lending import Lending
 from holdfast.ports.log import Log
@@ -62,6 +62,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     lending: Lending
     model_estimates: ModelEstimates
     conversations: Conversations
+    census: Census
     costs: Costs
     dead_letters: DeadLetters
     job_logs: JobLogs

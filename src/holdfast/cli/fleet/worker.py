@@ -301,15 +301,18 @@ async def _health(engine: Engine, settings: WorkerOptions, meter: Meter | None) 
         yield
         return
     with needs("fleet", "`holdfast worker --port`"):
-        from holdfast.compose.metrics import ProcessMetrics, of_engine
+        from holdfast.compose.metrics import ProcessMetrics, look_of_engine, of_engine
         from holdfast.observe.health import Health
         from holdfast.observe.readiness import Readiness
 
-    metrics = ProcessMetrics(meter, [partial(of_engine, engine)])
+    metrics = ProcessMetrics(meter, [partial(of_engine, engine)], [look_of_engine(engine)])
     health = Health(Readiness(lambda: engine.broken, lambda: engine.runs(limit=1)), metrics.samples)
     async with health.listening(settings.host, settings.port) as port:
         terminal.say(f"Health and metrics on http://{settings.host}:{port}.")
-        yield
+        try:
+            yield
+        finally:
+            await metrics.aclose()
 
 
 def _check_labels(workflows: Sequence[Workflow], settings: WorkerOptions) -> None:

@@ -30,7 +30,7 @@ from holdfast.engine.fleet.dispatch import REPORT_EVERY_S
 from holdfast.engine.runs.background_loop import BackgroundLoop, Outage
 from holdfast.engine.runs.runtime import Runtime, WatchOnlyWork
 from holdfast.errors import StoreError
-from holdfast.ports import DeliveredJob, Job, Leadership, PlacedStep, Queue, Report
+from holdfast.ports import Clock, DeliveredJob, Job, Leadership, PlacedStep, Queue, Report, Store
 from holdfast.scheduling.job import Strategy
 from holdfast.scheduling.lane import Lane
 from holdfast.scheduling.lane_workers import ON_ITS_WAY_MS
@@ -136,6 +136,14 @@ class Leader:
             )
             for number, (turn, known) in enumerate((*turns, (self._place, None)))
         ]
+
+    @property
+    def store(self) -> Store:
+        return self._store
+
+    @property
+    def clock(self) -> Clock:
+        return self._runtime.clock
 
     @property
     def jobs(self) -> int:

@@ -3,6 +3,7 @@
     tables       what they stand on: a statement, or several that hold together
     records      schedules, conversations, supervisors, notification rules, evaluations
     figures      scores, costs, estimates of models
+    census       counts of rows
     callers      keys, sign-ins, the audit log, replies
     beside_runs  children, dead letters, job logs
     lists        runs, gates, tool calls, and the labels of runs: what both databases list alike
@@ -18,6 +19,7 @@ from typing import TypedDict
 from holdfast.stores.nouns.beside_runs import Children, DeadLetters, JobLogs
 from holdfast.stores.nouns.blobs import Blobs
 from holdfast.stores.nouns.callers import Audit, Keys, Replies, SignIns
+from holdfast.stores.nouns.census import Census
 from holdfast.stores.nouns.figures import Costs, ModelEstimates, Scores
 from holdfast.stores.nouns.followers import Followers
 from holdfast.stores.nouns.outbox import Outbox
@@ -51,6 +53,7 @@ class Nouns(OfTenant):
     replies: Replies
     sign_ins: SignIns
     model_estimates: ModelEstimates
+    census: Census
     graphs: Graphs
     followers: Followers
 
@@ -82,6 +85,7 @@ def nouns(ground: StoreParts) -> Nouns:
         "replies": Replies(ground),
         "sign_ins": SignIns(ground),
         "model_estimates": ModelEstimates(ground),
+        "census": Census(ground),
         "graphs": Graphs(ground),
         "followers": Followers(ground),
     }

@@ -378,6 +378,54 @@ select run::text from holdfast.runs where run >= $1 order by run limit 1
 -- How many blobs there are, and their size.
 select count(*) as blobs, coalesce(sum(length(content)), 0) as stored_bytes from holdfast.blobs
 
+-- --- Counts ----------------------------------------------------------------------------------------------------------
+
+-- name: count_runs
+-- How many runs have a status, up to so many.
+select count(*) from (select 1 from holdfast.runs where status = $1 limit $2) as found
+
+-- name: waits_of_runs
+-- What some runs of a status wait for.
+select waiting_for from holdfast.runs where status = $1 limit $2
+
+-- name: count_running
+-- Of the runs that are under way, up to so many: how many are due, and the money that their calls hold.
+select count(*) filter (where due_at_ms <= $1), coalesce(sum(held_nanousd), 0)::bigint
+from (select due_at_ms, held_nanousd from holdfast.runs where status = 'running' limit $2) as found
+
+-- name: count_waiters
+-- How many runs, up to so many, stand in line for a place, for money, for tokens or for an effect of another run.
+select kind, count(*) from (
+    select case
+        when scope = 'placement' then 'worker' when scope like '%/runs' then 'admission'
+        when scope like 'effect/%' then 'effect' when scope like 'tokens/%' then 'tokens' else 'money'
+    end as kind
+    from holdfast.waiters limit $1
+) as found group by kind
+
+-- name: count_gates
+-- How many gates are open, up to so many, by reason and age, and when the first of them was opened.
+select reason, age, count(*), min(opened_at_ms) from (
+    select reason, opened_at_ms, case
+        when opened_at_ms > $1::bigint - 3600000 then 'under_1h' when opened_at_ms > $1::bigint - 86400000 then 'under_1d'
+        when opened_at_ms > $1::bigint - 345600000 then 'under_4d' else 'over_4d'
+    end as age
+    from holdfast.gates where state in ('open', 'escalated') limit $2
+) as found group by reason, age
+
+-- name: count_doubts
+-- How many runs, up to so many, have calls of models in doubt, and how much money that is.
+select count(*), coalesce(sum(in_doubt_nanousd), 0)::bigint
+from (select in_doubt_nanousd from holdfast.runs where in_doubt_nanousd > 0 limit $1) as found
+
+-- name: count_effects
+-- How many calls of tools, up to so many, are in doubt.
+select count(*) from (select 1 from holdfast.effects where state = 'in_doubt' limit $1) as found
+
+-- name: count_letters
+-- How many dead letters are open, up to so many.
+select count(*) from (select 1 from holdfast.dead_letters where resolved_at_ms is null limit $1) as found
+
 -- --- Pools above steps ----------------------------------------------------------------------------------------------
 
 -- name: put_lent_pool
