@@ -18,7 +18,7 @@ FLOORS = (
     {"errors", "settings", "platform"},
     {"core"},
     {"ports", "authoring"},
-    {"tools", "models", "scheduling", "stores", "queues", "pools", "validators", "notify"},
+    {"tools", "models", "scheduling", "stores", "queues", "pools", "validators", "notify", "telemetry"},
     {"engine", "observe", "actions"},
     {"storage"},
     {"service"},

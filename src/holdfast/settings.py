@@ -237,6 +237,35 @@ class SignedTokenRules(BaseModel):
         return self
 
 
+class TelemetryRules(BaseModel):
+    """`[telemetry]` in holdfast.toml: receiver of the spans of runs (OTLP), and what they contain."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    endpoint: str
+    """Address of the receiver: `http://HOST:4318` over HTTP, `http://HOST:4317` over gRPC; `https` encrypts."""
+    protocol: Literal["http", "grpc"] = "http"
+    """Protocol: JSON over HTTP, or gRPC (extra `telemetry`)."""
+    headers: dict[str, str] = {}
+    """Headers of each request, by the name of the secret that holds the value: `authorization = "OTLP_TOKEN"`."""
+    sampling: float = Field(default=1.0, ge=0, le=1, allow_inf_nan=False)
+    """Part of the traces that is sent, chosen by their ids. A caller that does not record its trace is followed in that."""
+    conventions: Literal["1.41.0", "genai-0.1"] = "1.41.0"
+    """Release of OpenTelemetry's conventions for generative AI whose names are used."""
+    payloads: bool = False
+    """True to send prompts, replies, arguments and results, and names of people, without other personal data."""
+    service_name: str = Field(default="holdfast", min_length=1)
+    """Name of the sender: `service.name`."""
+
+    @field_validator("endpoint")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None or parts.query:
+            raise ValueError("endpoint is http://HOST:PORT or https://HOST:PORT, without a user; a token is a header")
+        return value
+
+
 class SignInRules(BaseModel):
     """`[sign_in]` in holdfast.toml: identity provider (OpenID Connect) at which people sign in with a browser, and what its
     claims allow them. It needs `public_url`."""
@@ -410,6 +439,8 @@ class Settings(BaseModel):
     """Worker that gets a step, among those that fit: the least loaded, or the one with the least left afterwards."""
     pools: dict[str, PoolRules] = {}
     """Pools of a new store: `[pools.NAME]` in holdfast.toml. Existing pools keep the store's values."""
+    telemetry: TelemetryRules | None = None
+    """Receiver of traces: `[telemetry]` in holdfast.toml. Without it none are sent."""
     vars: Annotated[dict[VariableName, VariableValue], Field(max_length=500)] = {}
     """Values of the context `vars` in workflow files: `[vars]` in holdfast.toml. A run keeps those it began with."""
 
@@ -482,6 +513,7 @@ IN_FILE: Final = frozenset(
         "secrets_file",
         "send_call_ids",
         "sign_in",
+        "telemetry",
         "vars",
         "weights",
         "workflow_grace_s",
@@ -505,8 +537,8 @@ def load(directory: Path | None = None) -> Settings:
                 f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, encrypt, keep_requests,"
                 " key_file, lease_s, placement, public_url, queue, resident_flows_mb, retention_days, secrets_file,"
                 " send_call_ids, workflow_grace_s, [bounds], [budget], [fetch], [hold_back.WORKFLOW], [identity],"
-                " [keep_requests_of], [lanes.NAME], [limits], [models.NAME], [pools.NAME], [retention], [sign_in], [vars] and"
-                " [weights]."
+                " [keep_requests_of], [lanes.NAME], [limits], [models.NAME], [pools.NAME], [retention], [sign_in], [telemetry],"
+                " [vars] and [weights]."
             )
     try:
         return Settings(**given)

@@ -92,6 +92,7 @@ RunBudget            viewer             404 404 ok  ok  h
 Spending             viewer             404 404 ok  ok  h
 Drawing              viewer             404 404 ok  ok  h
 Trace                viewer             404 404 ok  ok  h
+Spans                viewer             404 404 ok  ok  h
 Logs                 viewer             404 404 ok  ok  h
 Scores               viewer             404 404 ok  ok  h
 Events               viewer             404 404 ok  ok  h

@@ -16,8 +16,13 @@ from holdfast.settings import Secrets, Settings
 
 
 def sinks_of(settings: Settings, runtime: Runtime, secrets: Secrets) -> list[Sink]:
-    """Return the sinks that the settings name. Raises UsageError."""
-    return []
+    """Return the sinks that the settings name. Raises UsageError, MissingExtra."""
+    sinks: list[Sink] = []
+    if settings.telemetry is not None:
+        from holdfast.compose.telemetry import trace_sink
+
+        sinks.append(trace_sink(settings, settings.telemetry, runtime, secrets))
+    return sinks
 
 
 @asynccontextmanager
@@ -27,6 +32,8 @@ async def following(
     """Feed the sinks inside a block, while `is_wanted` returns that this is the process for it. Raises UsageError."""
     async with AsyncExitStack() as stack:
         for sink in sinks_of(settings, runtime, secrets):
+            if (close := getattr(sink, "aclose", None)) is not None:
+                stack.push_async_callback(close)
             follower = Follower(runtime.store, runtime.clock, sink, uuid4().hex, is_wanted)
             follower.start()
             stack.push_async_callback(follower.aclose)

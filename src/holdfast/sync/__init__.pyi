@@ -42,6 +42,7 @@ from holdfast.core.views.model_calls import ModelCallRow
 from holdfast.core.views.operations import OperationRow
 from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.views.selection import LetterCriteria
+from holdfast.core.views.spans import Span
 from holdfast.core.views.spending import SpendingRow
 from holdfast.core.views.trajectory import TraceEvent, Trajectory
 from holdfast.engine.background.doubt import Doubt
@@ -452,6 +453,7 @@ class Control:
     def signal(
         self, run_id: str, name: str, data: Any = None, *, key: str | None = None, by: str | Actor | None = None
     ) -> None: ...
+    def spans(self, run_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[Span]: ...
     def spending(self, run_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[SpendingRow]: ...
     def standing_approvals(self, *, tenant: str = ...) -> Mapping[str, StandingApproval]: ...
     @overload

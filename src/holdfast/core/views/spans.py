@@ -20,6 +20,7 @@ from holdfast.core.facts.state import FUNCTION
 from holdfast.core.values.ids import CallId, RunId, StepId, is_item, map_of, node_of, visit_of
 from holdfast.core.values.payload import Payload
 from holdfast.core.values.trace import TraceContext, attempt_span, call_span, child_span, span_id, trace_of
+from holdfast.core.views.page import rows_after
 
 SpanKind: TypeAlias = Literal[
     "run", "step", "attempt", "placement", "model_call", "tool_call", "function", "wait", "child", "map", "guard", "outcome"
@@ -55,6 +56,7 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
     Args:
         parent_id: Id of the span around it; empty for the first of a trace.
         name: Name of the workflow, node, model, tool, function or wait.
+        ended_at_ms: Null for one that is still open, which only people are shown.
         seq: Event with which it ended.
         error: Class of the error with which it ended.
         outcome: How it ended: `completed`, `failed`, `lost` and so on.
@@ -70,7 +72,7 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: SpanKind
     name: str
     began_at_ms: int
-    ended_at_ms: int
+    ended_at_ms: int | None
     seq: int
     outcome: str = ""
     error: str = ""
@@ -82,7 +84,7 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def took_ms(self) -> int:
         """Duration in milliseconds; 0 where the store's clock went back."""
-        return max(0, self.ended_at_ms - self.began_at_ms)
+        return 0 if self.ended_at_ms is None else max(0, self.ended_at_ms - self.began_at_ms)
 
 
 class _Spent(msgspec.Struct):
@@ -491,6 +493,9 @@ class Spans:
         step = StepId(event.call.split(":", 2)[1])
         self._charge(step, spent)
         facts = spent.facts()
+        for name in ("cache_read_tokens", "cache_write_tokens"):
+            if tokens := getattr(event, name, 0):
+                facts[name] = tokens
         if outcome in ("in_doubt", "unanswered") and call is not None and call.held_nanousd:
             facts["in_doubt_nanousd"] = call.held_nanousd
         returned = getattr(event, "output", None) or getattr(event, "response", None)
@@ -600,6 +605,31 @@ class Spans:
         outcome = "allowed" if event.allowed else "denied"
         found.append(self._span(id_, parent, "guard", event.guard, asked[0], at_ms, outcome, "", facts))
 
+    # --- What is open ------------------------------------------------------------------------------------------------
+
+    def open(self) -> list[Span]:
+        """Return what has not ended, in the order in which it began, as of the latest event."""
+        found: list[Span] = []
+        if (part := self._part) is not None:
+            facts = {"part": part.number, **part.spent.facts()}
+            found.append(self._open(part.span_id, part.parent_id, "run", self.workflow, part.began_ms, facts))
+        for step, part in self._steps.items():
+            facts = {"step": step, "node": node_of(step), "part": part.number, **part.spent.facts()}
+            found.append(self._open(part.span_id, part.parent_id, "step", node_of(step), part.began_ms, facts))
+        for step, attempt in self._attempts.items():
+            facts = {"step": step, "node": node_of(step), "attempt": attempt.number}
+            parent = self._steps[step].span_id
+            found.append(self._open(attempt.span_id, parent, "attempt", node_of(step), attempt.began_ms, facts))
+        for id_, call in self._calls.items():
+            found.append(self._open(call_span(id_), call.parent_id, call.kind, call.name, call.began_ms, call.facts))
+        for wait in self._waits.values():
+            facts = {"wait": wait.kind, **wait.facts}
+            found.append(self._open(wait.span_id, wait.parent_id, "wait", wait.name, wait.began_ms, facts))
+        return sorted(found, key=lambda span: span.began_at_ms)
+
+    def _open(self, id_: str, parent: str, kind: SpanKind, name: str, began_ms: int, facts: dict[str, Any]) -> Span:
+        return self._span(id_, parent, kind, name, began_ms, None, "open", "", facts)
+
     # --- Waits --------------------------------------------------------------------------------------------------------
 
     def _wait(self, place: _Place, at_ms: int, kind: WaitKind, name: str, facts: dict[str, Any] | None = None) -> None:
@@ -649,7 +679,7 @@ class Spans:
         kind: SpanKind,
         name: str,
         began_ms: int,
-        ended_ms: int,
+        ended_ms: int | None,
         outcome: str,
         error: str,
         facts: dict[str, Any],
@@ -731,10 +761,31 @@ _WAITS: Final[dict[type[ev.Event], Callable[[Any], _Begun]]] = {
 """Events with which the operation at their step and path begins to wait."""
 
 
+class RunSpans:
+    """The spans of a run, kept for those who list them."""
+
+    def __init__(self) -> None:
+        self.gathered = Spans()
+        self.ended: list[Span] = []
+
+    def add(self, recorded: ev.Recorded) -> None:
+        """Take an event of the history in, in its order."""
+        self.ended += self.gathered.add(recorded)
+
+    def after(self, seq: int, limit: int | None = None) -> Sequence[Span]:
+        """Return those that ended after event `seq`, at most `limit` but all of the last one's event; and with the last of
+        them what is open."""
+        found = rows_after(self.ended, seq, limit)
+        is_last = not self.ended or seq >= self.ended[-1].seq or (bool(found) and found[-1] is self.ended[-1])
+        if not is_last or seq >= self.gathered.seq or (limit is not None and len(found) >= limit):
+            return found
+        return [*found, *self.gathered.open()]
+
+
 def spans(history: Iterable[ev.Recorded]) -> list[Span]:
     """Return the spans of a run that have ended, in the order in which they did, from its whole history."""
     gathered = Spans()
     return [span for recorded in history for span in gathered.add(recorded)]
 
 
-__all__ = ["Link", "Span", "SpanKind", "Spans", "WaitKind", "spans"]
+__all__ = ["Link", "RunSpans", "Span", "SpanKind", "Spans", "WaitKind", "spans"]

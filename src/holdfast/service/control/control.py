@@ -39,8 +39,8 @@ class Control(
 
     def traced(self, traceparent: str | None) -> Control:
         """Return this engine in a trace (W3C Trace Context). Commands sent through it, and what follows in the run, have its
-        `trace_id` in the history; spans of runs that they start are below the span that the header names. Without it, that is
-        OpenTelemetry's current span, if there is one.
+        `trace_id` in the history. Spans of runs that they start are below the span that the header names, or below
+        OpenTelemetry's current span.
 
         Args:
             traceparent: Header `traceparent`; a malformed one is ignored, as the recommendation says.

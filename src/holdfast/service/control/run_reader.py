@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from holdfast.core.views.operations import OperationRow
     from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
     from holdfast.core.views.read_model import ReadModel
+    from holdfast.core.views.spans import Span
     from holdfast.core.views.spending import SpendingRow
     from holdfast.core.views.trajectory import RunPath, TraceEvent, Trajectory
     from holdfast.engine.background.stuck import StuckRun
@@ -140,6 +141,21 @@ class RunReader(OfLoop, called="engine"):
             NotFound: The run does not exist.
         """
         return rows_after((await self._path(run_id)).lines, after, limit)
+
+    async def spans(self, run_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[Span]:
+        """Return the spans of a run in the order in which they ended, and those that are open, with the last of them.
+
+        Args:
+            after: Only those that ended after this event.
+            limit: Maximum number; all that ended with the last one's event are returned.
+
+        Raises:
+            NotFound: The run does not exist.
+        """
+        from holdfast.core.views.spans import RunSpans  # noqa: PLC0415 - as above
+
+        row = await self.find(run_id)
+        return (await self._models().of(self.store.log, row.run, RunSpans)).after(after, limit)
 
     async def operations(self, run_id: str, *, after: int = 0, limit: int | None = None) -> list[OperationRow]:
         """Return what the steps of a run did and wait for, in the order in which it began.

@@ -145,6 +145,15 @@ class Trace(ListQuery["view.TraceRow"], frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
+@query("GET /runs/{run}/spans", "viewer", about={"run": Subject.RUN})
+class Spans(ListQuery["view.SpanRow"], frozen=True, kw_only=True):
+    """List the spans of a run in the order in which they ended: what took time, within what. Open ones come last."""
+
+    run: field.RunId
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
 @query("GET /runs/{run}/logs", "viewer", about={"run": Subject.RUN})
 class Logs(ListQuery["view.LogRow"], frozen=True, kw_only=True):
     """List the kept output of a run's jobs, in pieces, by job and attempt."""

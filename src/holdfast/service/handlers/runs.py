@@ -47,6 +47,7 @@ from holdfast.service.view import (
     RunWhole,
     ScoreMeanRow,
     ScoreRow,
+    SpanRow,
     StepRow,
     StreamRow,
     TailRow,
@@ -139,6 +140,14 @@ async def trace(request: Request, query: ask.Trace) -> Rows[TraceRow]:
     found = await request.control.trace(query.run, after=seq_of(query.cursor), limit=query.limit + 1)
     rows, cursor = seq_page(found, query.limit)
     return Rows([view.of_trace(each) for each in rows], cursor)
+
+
+@handles
+async def spans(request: Request, query: ask.Spans) -> Rows[SpanRow]:
+    run = (await request.control.find(query.run)).run
+    found = await request.control.spans(run, after=seq_of(query.cursor), limit=query.limit + 1)
+    rows, cursor = seq_page(found, query.limit)
+    return Rows([view.of_span(each, run) for each in rows], cursor)
 
 
 @handles

@@ -214,11 +214,14 @@ from holdfast.service.view.shared_value import MemoryRow, SharedValueRow, of_mem
 from holdfast.service.view.supervisor import SupervisedWorkerRow, SupervisorRow, SupervisorWhole, of_dashboard, of_supervisor
 from holdfast.service.view.trajectory import (
     AskedRow,
+    LinkRow,
+    SpanRow,
     ToolUseRow,
     TraceRow,
     TrajectoryRow,
     TransitionRow,
     VisitRow,
+    of_span,
     of_trace,
     of_trajectory,
 )
@@ -301,6 +304,7 @@ __all__ = [
     "LabelRow",
     "LetterOperationRow",
     "LimitRow",
+    "LinkRow",
     "LinkUsedRow",
     "LogRow",
     "MapRow",
@@ -342,6 +346,7 @@ __all__ = [
     "SignInRow",
     "SignInWayRow",
     "SignedOutRow",
+    "SpanRow",
     "SpendingRow",
     "StallRow",
     "StepRow",
@@ -429,6 +434,7 @@ __all__ = [
     "of_score",
     "of_session",
     "of_shared_value",
+    "of_span",
     "of_spending",
     "of_step",
     "of_supervisor",

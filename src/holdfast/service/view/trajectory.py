@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypedDict, cast
 
 import msgspec
 
 from holdfast.core.values.money import usd
+from holdfast.core.views.spans import SpanKind
 from holdfast.core.views.trajectory import TraceType
 from holdfast.service.doc import doc
 from holdfast.service.view import field
 from holdfast.service.view.plain import Dollars, Time, iso, maybe_usd
 
 if TYPE_CHECKING:
+    from holdfast.core.views.spans import Span
     from holdfast.core.views.status import Status
     from holdfast.core.views.trajectory import TraceEvent, Trajectory
 
@@ -33,6 +35,33 @@ class TraceRow(TypedDict):
     token_usage: Annotated[dict[str, int], doc("Tokens by kind: `input`, `output`.")]
     at: Annotated[Time, doc("Time at which it happened.")]
     cost_estimate: Annotated[Dollars | None, doc("Dollars that the call has cost; null if it was none.")]
+
+
+class LinkRow(TypedDict):
+    """A span that another continues."""
+
+    trace_id: Annotated[str, doc("Its trace.")]
+    span_id: Annotated[str, doc("Its id.")]
+
+
+class SpanRow(TypedDict):
+    """Something in a run that took time, without its data. Ids are those of the exported span."""
+
+    trace_id: Annotated[str, doc("Id of the trace, 32 hexadecimal digits.")]
+    span_id: Annotated[str, doc("Id of the span, 16 hexadecimal digits; the same whenever it is derived.")]
+    parent_id: Annotated[str | None, doc("Id of the span around it; null for the first of a trace.")]
+    run_id: field.RunId
+    kind: Annotated[SpanKind, doc("Kind of the span: `run` and `step` are parts between waits.")]
+    name: Annotated[str, doc("Name of the workflow, node, model, tool, function or wait.")]
+    seq: Annotated[int, doc("Number of the event that ended it, or of the latest event.")]
+    began_at: Annotated[Time, doc("Time at which it began.")]
+    ended_at: Annotated[Time | None, doc("Time at which it ended; null if it is open.")]
+    took_ms: Annotated[int | None, doc("Duration in milliseconds; null if it is open.")]
+    outcome: Annotated[str, doc("How it ended: `completed`, `failed`, `lost`, `waiting`, or the decision; `open`.")]
+    error_class: Annotated[str | None, doc("Class of the error with which it ended; null for none.")]
+    cost_usd: Annotated[Dollars | None, doc("Dollars that the calls in it have cost; null for none.")]
+    facts: Annotated[dict[str, Any], doc("Numbers and names: step, attempt, model, tokens, kind of wait and so on.")]
+    links: Annotated[list[LinkRow], doc("Spans that it continues.")]
 
 
 class VisitRow(TypedDict):
@@ -113,6 +142,34 @@ def of_trace(event: TraceEvent) -> TraceRow:
         "token_usage": event.token_usage,
         "at": iso(event.at_ms),
         "cost_estimate": maybe_usd(event.cost_nanousd),
+    }
+
+
+_MONEY: Final = {"cost_nanousd": "cost_usd", "run_cost_nanousd": "run_cost_usd", "in_doubt_nanousd": "in_doubt_usd"}
+
+
+def of_span(span: Span, run: str) -> SpanRow:
+    """Return a span without the process in which it was: the machines are their operator's affair."""
+    facts = {name: value for name, value in span.facts.items() if name not in _MONEY and name != "session"}
+    facts |= {shown: usd(span.facts[name]) for name, shown in _MONEY.items() if name in span.facts}
+    cost = facts.pop("cost_usd", None)
+    is_open = span.ended_at_ms is None
+    return {
+        "trace_id": span.trace_id,
+        "span_id": span.span_id,
+        "parent_id": span.parent_id or None,
+        "run_id": run,
+        "kind": span.kind,
+        "name": span.name,
+        "seq": span.seq,
+        "began_at": iso(span.began_at_ms),
+        "ended_at": iso(span.ended_at_ms),
+        "took_ms": None if is_open else span.took_ms,
+        "outcome": span.outcome,
+        "error_class": span.error or None,
+        "cost_usd": cost,
+        "facts": facts,
+        "links": [{"trace_id": trace_id, "span_id": id_} for trace_id, id_ in span.links],
     }
 
 
