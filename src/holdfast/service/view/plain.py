@@ -53,10 +53,22 @@ def without_traces(value: Any) -> Any:
     found = {name: without_traces(each) for name, each in value.items()}
     if found.keys() >= _ERROR and isinstance(message := found["message"], str):
         return {**found, "message": _PLACE.sub("", message), **({"trace": None} if "trace" in found else {})}
+    if found.keys() >= _EXPLANATION:
+        return _without_places(found)
     return {**found, "worker": None} if any(found.keys() >= step for step in _STEPS) else found
 
 
+def _without_places(value: Any) -> Any:
+    """An explanation quotes errors in its sentences."""
+    if isinstance(value, dict):
+        return {name: _without_places(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_without_places(each) for each in value]
+    return _PLACE.sub("", value) if isinstance(value, str) else value
+
+
 _ERROR: Final = {"error_class", "message"}
+_EXPLANATION: Final = {"happened", "waits", "costs"}
 _STEPS: Final = ({"step", "status", "attempts", "worker"}, {"step", "status", "attempt", "worker"})
 _PLACE: Final = re.compile(r" \([^\s()]+\.py:\d+(?: in [^()\n]+)?\)")
 """As an error's message ends that is of the user's own code: ` (refund.py:12 in pay)`."""

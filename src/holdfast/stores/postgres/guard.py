@@ -66,6 +66,7 @@ GUARDED: Final[Mapping[str, str]] = MappingProxyType(
                 "chunks",
                 "waiters",
                 "run_labels",
+                "counted",
             )
         },
         "children": _OF_OWN_PARENT,
