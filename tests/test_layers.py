@@ -119,9 +119,9 @@ def test_imports_go_down_only() -> None:
 
 INNER_FLOORS = {
     "platform": (
-        {"address", "current_span", "extra", "fair_share", "masking", "own_loop", "privacy"},
+        {"address", "current_span", "extra", "fair_share", "log_ids", "masking", "own_loop", "privacy"},
         {"border", "http_exchange"},
-        {"lasting_loop", "threads"},
+        {"lasting_loop", "log_filter", "threads"},
         {"machine"},
         {"redaction"},
     ),

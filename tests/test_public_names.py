@@ -39,6 +39,7 @@ PUBLIC = [
     "InvalidWorkflow",
     "Join",
     "LocalEmbedder",
+    "LogFilter",
     "ModelEmbedder",
     "NodeResult",
     "NodeView",

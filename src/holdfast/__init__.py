@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         ToolFailed,
         TransitionDenied,
     )
+    from holdfast.platform.log_filter import LogFilter
     from holdfast.service.control.command import GateDecision
     from holdfast.service.control.gate import Gate
     from holdfast.service.control.handle import Run
@@ -99,6 +100,7 @@ __all__ = [
     "InvalidWorkflow",
     "Join",
     "LocalEmbedder",
+    "LogFilter",
     "ModelEmbedder",
     "NodeResult",
     "NodeView",
@@ -191,6 +193,7 @@ _HOMES: Final = {
         "ToolFailed",
         "TransitionDenied",
     ),
+    "platform.log_filter": ("LogFilter",),
     "tools.http": ("http_lookup", "http_tool", "secret"),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}

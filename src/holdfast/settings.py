@@ -6,7 +6,6 @@ Never here: a default that only one adapter knows, a secret's value in a repr, a
 from __future__ import annotations
 
 import json
-import logging
 import os
 import tomllib
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from holdfast.errors import MissingSecret, UsageError
 from holdfast.platform import privacy
-from holdfast.platform.masking import SHORTEST, Mask, Masking, MaskingOfTexts, passwords, without_inputs
+from holdfast.platform.masking import SHORTEST, Mask, Masking, MaskingOfTexts, passwords, share
 
 LEASE_S: Final = 10.0
 _NUL_SHOWN: Final = "\u2400"
@@ -371,6 +370,18 @@ class ScriptLimits(BaseModel):
     """Processes and threads of the worker's account, all together; Linux does not apply it to root."""
 
 
+class LogRules(BaseModel):
+    """`[logs]` in holdfast.toml: the lines that commands write on standard error. Without it warnings and errors are written,
+    unless your code sets up logging itself."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal["console", "json"] = "console"
+    """Form of a line: for people, or one JSON object for programs."""
+    level: Literal["debug", "info", "warning", "error"] = "warning"
+    """Lowest level of the lines, of Holdfast and of your code."""
+
+
 class Settings(BaseModel):
     """Everything that is set from outside. Environment variables are `HOLDFAST_STORE`, `HOLDFAST_SECRETS_FILE` …"""
 
@@ -421,6 +432,8 @@ class Settings(BaseModel):
     """Load that gRPC and HTTP ports take at a time: `[bounds]` in holdfast.toml."""
     limits: ScriptLimits = ScriptLimits()
     """Limits of the scripts of workflow files: `[limits]` in holdfast.toml."""
+    logs: LogRules = LogRules()
+    """Form and level of log lines: `[logs]` in holdfast.toml, or as JSON in the variable."""
     lanes: dict[str, LaneRules] = {}
     """The lanes of the fleet besides `default`, in order; a run belongs to the first that names it."""
     models: dict[str, DeclaredModel] = {}
@@ -451,13 +464,13 @@ class Settings(BaseModel):
         if not isinstance(values, dict):
             return values
         found = dict(values)
-        for name, field in cls.model_fields.items():
+        for name in cls.model_fields:
             variable = f"HOLDFAST_{name.upper()}"
             said = os.environ.get(variable)
             if name in found or said is None:
                 continue
             try:
-                found[name] = json.loads(said) if isinstance(field.default, dict) else said
+                found[name] = json.loads(said) if _is_table(name) else said
             except ValueError:
                 raise ValueError(f'{variable} is no JSON; it holds a table, like {{"NAME": …}}') from None
         return found
@@ -502,6 +515,7 @@ IN_FILE: Final = frozenset(
         "lanes",
         "lease_s",
         "limits",
+        "logs",
         "models",
         "placement",
         "pools",
@@ -522,6 +536,12 @@ IN_FILE: Final = frozenset(
 """The settings that may stand in holdfast.toml; the others are taken from the environment."""
 
 
+def _is_table(name: str) -> bool:
+    """Return True if a setting is a table in holdfast.toml, and JSON in its environment variable."""
+    kind = str(Settings.model_fields[name].annotation)
+    return "holdfast.settings." in kind or kind.startswith("dict[")
+
+
 def load(directory: Path | None = None) -> Settings:
     """The settings of a process that runs in `directory`. Raises UsageError for a holdfast.toml that cannot be used."""
     path = (directory or Path.cwd()) / "holdfast.toml"
@@ -534,11 +554,8 @@ def load(directory: Path | None = None) -> Settings:
         unknown = set(given) - IN_FILE
         if unknown:
             raise UsageError(
-                f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, encrypt, keep_requests,"
-                " key_file, lease_s, placement, public_url, queue, resident_flows_mb, retention_days, secrets_file,"
-                " send_call_ids, workflow_grace_s, [bounds], [budget], [fetch], [hold_back.WORKFLOW], [identity],"
-                " [keep_requests_of], [lanes.NAME], [limits], [models.NAME], [pools.NAME], [retention], [sign_in], [telemetry],"
-                " [vars] and [weights]."
+                f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold"
+                f" {', '.join(f'[{name}]' if _is_table(name) else name for name in sorted(IN_FILE))}."
             )
     try:
         return Settings(**given)
@@ -555,6 +572,7 @@ class Secrets:
         self._environment = os.environ if environment is None else environment
         self._file = _read(file) if file is not None else {}
         self._mask = Mask()
+        share(self._mask)  # logs show none of them
         self.redact_bytes: Final = self._mask.apply
         """Returns text or JSON, encoded, without the value of any known secret. The same object if there was none."""
         self._mask.add([*self._file.values(), *(self._environment.get(name, "") for name in _PROVIDER_KEYS)])
@@ -609,23 +627,6 @@ class Secrets:
     def redact(self, text: str) -> str:
         """`text` as it may be stored and shown: without secrets, and without what not every database can hold."""
         return self.redact_bytes(text.encode("utf-8", "replace")).decode().replace("\0", _NUL_SHOWN)
-
-
-class RedactedLog(logging.Filter):
-    """Takes the values of secrets, and the inputs that Pydantic shows, out of what Holdfast logs, tracebacks included."""
-
-    def __init__(self, secrets: Secrets) -> None:
-        super().__init__()
-        self._secrets = secrets
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        message, problem = record.getMessage(), record.exc_info[1] if record.exc_info else None
-        record.msg, record.args = self._secrets.redact(without_inputs(message, problem)), ()
-        if record.exc_info:
-            text = logging.Formatter().formatException(record.exc_info)
-            record.exc_text = self._secrets.redact(without_inputs(text, problem))
-            record.exc_info = None
-        return True
 
 
 def _read(path: Path) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ from holdfast.errors import StepError
 from holdfast.wire import CallFailed, Job, Tasks
 
 tasks = Tasks()
+log = logging.getLogger("of_the_tasks")
 
 
 @tasks.task("echo")
 async def echo(job: Job, arguments: Any) -> Any:
+    log.warning("echoes")
     return {"said": arguments, "pid": os.getpid()}
 
 

@@ -65,6 +65,7 @@ from holdfast.models.gateway import Gateway
 from holdfast.models.prices import Prices
 from holdfast.models.providers import Providers
 from holdfast.models.quota import Quotas
+from holdfast.platform.log_filter import LogFilter
 from holdfast.platform.machine import MachineClock, RandomIds
 from holdfast.platform.machine import resources as resources_of_machine
 from holdfast.platform.threads import Threads
@@ -87,7 +88,7 @@ from holdfast.queues.none import NoQueue
 from holdfast.scheduling.job import Strategy
 from holdfast.scheduling.placement import Scheduler
 from holdfast.service.control.control import Control
-from holdfast.settings import RedactedLog, Secrets, Settings
+from holdfast.settings import Secrets, Settings
 from holdfast.storage import open_blobs, open_store, sealing_of
 from holdfast.tools.executor import ToolExecutor
 
@@ -224,7 +225,7 @@ class Engine(Control):
         _check(slots, resources, workflows)
         known = settings if settings is not None else settings_.load()
         lanes, secrets = lanes_of(known, lane), secrets_of(known, store)
-        clean_log = RedactedLog(secrets)
+        log_filter = LogFilter()
         around = environment if environment is not None else Environment.of_machine(slots, known.models)
         elsewhere = open_blobs(known.blobs, secrets)
         opened = (
@@ -277,7 +278,7 @@ class Engine(Control):
             rounds=Rounds(runtime, follow_ups, doubt_rule_of(known) if execute else None),
             conversations_days=known.retention.conversations_days if known.retention is not None else None,
         )
-        log.addFilter(clean_log)
+        log.addFilter(log_filter)
         guards = _loop_guards(is_watched=environment is None) if execute else nullcontext()
         guards.__enter__()
         try:
@@ -312,7 +313,7 @@ class Engine(Control):
             guards.__exit__(None, None, None)
             if isinstance(store, str | Path):
                 await opened.aclose()
-            log.removeFilter(clean_log)
+            log.removeFilter(log_filter)
 
     @property
     def broken(self) -> BaseException | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ import msgspec
 from holdfast.core.values.policies import ERROR, NETWORK, TIMEOUT, VALIDATION, gravest
 from holdfast.errors import HoldfastError, StepError, UsageError
 from holdfast.platform.border import bare, fact, leaves, text_of
+from holdfast.platform.log_ids import NOWHERE, LogIds, enter
 from holdfast.platform.machine import RandomIds
 from holdfast.platform.threads import Threads
 from holdfast.service.access.identity import split
@@ -30,6 +32,9 @@ from holdfast.wire.outbox import Outbox
 from holdfast.wire.task import CallFailed, Job, Tasks
 
 log = logging.getLogger("holdfast")
+
+_JOB: Final = re.compile(r"([^/]+)/(.+?)/(\d{1,9})(?:/.*)?", re.DOTALL)
+"""The id of a job: its run, its step, its attempt, and perhaps a part."""
 
 _BACKOFF_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Before the next try, the last again and again; each address is tried before any is waited for."""
@@ -275,6 +280,7 @@ class Worker:
         self._jobs[assign.job] = (job, task)
 
     async def _do(self, job: Job, body: Callable[..., Any], assign: wire.Assign) -> None:
+        enter(_ids_of(assign.job))
         try:
             result = await self._result(job, body, assign.arguments_json)
             if not job.cancelled:
@@ -396,3 +402,9 @@ def _kind(problem: BaseException) -> tuple[str, bool]:
         said = fact(problem, "error_class")
         return said if type(said) is str else ERROR, fact(problem, "retryable") is True
     return TIMEOUT if issubclass(kind, TimeoutError) else NETWORK if issubclass(kind, ConnectionError) else ERROR, True
+
+
+def _ids_of(job: str) -> LogIds:
+    """Return the ids that lines of a job have in the log of this process."""
+    found = _JOB.fullmatch(job)
+    return NOWHERE if found is None else LogIds(found[1], found[2], int(found[3]))

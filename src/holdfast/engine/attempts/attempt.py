@@ -40,6 +40,7 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.models.rate_limiter import RateLimiter
+from holdfast.platform.log_ids import LogIds
 
 log = logging.getLogger("holdfast")
 
@@ -114,6 +115,7 @@ class Attempt:
         """Calls of steps by its code are recorded."""
         self.has_tasks = self.item is None and self.calls_steps and state.naming == 2
         self.tenant, self.started_by = state.tenant, started_by(state)
+        self.log_ids = LogIds(key.run, key.step, key.number, state.tenant, workflow.name, state.traceparent, state.root)
         self._demand = state.steps[name].demand
         self._started_at_ms = state.started_at_ms
         self.placed = placed

@@ -42,6 +42,7 @@ class AttemptContext:
         self.tenant: str = attempt.tenant
         self.started_by: StartedBy = attempt.started_by
         self.step_id: StepId = attempt.step
+        self.log_ids = attempt.log_ids
         self.provisional = False
         """Set by a handler whose output tells of a failure: should the run fail and be taken up, the step is too."""
 
@@ -49,6 +50,7 @@ class AttemptContext:
         """Belong to the attempt in which its flow goes on."""
         self._attempt = self._journal.attempt = attempt
         self._journal.number = attempt.number
+        self.log_ids.attempt = attempt.number  # its tasks have these ids
         self.provisional = False
 
     @property

@@ -95,7 +95,13 @@ class Children:
                 if link.ordered > link.heeded:
                     await self._order(link)
             except CorruptHistory as problem:
-                log.error("holdfast leaves child %s of run %s alone: %s", link.child, link.parent, problem)
+                log.error(
+                    "holdfast leaves child %s of run %s alone: %s",
+                    link.child,
+                    link.parent,
+                    problem,
+                    extra={"run_id": link.child},
+                )
                 self._runs.damaged.add(link.child)
                 return
             if await self._links.settle(link):

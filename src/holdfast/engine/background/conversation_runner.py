@@ -220,7 +220,12 @@ class ConversationRunner:
         try:
             await self._runtime.runs.send(conversation.run, cmd.CancelRun("another message came", Actor(conversation.by)))
         except Conflict:
-            log.debug("run %s of conversation %s is ending already", conversation.run, conversation.id)
+            log.debug(
+                "run %s of conversation %s is ending already",
+                conversation.run,
+                conversation.id,
+                extra={"run_id": conversation.run},
+            )
         return Change(msgspec.structs.replace(conversation, cancelling=False), ())
 
     async def _reply(self, state: State) -> str:

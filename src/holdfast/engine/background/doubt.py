@@ -78,7 +78,9 @@ async def doubts(
             try:
                 state = await runtime.runs.state(row.run)
             except CorruptHistory as problem:
-                log.error("holdfast cannot tell what money is in doubt in run %s: %s", row.run, problem)
+                log.error(
+                    "holdfast cannot tell what money is in doubt in run %s: %s", row.run, problem, extra={"run_id": row.run}
+                )
                 continue
             for id_, call in state.calls.items():
                 if call.kind == "model" and call.doubted and (until_ms is None or call.at_ms <= until_ms):

@@ -42,6 +42,7 @@ from holdfast.engine.runs.runtime import Runtime
 from holdfast.errors import BlobLost, Conflict, NotFound, StoreError, TransitionDenied
 from holdfast.models.gateway import Gateway
 from holdfast.platform.border import is_ours, text_of, words_of
+from holdfast.platform.log_ids import LogIds, enter
 
 SHORTEST_S: Final = 0.5
 LONGEST_S: Final = 5.0
@@ -186,6 +187,7 @@ class GuardJudge:
         try:
             state = await mailbox.stable()
             seal_for(state.tenant, self._payloads.sealing)
+            enter(LogIds(state.run, "", 0, state.tenant, state.workflow, state.traceparent, state.root))
             while _asks(state):
                 workflow = self._workflows[state.graph_hash]
                 # Taken in one piece: while the blobs are fetched and the guards think, others commit.
@@ -201,7 +203,12 @@ class GuardJudge:
         except (Conflict, NotFound):
             pass  # another process judged, or the run has ended
         except StoreError as problem:
-            log.warning("holdfast could not ask the guards of run %s and will ask again: %s", mailbox.run, problem)
+            log.warning(
+                "holdfast could not ask the guards of run %s and will ask again: %s",
+                mailbox.run,
+                problem,
+                extra={"run_id": mailbox.run},
+            )
         finally:
             del self._judging[mailbox.run]
             mailbox.rest()

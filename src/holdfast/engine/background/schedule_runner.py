@@ -99,7 +99,7 @@ class ScheduleRunner:
         try:
             await self._runtime.runs.send(run, cmd.CancelRun(f"schedule {name} begins again", Actor(f"schedule {name}")))
         except (Conflict, NotFound):
-            log.debug("run %s of schedule %s had ended already", run, name)
+            log.debug("run %s of schedule %s had ended already", run, name, extra={"run_id": run})
 
 
 async def start(runtime: Runtime, schedule: Schedule, nominal_ms: int, by: Actor = NOBODY) -> RunId:

@@ -194,7 +194,7 @@ class Supervising:
         try:
             await self._runtime.runs.send(active.run, cmd.CancelRun(f"it took longer than {took_s:g} s", by))
         except Conflict:
-            log.debug("run %s of supervisor %s is ending already", active.run, supervisor.name)
+            log.debug("run %s of supervisor %s is ending already", active.run, supervisor.name, extra={"run_id": active.run})
 
 
 def _again(supervisor: Supervisor, former: Task, task: Task) -> Accepted:

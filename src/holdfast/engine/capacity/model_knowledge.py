@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from holdfast.core.nouns.model_estimates import EVERYWHERE, Experience, ModelEstimate, ModelUse, by_place
 from holdfast.engine.capacity.learning import ObservationBuffer
 from holdfast.errors import StoreError
+from holdfast.platform.log_ids import outside
 from holdfast.ports import Clock, ModelEstimates, StoreClock
 
 log = logging.getLogger("holdfast")
@@ -51,7 +52,7 @@ class ModelKnowledge:
         if known is None or self._clock.monotonic_s() - known.at_s >= _KNOWN_S:
             reading = self._reading.get(workflow)
             if reading is None:
-                reading = asyncio.create_task(self._read(workflow), name="holdfast-model-knowledge")
+                reading = asyncio.create_task(self._read(workflow), name="holdfast-model-knowledge", context=outside())
                 self._reading[workflow] = reading
                 reading.add_done_callback(lambda _: self._reading.pop(workflow, None))
             if known is None:

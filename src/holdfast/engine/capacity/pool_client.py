@@ -21,6 +21,7 @@ from holdfast.core.values.ids import SessionId, node_of, root_of
 from holdfast.engine.capacity.learning import ObservationBuffer
 from holdfast.engine.capacity.shares import Need, PoolShares
 from holdfast.errors import StoreError
+from holdfast.platform.log_ids import outside
 from holdfast.ports import Clock, Lending, PlacedStep, Sessions
 from holdfast.scheduling.job import Key
 from holdfast.scheduling.placement import Scheduler
@@ -258,6 +259,6 @@ class PoolClient:
         self._learning.take(uses)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work, name="holdfast-pool-client")
+        task = asyncio.create_task(work, name="holdfast-pool-client", context=outside())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

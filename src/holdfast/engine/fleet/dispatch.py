@@ -22,6 +22,7 @@ from holdfast.engine.capacity.placing import unplaced_of
 from holdfast.engine.runs.background_loop import BackgroundLoop, end
 from holdfast.engine.steps.executor import Executor
 from holdfast.errors import HoldfastError, StoreError, UnknownCommit
+from holdfast.platform.log_ids import outside
 from holdfast.ports import DeliveredJob, Job, Queue, Report
 
 log = logging.getLogger("holdfast")
@@ -156,7 +157,7 @@ class Dispatch:
         return 0.0
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+        task = asyncio.create_task(work, context=outside())
         self._looks.add(task)
         task.add_done_callback(self._looks.discard)
 
@@ -184,7 +185,9 @@ class Dispatch:
         except StoreError as problem:
             if isinstance(problem, UnknownCommit):
                 self._executor.placing.doubt(job.run, [each.step for each in job.steps])
-            log.warning("holdfast could not look at run %s, and finds it again later: %s", job.run, problem)
+            log.warning(
+                "holdfast could not look at run %s, and finds it again later: %s", job.run, problem, extra={"run_id": job.run}
+            )
         except HoldfastError:
             pass  # it is found again, too
 

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from holdfast.errors import HoldfastError, StoreError, StoreGone
+from holdfast.platform.log_ids import outside
 from holdfast.ports import Clock
 
 log = logging.getLogger("holdfast")
@@ -83,7 +84,7 @@ class BackgroundLoop:
     def start(self) -> None:
         """Begin, or begin again after a last turn. Nothing happens while it goes on, or once it is closed."""
         if not self.goes_on and not self._closing:
-            self._task = asyncio.create_task(self._go_on(), name=self._name)
+            self._task = asyncio.create_task(self._go_on(), name=self._name, context=outside())
 
     async def aclose(self) -> None:
         """End it, in the middle of a turn if need be."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from holdfast.engine.runs.runs import Runs
 from holdfast.errors import HoldfastError, StoreError
+from holdfast.platform.log_ids import outside
 
 log = logging.getLogger("holdfast")
 
@@ -46,7 +47,7 @@ class BackgroundTasks:
             self._left = True
             work.close()
             return
-        task = self._runs.loop.create_task(self._in_turn(work), name="holdfast-errand")
+        task = self._runs.loop.create_task(self._in_turn(work), name="holdfast-errand", context=outside())
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from holdfast.core.values.ids import RunId
 from holdfast.errors import StoreError
+from holdfast.platform.log_ids import outside
 from holdfast.ports import Clock, Stall
 
 log = logging.getLogger("holdfast")
@@ -76,7 +77,13 @@ class BlockedRuns:
         if self._logged_s is None or now_s - self._logged_s >= _LOG_EVERY_S:
             self._logged_s = now_s
             others = f" (and {len(self._runs) - 1} other runs)" if len(self._runs) > 1 else ""
-            log.warning("holdfast waits to go on with run %s%s: %s It is tried again.", run, others, problem.message)
+            log.warning(
+                "holdfast waits to go on with run %s%s: %s It is tried again.",
+                run,
+                others,
+                problem.message,
+                extra={"run_id": run},
+            )
         if known is None:
             self._say()
 
@@ -88,12 +95,12 @@ class BlockedRuns:
         if not self._runs:
             self._logged_s = None
             if is_there:
-                log.warning("holdfast goes on with run %s: what it waited for is there again.", run)
+                log.warning("holdfast goes on with run %s: what it waited for is there again.", run, extra={"run_id": run})
         self._say()
 
     def _say(self) -> None:
         if self._telling is None or self._telling.done():
-            self._telling = asyncio.create_task(self._report())
+            self._telling = asyncio.create_task(self._report(), context=outside())
 
     async def _report(self) -> None:
         said: tuple[Stall, ...] | None = None

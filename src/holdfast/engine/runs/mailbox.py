@@ -742,7 +742,12 @@ class Mailbox:
             try:
                 await self._history.snapshot(state)
             except StoreError as problem:
-                log.info("holdfast could not keep a snapshot of run %s, and goes on without: %s", self.run, problem)
+                log.info(
+                    "holdfast could not keep a snapshot of run %s, and goes on without: %s",
+                    self.run,
+                    problem,
+                    extra={"run_id": self.run},
+                )
             finally:
                 self._task = None
                 self._go_on()

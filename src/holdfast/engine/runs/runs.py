@@ -135,7 +135,7 @@ class Runs:
         except (CorruptHistory, Unstorable) as problem:
             if run not in self.damaged:  # else another look has met it at the same moment, and logged it
                 self.damaged.add(run)
-                log.error("holdfast leaves run %s alone: %s", run, problem)
+                log.error("holdfast leaves run %s alone: %s", run, problem, extra={"run_id": run})
             return False
 
     async def state(self, run: RunId, *, fresh: bool = True) -> State:

@@ -71,6 +71,7 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.models.rate_limiter import RateLimiter
+from holdfast.platform import log_ids
 from holdfast.platform.border import fact, is_cut_off, is_ours, isolated
 from holdfast.platform.threads import is_async
 from holdfast.ports import AnswerSpec, RecordedAttempt, Turn
@@ -476,6 +477,7 @@ async def execute(attempt: Attempt) -> None:
     journal, residents = context.journal, attempt.services.residents
     cursor.begin()
     is_step.set(True)
+    log_ids.enter(context.log_ids)
     seal_for(attempt.tenant, attempt.services.payloads.sealing)
     enter(context if attempt.calls_steps else None)
     try:

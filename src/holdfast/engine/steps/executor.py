@@ -37,6 +37,7 @@ from holdfast.engine.runs.membership import Slots
 from holdfast.engine.runs.outside_calls import GRACE_S
 from holdfast.engine.steps.execution import carry
 from holdfast.errors import StoreError, UnknownCommit
+from holdfast.platform.log_ids import about, outside
 from holdfast.ports import Report
 from holdfast.scheduling.job import MAX_HOLDERS, Capacity
 from holdfast.scheduling.placement import Scheduler
@@ -300,7 +301,7 @@ class Executor:
             before.next, task = attempt, running[before.key].task
         else:
             task = asyncio.create_task(
-                carry(attempt, partial(self._finished, mailbox)), name=f"holdfast-{key.step}-{key.number}"
+                carry(attempt, partial(self._finished, mailbox)), name=f"holdfast-{key.step}-{key.number}", context=outside()
             )
         running[key] = RunningAttempt(attempt, task, here)
         self.slots.working += here
@@ -421,6 +422,7 @@ def _unreported(attempt: Attempt, problem: Exception, at_ms: int) -> cmd.FailAtt
         attempt.step,
         attempt.run,
         exc_info=problem,
+        extra=about(attempt.log_ids),
     )
     error = ErrorRecord(attempt.name, ERROR, "The step ended, and Holdfast could not record how.", True, at_ms)
     return cmd.FailAttempt(attempt.step, attempt.number, error, None, ())
