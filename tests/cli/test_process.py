@@ -63,7 +63,18 @@ def test_a_list_of_commands_says_what_each_says_of_itself_and_loads_none() -> No
     assert [name for name in loaded if name in {"pydantic", "apsw", "asyncio", "holdfast.core.facts.state"}] == []
     assert {name for name in loaded if name.startswith("holdfast.cli.")} == {
         f"holdfast.cli.{name}"
-        for name in ("app", "failure", "group", "page", "page.terminal", "page.exit_code", "process", "process.parent")
+        for name in (
+            "app",
+            "failure",
+            "group",
+            "page",
+            "page.terminal",
+            "page.line_writer",
+            "page.log_output",
+            "page.exit_code",
+            "process",
+            "process.parent",
+        )
     }
 
 

@@ -109,7 +109,7 @@ def test_only_one_module_of_the_command_line_touches_a_stream() -> None:
     root = Path(holdfast.cli.__file__).parent
     found = []
     for file in sorted(root.rglob("*.py")):
-        if file.name == "terminal.py":
+        if file.name in ("terminal.py", "line_writer.py"):  # the latter only for the former
             continue
         for node in ast.walk(ast.parse(file.read_text())):
             words = ast.unparse(node) if isinstance(node, ast.Attribute | ast.Name) else ""

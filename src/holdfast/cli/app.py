@@ -6,6 +6,7 @@ Never here: what a command does.
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import sys
@@ -24,6 +25,7 @@ from holdfast import __version__
 from holdfast.cli import failure
 from holdfast.cli.group import expanded
 from holdfast.cli.page import terminal
+from holdfast.cli.page.log_output import Output
 from holdfast.errors import UsageError
 
 _STRAGGLER_S: Final = 0.2
@@ -243,6 +245,7 @@ def _of_all(
 def invoke(arguments: Sequence[str]) -> int:
     """Execute `arguments` and return the exit code. Errors are printed on stderr."""
     terminal.prepare()
+    logging.lastResort = Output(logging.WARNING)
     try:
         _readable(arguments)
         code = app(list(arguments), prog_name="holdfast", standalone_mode=False)

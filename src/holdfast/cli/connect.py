@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from holdfast.cli import variable
-from holdfast.cli.page import terminal
+from holdfast.cli.page import log_output, terminal
 from holdfast.errors import NotFound, StoreError, UsageError
 from holdfast.platform.masking import without_passwords
 
@@ -109,6 +109,7 @@ def located(store: str | None) -> tuple[str, Settings]:
             " Nothing was done."
         )
     known = settings.load()
+    log_output.set_up(known.logs)
     return store or known.store, known
 
 

@@ -13,6 +13,7 @@ import typer
 from holdfast.cli.page import terminal
 from holdfast.cli.page.exit_code import FAILED, USAGE, of_error
 from holdfast.errors import HoldfastError
+from holdfast.platform.log_filter import MAX_TRACE, clean
 from holdfast.platform.masking import without_inputs, without_passwords
 
 _HINT = (
@@ -46,9 +47,9 @@ def tell(problem: Exception, *, as_json: bool) -> int:
 
         code, message = FAILED, text_of(problem)
         trace = f"{without_inputs(''.join(traceback.format_exception(problem)), problem)}{_HINT}\n"
-    message = without_passwords(_typed(message))
+    message = clean(without_passwords(_typed(message)))
     if trace is not None:
-        terminal.say_trace(without_passwords(trace))
+        terminal.say_trace(clean(without_passwords(trace), most=MAX_TRACE))
     if not message:  # no command at all: its help has been printed, which says it all
         return code
     if as_json:
@@ -56,7 +57,7 @@ def tell(problem: Exception, *, as_json: bool) -> int:
     else:
         first, *others = problem.parts if isinstance(problem, HoldfastError) else (message,)
         for part in (f"Error: {first}", *others):
-            terminal.say(without_passwords(_typed(part)))
+            terminal.say(clean(without_passwords(_typed(part))))
     return code
 
 

@@ -30,7 +30,7 @@ from holdfast.cli.option import (
     grace,
     slots_of,
 )
-from holdfast.cli.page import terminal
+from holdfast.cli.page import log_output, terminal
 from holdfast.cli.process.stopping import stopped
 from holdfast.cli.process.watching import Modules, roots_of
 from holdfast.errors import UsageError
@@ -133,6 +133,7 @@ def serve(
             "Without --grpc or --http HOST:PORT `holdfast serve` leads and executes nothing, so it takes no workflows;"
             " `holdfast worker` executes them. Nothing was started."
         )
+    log_output.begin()
     workflows = [load(target, to_run=True) for target in targets or ()]
     reports: Modules | None = None
     if browser is not None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from holdfast.cli.option import SLOTS, AsJson, Yaml, slots_of
-from holdfast.cli.page import terminal
+from holdfast.cli.page import log_output, terminal
 from holdfast.cli.page.worker_labels import needed
 from holdfast.cli.process import child
 from holdfast.cli.process.stopping import stopped
@@ -59,6 +59,7 @@ def up(
     targets = targets or []
     if not targets and not yaml:
         raise UsageError("The workers have nothing to execute: name a workflow, or pass --yaml for all YAML workflows.")
+    log_output.begin()
     has = [word for target in targets for word in needed(load(target, to_run=True))]
     place = None if throwaway else data.resolve()
     if place is not None and fresh:

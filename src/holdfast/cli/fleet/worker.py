@@ -33,7 +33,7 @@ from holdfast.cli.option import (
     grace,
     slots_of,
 )
-from holdfast.cli.page import terminal
+from holdfast.cli.page import log_output, terminal
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.exit_code import OK, WAITING
 from holdfast.cli.page.worker_labels import missing_labels, options, required_labels
@@ -102,6 +102,7 @@ def worker(
     Steps that need labels which this worker lacks are left to other workers. With --connect, the worker needs no store: it
     executes the tasks that a `holdfast serve --grpc` gives it.
     """
+    log_output.begin()
     if connect is not None:
         if store is not None or until_idle or as_json or port is not None:
             raise UsageError("A worker with --connect has no store, so --store, --until-idle, --port and --json do not apply.")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import logging
 import os
 import re
 import sys
@@ -18,6 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from holdfast.cli.page.line_writer import LineWriter
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,21 +51,39 @@ STYLES: Final = {
 """How a status is coloured, wherever it is shown."""
 
 
-class _LogPrinter(logging.Handler):
-    """Says what is logged."""
+def _report(dropped: int) -> str:
+    return _shape(f"Lost {dropped} lines of the log: standard error was not read.")
 
-    def emit(self, record: logging.LogRecord) -> None:
-        say(self.format(record))
+
+_writer: Final = LineWriter(lambda: sys.stderr, _report)
+_LEAVE_S: Final = 2.0
+
+
+class _Form:
+    """The form of messages: a text for people, unless a command sets another."""
+
+    write: Callable[[str], str] | None = None
+
+
+def write_line(line: str) -> None:
+    """Write a line of the log. It may come late or be dropped, if its reader is slow; nothing is raised."""
+    _writer.write(line)
+
+
+def write_messages(form: Callable[[str], str]) -> None:
+    """From now on have messages written as lines of the log in this form."""
+    _Form.write = staticmethod(form)
 
 
 def prepare() -> None:
-    """Have characters that a stream cannot show replaced, instead of failing in the middle of a sentence. Print what is logged
-    as any message, unless logging is set up."""
-    logging.lastResort = _LogPrinter(logging.WARNING)
+    """Have characters that a stream cannot show replaced, instead of failing in the middle of a sentence."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+
+
+_ERRORS: Final = 2
 
 
 class _Patient(io.FileIO):
@@ -79,6 +98,10 @@ class _Patient(io.FileIO):
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
             self.is_unread = True
             return len(data)
+        except OSError:
+            if self.fileno() == _ERRORS:  # a full disk holds no message, and stops no run
+                return len(data)
+            raise
 
 
 def outlive_readers() -> None:
@@ -116,7 +139,7 @@ def _written(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode()
 
 
-def _set_in(text: str) -> str:
+def set_in(text: str) -> str:
     """`text` shown, each of its lines after the first set in: the author of a part of it has begun no line of ours."""
     above = len(text) - len(text.lstrip("\n"))
     first, *others = plain(text[above:]).split("\n")
@@ -133,7 +156,7 @@ def _numbered(match: re.Match[str]) -> str:
 
 
 def interactive(stream: TextIO) -> bool:
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
+    return _Form.write is None and stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def is_typed() -> bool:
@@ -194,21 +217,35 @@ def keep_stdout() -> Callable[[], AbstractContextManager[Any]]:
 
 def say(message: str) -> None:
     """A message to the person, beside the data; its further lines are set in."""
-    sys.stderr.write(_set_in(message) + "\n")
-    sys.stderr.flush()
+    _writer.write(_shape(message))
+
+
+def relay(name: str, line: str) -> None:
+    """Print a line of another process of ours, behind its name unless it is one of JSON."""
+    if _Form.write is not None and line.startswith("{"):
+        _writer.write(line)
+    else:
+        say(f"[{name}] {line}")
 
 
 def say_trace(text: str) -> None:
     """Print Python's traceback of an error in user code, as it is."""
+    if _Form.write is not None:
+        say(text)
+        return
     sys.stderr.write(plain(text))
     sys.stderr.flush()
+
+
+def _shape(message: str) -> str:
+    return set_in(message) if _Form.write is None else _Form.write(message)
 
 
 def say_at_once(message: str) -> None:
     """The same in the middle of anything, a signal's handler included: past every buffer, with the cursor shown again."""
     cursor = "\r\x1b[?25h" if sys.stderr is not None and interactive(sys.stderr) else ""
     with contextlib.suppress(OSError):
-        os.write(2, f"{cursor}{_set_in(message)}\n".encode(errors="backslashreplace"))
+        os.write(_ERRORS, f"{cursor}{_shape(message)}\n".encode(errors="backslashreplace"))
 
 
 def is_agreed(question: str) -> bool:
@@ -220,7 +257,7 @@ def is_agreed(question: str) -> bool:
 
 def show(words: str) -> None:
     """A line of data; its further lines are set in."""
-    sys.stdout.write(_set_in(words) + "\n")
+    sys.stdout.write(set_in(words) + "\n")
 
 
 def show_part(words: str) -> None:
@@ -262,6 +299,7 @@ def emit_error(value: Any) -> None:
 
 def hand_over() -> None:
     """Have what was shown so far leave this process."""
+    _writer.flush(_LEAVE_S)
     sys.stdout.flush()
 
 

@@ -46,7 +46,7 @@ async def relay(name: str, process: asyncio.subprocess.Process) -> None:
             continue
         if not line:
             break
-        terminal.say(f"[{name}] {line.decode(errors='replace').rstrip()}")
+        terminal.relay(name, line.decode(errors="replace").rstrip())
     await process.wait()
 
 

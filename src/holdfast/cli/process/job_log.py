@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from holdfast.cli.page import terminal
+from holdfast.cli.page.log_output import is_json
 from holdfast.ports import JOB_LOG
 
 _ID: Final = 18
@@ -20,6 +21,9 @@ _ID: Final = 18
 @contextmanager
 def show_job_output(*, with_run: bool = False) -> Iterator[None]:
     """Inside, each line is shown behind the name of its job, and `with_run` the beginning of its run's id."""
+    if is_json():  # all lines of the log are shown, with ids
+        yield
+        return
     logger = logging.getLogger(JOB_LOG)
     before, handler = logger.level, _Screen(with_run)
     logger.addHandler(handler)

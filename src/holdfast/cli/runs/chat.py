@@ -18,7 +18,7 @@ import typer
 from holdfast.cli.connect import backend, is_fleet, located, typed
 from holdfast.cli.nouns.conversations import attachment
 from holdfast.cli.option import Agent, AsJson, Store, TeamBudget, Tenant, TokenLimit, Who
-from holdfast.cli.page import terminal
+from holdfast.cli.page import log_output, terminal
 from holdfast.cli.page.exit_code import INTERRUPTED, OK
 from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.cli.process.interruption import Interruption
@@ -117,6 +117,7 @@ def _open(talk: _Talk, interruption: Interruption) -> None:
     from holdfast.cli.target import load
     from holdfast.platform.machine import run_quickly
 
+    log_output.begin()
     agent = talk.target if is_name(talk.target) else load(talk.target, to_run=True)
     with terminal.aside():
         run_quickly(_run(agent, talk, interruption))

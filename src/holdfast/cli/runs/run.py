@@ -14,7 +14,7 @@ import typer
 from holdfast.cli.connect import backend, is_fleet, is_there, located, mask_passwords, server, typed
 from holdfast.cli.noun import ArgumentSpec, group_of
 from holdfast.cli.option import AsJson, Own, Store, Who, grace
-from holdfast.cli.page import console_page, moment, terminal
+from holdfast.cli.page import console_page, log_output, moment, terminal
 from holdfast.cli.page.exit_code import INTERRUPTED, OF_STATUS, OK
 from holdfast.cli.page.typed_input import json_value, resolve_actor
 from holdfast.cli.page.worker_labels import missing, needed
@@ -185,6 +185,7 @@ def _follow(
     from holdfast.cli.target import load
     from holdfast.platform.machine import run_quickly
 
+    log_output.begin()
     store = following.store
     workflow = following.target if is_name(following.target) else load(following.target, to_run=True)
     value = json_value(text, "--input") if text is not None else None

@@ -1,0 +1,151 @@
+"""Lines of the log on standard error, as `[logs]` in holdfast.toml asks: for people, or as JSON for programs.
+
+Both have the ids of the run. Without `[logs]` warnings and errors are printed, unless the user's code sets up logging itself.
+As JSON, messages of the command are lines as well, so that one program can read all of standard error.
+
+Never here: what is logged, where the ids come from.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import sys
+import threading
+import time
+from collections.abc import MutableMapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.cli.page import terminal
+from holdfast.platform.log_filter import STANDARD, LogFilter, clean, plain, text_of_value
+from holdfast.platform.log_ids import NAMES
+
+if TYPE_CHECKING:
+    from holdfast.settings import LogRules
+
+log = logging.getLogger("holdfast")
+
+_NOT_THEIRS: Final = STANDARD | {"_logger", "_name", "_raised", "job", "run"}
+"""Attributes of a record that are no fields of its author."""
+_COMMAND: Final = "holdfast.command"
+"""The logger that lines of the command itself name."""
+
+
+class Output(logging.Handler):
+    """A handler that never raises and never waits."""
+
+    def __init__(self, level: int = logging.NOTSET, *, as_json: bool = False) -> None:
+        super().__init__(level)
+        self._as_json = as_json
+        self._filter = LogFilter()
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        try:
+            shown = copy.copy(record)  # handlers of the user get it as it was
+            self._filter.filter(shown)
+            terminal.write_line(_in_json(shown) if self._as_json else _in_words(shown))
+        except Exception as problem:  # noqa: BLE001 - a line that cannot be written stops no run
+            terminal.say(f"A line of the log cannot be written: {type(problem).__name__}.")
+        return True
+
+
+def begin() -> None:
+    """Have lines of the log written as the settings ask, before user code is loaded. Raises UsageError."""
+    from holdfast import settings
+
+    set_up(settings.load().logs)
+    threading.excepthook = _report_thread
+
+
+def set_up(rules: LogRules) -> None:
+    """Have lines of the log written as asked, once in a process."""
+    if not rules.model_fields_set:
+        return
+    if (structlog := sys.modules.get("structlog")) is not None and not structlog.is_configured():
+        _adopt(structlog)
+    if any(isinstance(each, Output) for each in logging.root.handlers):
+        return
+    from holdfast.ports import JOB_LOG
+
+    as_json = rules.format == "json"
+    logging.root.addHandler(Output(as_json=as_json))
+    logging.root.setLevel(rules.level.upper())
+    logging.captureWarnings(capture=True)
+    if as_json:
+        terminal.write_messages(_message_in_json)
+        logging.getLogger(JOB_LOG).setLevel(logging.INFO)
+
+
+def is_json() -> bool:
+    """True if lines of the log are JSON."""
+    return any(isinstance(each, Output) and each._as_json for each in logging.root.handlers)
+
+
+def _adopt(structlog: Any) -> None:
+    """Have loggers of structlog that the user's code has made write into this log."""
+    from structlog.stdlib import BoundLogger, LoggerFactory, ProcessorFormatter, filter_by_level
+
+    structlog.configure(
+        processors=[filter_by_level, LogFilter(), ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=BoundLogger,
+        logger_factory=LoggerFactory(),
+    )
+
+
+def _report_thread(args: threading.ExceptHookArgs) -> None:
+    if args.exc_value is not None and not issubclass(args.exc_type, SystemExit):
+        raised = (args.exc_type, args.exc_value, args.exc_traceback)
+        log.error("A thread of this process has ended with an error.", exc_info=raised)
+
+
+def _in_words(record: logging.LogRecord) -> str:
+    """Return a record for people: what it says, the ids behind its first line, its traceback below."""
+    said = record.msg
+    if isinstance(said, dict):
+        fields = [f"{name}={plain(value)}" for name, value in said.items() if name not in ("event", "exception", *NAMES)]
+        said = clean(" ".join([text_of_value(said.get("event", "")), *fields]))
+    first, *others = said.split("\n")
+    ids = "".join(f" {name}={terminal.line(str(value))}" for name in NAMES if (value := getattr(record, name)))
+    raised = record.exc_text.split("\n") if record.exc_text else []
+    return terminal.set_in("\n".join([f"{first} {ids}" if ids else first, *others, *(f"  {line}" for line in raised)]))
+
+
+def _in_json(record: logging.LogRecord) -> str:
+    record.__dict__["_raised"], record.exc_text = record.exc_text, None
+    return _formatter().format(record)
+
+
+@cache
+def _formatter() -> logging.Formatter:
+    """Return what makes a line of JSON. structlog is imported at the first: that takes longer than a short command."""
+    from structlog.processors import JSONRenderer
+    from structlog.stdlib import ProcessorFormatter
+
+    return ProcessorFormatter(processors=[_fields, JSONRenderer(serializer=lambda fields, **_: terminal.as_json(fields))])
+
+
+def _fields(_: Any, __: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a line. What its author has added stands apart, where it passes for none of ours."""
+    record = event["_record"]
+    fields = _line(record.created, record.levelname, record.name, clean(text_of_value(event.get("event", ""))))
+    fields |= {name: value for name in NAMES if (value := getattr(record, name))}
+    if job := getattr(record, "job", None):
+        fields["job"] = plain(job)
+    if raised := record._raised or event.get("exception"):
+        fields["exception"] = raised
+    theirs = {name: value for name, value in event.items() if name not in ("event", "exception", "_record", "_from_structlog")}
+    theirs |= {name: value for name, value in record.__dict__.items() if name not in _NOT_THEIRS}
+    if theirs := {name: value for name, value in theirs.items() if name not in NAMES}:
+        fields["extra"] = plain(theirs)
+    return fields
+
+
+def _message_in_json(message: str) -> str:
+    return terminal.as_json(_line(time.time(), "info", _COMMAND, clean(message)))
+
+
+def _line(at_s: float, level: str, logger: str, message: str) -> dict[str, Any]:
+    at = datetime.fromtimestamp(at_s, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return {"timestamp": at, "level": level.lower(), "logger": logger, "message": message}
