@@ -186,6 +186,108 @@ class FetchRules(BaseModel):
         return value
 
 
+class ChannelRules(BaseModel):
+    """`[channels.NAME]` in holdfast.toml: a channel for notifications. Secrets are named, and stand in the environment or the
+    secrets file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["webhook", "mail", "slack"]
+    """Kind of the channel: signed webhooks (Standard Webhooks), mail over SMTP, or an incoming webhook of Slack."""
+    url: str | None = None
+    """Address of the webhook. A webhook with `hosts` needs none."""
+    secrets: tuple[str, ...] = ()
+    """Names of the secrets that sign a webhook, the newest first: several while they are rotated."""
+    url_secret: str | None = None
+    """Name of the secret that holds the address of Slack's webhook."""
+    host: str | None = None
+    """SMTP server."""
+    port: int | None = Field(default=None, ge=1, le=65_535)
+    """Port of the SMTP server; by default 587, or 465 with `tls`."""
+    security: Literal["starttls", "tls", "none"] = "starttls"
+    """Encryption of the connection to the SMTP server."""
+    sender: str | None = None
+    """Address from which mail is sent."""
+    username: str | None = None
+    """User at the SMTP server."""
+    password_secret: str | None = None
+    """Name of the secret with the password of that user."""
+    to: tuple[str, ...] = ()
+    """Mail addresses for notifications that name no recipient."""
+    tenants: tuple[str, ...] = ()
+    """Tenants whose own rules and starts may use the channel: names, or patterns like `*`. Rules of this file always may."""
+    hosts: tuple[str, ...] = ()
+    """Hosts that others may name, like `*.example.com`: of a webhook, for addresses that starts name as
+    `on_end="https://HOST/…"`; of mail, for addresses in tenants' own rules."""
+    allow_private: bool | tuple[str, ...] = False
+    """Private networks to allow besides public addresses, as for an HTTP tool."""
+    ca_file: Path | None = None
+    """File with further certificate authorities."""
+
+    @field_validator("allow_private")
+    @classmethod
+    def _are_networks(cls, value: bool | tuple[str, ...]) -> bool | tuple[str, ...]:
+        if not isinstance(value, bool):
+            for each in value:
+                ip_network(each)  # ValueError says which is none
+        return value
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        needs = {
+            "webhook": (bool(self.url or self.hosts) and bool(self.secrets), "url (or hosts) and secrets"),
+            "mail": (bool(self.host and self.sender), "host and sender"),
+            "slack": (bool(self.url_secret), "url_secret"),
+        }
+        has_all, wanted = needs[self.kind]
+        if not has_all:
+            raise ValueError(f"a channel of kind {self.kind} needs {wanted}")
+        if self.hosts and self.kind == "slack":
+            raise ValueError("hosts belong to a webhook or to mail")
+        return self
+
+
+class NotificationRules(BaseModel):
+    """`[notifications.NAME]` in holdfast.toml: a rule that says who is notified of what. Tenants may set rules of their
+    own besides."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    occasions: tuple[str, ...]
+    """What to notify of: gate_opened, gate_reminder, gate_escalated, gate_expired, run_completed, run_failed, run_cancelled,
+    run_budget_blocked, budget, dead_letter, doubt, worker_lost, schedule_missed."""
+    channel: str
+    """Channel, by its name in `[channels.NAME]`."""
+    to: tuple[str, ...] = ()
+    """Recipients: mail addresses, names in `[people.NAME]`, or `@asked` for the reviewers of a gate. By default those of the
+    channel."""
+    tenant: str = "*"
+    """Tenant whose runs it is about; `*` for all."""
+    workflows: tuple[str, ...] = ()
+    """Only these workflows: names, or patterns like `order*`."""
+    labels: dict[str, str] = {}
+    """Only runs with all of these labels."""
+    teams: tuple[str, ...] = ()
+    """Only runs of these teams."""
+    children: bool = False
+    """True to be notified of the ends of child runs too."""
+    digest_s: float = 10.0
+    """Seconds for which notifications are gathered to become one message; 0 for a message each."""
+    title: str | None = None
+    """Template of the title, like `{workflow}: {occasion}`."""
+    details: bool = False
+    """True to include titles of gates and texts of errors, without secrets."""
+
+
+class PersonRules(BaseModel):
+    """`[people.NAME]` in holdfast.toml: the addresses of a reviewer, or of a role, for `@asked` and `to`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mail: str | None = None
+    """Mail address."""
+
+
 _ASYMMETRIC: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _SYMMETRIC: Final = ("HS256", "HS384", "HS512")
 
@@ -430,6 +532,12 @@ class Settings(BaseModel):
     """Identity provider for the console: `[sign_in]` in holdfast.toml. Without it people sign in with a token."""
     bounds: PortBounds = PortBounds()
     """Load that gRPC and HTTP ports take at a time: `[bounds]` in holdfast.toml."""
+    channels: dict[str, ChannelRules] = {}
+    """Channels for notifications: `[channels.NAME]` in holdfast.toml."""
+    notifications: dict[str, NotificationRules] = {}
+    """Rules that say who is notified of what: `[notifications.NAME]` in holdfast.toml."""
+    people: dict[str, PersonRules] = {}
+    """Addresses of reviewers and roles: `[people.NAME]` in holdfast.toml."""
     limits: ScriptLimits = ScriptLimits()
     """Limits of the scripts of workflow files: `[limits]` in holdfast.toml."""
     logs: LogRules = LogRules()
@@ -505,6 +613,7 @@ IN_FILE: Final = frozenset(
         "blobs",
         "bounds",
         "budget",
+        "channels",
         "encrypt",
         "fetch",
         "hold_back",
@@ -517,6 +626,8 @@ IN_FILE: Final = frozenset(
         "limits",
         "logs",
         "models",
+        "notifications",
+        "people",
         "placement",
         "pools",
         "public_url",

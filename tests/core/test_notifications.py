@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import msgspec
@@ -16,12 +15,12 @@ from holdfast.core.values.policies import ErrorRecord
 from holdfast.core.values.scopes import ScopeRow, money_family
 from holdfast.core.views import notifications
 from holdfast.core.views.notifications import (
-    ENDS,
     LONGEST_DIGEST_S,
     MAX_BODY_BYTES,
     MAX_BUNDLED,
     MAX_TITLE,
     OCCASIONS,
+    OF_RUNS,
     RETRIES_S,
     Happening,
     Message,
@@ -50,7 +49,7 @@ def opened(**fields: Any) -> ev.GateOpened:
 
 
 def rule(**fields: Any) -> Rule:
-    return Rule(**{"tenant": "acme", "name": "asked", "occasions": OCCASIONS, "channel": "ops", **fields})
+    return Rule(**{"tenant": "acme", "name": "asked", "occasions": (*OF_RUNS,), "channel": "ops", **fields})
 
 
 def message(happening: Happening, base: str | None = "https://h.example", **fields: Any) -> Message:
@@ -220,8 +219,11 @@ def test_each_occasion_has_a_title_of_its_own(occasion: str) -> None:
     assert not any(mark in title for mark in "{}")
 
 
-def test_ends_are_occasions_and_ids_sort_by_time() -> None:
-    assert {*ENDS} <= {*OCCASIONS}
-    early, late = (notifications.delivery_id(rule(), happened(ev.RunCompleted())._replace(at_ms=at_ms)) for at_ms in (5, 2**41))
-    assert early < late
-    assert all(a < b for a, b in itertools.pairwise(sorted({early, late})))
+def test_a_lost_worker_is_told_by_rules_for_all_tenants_only() -> None:
+    found = notifications.lost_worker("s1", "host:1", 5)
+    wanted = rule(tenant="*", occasions=("worker_lost",))
+    assert notifications.matches(wanted, found, {}, is_child=False)
+    own = rule(occasions=("worker_lost",))
+    assert not notifications.matches(own, found, {}, is_child=False)
+    assert [each.path for each in notifications.problems(own, {"ops"})] == [("occasions",)]
+    assert [*notifications.problems(wanted, {"ops"})] == []

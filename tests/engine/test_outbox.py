@@ -47,9 +47,9 @@ async def claimed(store: Store, limit: int = 10, lease_ms: int = LEASE_MS) -> Se
 
 
 async def test_a_delivery_is_kept_once_however_often_it_is_added(opened: Store) -> None:
-    made = [delivery(seq=seq) for seq in (1, 2)]
+    made = [delivery(seq=seq, now_ms=seq) for seq in (1, 2)]
     assert await opened.outbox.add(made) == 2
-    assert await opened.outbox.add([*made, delivery(seq=3)]) == 1
+    assert await opened.outbox.add([*made, delivery(seq=3, now_ms=3)]) == 1
     found = await opened.outbox.find(made[0].id)
     assert found == made[0]
     assert ids(await opened.outbox.listed(tenant="acme")) == [delivery(seq=seq).id for seq in (3, 2, 1)]

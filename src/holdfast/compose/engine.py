@@ -29,6 +29,7 @@ from holdfast.compose.from_settings import (
     secrets_of,
     seed_pools,
 )
+from holdfast.compose.notifying import notifications_of
 from holdfast.compose.opening import opening
 from holdfast.core.capacity.lanes import DEFAULT
 from holdfast.core.facts.graph import Definition
@@ -405,6 +406,7 @@ def _services(
         residents=Residents(settings.resident_flows_mb * 1024 * 1024),
         stand_in=around.stand_in,
         script_limits=settings.limits,
+        notifications=notifications_of(settings),
     )
 
 

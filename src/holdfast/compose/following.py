@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from uuid import uuid4
 
+from holdfast.compose.notifying import notifying
 from holdfast.engine.background.follower import Follower
 from holdfast.engine.runs.runtime import Runtime
 from holdfast.ports import Sink
@@ -16,7 +17,7 @@ from holdfast.settings import Secrets, Settings
 
 
 def sinks_of(settings: Settings, runtime: Runtime, secrets: Secrets) -> list[Sink]:
-    """Return the sinks that the settings name. Raises UsageError, MissingExtra."""
+    """Return the sinks that the settings name, but for notifications. Raises UsageError, MissingExtra."""
     sinks: list[Sink] = []
     if settings.telemetry is not None:
         from holdfast.compose.telemetry import trace_sink
@@ -31,10 +32,12 @@ async def following(
 ) -> AsyncIterator[None]:
     """Feed the sinks inside a block, while `is_wanted` returns that this is the process for it. Raises UsageError."""
     async with AsyncExitStack() as stack:
-        for sink in sinks_of(settings, runtime, secrets):
+        notifier = await stack.enter_async_context(notifying(settings, runtime, secrets, is_wanted))
+        for sink in [*sinks_of(settings, runtime, secrets), *([] if notifier is None else [notifier])]:
             if (close := getattr(sink, "aclose", None)) is not None:
                 stack.push_async_callback(close)
             follower = Follower(runtime.store, runtime.clock, sink, uuid4().hex, is_wanted)
-            follower.start()
             stack.push_async_callback(follower.aclose)
+            await follower.begin()
+            follower.start()
         yield

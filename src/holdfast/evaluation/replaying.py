@@ -382,6 +382,7 @@ class _Stage:
                 **began.terms()
                 | {
                     "agent": None,
+                    "on_end": None,
                     "max_tokens": _as_int(tokens),
                     "max_model_calls": _as_int(model_calls),
                     "max_tool_calls": _as_int(tool_calls),

@@ -141,7 +141,7 @@ class Outbox(Protocol):
     async def find(self, id_: str) -> Delivery | None: ...
 
     async def listed(self, **filters: Unpack[DeliveryFilter]) -> Sequence[Delivery]:
-        """Return deliveries by the time of what they tell, the latest first."""
+        """Return deliveries by the time at which they were made, the latest first."""
         ...
 
     async def figures(self) -> Sequence[ChannelFigures]:

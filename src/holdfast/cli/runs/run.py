@@ -58,6 +58,7 @@ START: Final = group_of(
         "tags": ArgumentSpec("--run-tag TAG"),
         "labels": ArgumentSpec("--run-label KEY=VALUE", read=pair),
         "queue": ArgumentSpec(),
+        "on_end": ArgumentSpec("--on-end CHANNEL"),
     },
 )
 """The options of a start, which are the fields of Start."""

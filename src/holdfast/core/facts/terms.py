@@ -52,6 +52,13 @@ class Terms(msgspec.Struct, omit_defaults=True, kw_only=True):
         dict[str, str],
         Meta(description="Labels by which the run is found and counted, by key: at most 32 texts of 1 to 256 bytes each."),
     ] = {}
+    on_end: Annotated[
+        str | None,
+        Meta(
+            description="Channel, or address at a host that a channel names, that is notified when the run ends; by default"
+            " none."
+        ),
+    ] = None
 
     def terms(self) -> dict[str, Any]:
         """Return all of them by name."""

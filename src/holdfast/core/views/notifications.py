@@ -60,6 +60,8 @@ Occasion: TypeAlias = Literal[
 OCCASIONS: Final[tuple[Occasion, ...]] = get_args(Occasion)
 OF_RUNS: Final = frozenset(OCCASIONS) - {"worker_lost", "schedule_missed"}
 ENDS: Final[tuple[Occasion, ...]] = ("run_completed", "run_failed", "run_cancelled")
+OF_ALL: Final = "*"
+"""Tenant of a rule that is about all of them."""
 ON_END: Final = "on_end"
 """The rule of a run whose start named a channel for its end."""
 TEST: Final = "test"
@@ -182,6 +184,8 @@ def problems(rule: Rule, channels: Collection[str]) -> Iterator[Misfit]:
         yield Misfit(f"name at least one occasion of {', '.join(OCCASIONS)}", ["occasions"])
     for unknown in sorted({*map(str, rule.occasions)} - {*OCCASIONS}):
         yield Misfit(f"{unknown!r:.60} is no occasion; those are {', '.join(OCCASIONS)}", ["occasions"])
+    if "worker_lost" in rule.occasions and rule.tenant != OF_ALL:
+        yield Misfit("worker_lost is about all tenants: set it in a rule of the tenant `*`", ["occasions"])
     if rule.channel not in channels:
         known = ", ".join(sorted(channels)) or "none"
         yield Misfit(f"there is no channel {rule.channel!r:.130} for tenant {rule.tenant!r:.130}; known: {known}", ["channel"])
@@ -322,9 +326,9 @@ def neared(row: ScopeRow, family: str, at_ms: int) -> Happening | None:
     return Happening("budget", f"{row.scope}/{percent}/{row.limit}", owner.tenant, at_ms, values, team=owner.team)
 
 
-def lost_worker(session: str, label: str, tenant: str, at_ms: int) -> Happening:
-    """Return that a process was found dead."""
-    return Happening("worker_lost", session, tenant, at_ms, {"subject": label})
+def lost_worker(session: str, label: str, at_ms: int) -> Happening:
+    """Return that a process was found dead. It is the fleet's, so only rules for all tenants hear of it."""
+    return Happening("worker_lost", session, OF_ALL, at_ms, {"subject": label})
 
 
 def missed_schedule(name: str, tenant: str, workflow: str, missed: int, problem: str | None, at_ms: int) -> Happening:
@@ -337,7 +341,7 @@ def missed_schedule(name: str, tenant: str, workflow: str, missed: int, problem:
 
 def matches(rule: Rule, happening: Happening, labels: Mapping[str, str], is_child: bool) -> bool:
     """True if a rule wants to hear of something. `labels` are those of its run."""
-    if happening.occasion not in rule.occasions or rule.tenant not in (happening.tenant, "*"):
+    if happening.occasion not in rule.occasions or rule.tenant not in (happening.tenant, OF_ALL):
         return False
     if is_child and happening.occasion in ENDS and not rule.children:
         return False
@@ -461,12 +465,12 @@ def delivery_of(
 def delivery_id(rule: Rule, happening: Happening) -> str:
     """Return the id of the message that a rule makes of something: always the same."""
     said = (rule.tenant, rule.name, rule.channel, happening.tenant, happening.run or "", happening.seq, happening.occasion)
-    return f"msg_{happening.at_ms:012x}{digest_of(msgspec.json.encode((*said, happening.key)).decode())}"
+    return f"msg_{digest_of(msgspec.json.encode((*said, happening.key)).decode())}"
 
 
 def digest_of(text: str) -> str:
     """Return a short name for a text, in hexadecimal digits."""
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def test_of(rule: Rule, salt: str, at_ms: int) -> Happening:

@@ -11,6 +11,7 @@ from typing import Any
 from holdfast.engine.attempts.kept_requests import RequestKeeping
 from holdfast.engine.attempts.residents import Residents
 from holdfast.engine.attempts.value_turn import ValueTurns
+from holdfast.engine.background.notifying import Notifications
 from holdfast.engine.background.supervising import Supervising
 from holdfast.engine.capacity.call_pools import CallPools
 from holdfast.engine.capacity.model_knowledge import ModelKnowledge
@@ -60,3 +61,5 @@ class StepServices:
     """Who answers in the place of the world, where recorded runs are replayed."""
     script_limits: ScriptLimits
     """How far a script of a workflow file may go."""
+    notifications: Notifications
+    """What may be notified, for those who set rules and for starts that name a channel."""

@@ -77,6 +77,10 @@ class Follower:
             outage=Outage(f"holdfast cannot read what {sink.name} is to be given, and tries again: %s", _LONGEST_PAUSE_S),
         )
 
+    async def begin(self) -> None:
+        """Keep where the sink begins, before anything happens that it is to have. Raises StoreError."""
+        await self._held()
+
     def start(self) -> None:
         self._loop.start()
 

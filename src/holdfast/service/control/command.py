@@ -77,6 +77,7 @@ class TermOptions(TypedDict, total=False):
     on_limit: OnLimit | None
     tags: Sequence[str]
     labels: Mapping[str, str]
+    on_end: str | None
 
 
 class StartOptions(TermOptions, total=False):
@@ -163,6 +164,7 @@ _READ: Final[Mapping[str, Callable[[Any, Callable[[str], str]], Any]]] = {
     "on_limit": _on_limit,
     "tags": _tags,
     "labels": _labels,
+    "on_end": lambda value, redact: redact(word("on_end", value)),
 }
 """How each term is read."""
 
@@ -269,6 +271,8 @@ class Commands(ControlBase):
         shared = await scopes_of_run(runtime.store, tenant, named_budget(team_budget), agent, meant.graph)
         limit = None if cost_limit_usd is None else self._cost_limit(cost_limit_usd)
         carried = read_terms(terms, self.payloads.redact)
+        if "on_end" in carried:
+            self.executor.services.notifications.at_end(tenant, carried["on_end"])
         if isinstance(meant, Workflow):
             await runtime.catalog.add(meant)
         input_digest = digest([meant.name, encoded.decode()])

@@ -973,12 +973,15 @@ select id, tenant, run, line, place, occasion, rule, channel, address, bundle, s
     ended_at_ms, problem, message
 from holdfast.deliveries
 where ($1::text is null or tenant = $1) and ($2::text is null or run = $2) and ($3::text is null or channel = $3)
-    and ($4::text is null or state = $4) and ($5::text is null or id < $5)
-order by id desc limit $6
+    and ($4::text is null or state = $4) and ($5::text is null or (created_at_ms, id) < (
+        select last.created_at_ms, last.id from holdfast.deliveries as last where last.id = $5
+    ))
+order by created_at_ms desc, id desc limit $6
 
 -- name: forget_deliveries
--- Messages that were sent or given up long ago go.
+-- Messages that were sent or given up long ago go. Those about no run stay for 400 days: what they tell is looked at again.
 delete from holdfast.deliveries where id in (
     select id from holdfast.deliveries
-    where ended_at_ms is not null and ((state = 'sent' and ended_at_ms < $1) or (state = 'dead' and ended_at_ms < $2)) limit $3
+    where ended_at_ms is not null and ((state = 'sent' and ended_at_ms < $1) or (state = 'dead' and ended_at_ms < $2))
+        and (run <> '' or ended_at_ms < $1 - 34560000000) limit $3
 ) returning id

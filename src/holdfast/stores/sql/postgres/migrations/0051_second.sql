@@ -452,7 +452,7 @@ create index deliveries_waiting on holdfast.deliveries (channel, due_at_ms) wher
 create index deliveries_in_line on holdfast.deliveries (line, place, id);
 create index deliveries_bundled on holdfast.deliveries (bundle, place, id) where state = 'waiting' and bundle <> '';
 create index deliveries_by_part on holdfast.deliveries (part_of) where part_of is not null;
-create index deliveries_of_tenant on holdfast.deliveries (tenant, id);
+create index deliveries_of_tenant on holdfast.deliveries (tenant, created_at_ms, id);
 create index deliveries_ended on holdfast.deliveries (ended_at_ms) where ended_at_ms is not null;
 
 -- What came of the messages to each address of a channel; its own address is empty. One that wants no more is disabled.

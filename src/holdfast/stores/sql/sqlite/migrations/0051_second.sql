@@ -460,7 +460,7 @@ create index deliveries_waiting on deliveries (channel, due_at_ms) where state =
 create index deliveries_in_line on deliveries (line, place, id);
 create index deliveries_bundled on deliveries (bundle, place, id) where state = 'waiting' and bundle <> '';
 create index deliveries_by_part on deliveries (part_of) where part_of is not null;
-create index deliveries_of_tenant on deliveries (tenant, id);
+create index deliveries_of_tenant on deliveries (tenant, created_at_ms, id);
 create index deliveries_ended on deliveries (ended_at_ms) where ended_at_ms is not null;
 
 -- What came of the messages to each address of a channel; its own address is empty. One that wants no more is disabled.
