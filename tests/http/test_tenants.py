@@ -16,6 +16,7 @@ from holdfast import Engine, WorkerAgent
 from holdfast.core.capacity.estimates import Use
 from holdfast.core.nouns.evaluations import ScenarioResult
 from holdfast.core.values.access import Access
+from holdfast.core.views.notifications import Happening, Rule, delivery_of
 from holdfast.http.route import ROUTES, Route
 from holdfast.service.access.identity import Holder
 from tests.http import flows
@@ -60,6 +61,10 @@ async def filled(api: Asked, engine: Engine) -> dict[str, str]:
     letter = (await api.rows("/dead-letters"))[0]["letter"]
     judged = [ScenarioResult(SECRET, run, (SECRET,))]
     kept = await engine.keep_evaluation(SECRET, flows.quick, judged, min_passed=1, by=SECRET, tenant=GLOBEX)
+    rule = Rule(tenant=GLOBEX, name=SECRET, occasions=("run_failed",), channel="ops")
+    delivery = delivery_of(rule, Happening("run_failed", SECRET, GLOBEX, 1, {}, SECRET, run=run), 1, None, ())
+    await engine.store.notification_rules.put(rule)
+    await engine.store.outbox.add([delivery])
     return {
         "run": run,
         "parent": run,
@@ -75,6 +80,8 @@ async def filled(api: Asked, engine: Engine) -> dict[str, str]:
         "approval": granted["approval"],
         "evaluation": kept.id,
         "session": "9f2c51d07ab3e418",
+        "delivery": delivery.id,
+        "channel": "ops",
     }
 
 
@@ -108,6 +115,8 @@ NEEDED: dict[str, Any] = {
     "tool": "x",
     "for_s": 60,
     "decisions": {"no-such-thing": "reject"},
+    "occasions": ["run_failed"],
+    "channel": "ops",
 }
 
 
@@ -210,6 +219,8 @@ async def everything(api: Asked) -> list[Any]:
         "/team-budgets",
         "/approvals",
         "/supervisors",
+        "/notifications/rules",
+        "/notifications/deliveries",
     )
     rows = [row for path in paths for row in await api.rows(path)]
     return [{name: value for name, value in row.items() if name not in ("next_times", "updated_at")} for row in rows]
@@ -395,6 +406,8 @@ async def test_a_token_that_is_unknown_or_a_worker_s_asks_nothing(port: Port) ->
                         "evaluation",
                         "approval",
                         "session",
+                        "delivery",
+                        "channel",
                     ),
                     "x",
                 ),

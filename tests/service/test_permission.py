@@ -14,6 +14,7 @@ import pytest
 from holdfast import Context, Engine, WorkerAgent, Workflow, flow, tool
 from holdfast.core.nouns.evaluations import ScenarioResult
 from holdfast.core.values.access import GRANTS, Access
+from holdfast.core.views.notifications import Happening, Rule, delivery_of
 from holdfast.errors import NotFound, NotPermitted
 from holdfast.http import agui, route
 from holdfast.http.api import Api
@@ -66,6 +67,11 @@ RemovePool           admin              403 403 403 403 h
 RollUpCosts          operator           403 403 403 403 h
 SetTeamBudget        admin              403 403 403 ok  h
 RemoveTeamBudget     admin              403 403 403 ok  h
+SetNotificationRule  admin              403 403 403 ok  h
+RemoveNotificationRule admin            403 403 403 ok  h
+TestNotificationRule admin              403 403 403 ok  h
+ReplayDelivery       admin              404 404 404 ok  h
+EnableChannel        admin              403 403 403 403 h
 WriteSharedValue     operator           403 403 403 ok  h
 ForgetCachedAnswer   operator           403 403 403 ok  h
 SetSchedule          operator           403 404 ok  ok  h
@@ -141,6 +147,11 @@ SharedVersions       viewer             403 403 403 ok  h
 Memories             viewer             403 403 403 ok  h
 TeamBudgets          viewer             403 403 403 ok  h
 TeamBudget           viewer             403 403 403 ok  h
+NotificationRules    viewer             403 403 403 ok  h
+NotificationRule     viewer             403 403 403 ok  h
+Deliveries           viewer             403 403 403 ok  h
+Delivery             viewer             404 404 404 ok  h
+Channels             viewer             ok  ok  ok  ok  h
 Budget               viewer             403 403 403 ok  h
 BudgetDays           viewer             403 403 403 ok  h
 BurnDown             viewer             403 403 403 ok  h
@@ -226,6 +237,10 @@ async def _filled(engine: Engine, service: Service, tenant: str, workflow: Workf
     approval = await engine.grant_approval("pay", for_s=60, by="ida", workflow=workflow.name, tenant=tenant)
     await service.execute(admin, MakeKey(name=name, tenant=tenant, workflows=(workflow.name,)))
     call = f"{run}:flow#1:0"
+    happening = Happening("run_failed", name, tenant, 1, {}, workflow.name, run=run)
+    rule = Rule(tenant=tenant, name=name, occasions=("run_failed",), channel="ops")
+    delivery = delivery_of(rule, happening, 1, None, ())
+    await engine.store.outbox.add([delivery])
     return {
         Subject.RUN: run,
         Subject.FAILED: run,
@@ -242,6 +257,7 @@ async def _filled(engine: Engine, service: Service, tenant: str, workflow: Workf
         Subject.EVALUATION: kept.id,
         Subject.APPROVAL: approval,
         Subject.KEY: name,
+        Subject.DELIVERY: delivery.id,
         Subject.TOOLS: "pay",
     }
 
@@ -272,6 +288,8 @@ VALUES: dict[str, Any] = {
     "to": ("ann",),
     "letter": "x",
     "session": "x",
+    "occasions": ("run_failed",),
+    "channel": "x",
 }
 
 

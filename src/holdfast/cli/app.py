@@ -44,6 +44,7 @@ GROUPS: Final = {
         "gates": ("nouns.gates", "List the questions that runs ask people, and decide them."),
         "approvals": ("nouns.approvals", "Approve tool calls in advance (standing approvals)."),
         "effects": ("nouns.effects", "List tool calls, and resolve those of unknown outcome."),
+        "notifications": ("nouns.notifications", "Show and set who is notified of what, and resend messages."),
         "dead-letters": ("nouns.dead_letters", "List permanently failed steps; edit, retry or close them."),
     },
     "Operate": {

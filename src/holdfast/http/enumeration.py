@@ -12,7 +12,7 @@ from holdfast.core.capacity import lending
 from holdfast.core.facts.state import StepStatus
 from holdfast.core.nouns import conversations, memory, schedules, scores, tool_policy
 from holdfast.core.values import access, policies, proposal, scopes
-from holdfast.core.views import operations, projection, status
+from holdfast.core.views import notifications, operations, projection, status
 from holdfast.core.views.selection import LetterState
 from holdfast.service.declarations import field
 from holdfast.service.view import conversation, run
@@ -21,6 +21,7 @@ _SETS: Final[Mapping[str, Any]] = {
     "BudgetPeriod": scopes.Period,
     "Operator": tool_policy.Operator,
     "DeadLetterState": LetterState,
+    "DeliveryState": notifications.DeliveryState,
     "EffectPolicy": policies.EffectPolicy,
     "EffectState": projection.EffectState,
     "ExtendableLimit": field.LimitName,
@@ -30,6 +31,7 @@ _SETS: Final[Mapping[str, Any]] = {
     "LimitName": run.LimitName,
     "MemoryKind": memory.Kind,
     "MessageStatus": conversation.MessageStatus,
+    "Occasion": notifications.Occasion,
     "OnBusy": conversations.OnBusy,
     "OperationKind": operations.OperationKind,
     "OperationRowStatus": operations.RowStatus,

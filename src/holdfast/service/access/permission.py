@@ -26,6 +26,7 @@ from holdfast.service.control.conversation import no_conversation
 from holdfast.service.control.evaluation import not_there
 from holdfast.service.control.gate import unknown_gate
 from holdfast.service.control.naming import DEFAULT_TENANT
+from holdfast.service.control.notification import no_delivery
 from holdfast.service.control.run_reader import no_call, no_run
 from holdfast.service.control.schedule import no_schedule
 from holdfast.service.control.standing_approval import no_approval
@@ -198,6 +199,10 @@ class Ownership:
             workflow = (await self._control.find(found.run)).workflow
         return Owner(request.tenant, None if workflow is None else (workflow,), (found.tool,))
 
+    async def _delivery(self, request: NamedValue) -> Owner | None:
+        found = await self._control.store.outbox.find(request.value)
+        return None if found is None else Owner(found.tenant, None)
+
     async def _key(self, request: NamedValue) -> Owner | None:
         known = await self._control.store.keys.named(request.value, request.whose, 1)
         if not known:
@@ -236,6 +241,7 @@ _FINDERS: Final[Mapping[Subject, _Finder]] = {
     Subject.EVALUATION: Ownership._evaluation,
     Subject.APPROVAL: Ownership._approval,
     Subject.KEY: Ownership._key,
+    Subject.DELIVERY: Ownership._delivery,
     Subject.TOOLS: Ownership._of_tools,
 }
 
@@ -467,6 +473,7 @@ _ABSENT: Final[Mapping[Subject, Callable[[Any, str], HoldfastError]]] = {
     Subject.EVALUATION: lambda id_, _: not_there(id_),
     Subject.APPROVAL: no_approval,
     Subject.KEY: lambda name, _: no_key(name),
+    Subject.DELIVERY: lambda id_, _: no_delivery(id_),
     Subject.TOOLS: lambda tool, _: NotPermitted(f"Nothing is known of the tool {tool!r:.200}. Nothing was done."),
 }
 """The message for a hidden subject: the same as for a missing one."""

@@ -1,7 +1,7 @@
 """All commands and queries of an engine, as one object: what a transport or a service stands on.
 
 Never here: a method of its own that belongs to a subject (command, repair, schedule, conversation, supervisor, allowance,
-team_budget, standing_approval, pool, shared_value, score, evaluation, stream, inquiry).
+team_budget, standing_approval, pool, notification, shared_value, score, evaluation, stream, inquiry).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from holdfast.core.values.trace import trace_context_of
 from holdfast.service.control.bulk import Bulks
 from holdfast.service.control.conversation import Conversations
 from holdfast.service.control.evaluation import Evaluations
+from holdfast.service.control.notification import Notifications
 from holdfast.service.control.pool import DeclaredPools
 from holdfast.service.control.routing import Routing
 from holdfast.service.control.schedule import Schedules
@@ -30,6 +31,7 @@ class Control(
     StandingApprovals,
     Routing,
     DeclaredPools,
+    Notifications,
     SharedValues,
     Scores,
     Evaluations,

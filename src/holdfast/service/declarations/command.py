@@ -19,6 +19,7 @@ from holdfast.core.nouns.tool_policy import When
 from holdfast.core.values.access import ANY, Grant
 from holdfast.core.values.money import Usd
 from holdfast.core.values.scopes import Period
+from holdfast.core.views.notifications import Occasion
 from holdfast.core.views.selection import LetterSelection, Selection
 from holdfast.service.declarations import field
 from holdfast.service.declarations.declaration import Command, GeneralSubject, Subject, command
@@ -516,6 +517,65 @@ class Backfill(Command["Rows[view.BackfilledRow]"], frozen=True):
         None
     )
     tenant: field.Tenant = None
+
+
+@command("POST /notifications/rules", "admin", names=("name",), repeats=True)
+class SetNotificationRule(Command[None], frozen=True, kw_only=True):
+    """Set a notification rule of a tenant, which has a channel send messages about its runs. An existing rule of this name is
+    replaced. Channels are declared in the server's settings."""
+
+    name: field.RuleName
+    occasions: Annotated[
+        tuple[Occasion, ...], Meta(min_length=1), doc("Occasions to notify of, like `gate_opened`, `run_failed` or `budget`.")
+    ]
+    channel: Annotated[str, doc("Channel of the settings that the tenant may use.")]
+    to: Annotated[
+        tuple[str, ...],
+        doc("Recipients by mail: names of people in the settings, addresses that the channel allows, or `@asked`."),
+    ] = ()
+    workflows: Annotated[tuple[str, ...], doc("Only these workflows: names, or patterns like `order*`.")] = ()
+    labels: Annotated[dict[str, str], doc("Only runs with all of these labels.")] = msgspec.field(default_factory=dict)
+    teams: Annotated[tuple[str, ...], doc("Only runs of these teams.")] = ()
+    children: Annotated[bool, doc("True to notify of the ends of child runs too.")] = False
+    digest_s: Annotated[
+        float, doc("Seconds for which messages are gathered to become one, 0 to 3,600; 0 sends each by itself.")
+    ] = 10.0
+    title: Annotated[
+        str | None, doc("Template of the title, like `{workflow}: {occasion}`; by default the occasion's own.")
+    ] = None
+    details: Annotated[bool, doc("True to include titles of gates and texts of errors, without secrets.")] = False
+    tenant: field.Tenant = None
+
+
+@command("DELETE /notifications/rules/{name}", "admin", names=("name",), repeats=True)
+class RemoveNotificationRule(Command[None], frozen=True):
+    """Remove a notification rule. Messages that it has made are still sent."""
+
+    name: field.RuleName
+    tenant: field.Tenant = None
+
+
+@command("POST /notifications/rules/{name}/test", "admin", names=("name",), creates=True)
+class TestNotificationRule(Command["view.DeliveryRow"], frozen=True):
+    """Have the channel of a rule send a test message."""
+
+    name: field.RuleName
+    tenant: field.Tenant = None
+
+
+@command("POST /notifications/deliveries/{delivery}/replay", "admin", about={"delivery": Subject.DELIVERY}, repeats=True)
+class ReplayDelivery(Command["view.DeliveryRow"], frozen=True):
+    """Send a dead delivery again: the same message under the same id, with all its tries."""
+
+    delivery: field.DeliveryId
+
+
+@command("POST /notifications/channels/{channel}/enable", "admin", whole=GeneralSubject.FLEET, names=("channel",), repeats=True)
+class EnableChannel(Command[None], frozen=True):
+    """Resume sending to an address of a channel that was disabled because it answered HTTP 410 (Gone)."""
+
+    channel: Annotated[str, doc("Name of the channel.")]
+    address: Annotated[str, doc("Address that a start has named; by default the channel's own.")] = ""
 
 
 @command(

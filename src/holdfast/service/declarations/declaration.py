@@ -72,6 +72,7 @@ class Subject(Enum):
     EVALUATION = "an evaluation"
     APPROVAL = "a standing approval"
     KEY = "a key"
+    DELIVERY = "a delivery of a notification"
     TOOLS = "the tools whose names fit a pattern"
 
 

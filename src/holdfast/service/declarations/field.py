@@ -24,6 +24,8 @@ SignalName = Annotated[str, doc("Name of the signal.")]
 ScheduleName = Annotated[str, doc("Name of the schedule.")]
 ConversationName = Annotated[str, doc("Name of the conversation.")]
 SupervisorName = Annotated[str, doc("Name of the supervisor.")]
+RuleName = Annotated[str, doc("Name of the notification rule.")]
+DeliveryId = Annotated[str, doc("Id of the delivery, which is that of its message.")]
 PoolName = Annotated[
     str, doc("Name of the pool, as steps ask for it, like `OPENAI_RPS`; `NAME@TENANT` for a pool of one tenant.")
 ]

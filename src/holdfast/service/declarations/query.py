@@ -15,6 +15,7 @@ from holdfast.core.nouns.memory import Kind
 from holdfast.core.values.actor import Asked
 from holdfast.core.values.proposal import RiskLevel
 from holdfast.core.values.scopes import Period
+from holdfast.core.views.notifications import DeliveryState
 from holdfast.core.views.selection import GateOrder, LetterSelection, Selection
 from holdfast.service.declarations import field
 from holdfast.service.declarations.declaration import GeneralSubject, ListQuery, Query, Rows, Subject, query
@@ -472,6 +473,49 @@ class Schedule(Query["view.ScheduleRow"], frozen=True):
 
     name: field.ScheduleName
     tenant: field.Tenant = None
+
+
+@query("GET /notifications/rules", "viewer")
+class NotificationRules(ListQuery["view.NotificationRuleRow"], frozen=True, kw_only=True):
+    """List the notification rules of tenants by tenant and name. Rules of the server's settings are not among them."""
+
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /notifications/rules/{name}", "viewer")
+class NotificationRule(Query["view.NotificationRuleRow"], frozen=True):
+    """Show a notification rule."""
+
+    name: field.RuleName
+    tenant: field.Tenant = None
+
+
+@query("GET /notifications/deliveries", "viewer")
+class Deliveries(ListQuery["view.DeliveryRow"], frozen=True, kw_only=True):
+    """List deliveries: messages on their way to channels, the latest first. Sent ones are listed for a week, dead ones for 30
+    days."""
+
+    run: field.OfRun = None
+    channel: Annotated[str | None, doc("Only messages of this channel.")] = None
+    state: Annotated[DeliveryState | None, doc("Only messages in this state: `waiting`, `sent` or `dead`.")] = None
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
+
+
+@query("GET /notifications/deliveries/{delivery}", "viewer", about={"delivery": Subject.DELIVERY})
+class Delivery(Query["view.DeliveryWhole"], frozen=True):
+    """Show a delivery with its message."""
+
+    delivery: field.DeliveryId
+
+
+@query("GET /notifications/channels", "viewer", whole=GeneralSubject.COUNTS)
+class Channels(ListQuery["view.ChannelRow"], frozen=True):
+    """List channels by name, with how many messages were sent, failed and wait. A caller that acts for one tenant gets the
+    channels that the tenant may use, without figures."""
 
 
 @query("GET /state", "viewer")

@@ -1,0 +1,67 @@
+"""`holdfast notifications`: rules are set and tested, and what became of messages is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Shell
+from tests.tools.server import Server, says
+
+SECRET = "whsec_" + "bmV3LW5ldy1uZXctbmV3LW5ldy1uZXctbmV3"
+
+
+@pytest.fixture
+def receiver(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv("OPS_SECRET", SECRET)
+    with Server() as server:
+        (home / "holdfast.toml").write_text(
+            f'[channels.ops]\nkind = "webhook"\nurl = "{server.url}/in"\nsecrets = ["OPS_SECRET"]\n'
+            'allow_private = ["127.0.0.0/8"]\ntenants = ["default"]\n'
+        )
+        yield server
+
+
+def test_a_rule_is_set_shown_listed_and_removed(shell: Shell, receiver: Server) -> None:
+    given = ("--on", "run_failed", "--on", "gate_opened", "--channel", "ops", "--workflow", "order*", "--run-label", "env=prod")
+    said = shell("notifications", "set", "failures", *given, "--as", "ann")
+    assert (said.code, said.out) == (0, shell("notifications", "show", "failures").out)
+    row = shell("notifications", "show", "failures", "--json").data
+    assert (row["occasions"], row["labels"], row["by"]) == (["run_failed", "gate_opened"], {"env": "prod"}, "ann")
+    assert shell("notifications", "list", "--json").data == [row]
+    assert shell("notifications", "remove", "failures").code == 0
+    missing = shell("notifications", "show", "failures")
+    assert (missing.code, "no notification rule 'failures'" in missing.err) == (3, True)
+
+
+def test_a_rule_that_cannot_be_is_refused_in_words(shell: Shell, receiver: Server) -> None:
+    for words, problem in (
+        (("--on", "run_failed", "--channel", "fax"), "there is no channel 'fax' for tenant 'default'; known: ops"),
+        (("--on", "gate_open", "--channel", "ops"), "gate_open"),
+        (("--on", "run_failed", "--channel", "ops", "--title", "{secret}"), "{secret} is no name"),
+        (("--on", "run_failed", "--channel", "ops", "--tenant", "acme"), "known: none"),
+    ):
+        refused = shell("notifications", "set", "x", *words)
+        assert (refused.code, problem in refused.err) == (2, True), refused.err
+
+
+def test_a_test_message_arrives_and_a_dead_one_is_sent_again(shell: Shell, receiver: Server) -> None:
+    assert shell("notifications", "set", "failures", "--on", "run_failed", "--channel", "ops").code == 0
+    receiver.plan.append(says(410))
+    id_ = shell("notifications", "test", "failures", "--json").data["id"]
+    shell("run", "tests.cli.flows:patient")  # a process that executes sends what waits
+    while (row := shell("notifications", "delivery", id_, "--json").data)["state"] == "waiting":
+        shell("run", "tests.cli.flows:patient")
+    assert (row["state"], row["body"]["type"]) == ("dead", "holdfast.test")
+    (channel,) = shell("notifications", "channels", "--json").data
+    assert (channel["dead"], channel["disabled_at"] is None) == (1, False)
+    assert shell("notifications", "enable", "ops").code == 0
+    assert [each["id"] for each in shell("notifications", "deliveries", "--state", "dead", "--json").data] == [id_]
+    assert shell("notifications", "replay", id_).code == 0
+    while shell("notifications", "delivery", id_, "--json").data["state"] == "waiting":
+        shell("run", "tests.cli.flows:patient")
+    first, again = receiver.asked
+    assert (first.body, first.headers["webhook-id"]) == (again.body, again.headers["webhook-id"])
+    assert shell("notifications", "replay", id_).code == 2
