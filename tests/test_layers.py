@@ -173,7 +173,7 @@ INNER_FLOORS = {
         {"fleet", "noun"},
         {"filter"},
         {"bulk"},
-        {"nouns"},
+        {"doctor", "nouns"},
         {"runs"},
         {"develop"},
     ),

@@ -9,7 +9,18 @@ import warnings
 from typing import Any, Final
 
 from holdfast.core.views.selection import LetterFilter, LetterState, RunFilter
-from holdfast.ports.administration import Administration, Holder, MonthStatus, RemovedData, SessionStatus, StoreStatus
+from holdfast.ports.administration import (
+    Administration,
+    Holder,
+    LeaseCondition,
+    MonthStatus,
+    OldTransaction,
+    RemovedData,
+    SessionStatus,
+    StoreCondition,
+    StoreStatus,
+    TableCondition,
+)
 from holdfast.ports.beside_runs import (
     RESOLVED_FOR_MS,
     ChildLink,
@@ -177,6 +188,7 @@ __all__ = [
     "KeptSchedule",
     "Keys",
     "Leadership",
+    "LeaseCondition",
     "Lending",
     "Letter",
     "LetterCount",
@@ -195,6 +207,7 @@ __all__ = [
     "NotificationRules",
     "Observation",
     "Observer",
+    "OldTransaction",
     "Opens",
     "Outbox",
     "PendingRequest",
@@ -242,12 +255,14 @@ __all__ = [
     "StepPlaced",
     "Store",
     "StoreClock",
+    "StoreCondition",
     "StoreCounts",
     "StoreStatus",
     "StreamName",
     "StreamUpdate",
     "Streams",
     "Supervisors",
+    "TableCondition",
     "Tail",
     "TailEvent",
     "TenantKey",

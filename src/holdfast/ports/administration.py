@@ -54,6 +54,57 @@ class StoreStatus(msgspec.Struct, frozen=True):
     oldest_unended: RunRow | None = None
 
 
+class TableCondition(msgspec.Struct, frozen=True):
+    """The rows of a table by the database's own estimate: those that count, and those that only take room."""
+
+    table: str
+    live_rows: int
+    dead_rows: int
+
+
+class OldTransaction(msgspec.Struct, frozen=True):
+    """A transaction that has been open for long. It keeps dead rows, and where it writes, it holds back the tail."""
+
+    process: str
+    age_ms: int
+    writes: bool
+
+
+class LeaseCondition(msgspec.Struct, frozen=True):
+    """The lease of a process that is not known to be dead. `left_ms` is negative where it is over. `version` as in
+    SessionStatus."""
+
+    label: str
+    left_ms: int
+    version: int | None
+
+
+class StoreCondition(msgspec.Struct, frozen=True):
+    """The condition of a store's database. Fields that a database does not have keep their defaults, and so do those that need
+    tables where this version cannot read them."""
+
+    store: str
+    version: int
+    known: int
+    pending: tuple[str, ...]
+    now_ms: int
+    """Time of the database."""
+    leases: tuple[LeaseCondition, ...] = ()
+    missing_indexes: tuple[str, ...] = ()
+    """Indexes that migrations made and that are gone, or that the database does not use, as they are invalid."""
+    size_bytes: int = 0
+    free_bytes: int = 0
+    """Bytes in the file that hold nothing."""
+    log_bytes: int = 0
+    """Size of the write-ahead log."""
+    folder: str | None = None
+    """Folder of the file, whose disk must have room."""
+    fault: str | None = None
+    """The damage that a check of the file found; None without damage or check."""
+    tables: tuple[TableCondition, ...] = ()
+    transactions: tuple[OldTransaction, ...] = ()
+
+
 class Holder(msgspec.Struct, frozen=True):
     """A run that keeps its month from being archived. `why`: unended, money (held or in doubt), call (in flight), effect (of
     unknown outcome), told (it ended so lately that a tail may not have sent it; SQLite's)."""
@@ -79,6 +130,10 @@ class Administration(Protocol):
     point."""
 
     async def standing(self) -> StoreStatus: ...
+
+    async def condition(self, *, thorough: bool = False) -> StoreCondition:
+        """Return the condition of the database. `thorough`: check the whole file, which reads all of it."""
+        ...
 
     async def migrate(self, part: str | None) -> Sequence[str]:
         """Apply the migrations that the store has not had: those of `before` the deployment, of `after` it, or both; their

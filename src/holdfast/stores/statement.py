@@ -15,6 +15,7 @@ from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
 
 _NAME: Final = re.compile(r"^-- name: *(\w+)$", re.MULTILINE)
+_INDEX: Final = re.compile(r"^create (?:unique )?index (\w+) ", re.MULTILINE)
 _VALUES: Final = re.compile(r"values (\([^)]*\))")
 _FOR_SQLITE: Final = (
     (re.compile(r"\bholdfast\."), ""),
@@ -83,6 +84,12 @@ def migrations(dialect: str) -> tuple[Migration, ...]:
     files = sorted(_folder(dialect).joinpath("migrations").iterdir(), key=lambda file: file.name)
     found = [(file.name.removesuffix(".sql").partition("_"), file) for file in files if file.name.endswith(".sql")]
     return tuple(Migration(int(number), name, file.read_text()) for (number, _, name), file in found)
+
+
+@cache
+def indexes(dialect: str) -> frozenset[str]:
+    """The names of the indexes that the migrations make."""
+    return frozenset(name for each in migrations(dialect) for name in _INDEX.findall(each.sql))
 
 
 def edited(names: Iterable[Migration], applied: Callable[[Migration], str | None]) -> Migration | None:

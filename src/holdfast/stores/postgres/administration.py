@@ -12,7 +12,17 @@ from typing import Any, Final, Self
 from holdfast.core.views.projection import RunRow
 from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.errors import UsageError
-from holdfast.ports import BlobPlace, MonthStatus, RemovedData, SessionStatus, StoreStatus
+from holdfast.ports import (
+    BlobPlace,
+    LeaseCondition,
+    MonthStatus,
+    OldTransaction,
+    RemovedData,
+    SessionStatus,
+    StoreCondition,
+    StoreStatus,
+    TableCondition,
+)
 from holdfast.stores.canary import Canary, expect_at_rest, sealed_of, without_keys
 from holdfast.stores.month import Month, state
 from holdfast.stores.postgres.address import Address
@@ -25,10 +35,13 @@ from holdfast.stores.postgres.retention import PostgresRetention
 from holdfast.stores.postgres.schema import LATEST, NEEDED, PARTS, AppliedMigrations, expect_ready, migrate, pending, standing
 from holdfast.stores.postgres.session import LEASE_S
 from holdfast.stores.postgres.upkeep import forget_told, make_ahead
+from holdfast.stores.statement import indexes
 
 _CONNECTIONS: Final = 4
 _MAX_SESSIONS: Final = 1000
 _MAX_MONTHS: Final = 1200
+_OLD_S: Final = 60.0
+"""Seconds after which a transaction is old: those of Holdfast take milliseconds."""
 
 
 class PostgresAdministration:
@@ -55,6 +68,35 @@ class PostgresAdministration:
 
     async def aclose(self) -> None:
         await self._db.close()
+
+    # --- Condition ----------------------------------------------------------------------------------------------------
+
+    async def condition(self, *, thorough: bool = False) -> StoreCondition:
+        """`thorough` finds nothing more: pg_amcheck checks a database."""
+        address = self._db.address
+        async with self._db.reading() as db:
+            now = await standing(db, address)
+        ((now_ms, size_bytes),) = await self._db.fetch(self._sql["database_now"])
+        todo = tuple(f"{each.version:04d}_{each.name}" for part in PARTS for each in pending(now, part))
+        shown, version = f"{address.shown} (schema {address.schema})", now.before if now is not None else 0
+        if not _is_readable(now):
+            return StoreCondition(shown, version, LATEST, todo, now_ms, size_bytes=size_bytes)
+        leases = await self._db.fetch(self._sql["leases"], _MAX_SESSIONS)
+        here = {name for (name,) in await self._db.fetch(self._sql["index_names"], address.schema)}
+        tables = await self._db.fetch(self._sql["table_conditions"], address.schema)
+        old = await self._db.fetch(self._sql["old_transactions"], _OLD_S)
+        return StoreCondition(
+            shown,
+            version,
+            LATEST,
+            todo,
+            now_ms,
+            tuple(LeaseCondition(*row) for row in leases),
+            tuple(sorted(indexes("postgres") - here)),
+            size_bytes,
+            tables=tuple(TableCondition(*row) for row in tables),
+            transactions=tuple(OldTransaction(*row) for row in old),
+        )
 
     # --- Migrations ---------------------------------------------------------------------------------------------------
 

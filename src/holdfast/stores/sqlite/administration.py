@@ -20,14 +20,15 @@ from holdfast.core.views.projection import RunRow
 from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.errors import StoreError, StoreUnreadable, UsageError
 from holdfast.platform import privacy
-from holdfast.ports import BlobPlace, MonthStatus, RemovedData, SessionStatus, StoreStatus
+from holdfast.ports import BlobPlace, LeaseCondition, MonthStatus, RemovedData, SessionStatus, StoreCondition, StoreStatus
 from holdfast.stores.canary import Canary, expect_at_rest, sealed_of, without_keys
 from holdfast.stores.month import Month, state
 from holdfast.stores.sqlite.connection import explain
-from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
+from holdfast.stores.sqlite.context import SQL, StorePort, boot_ms, rows, value
 from holdfast.stores.sqlite.database import APPLICATION_ID, LATEST
 from holdfast.stores.sqlite.retention import SqliteRetention
 from holdfast.stores.sqlite.store import SqliteStore
+from holdfast.stores.statement import indexes
 
 _MAX_MONTHS: Final = 1200
 
@@ -51,6 +52,10 @@ class SqliteAdministration(StorePort):
     async def standing(self) -> StoreStatus:
         path, now_ms = self._store.context.writer.place.path, self._clock.now_ms()
         return await self._reader.ask(lambda db: _standing(db, path, now_ms))
+
+    async def condition(self, *, thorough: bool = False) -> StoreCondition:
+        path, now_ms = self._store.context.writer.place.path, self._clock.now_ms()
+        return await self._reader.ask(lambda db: _condition(db, path, now_ms, thorough))
 
     async def migrate(self, part: str | None) -> Sequence[str]:
         return ()  # done when it was opened
@@ -108,6 +113,29 @@ def _standing(db: apsw.Connection, path: Path, now_ms: int) -> StoreStatus:
         blobs,
         blob_bytes,
         RunRow(*oldest[0]) if oldest else None,
+    )
+
+
+def _condition(db: apsw.Connection, path: Path, now_ms: int, thorough: bool) -> StoreCondition:
+    page, log = db.pragma("page_size"), path.with_name(f"{path.name}-wal")
+    leases = [
+        LeaseCondition(label, renewed_ms + lease_ms - boot_ms(), None) for label, lease_ms, renewed_ms in rows(db, "leases")
+    ]
+    here = {name for (name,) in rows(db, "index_names")}
+    found = db.pragma("quick_check") if thorough else "ok"
+    return StoreCondition(
+        str(path),
+        LATEST,
+        LATEST,
+        (),
+        now_ms,
+        tuple(leases),
+        tuple(sorted(indexes("sqlite") - here)),
+        page * db.pragma("page_count"),
+        page * db.pragma("freelist_count"),
+        log.stat().st_size if log.exists() else 0,
+        str(path.parent),
+        None if found == "ok" else str(found),
     )
 
 

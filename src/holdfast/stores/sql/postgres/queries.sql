@@ -853,6 +853,35 @@ from pg_inherits join pg_class on pg_class.oid = inhrelid where inhparent = to_r
 select session, label, opened_at_ms, version from holdfast.sessions
 where dead_at_ms is null and expires_at_ms > holdfast.now_ms() order by opened_at_ms limit $1
 
+-- name: leases
+-- Sessions that nobody has found dead, with what is left of their leases.
+select label, expires_at_ms - holdfast.now_ms(), version from holdfast.sessions
+where dead_at_ms is null order by expires_at_ms limit $1
+
+-- --- The condition of the database ---------------------------------------------------------------------------------
+
+-- name: database_now
+-- The time of the database, and its size.
+select (extract(epoch from clock_timestamp()) * 1000)::bigint, pg_database_size(current_database())
+
+-- name: index_names
+-- The indexes of a schema that are used.
+select c.relname from pg_index i join pg_class c on c.oid = i.indexrelid join pg_namespace n on n.oid = c.relnamespace
+where n.nspname = $1 and i.indisvalid
+
+-- name: table_conditions
+-- How many rows of each table count, and how many only take room, by the estimate of the database.
+select relname::text, n_live_tup, n_dead_tup from pg_stat_user_tables where schemaname = $1 order by n_dead_tup desc limit 100
+
+-- name: old_transactions
+-- Transactions of this database that are older than so many seconds: whose, how old, and whether they have written.
+select
+    coalesce(nullif(application_name, ''), 'a process') || ' of ' || coalesce(usename, 'somebody') || ' (pid ' || pid || ')',
+    (extract(epoch from clock_timestamp() - xact_start) * 1000)::bigint, backend_xid is not null
+from pg_stat_activity
+where datname = current_database() and xact_start < clock_timestamp() - make_interval(secs => $1) and pid <> pg_backend_pid()
+order by xact_start limit 20
+
 -- --- Pools above steps -----------------------------------------------------------------------------------------------
 
 -- name: lent_pools

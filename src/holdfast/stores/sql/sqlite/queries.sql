@@ -501,6 +501,14 @@ from runs left join archives using (run) where run >= ?1 and run < ?2
 -- Sessions that nobody has found dead, oldest first.
 select session, label, opened_at_ms from sessions where dead_at_ms is null order by opened_at_ms
 
+-- name: leases
+-- Sessions that nobody has found dead, with how long their leases are, and when they were renewed last.
+select label, lease_ms, renewed_boot_ms from sessions where dead_at_ms is null order by renewed_boot_ms limit 1000
+
+-- name: index_names
+-- The indexes that there are.
+select name from sqlite_master where type = 'index'
+
 -- --- Pools above steps -----------------------------------------------------------------------------------------------
 
 -- name: lent_pools
