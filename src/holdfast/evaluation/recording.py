@@ -12,12 +12,14 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from holdfast.authoring.values.input_schema import as_enforced
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.events import Recorded
 from holdfast.core.facts.graph import Definition
 from holdfast.core.values.ids import Seq
 from holdfast.core.values.payload import Payload
-from holdfast.errors import NotPermitted, UsageError
+from holdfast.core.views.projection import RunRow
+from holdfast.errors import NotFound, NotPermitted, UsageError
 from holdfast.evaluation.record import RunRecord
 from holdfast.evaluation.redaction import Redaction
 from holdfast.evaluation.rewriting import rewrite
@@ -62,6 +64,7 @@ class _Read(NamedTuple):
     """The parts from which the record of a run is made."""
 
     definition: Definition
+    input_schema: dict[str, Any] | None
     history: Sequence[Recorded]
     contents: Mapping[str, bytes]
     """Its large payloads, by their hashes."""
@@ -69,8 +72,13 @@ class _Read(NamedTuple):
     def record(self, redaction: Redaction | None) -> RunRecord:
         events = [msgspec.structs.replace(each, event=rewrite(each.event, self._with_payload)) for each in self.history]
         if redaction is not None:
+            redaction.learn(each.event for each in events)
             events = [msgspec.structs.replace(each, event=redaction.of(each.event)) for each in events]
-        return RunRecord(self.definition, tuple(events), redaction is not None)
+        definition = self.definition if redaction is None else redaction.of_definition(self.definition)
+        record = RunRecord(definition, tuple(events), redaction is not None)
+        if redaction is not None and self.input_schema is not None:
+            _expect_input_fits(record, self.input_schema)
+        return record
 
     def _with_payload(self, name: str, value: Any) -> Any:
         if isinstance(value, Payload) and value.blob is not None:
@@ -116,7 +124,32 @@ async def _load(control: Control, run_id: str) -> _Read:
     for each in history:
         rewrite(each.event, lambda name, value: _collect_large(value, large))
     contents = await control.payloads.fetch(large, row.tenant)
-    return _Read((await control.graph_of(row.graph_hash)).definition, history, contents)
+    definition = (await control.graph_of(row.graph_hash)).definition
+    return _Read(definition, await _input_schema(control, row), history, contents)
+
+
+async def _input_schema(control: Control, row: RunRow) -> dict[str, Any] | None:
+    """Return the JSON Schema of what a run of this code starts with; None where anything fits, or other code is loaded."""
+    try:
+        known = await control.workflow(row.workflow, row.version, tenant=row.tenant)
+    except NotFound:
+        return None
+    return as_enforced(known.input_schema) if known.hash == row.graph_hash else None
+
+
+def _expect_input_fits(record: RunRecord, schema: dict[str, Any]) -> None:
+    """Raise UsageError where a replay could not start with what is left of the input."""
+    from holdfast.core.values import schema as schemas  # noqa: PLC0415 - the validator takes 30 ms to load
+
+    try:
+        problems = schemas.problems(schema, record.began.input.value(), "input", formats=True)
+    except schemas.TooMuch as problem:
+        raise UsageError(f"The input of run {record.run} cannot be held against its schema: {problem}.") from None
+    if problems:
+        raise UsageError(
+            f"Without personal data the input of run {record.run} does not fit its workflow's schema any more:"
+            f" {'; '.join(problems)}. Nothing was written: leave such fields out of what is redacted, or choose other runs."
+        )
 
 
 def _collect_large(value: Any, large: list[Payload]) -> Any:

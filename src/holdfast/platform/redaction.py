@@ -1,22 +1,50 @@
-"""Takes what is personal out of texts and data: e-mail addresses, telephone, card and account numbers, each replaced by another
-of its kind, the same everywhere that one salt is used.
+"""Takes what is personal out of texts and data: e-mail addresses, telephone, card and account numbers and IP addresses, each
+replaced by another of its kind, the same everywhere that one salt is used.
 
-Secrets are no matter of this: they are never stored. Never here: where such a value stands, what else is personal.
+A replacement is as valid as what it replaces: a card's check digit, an account's check digits, the shape of a telephone number
+and of a date stay right, so that data fits its schema afterwards. Secrets are no matter of this: they are never stored. Never
+here: where such a value stands, what else is personal.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Any, Final
+from uuid import UUID
 
 from holdfast.platform.machine import salt
 
-_EMAIL: Final = re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})+")
-_IBAN: Final = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b")
-_DIGITS: Final = re.compile(r"(?<![\w.-])\+?\d(?:[ ()/-]{0,2}\d){8,18}(?![\w-]|\.\w)")
-"""Of a telephone or a card: at least nine, in groups or not."""
+_KINDS: Final = (
+    ("email", "@", re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})+")),
+    ("account", "", re.compile(r"[A-Z](?<!\w[A-Z])[A-Z]\d\d(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b")),
+    (
+        "address",
+        ":",
+        re.compile(r"[0-9A-Fa-f:](?<![\w:.][0-9A-Fa-f:])(?:(?<=:)|[0-9A-Fa-f]{0,3}):[0-9A-Fa-f:]{1,34}(?![\w:]|\.\d)"),
+    ),
+    ("address", ".", re.compile(r"\d(?<![\w.]\d)\d{0,2}(?:\.\d{1,3}){3}(?!\w|\.\d)")),
+    ("number", "", re.compile(r"[+\d](?<![\w.-][+\d])(?:(?<=\d)|\d)(?:[ ()/-]{0,2}\d){8,18}(?![\w-]|\.\w)")),
+)
+"""What is personal by its shape, in this order, each with a sign that it cannot do without. A number is a telephone's or a
+card's: at least nine digits, in groups or not. What stands before is looked at after the first character, so that the search
+skips to such characters."""
+_RESERVED_V4: Final = 0xF0000000
+"""240.0.0.0/4, which no machine has."""
+_RESERVED_V6: Final = 0x20010DB8 << 96
+"""2001:db8::/32, for documentation."""
+_CARD: Final = range(13, 20)
+"""Digits of a card, the last of which checks the others (Luhn)."""
+_CARD_NUMBERS: Final = range(15, 20)
+"""Digits of a card that is written as a number."""
+_DATE: Final = re.compile(r"(\d{4}-\d{2}-\d{2})(?:([T ])\d{2}:\d{2}(:\d{2}(?:\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?")
+MAX_LEARNED: Final = 1_000
+"""Values of declared fields that are looked for in the texts of one record."""
+_SHORTEST: Final = 4
+"""Characters of such a value: a shorter one is part of many words."""
+_LONGEST: Final = 200
 
 
 class PersonalData:
@@ -25,16 +53,33 @@ class PersonalData:
     def __init__(self, fields: Collection[str] = ()) -> None:
         self._fields = frozenset(name.casefold() for name in fields)
         self._salt = salt()
+        self._learned: re.Pattern[str] | None = None
 
     def mark(self, value: str, digits: int = 10) -> str:
         """Return what stands for a value: the same for equal ones."""
         return hashlib.sha256(self._salt + value.encode()).hexdigest()[:digits]
 
+    def learn(self, *data: Any) -> None:
+        """Look for the values that declared fields have in these data in all texts from now on, and for no earlier ones."""
+        values = sorted({each for one in data for each in self._declared(one)}, key=len, reverse=True)[:MAX_LEARNED]
+        self._learned = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, values))})(?!\w)") if values else None
+
     def without(self, text: str) -> str:
         """Return a text without personal data."""
-        text = _EMAIL.sub(lambda found: f"{self.mark(found[0].casefold())}@redacted.invalid", text)
-        text = _IBAN.sub(lambda found: f"XX00{self.mark(found[0]).upper()}", text)
-        return _DIGITS.sub(lambda found: self._number(found[0]), text)
+        if self._learned is not None:
+            text = self._learned.sub(lambda found: self._whole(found[0]), text)
+        found = [
+            (match.start(), rank, match.end(), kind)
+            for rank, (kind, sign, pattern) in enumerate(_KINDS)
+            if sign in text
+            for match in pattern.finditer(text)
+        ]
+        parts, at = list[str](), 0
+        for start, _, end, kind in sorted(found):
+            if start >= at:  # else it is a part of what was found before
+                parts += text[at:start], self._other(kind, text[start:end])
+                at = end
+        return "".join((*parts, text[at:])) if parts else text
 
     def data(self, value: Any, *, is_whole: bool = False) -> Any:
         """Return plain JSON data without personal data; with `is_whole`, without any text or number."""
@@ -46,14 +91,102 @@ class PersonalData:
         if isinstance(value, list):
             return [self.data(inner, is_whole=is_whole) for inner in value]
         if isinstance(value, str):
-            return f"redacted-{self.mark(value)}" if is_whole and value else self.without(value)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return type(value)(0) if is_whole and is_number else value
+            return self._whole(value) if is_whole and value else self.without(value)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return value
+        if is_whole:
+            return type(value)(0)
+        return int(self._number(str(value))) if _is_card(value) else value
+
+    def _declared(self, value: Any, *, is_whole: bool = False) -> Iterator[str]:
+        """Yield the texts in declared fields that can be told from other words."""
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                yield from self._declared(inner, is_whole=is_whole or name.casefold() in self._fields)
+        elif isinstance(value, list):
+            for inner in value:
+                yield from self._declared(inner, is_whole=is_whole)
+        elif is_whole and isinstance(value, str) and len(value.strip()) >= _SHORTEST and len(value) <= _LONGEST:
+            yield value
+
+    def _whole(self, value: str) -> str:
+        """Return what stands for a text: of the same kind, if it is a date, a UUID, or personal by its shape."""
+        if (date := _DATE.fullmatch(value)) is not None:
+            part, seconds = date[2], ":00" if date[3] else ""
+            return "2000-01-01" + (f"{part}00:00{seconds}{date[4] or ''}" if part else "")
+        if len(value) == 36 and value.count("-") == 4:
+            return str(UUID(self.mark(value, 32)))
+        if (kind := next((kind for kind, _, pattern in _KINDS if pattern.fullmatch(value)), None)) is not None:
+            return self._other(kind, value)
+        return f"redacted-{self.mark(value)}"
+
+    def _other(self, kind: str, text: str) -> str:
+        """Return what stands for something that is personal by its shape."""
+        match kind:
+            case "email":
+                return f"{self.mark(text.casefold())}@redacted.invalid"
+            case "account":
+                return self._account(text)
+            case "number":
+                return self._number(text)
+            case _:
+                return self._address(text)
 
     def _number(self, match: str) -> str:
-        """Other digits in the same shape."""
-        digits = iter(str(int(self.mark(match, 16), 16)).zfill(20))
-        return "".join(next(digits) if sign.isdigit() else sign for sign in match)
+        """Other digits in the same shape; the last one checks the others where it did before."""
+        digits = [int(each) for each in match if each.isdigit()]
+        others = iter(self._others(match, len(digits), is_card=len(digits) in _CARD and _luhn(digits) == 0))
+        return "".join(next(others) if sign.isdigit() else sign for sign in match)
+
+    def _others(self, match: str, count: int, *, is_card: bool) -> str:
+        found = str(int(self.mark(match, 16), 16)).zfill(20)[:count]
+        if match.isdigit() and match[0] != "0":  # as a number it keeps its length
+            found = match[0] + found[1:]
+        return found[:-1] + str((10 - _luhn([*map(int, found[:-1]), 0])) % 10) if is_card else found
+
+    def _account(self, match: str) -> str:
+        """An account of the same country and shape, with right check digits where they were right before."""
+        compact = match.replace(" ", "")
+        places = iter(self.mark(compact, 60))
+        rest = "".join(_of_kind(each, next(places)) for each in compact[4:])
+        check = 98 - _mod_97(f"{rest}{compact[:2]}00")
+        shown = iter(f"{compact[:2]}{check:02}{rest}")
+        return "".join(sign if sign == " " else next(shown) for sign in match)
+
+    def _address(self, match: str) -> str:
+        """A reserved address; addresses of the machine itself name nobody."""
+        try:
+            address = IPv4Address(match) if "." in match else IPv6Address(match)
+        except AddressValueError:
+            return match
+        if address.is_loopback or address.is_unspecified:
+            return match
+        value = int(self.mark(str(address), 24), 16)
+        if isinstance(address, IPv4Address):
+            return str(IPv4Address(_RESERVED_V4 | value & 0x0FFFFFFF))
+        return str(IPv6Address(_RESERVED_V6 | value))
+
+
+def _is_card(value: float) -> bool:
+    """Return True for a whole number that is a card's: times and amounts begin otherwise, or are shorter."""
+    text = str(value)
+    return len(text) in _CARD_NUMBERS and text.isdigit() and text[0] in "23456" and _luhn([*map(int, text)]) == 0
+
+
+def _of_kind(sign: str, digit: str) -> str:
+    """Return a digit for a digit, and a letter for a letter."""
+    return str(int(digit, 16) % 10) if sign.isdigit() else chr(ord("A") + int(digit, 16))
+
+
+def _luhn(digits: list[int]) -> int:
+    """Return the sum that is 0 for a card's number."""
+    doubled = (digit * 2 - 9 if digit > 4 else digit * 2 for digit in digits[-2::-2])
+    return (sum(digits[::-2]) + sum(doubled)) % 10
+
+
+def _mod_97(account: str) -> int:
+    """Return the remainder by which an account is checked (ISO 7064), its letters counted from 10."""
+    return int("".join(str(int(sign, 36)) for sign in account)) % 97
 
 
 class Blank(PersonalData):
