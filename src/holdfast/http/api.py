@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -111,11 +110,12 @@ class Api:
         guarded = self._unobserved(answer)
 
         async def endpoint(http_request: Request) -> Response:
-            began_s = time.monotonic()
+            clock_s = asyncio.get_running_loop().time
+            began_s = clock_s()
             response = await guarded(http_request)
             if self.service is not None and (observers := self.service.control.runtime.runs.observers).are_any:
                 waits = bool(request.wait_s(http_request))
-                took_s = time.monotonic() - began_s
+                took_s = clock_s() - began_s
                 observers.notify(RequestAnswered(is_command, response.status_code, took_s, waits))
             return response
 
