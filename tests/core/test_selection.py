@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from holdfast.core.views.selection import RunFilter, Selection
 
-RENAMED = {"tag": "labels", "label": "labels", "min_cost_usd": "cost_from_nanousd", "max_cost_usd": "cost_to_nanousd"}
+RENAMED = {
+    "tag": "labels",
+    "label": "labels",
+    "min_cost_usd": "cost_from_nanousd",
+    "max_cost_usd": "cost_to_nanousd",
+    "min_score": "score_from",
+    "max_score": "score_to",
+}
 
 
 def test_every_criterion_of_callers_is_one_of_stores() -> None:

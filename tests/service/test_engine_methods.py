@@ -71,7 +71,20 @@ DEVIATIONS: Final[dict[str, dict[str, str]]] = {
     "RollUpCosts": {"within_s": "A request is not kept waiting for longer than the server says."},
     "Bulk": {
         **dict.fromkeys(
-            ("min_cost_usd", "max_cost_usd", "cost_from_nanousd", "cost_to_nanousd", "tag", "label", "labels"), FILTER
+            (
+                "min_cost_usd",
+                "max_cost_usd",
+                "cost_from_nanousd",
+                "cost_to_nanousd",
+                "min_score",
+                "max_score",
+                "score_from",
+                "score_to",
+                "tag",
+                "label",
+                "labels",
+            ),
+            FILTER,
         ),
         **dict.fromkeys(("prefix", "parent", "root", "in_doubt"), "Runs of a tree, or in doubt, are not changed as a whole."),
         "after": "Newest first: the engine calls it `before`.",

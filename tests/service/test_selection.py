@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from holdfast.core.views.selection import LetterSelection, RunFilter, Selection
+from holdfast.errors import InvalidInput
 from holdfast.service.declarations.command import Bulk, BulkDeadLetters
 from holdfast.service.declarations.query import DeadLetters, Runs
 from holdfast.service.handlers import dead_letters
@@ -20,6 +21,8 @@ OFFERED = [name for name in Selection.__struct_fields__ if name != "tenant"]
 
 def given(selection: type, name: str) -> Any:
     hint = get_type_hints(selection)[name]
+    if name in ("min_score", "max_score"):
+        return "a=1"
     listed = ("timer",) if name == "waiting_for" else ("a=1",)
     return listed if get_origin(hint) is tuple else 1 if int in get_args(hint) else "1"
 
@@ -30,6 +33,15 @@ def test_every_criterion_that_callers_have_reaches_the_store(name: str, query: R
     found = build_filter(msgspec.structs.replace(query, **{name: given(Selection, name)}), None, 10)
     assert found != build_filter(query, None, 10)
     assert found.keys() <= RunFilter.__annotations__.keys()
+
+
+@pytest.mark.parametrize(
+    "bound", ["", "helpful", "helpful=", "helpful=high", "=1", "two words=1", "helpful=nan", "helpful=1e99"]
+)
+def test_a_bound_of_a_score_that_is_none_is_refused(bound: str) -> None:
+    for name in ("min_score", "max_score"):
+        with pytest.raises(InvalidInput, match="write NAME=VALUE"):
+            build_filter(msgspec.structs.replace(Runs(), **{name: bound}), None, 10)
 
 
 def test_a_list_of_runs_selects_by_more_than_a_bulk_command() -> None:

@@ -2000,8 +2000,16 @@ class Views(Port):
             and {*(sought.get("labels") or ())} <= {*self._disk.labels.get(row.run, ())}
             and (sought.get("cost_from_nanousd") or 0) <= row.settled_nanousd
             and ((most_nanousd := sought.get("cost_to_nanousd")) is None or row.settled_nanousd <= most_nanousd)
+            and sought.get("version") in (None, row.version)
+            and self._is_scored(row.run, sought.get("score_from"), 1)
+            and self._is_scored(row.run, sought.get("score_to"), -1)
             and (sought.get("text") or "").lower() in "\n".join(self._known_by(row)).lower()
         ][: sought.get("limit", MAX_LISTED)]
+
+    def _is_scored(self, run: RunId, bound: tuple[str, float] | None, sign: int) -> bool:
+        return bound is None or any(
+            each.name == bound[0] and sign * each.value >= sign * bound[1] for each in counting(self._disk.scores.get(run, ()))
+        )
 
     def _known_by(self, row: RunRow) -> list[str]:
         return [row.workflow, row.key or "", row.started_by or "", *(value for _, value in self._disk.labels.get(row.run, ()))]

@@ -1610,6 +1610,16 @@ class StoreConformance:
         assert await listed(prefix="nobody") == []
         assert await listed(workflow="tiny", status="running", tenant="acme") == [2, 0]
         assert await listed(workflow="another") == []
+        assert await listed(version=1, tenant="acme") == [4, 2, 0]
+        assert await listed(version=2) == []
+        given = [(0, "helpful", 0.2, "ann"), (0, "helpful", 0.9, "ann"), (2, "helpful", 0.5, "ann"), (2, "brief", 9.0, "bob")]
+        for n, name, value, by in given:
+            await store.scores.add(stories[n].run, Score(name, value, by, "person", "", 1), 100)
+        assert await listed(score_from=("helpful", 0.5)) == [2, 0]
+        assert await listed(score_to=("helpful", 0.5)) == [2], "the latest of an author counts"
+        assert await listed(score_from=("helpful", 0.6), score_to=("helpful", 0.9)) == [0]
+        assert await listed(score_from=("brief", 1.0), score_to=("helpful", 0.5), tenant="acme") == [2]
+        assert await listed(score_from=("none", 0.0)) == []
 
     async def test_runs_are_found_by_tags_by_what_they_are_known_by_and_by_cost(self, connect: Connect) -> None:
         store = await connect()

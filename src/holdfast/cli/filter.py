@@ -26,6 +26,7 @@ _FIELDS: Final = group_of(
     {
         "tenant": ArgumentSpec(),
         "workflow": ArgumentSpec(),
+        "version": ArgumentSpec("--workflow-version N"),
         "status": ArgumentSpec("--status STATUS", help="Only runs with this status, or one of several: failed,waiting."),
         "waiting_for": ArgumentSpec(
             "--waiting-for KIND",
@@ -41,6 +42,8 @@ _FIELDS: Final = group_of(
         "text": ArgumentSpec("--text TEXT", help="Only runs with this text in their workflow, key, tags, labels or starter."),
         "min_cost_usd": ArgumentSpec("--min-cost USD", help="Only runs that spent at least this much."),
         "max_cost_usd": ArgumentSpec("--max-cost USD", help="Only runs that spent at most this much."),
+        "min_score": ArgumentSpec("--min-score NAME=VALUE", help="Only runs with a score of at least this: helpful=0.8."),
+        "max_score": ArgumentSpec("--max-score NAME=VALUE", help="Only runs with a score of at most this."),
     },
 )
 """The fields as the command line takes them: a word only where it is not spelt or described as over HTTP."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 import msgspec
 
+from holdfast.core.nouns import scores
 from holdfast.core.nouns.labels import pair
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.money import Usd, nanousd
@@ -61,10 +62,25 @@ def build_filter(query: asked.Runs | Bulk, tenant: str | None, limit: int) -> Ru
         "labels": [*(("", tag) for tag in query.tag), *map(pair, query.label)],
         "cost_from_nanousd": _amount("min_cost_usd", query.min_cost_usd),
         "cost_to_nanousd": _amount("max_cost_usd", query.max_cost_usd),
+        "score_from": _score("min_score", query.min_score),
+        "score_to": _score("max_score", query.max_score),
         "before": query.cursor,
         "limit": limit,
     }
     return {**given, **renamed}
+
+
+def _score(name: str, bound: str | None) -> tuple[str, float] | None:
+    if bound is None:
+        return None
+    score, _, value = bound.partition("=")
+    try:
+        found = scores.number(float(value))
+    except ValueError:
+        found = None
+    if found is None or scores.problem(score, "") is not None:
+        raise InvalidInput(f"{name} is {bound!r:.80}; write NAME=VALUE, like helpful=0.8. Nothing was listed or done.")
+    return score, found
 
 
 def _amount(name: str, amount: Usd | None) -> int | None:

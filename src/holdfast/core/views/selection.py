@@ -28,6 +28,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
     tenant: Annotated[str | None, Meta(description=_TENANT)] = None
     workflow: Annotated[str | None, Meta(description="Only this workflow, by its name.")] = None
+    version: Annotated[int | None, Meta(description="Only runs of this version of their workflow.")] = None
     status: tuple[str, ...] = ()
     """Described by each list or command, as its default differs."""
     waiting_for: Annotated[
@@ -52,6 +53,12 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     max_cost_usd: Annotated[
         Usd | None, Meta(description="Only runs that have spent at most this much, in dollars; money in doubt is not counted.")
     ] = None
+    min_score: Annotated[
+        str | None, Meta(description="Only runs with a current score of at least this, as `NAME=VALUE`: `helpful=0.8`.")
+    ] = None
+    max_score: Annotated[
+        str | None, Meta(description="Only runs with a current score of at most this, as `NAME=VALUE`: `helpful=0.5`.")
+    ] = None
 
 
 class RunFilter(TypedDict, total=False):
@@ -62,6 +69,7 @@ class RunFilter(TypedDict, total=False):
     """Only runs whose id begins with this."""
     tenant: str | None
     workflow: str | None
+    version: int | None
     status: str | Sequence[str] | None
     """Only runs with this status, or with one of several."""
     waiting_for: Sequence[str] | None
@@ -84,6 +92,10 @@ class RunFilter(TypedDict, total=False):
     """Only runs that have spent at least this much, in nano-dollars; money in doubt is not counted."""
     cost_to_nanousd: int | None
     """Only runs that have spent at most this much, in nano-dollars; money in doubt is not counted."""
+    score_from: tuple[str, float] | None
+    """Only runs with a score of this name that counts (core.nouns.scores), of at least this value."""
+    score_to: tuple[str, float] | None
+    """The same of at most this value."""
     before: str | None
     """Only runs older than this one, by its id."""
     limit: int

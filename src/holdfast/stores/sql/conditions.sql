@@ -18,6 +18,10 @@ tenant = {}
 -- Of this workflow.
 workflow = {}
 
+-- name: runs_version
+-- Of this version of their workflow.
+version = {}
+
 -- name: runs_status
 -- With this status.
 status = {}
@@ -75,6 +79,26 @@ settled_nanousd >= {}
 -- name: runs_cost_to_nanousd
 -- Have spent no more for certain.
 settled_nanousd <= {}
+
+-- name: runs_score_from
+-- With a score of this name that counts, of at least this value.
+runs.run in (
+    select s.run from holdfast.scores s
+    where s.name = {} and s.value >= {} and not exists (
+        select 1 from holdfast.scores later where later.run = s.run and later.number > s.number
+            and later.name = s.name and later.given_by = s.given_by
+    )
+)
+
+-- name: runs_score_to
+-- With a score of this name that counts, of at most this value.
+runs.run in (
+    select s.run from holdfast.scores s
+    where s.name = {} and s.value <= {} and not exists (
+        select 1 from holdfast.scores later where later.run = s.run and later.number > s.number
+            and later.name = s.name and later.given_by = s.given_by
+    )
+)
 
 -- --- Gates -----------------------------------------------------------------------------------------------------------
 
