@@ -57,7 +57,7 @@ def tell(problem: Exception, *, as_json: bool) -> int:
     else:
         first, *others = problem.parts if isinstance(problem, HoldfastError) else (message,)
         for part in (f"Error: {first}", *others):
-            terminal.say(clean(without_passwords(_typed(part))))
+            terminal.say_error(clean(without_passwords(_typed(part))))
     return code
 
 

@@ -8,6 +8,7 @@ Never here: what is logged, where the ids come from.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
 import sys
@@ -19,6 +20,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.cli.page import terminal
+from holdfast.errors import UsageError
 from holdfast.platform.log_filter import STANDARD, LogFilter, clean, plain, text_of_value
 from holdfast.platform.log_ids import NAMES
 
@@ -27,10 +29,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-_NOT_THEIRS: Final = STANDARD | {"_logger", "_name", "_raised", "job", "run"}
+_NOT_THEIRS: Final = STANDARD | {"_logger", "_name", "_raised", "color_message", "job", "run"}
 """Attributes of a record that are no fields of its author."""
 _COMMAND: Final = "holdfast.command"
 """The logger that lines of the command itself name."""
+
+
+_known: Final[list[object]] = []
+"""Secrets, kept so that no line shows them, though no engine is open yet."""
 
 
 class Output(logging.Handler):
@@ -55,7 +61,10 @@ def begin() -> None:
     """Have lines of the log written as the settings ask, before user code is loaded. Raises UsageError."""
     from holdfast import settings
 
-    set_up(settings.load().logs)
+    known = settings.load()
+    with contextlib.suppress(UsageError):  # the command reports it where it needs them
+        _known.append(settings.Secrets(known.secrets_file))
+    set_up(known.logs)
     threading.excepthook = _report_thread
 
 
@@ -142,8 +151,8 @@ def _fields(_: Any, __: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _message_in_json(message: str) -> str:
-    return terminal.as_json(_line(time.time(), "info", _COMMAND, clean(message)))
+def _message_in_json(message: str, level: str) -> str:
+    return terminal.as_json(_line(time.time(), level, _COMMAND, clean(message)))
 
 
 def _line(at_s: float, level: str, logger: str, message: str) -> dict[str, Any]:

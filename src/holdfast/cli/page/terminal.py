@@ -62,7 +62,7 @@ _LEAVE_S: Final = 2.0
 class _Form:
     """The form of messages: a text for people, unless a command sets another."""
 
-    write: Callable[[str], str] | None = None
+    write: Callable[[str, str], str] | None = None
 
 
 def write_line(line: str) -> None:
@@ -70,8 +70,8 @@ def write_line(line: str) -> None:
     _writer.write(line)
 
 
-def write_messages(form: Callable[[str], str]) -> None:
-    """From now on have messages written as lines of the log in this form."""
+def write_messages(form: Callable[[str, str], str]) -> None:
+    """From now on have messages written as lines of the log in this form, each with its level."""
     _Form.write = staticmethod(form)
 
 
@@ -220,6 +220,11 @@ def say(message: str) -> None:
     _writer.write(_shape(message))
 
 
+def say_error(message: str) -> None:
+    """The same of an error that ends a command."""
+    _writer.write(_shape(message, "error"))
+
+
 def relay(name: str, line: str) -> None:
     """Print a line of another process of ours, behind its name unless it is one of JSON."""
     if _Form.write is not None and line.startswith("{"):
@@ -231,14 +236,14 @@ def relay(name: str, line: str) -> None:
 def say_trace(text: str) -> None:
     """Print Python's traceback of an error in user code, as it is."""
     if _Form.write is not None:
-        say(text)
+        say_error(text)
         return
     sys.stderr.write(plain(text))
     sys.stderr.flush()
 
 
-def _shape(message: str) -> str:
-    return set_in(message) if _Form.write is None else _Form.write(message)
+def _shape(message: str, level: str = "info") -> str:
+    return set_in(message) if _Form.write is None else _Form.write(message, level)
 
 
 def say_at_once(message: str) -> None:
