@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from holdfast.service.access.identity import Holder, Identity, hashed
 from holdfast.service.access.provider import Provider
 from holdfast.service.concurrency_limit import ConcurrencyLimit
 from holdfast.service.service import Service
-from holdfast.settings import PortBounds
+from holdfast.settings import HookRules, PortBounds
 from tests.empty import empty_store
 from tests.http import flows, rows
 
@@ -151,6 +151,7 @@ async def served(
     provider: Provider | None = None,
     workflows: Sequence[Workflow] = WORKFLOWS,
     observers: Sequence[Observer] = (),
+    hooks: Mapping[str, HookRules] = {},
 ) -> AsyncIterator[Port]:
     """An engine on a store, or one in that folder, and its port."""
     where = str(store)
@@ -160,7 +161,7 @@ async def served(
         Engine.open(where, workflows=workflows if execute else (), execute=execute, observers=observers) as engine,
         answering(
             Service(engine, workflows if execute else (), turns=(turns := ConcurrencyLimit(bounds))),
-            HttpPort(address, identity or Identity(), proxies=proxies, public_url=public_url, provider=provider),
+            HttpPort(address, identity or Identity(), proxies=proxies, public_url=public_url, provider=provider, hooks=hooks),
             lambda _: None,
         ) as at,
     ):

@@ -5,7 +5,7 @@ Never here: the engine behind it (fleet, engine), what is answered (http).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -17,8 +17,10 @@ from holdfast.platform.machine import new_trace
 from holdfast.service.access.identity import Identity, is_loopback, split
 from holdfast.service.access.sign_in import SignIns
 from holdfast.service.service import Service
+from holdfast.settings import HookRules
 
 if TYPE_CHECKING:
+    from holdfast.http.hook import Hook
     from holdfast.service.access.provider import Provider
 
 CODE: Final = "code"
@@ -29,7 +31,7 @@ LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 class HttpPort(NamedTuple):
     """A port's address and the callers that it admits. With `proxies`, TLS ends at a proxy, the first of that many in a row.
     `browser` is a folder with the code for a browser, on loopback and with one token. `public_url` is the address under which
-    browsers reach the port, if that is declared."""
+    browsers reach the port, if that is declared. `hooks` take signed requests, by their names."""
 
     address: str
     identity: Identity
@@ -39,6 +41,7 @@ class HttpPort(NamedTuple):
     browser: Path | None = None
     public_url: str | None = None
     provider: Provider | None = None
+    hooks: Mapping[str, HookRules] = {}
 
 
 @asynccontextmanager
@@ -63,7 +66,9 @@ async def answering(service: Service, http: HttpPort, say: Callable[[str], None]
 
         provider = ProviderSignIn(sessions, http.provider)
     hosts = LOOPBACK | {host} | _host_of(http.public_url) if is_loopback(host) else None
-    api = Api(http.identity, new_trace, hosts=hosts, sessions=sessions, provider=provider, console=pages)
+    api = Api(
+        http.identity, new_trace, hosts=hosts, sessions=sessions, provider=provider, console=pages, hooks=_hooks(http, service)
+    )
     api.service = service
     http.identity.keys, http.identity.failures = service.keys, service.failed_log_ins
     scheme, shown = "http" if http.certificate is None else "https", f"[{host}]" if ":" in host else host
@@ -84,6 +89,14 @@ async def answering(service: Service, http: HttpPort, say: Callable[[str], None]
             yield f"{scheme}://{shown}:{taken}"
         finally:
             api.ending.come()
+
+
+def _hooks(http: HttpPort, service: Service) -> Mapping[str, Hook]:
+    """Return the hooks of a port; their secrets are masked from now on. Raises UsageError, MissingSecret."""
+    from holdfast.http.hook import Hook
+
+    secrets = service.control.executor.services.secrets
+    return {name: Hook(name, rules, secrets) for name, rules in http.hooks.items()}
 
 
 def _host_of(url: str | None) -> frozenset[str]:

@@ -20,8 +20,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.core.values.ids import RunId
 from holdfast.errors import Conflict, HoldfastError, NotFound
-from holdfast.http import idempotency, openapi, problem, request, sse
+from holdfast.http import hook_port, idempotency, openapi, problem, request, sse
 from holdfast.http.console import Console
+from holdfast.http.hook import Hook
+from holdfast.http.hook_port import HookPort
 from holdfast.http.problem import END, Problem
 from holdfast.http.request import Caller
 from holdfast.http.route import BASE, ROUTES, Route, methods_for, methods_of
@@ -59,10 +61,12 @@ class Api:
         sessions: Sessions | None = None,
         provider: ProviderSignIn | None = None,
         console: Console | None = None,
+        hooks: Mapping[str, Hook] = {},
     ) -> None:
         """`hosts` are the names under which it may be asked, None for any: a page that a browser was told lives here could
         speak to a port on loopback (DNS rebinding). `new_trace` names the trace of one who names none. `sessions` are those
-        of browsers, which come with a cookie in the place of the token. `console` answers where no route does."""
+        of browsers, which come with a cookie in the place of the token. `console` answers where no route does. `hooks` take
+        signed requests, by their names."""
         self.service: Service | None = None
         self._identity = identity
         self._new_trace = new_trace
@@ -73,6 +77,7 @@ class Api:
         self._sessions = sessions
         self._provider = provider
         self._console = console
+        self._hooks = hooks
 
     def application(self) -> FastAPI:
         """The same as an ASGI application."""
@@ -94,6 +99,9 @@ class Api:
             begin, end = self._at_provider(self._begin), self._at_provider(self._end)
             app.add_api_route(f"{BASE}/sign-in/oidc", begin, methods=["GET"], response_model=None)
             app.add_api_route(f"{BASE}/sign-in/oidc/callback", end, methods=["GET"], response_model=None)
+        if self._hooks:
+            hooks = HookPort(self._hooks, self._expect_service, self._new_trace)
+            app.add_api_route(hook_port.PATH, hooks.answer, methods=["POST"], response_model=None)
         described = self._described
         app.add_api_route(f"{BASE}/openapi.json", described, methods=[*methods_for("GET")], response_model=None)
         app.add_exception_handler(HTTPException, self._refused)

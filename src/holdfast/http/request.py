@@ -170,15 +170,23 @@ async def body_of(request: Request, text: str) -> Mapping[str, Any]:
 
 async def text_of(request: Request, within_s: float) -> str:
     """Return the body of a POST, at most 4 MiB of it. Raises Problem, InvalidInput."""
+    try:
+        return (await bytes_of(request, within_s)).decode()
+    except UnicodeDecodeError:
+        raise InvalidInput("The body is no UTF-8. Nothing was done.") from None
+
+
+async def bytes_of(request: Request, within_s: float, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the body of a POST as it was sent. Raises Problem."""
     if request.method != "POST":
-        return ""
+        return b""
     parts, size = [], 0
     try:
         async with asyncio.timeout(within_s):
             async for part in request.stream():
                 if (size := size + len(part)) > MAX_READ:
                     break
-                if size <= MAX_BYTES:
+                if size <= max_bytes:
                     parts.append(part)
     except TimeoutError:
         words = f"The body was not there within {within_s:g} s. Nothing was done."
@@ -186,10 +194,7 @@ async def text_of(request: Request, within_s: float) -> str:
     except ClientDisconnect:
         words = "The connection broke off before the end of the body. Nothing was done."
         raise Problem(HTTPStatus.BAD_REQUEST, "broken_off", words) from None
-    if size > MAX_BYTES:
-        words = f"A body has at most {MAX_BYTES} bytes. Nothing was done: hand over where the data is instead."
+    if size > max_bytes:
+        words = f"A body has at most {max_bytes} bytes. Nothing was done: hand over where the data is instead."
         raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", words, headers={"Connection": "close"})
-    try:
-        return b"".join(parts).decode()
-    except UnicodeDecodeError:
-        raise InvalidInput("The body is no UTF-8. Nothing was done.") from None
+    return b"".join(parts)

@@ -21,6 +21,10 @@ from holdfast.settings import PortBounds
 _FORGOTTEN: Final = 10_000
 """Maximum number of rates kept; those that are full again are dropped then."""
 
+_REFUSED_BURST: Final = 60.0
+_REFUSED_PER_S: Final = 1.0
+"""Refused requests of one address: a sender that is being set up needs some, and no sender needs more."""
+
 _SMALL_BYTES: Final = 65_536
 """Maximum number of requests at a time, so that only small ones may be held in memory for all of them."""
 
@@ -61,6 +65,15 @@ class ConcurrencyLimit:
     def calling(self, caller: Holder) -> AbstractContextManager[None]:
         """Count a call of a caller on a connection that it shares with others. Raises TooMuch."""
         return self._calls.held(caller)
+
+    def refuse(self, address: str) -> None:
+        """Count a refused request of an unknown sender. Raises TooMuch for an address that sends many."""
+        now_s, who = asyncio.get_running_loop().time(), ("refused", address)
+        left, since_s = self._paces.get(who, (_REFUSED_BURST, now_s))
+        left = min(_REFUSED_BURST, left + (now_s - since_s) * _REFUSED_PER_S)
+        self._paces[who] = (max(left - 1, 0.0), now_s)
+        if left < 1:
+            raise TooMuch("Too many requests of this address were refused. Nothing was done.", retry_after_s=60)
 
     def listening(self, caller: Holder) -> AbstractContextManager[None]:
         """Count a stream of a caller. Raises TooMuch where it may open no more."""

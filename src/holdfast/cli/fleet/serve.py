@@ -162,6 +162,7 @@ def serve(
             browser,
             set_.public_url,
             provider_of(set_) if token_file is None else None,
+            set_.hooks,
         )
     with terminal.aside():
         run_quickly(_serve(workflows, host, port, how, web, store, lane, wait_s, slots, reports, as_json))
