@@ -13,6 +13,8 @@ from urllib.parse import quote
 
 import pytest
 
+from holdfast import Workflow, sync, task
+from holdfast.core.nouns.evaluations import ScenarioResult
 from holdfast.testing.model_server import ModelServer
 from tests.e2e.console.conftest import MOST_MS, Errors, findings
 from tests.e2e.console.server import DevServer
@@ -466,6 +468,37 @@ def test_a_long_line_is_read_page_by_page_and_few_rows_are_in_the_document(dev: 
 
 
 # --- Every page -------------------------------------------------------------------------------------------------------
+
+# --- Evaluations ------------------------------------------------------------------------------------------------------
+
+
+def keep_evaluations(store: Path) -> str:
+    """Keep a result of a suite with each of three versions. Return the id of the last."""
+    last = ""
+    with sync.open(store, execute=False) as engine:
+        for version, passed in ((1, 8), (2, 10), (3, 7)):
+            wf = Workflow("case", version=version)
+            wf.node("do")(task(lambda state: None))
+            results = [ScenarioResult(f"s{n}", f"r{n}", () if n < passed else ("It failed.",)) for n in range(10)]
+            kept = engine.keep_evaluation("cases.yaml", wf, results, min_passed=0.8, by="ann")
+            last = kept.id
+    return last
+
+
+def test_an_evaluation_shows_the_newest_result_of_each_version(dev: DevServer, open_page: Callable[..., Any]) -> None:
+    kept = keep_evaluations(dev.folder / "runs.db")
+    for width in (1280, 390):
+        page = open_page(viewport={"width": width, "height": 900})
+        page.goto(f"{dev.address}/evals/{kept}")
+        page.get_by_role("table", name="Newest result by version").wait_for()
+        told = page.get_by_role("table", name="Newest result by version").inner_text()
+        assert re.findall(r"\d+\s+of 10", told) == ["7 of 10", "10 of 10", "8 of 10"]
+        assert re.findall(r"\S+ pp|–", told) == ["−30 pp", "+20 pp", "–"]
+        assert findings(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.get_by_role("table", name="Newest result by version").get_by_role("link").nth(1).click()
+    page.get_by_text("10 of 10; at least 80 % must pass").wait_for()
+
 
 PAGES: Final = (
     "/queue",
