@@ -22,13 +22,14 @@ SITE_LOCKED := $(VENV)/.docs-locked
 INSTALLED := $(VENV)/.installed
 NODE := examples/node_worker/node_modules/.package-lock.json
 CLIENTS := $(VENV)/clients/.locked
+CLICKHOUSE := $(VENV)/clickhouse/.locked
 PROVIDER := tests/http/provider/node_modules/.package-lock.json
 TYPESCRIPT := examples/generated_clients/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup console wheel clients demo test tests-again quick long mutants crash e2e workflows stores properties simulate chaos docs screenshots reference check lint types format wire lock clean
+.PHONY: help setup console wheel clients clickhouse demo test tests-again quick long mutants crash e2e workflows stores properties simulate chaos docs screenshots reference check lint types format wire lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -78,6 +79,15 @@ $(CLIENTS): requirements/clients.txt $(LOCKED)
 	@$(PY) -m pip --python $(@D)/bin/python install -qq --no-deps --require-hashes -r requirements/clients.txt
 	@touch $@
 
+clickhouse: setup $(CLICKHOUSE) ## Install the engine of ClickHouse that `make long` exports events to: 170 MB
+
+# An environment of its own: it is large, and brings packages that nothing else here uses.
+$(CLICKHOUSE): requirements/clickhouse.txt $(LOCKED)
+	@echo "clickhouse: installing the engine of ClickHouse"
+	@"$(PYTHON)" -m venv --clear --without-pip $(@D)
+	@$(PY) -m pip --python $(@D)/bin/python install -qq --no-deps --require-hashes -r requirements/clickhouse.txt
+	@touch $@
+
 demo: setup ## Run the support-triage example from start to end
 	@$(PY) -m examples.support_triage.demo $(ARGS)
 
@@ -100,7 +110,7 @@ crash: setup ## Kill a run at every point that lasts, and at every pair of them;
 e2e: clients ## Hold the HTTP API against its description, and kill servers and clients around decisions; takes minutes
 	@HOLDFAST_E2E=all $(PY) -m pytest tests/e2e -n auto --timeout=600 $(ARGS)
 
-long: clients ## Run the tests that take long beside a shorter one of their kind; takes minutes
+long: clients clickhouse ## Run the tests that take long beside a shorter one of their kind; takes minutes
 	@$(PY) -m pytest -m long $(ARGS)
 
 workflows: setup ## Run the long forms of the examples: killed at every other commit, in every state; takes minutes

@@ -18,7 +18,7 @@ FLOORS = (
     {"errors", "settings", "platform"},
     {"core"},
     {"ports", "authoring"},
-    {"tools", "models", "scheduling", "stores", "queues", "pools", "validators", "notify", "telemetry"},
+    {"tools", "models", "scheduling", "stores", "queues", "pools", "validators", "notify", "telemetry", "analytics"},
     {"engine", "observe", "actions"},
     {"storage"},
     {"service"},
@@ -233,7 +233,7 @@ def test_every_module_of_the_core_has_its_own_tests() -> None:
 
 def test_only_the_composition_root_names_adapters() -> None:
     """The core, the ports and an engine's control know no adapter; adapters do not know one another."""
-    adapters = {"stores", "models", "tools", "queues", "pools", "notify"}
+    adapters = {"stores", "models", "tools", "queues", "pools", "notify", "telemetry", "analytics"}
     wrong = [
         f"{file} imports {other}"
         for room, other, file in imports()
@@ -316,6 +316,7 @@ PORTS = {
     "testing": "servers and sinks are outside",
     "models/providers.py": "loads a client beside the loop; a simulation has other models",
     "models/wire.py": "a provider may give a wait as a date; a simulation has other models",
+    "analytics": "writes to a server beside the loop; a simulation has none",
     "models/prices.py": "prices have dates; who simulates gives it another clock",
 }
 """Where the machine itself may be asked, and why. Everywhere else a simulation would no longer repeat itself."""

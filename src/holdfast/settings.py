@@ -166,6 +166,36 @@ class HoldBackRules(BaseModel):
     """Persons or roles (`role:lead`) who may release a version; by default any reviewer."""
 
 
+class ClickHouseRules(BaseModel):
+    """`[clickhouse]` in holdfast.toml: a ClickHouse server that gets every event of every run, for analytics. See
+    [Analytics](../howto/analytics.md)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: str
+    """Address of its HTTP interface: `https://HOST:8443` or `http://HOST:8123`."""
+    database: str = Field(default="holdfast", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")
+    """Database, which is created if it is missing."""
+    user: str = Field(default="default", min_length=1, max_length=200)
+    """Account that writes. It needs the rights to create tables and views in the database."""
+    secret: str | None = None
+    """Name of the secret with the account's password; by default it has none."""
+    batch: int = Field(default=2_000, ge=1, le=50_000)
+    """Maximum number of events of one insert."""
+    payloads: bool = False
+    """True to write events as JSON too, without secrets, e-mail addresses and long numbers. By default rows have names, times
+    and amounts only."""
+
+    @field_validator("url")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        parts = urlsplit(value)
+        extra = parts.username or parts.password or parts.path.strip("/") or parts.query or parts.fragment
+        if parts.scheme not in ("http", "https") or not parts.hostname or extra:
+            raise ValueError("it is https://HOST:PORT or http://HOST:PORT; user and secret have lines of their own")
+        return value
+
+
 class FetchRules(BaseModel):
     """`[fetch]` in holdfast.toml: hosts from which content parts with an address are read. By default every public host, over
     https."""
@@ -607,6 +637,8 @@ class Settings(BaseModel):
     """Rule for money in doubt: `[budget]` in holdfast.toml. Without it the money stays in doubt."""
     hold_back: dict[str, HoldBackRules] = {}
     """Results that new versions of workflows need: `[hold_back.WORKFLOW]` in holdfast.toml."""
+    clickhouse: ClickHouseRules | None = None
+    """ClickHouse server for analytics: `[clickhouse]` in holdfast.toml. Without it no event is exported there."""
     fetch: FetchRules = FetchRules()
     """Hosts from which content parts are read: `[fetch]` in holdfast.toml."""
     identity: SignedTokenRules | None = None
@@ -702,6 +734,7 @@ IN_FILE: Final = frozenset(
         "bounds",
         "budget",
         "channels",
+        "clickhouse",
         "encrypt",
         "fetch",
         "hold_back",

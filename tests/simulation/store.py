@@ -76,6 +76,7 @@ from holdfast.ports import (
     OF_NONE,
     ApiKey,
     Append,
+    ArchivedRun,
     AuditFilter,
     ChannelFigures,
     ChildLink,
@@ -1066,6 +1067,9 @@ class Followers(Port):
         there = self._disk.followers.get(name)
         if there is not None and there.holder == holder:
             self._disk.followers[name] = msgspec.structs.replace(there, holder="", until_ms=0)
+
+    async def archived(self, since_ms: int, after: RunId, until_ms: int, limit: int) -> Sequence[ArchivedRun]:
+        return []  # it archives nothing
 
     async def listed(self) -> Sequence[FollowerRow]:
         await self._mount.read()

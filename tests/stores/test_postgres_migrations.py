@@ -304,7 +304,7 @@ async def test_runs_of_an_earlier_version_are_found_and_tell_who_started_them(da
         f" {schema}.dead_letters, {schema}.children"
     )
     await db.execute(f"alter table {schema}.counted drop column cost_nanousd")
-    await db.execute(f"drop index {schema}.runs_in_doubt")
+    await db.execute(f"drop index {schema}.runs_in_doubt, {schema}.archives_by_time")
     await db.execute(f"drop type {schema}.given_run, {schema}.given_event, {schema}.given_charge")
     await db.execute(f"delete from {schema}.migrations where version > 7")
     await db.close()

@@ -33,6 +33,8 @@ from holdfast.core.nouns.scores import Score
 from holdfast.core.values.content import ContentPart
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.payload import Payload, inline
+from holdfast.engine.background import archive_tail
+from holdfast.engine.background.archive_tail import ArchiveTail, _Place
 from holdfast.errors import Conflict, CorruptHistory, MonthHeld, NotFound, StoreBusy, UsageError
 from holdfast.ports import Administration, Append, BlobPlace, LogPlace, Piece, Store, StreamName, WorkflowRecord
 from holdfast.stores import retention
@@ -104,6 +106,32 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     where = str(tmp_path / "runs.db") if request.param == "sqlite" else request.getfixturevalue("database")
     async with Place(request.param, where) as opened:
         yield opened
+
+
+async def test_a_tail_of_archives_has_each_event_of_each_archived_run_from_any_cursor_on(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stories = await ended(place.store)
+    await place.administration.archive(MONTH)
+    assert await ArchiveTail(place.store).after(None, 9) == ([], str(_Place())), "others may be committed before these"
+    monkeypatch.setattr(archive_tail, "SETTLED_MS", -1)
+    wanted = sorted((story.run, each.seq) for story in stories for each in story.history)
+    cursor, found, sizes = None, [], []
+    while True:
+        told, cursor = await ArchiveTail(place.store).after(cursor, 5)
+        found += told
+        sizes.append(len(told))
+        if len(told) < 5:
+            break
+    assert sorted((each.run, each.recorded.seq) for each in found) == wanted
+    assert all(size == 5 for size in sizes[:-1])
+    again, _ = await ArchiveTail(place.store).after(found[6].cursor, 99)
+    assert [each.recorded for each in again] == [each.recorded for each in found[7:]], "it goes on in the middle of a run"
+    await place.administration.prune(NEXT)
+    left, _ = await ArchiveTail(place.store).after(found[6].cursor, 99)
+    assert left == [], "what was removed for good is left out"
+    with pytest.raises(UsageError, match="no cursor of archives"):
+        await ArchiveTail(place.store).after("17", 1)
 
 
 async def test_an_archived_month_is_read_as_before(place: Place) -> None:

@@ -9,7 +9,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from uuid import uuid4
 
+from holdfast.analytics import OF_ARCHIVES
 from holdfast.compose.notifying import notifying
+from holdfast.engine.background.archive_tail import ArchiveTail
 from holdfast.engine.background.follower import Follower
 from holdfast.engine.runs.runtime import Runtime
 from holdfast.ports import Sink
@@ -23,6 +25,10 @@ def sinks_of(settings: Settings, runtime: Runtime, secrets: Secrets) -> list[Sin
         from holdfast.compose.telemetry import trace_sink
 
         sinks.append(trace_sink(settings, settings.telemetry, runtime, secrets))
+    if settings.clickhouse is not None:
+        from holdfast.compose.clickhouse import clickhouse_sinks
+
+        sinks += clickhouse_sinks(settings.clickhouse, secrets)
     return sinks
 
 
@@ -36,7 +42,8 @@ async def following(
         for sink in [*sinks_of(settings, runtime, secrets), *([] if notifier is None else [notifier])]:
             if (close := getattr(sink, "aclose", None)) is not None:
                 stack.push_async_callback(close)
-            follower = Follower(runtime.store, runtime.clock, sink, uuid4().hex, is_wanted)
+            tail = ArchiveTail(runtime.store) if sink.name == OF_ARCHIVES else None
+            follower = Follower(runtime.store, runtime.clock, sink, uuid4().hex, is_wanted, tail)
             stack.push_async_callback(follower.aclose)
             await follower.begin()
             follower.start()

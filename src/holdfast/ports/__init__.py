@@ -123,7 +123,17 @@ from holdfast.ports.session import ANY_YAML, Leadership, Sessions
 from holdfast.ports.shared_value import SharedArrival, SharedEntry, SharedFound, SharedValues
 from holdfast.ports.store import Store, StoreClock, Upkeep
 from holdfast.ports.stream import Chunk, Piece, StreamName, Streams, StreamUpdate
-from holdfast.ports.tail import CommittedEvent, FollowerRow, Followers, Sink, SinkUnavailable, Tail, TailEvent, Watch
+from holdfast.ports.tail import (
+    ArchivedRun,
+    CommittedEvent,
+    FollowerRow,
+    Followers,
+    Sink,
+    SinkUnavailable,
+    Tail,
+    TailEvent,
+    Watch,
+)
 from holdfast.ports.view import MAX_LISTED, DueRun, EffectFilter, GateFilter, UnplacedRun, Views
 from holdfast.ports.worker import JOB_LOG, Calls, Work, WorkerGateway
 
@@ -138,6 +148,7 @@ __all__ = [
     "ApiKey",
     "Append",
     "AppendsFlushed",
+    "ArchivedRun",
     "Audit",
     "AuditFilter",
     "BlobPlace",

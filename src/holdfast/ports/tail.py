@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from holdfast.core.facts.events import Recorded
-from holdfast.core.values.ids import RunId
+from holdfast.core.values.ids import RunId, Seq
 
 
 class Watch(Protocol):
@@ -121,6 +121,14 @@ class FollowerRow(msgspec.Struct, frozen=True):
     """End of that process's turn unless it is renewed."""
 
 
+class ArchivedRun(msgspec.Struct, frozen=True):
+    """A run whose history is in an archive up to the event `seq`, since `archived_at_ms`."""
+
+    run: RunId
+    seq: Seq
+    archived_at_ms: int
+
+
 class Followers(Protocol):
     """The sinks that follow the tail, each fed by one process at a time."""
 
@@ -139,4 +147,9 @@ class Followers(Protocol):
 
     async def listed(self) -> Sequence[FollowerRow]:
         """All of them, by name."""
+        ...
+
+    async def archived(self, since_ms: int, after: RunId, until_ms: int, limit: int) -> Sequence[ArchivedRun]:
+        """Return the runs that were archived up to a time, in the order in which they were: after the run `after`, which was at
+        `since_ms`. One that has had more events since is in it again, later."""
         ...

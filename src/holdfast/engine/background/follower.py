@@ -19,7 +19,7 @@ from holdfast.core.facts.events import RunMigrated, RunStarted
 from holdfast.core.values.ids import RunId
 from holdfast.engine.runs.background_loop import BackgroundLoop, Outage
 from holdfast.errors import CursorLost
-from holdfast.ports import Clock, CommittedEvent, FollowerRow, Sink, SinkUnavailable, Store, TailEvent
+from holdfast.ports import Clock, CommittedEvent, FollowerRow, Sink, SinkUnavailable, Store, Tail, TailEvent
 
 log = logging.getLogger("holdfast")
 
@@ -54,10 +54,13 @@ class _Owner(NamedTuple):
 class Follower:
     """Feeds one sink, while it is this process's turn."""
 
-    def __init__(self, store: Store, clock: Clock, sink: Sink, holder: str, is_wanted: Callable[[], bool]) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, sink: Sink, holder: str, is_wanted: Callable[[], bool], tail: Tail | None = None
+    ) -> None:
         """`holder` is a name that no other process has. `is_wanted` returns whether this process is one that feeds sinks
-        now."""
+        now. The sink gets the events of `tail`, by default those of the store's."""
         self._store = store
+        self._tail = store.tail if tail is None else tail
         self._clock = clock
         self._sink = sink
         self._holder = holder
@@ -103,7 +106,7 @@ class Follower:
         if (row := await self._held()) is None:
             return _NOT_HERE_S
         try:
-            batch, cursor = await self._store.tail.after(row.cursor, self._size)
+            batch, cursor = await self._tail.after(row.cursor, self._size)
         except CursorLost as problem:
             return self._begin_again(row, problem)
         if not batch:
@@ -128,7 +131,7 @@ class Follower:
     async def _begin(self, row: FollowerRow) -> None:
         """Keep where a sink begins before it is given anything: what comes from now on is never left out."""
         if self._sink.begins == "now":
-            row = msgspec.structs.replace(row, cursor=await self._store.tail.end())
+            row = msgspec.structs.replace(row, cursor=await self._tail.end())
             self._row = row if await self._store.followers.move(row) else None
 
     def _begin_again(self, row: FollowerRow, problem: CursorLost) -> float:

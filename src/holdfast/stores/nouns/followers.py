@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.ports import FollowerRow
+from holdfast.core.values.ids import RunId
+from holdfast.ports import ArchivedRun, FollowerRow
 from holdfast.stores.nouns.tables import Noun
 
 _MAX_FOLLOWERS: Final = 100
@@ -29,6 +30,9 @@ class Followers(Noun):
 
     async def release(self, name: str, holder: str) -> None:
         await self._tables.change("release_follower", name, holder)
+
+    async def archived(self, since_ms: int, after: RunId, until_ms: int, limit: int) -> Sequence[ArchivedRun]:
+        return [ArchivedRun(*row) for row in await self._tables.ask("archived_since", since_ms, after, until_ms, limit)]
 
     async def listed(self) -> Sequence[FollowerRow]:
         return [FollowerRow(*row) for row in await self._tables.ask("followers", _MAX_FOLLOWERS)]

@@ -856,6 +856,12 @@ where name = $1 and holder = $2 returning name
 -- Its holder leaves it to others.
 update holdfast.followers set holder = '', until_ms = 0 where name = $1 and holder = $2 returning name
 
+-- name: archived_since
+-- The runs that were archived after another one, up to a time; without those that were removed for good.
+select run::text, seq, archived_at_ms from holdfast.archives
+where (archived_at_ms > $1 or (archived_at_ms = $1 and run > $2::uuid)) and archived_at_ms <= $3 and sha256 is not null
+order by archived_at_ms, run limit $4
+
 -- name: followers
 -- All of them.
 select name, cursor, had_all_at_ms, waiting_since_ms, taken, dropped, problem, holder, until_ms from holdfast.followers

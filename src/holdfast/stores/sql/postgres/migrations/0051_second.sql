@@ -412,6 +412,8 @@ update holdfast.counted set cost_nanousd = (
 );
 create index counted_by_cost on holdfast.counted (cost_nanousd, run) where cost_nanousd > 0;
 
+create index archives_by_time on holdfast.archives (archived_at_ms, run);
+
 -- How far those have come that follow the tail, and who feeds each of them until when.
 create table holdfast.followers (
     name text primary key,

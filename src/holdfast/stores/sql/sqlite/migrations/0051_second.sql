@@ -420,6 +420,8 @@ alter table counted add column cost_nanousd integer;
 update counted set cost_nanousd = (select settled_nanousd from runs where runs.run = counted.run and runs.seq = counted.seq);
 create index counted_by_cost on counted (cost_nanousd, run) where cost_nanousd > 0;
 
+create index archives_by_time on archives (archived_at_ms, run);
+
 -- How far those have come that follow the tail, and who feeds each of them until when.
 create table followers (
     name text primary key,
