@@ -387,10 +387,22 @@ class TelemetryRules(BaseModel):
     """True to send prompts, replies, arguments and results, and names of people, without other personal data."""
     service_name: str = Field(default="holdfast", min_length=1)
     """Name of the sender: `service.name`."""
+    metrics_every_s: float | None = Field(default=None, ge=1, le=3_600, allow_inf_nan=False)
+    """Seconds between two pushes of metrics, as JSON over HTTP. By default none are pushed."""
+    metrics_endpoint: str | None = None
+    """Address of the receiver of metrics; by default `endpoint`."""
 
-    @field_validator("endpoint")
+    @model_validator(mode="after")
+    def _pushes_over_http(self) -> Self:
+        if self.metrics_every_s is not None and self.metrics_endpoint is None and self.protocol == "grpc":
+            raise ValueError("metrics are pushed over HTTP: say metrics_endpoint, as in http://HOST:4318")
+        return self
+
+    @field_validator("endpoint", "metrics_endpoint")
     @classmethod
-    def _is_an_address(cls, value: str) -> str:
+    def _is_an_address(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
         parts = urlsplit(value)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None or parts.query:
             raise ValueError("endpoint is http://HOST:PORT or https://HOST:PORT, without a user; a token is a header")

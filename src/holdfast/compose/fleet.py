@@ -18,7 +18,7 @@ from holdfast.compose.api import HttpPort, answering
 from holdfast.compose.engine import DEFAULT_SLOTS, Engine, label
 from holdfast.compose.following import following
 from holdfast.compose.from_settings import doubt_rule_of, hold_back_of, lanes_of, open_queue, payloads_of, secrets_of
-from holdfast.compose.metrics import ProcessMetrics, look_of_engine, look_of_leader, of_engine, of_leader, of_registry
+from holdfast.compose.metrics import ProcessMetrics, look_of_engine, look_of_leader, of_engine, of_leader, of_registry, pushing
 from holdfast.core.capacity.lanes import DEFAULT
 from holdfast.core.values.demand import Resources
 from holdfast.engine.background.follow_ups import FollowUps
@@ -315,11 +315,11 @@ async def serving(
         parts = [partial(of_registry, taken.registry)] if taken is not None else []
         parts += [partial(of_engine, engine)] if engine is not None else []
         parts += [partial(of_leader, leader)] if leader is not None else []
-        look = None
+        look, now_ms = None, leader.store.clock.now_ms if leader is not None else engine.runtime.store.clock.now_ms  # type: ignore[union-attr]
         if leader is not None and lane == DEFAULT:
             look = look_of_leader(leader)
         elif leader is None and engine is not None:
             look = look_of_engine(engine)
         metrics = ProcessMetrics(meter, parts, [] if look is None else [look])
-        stack.push_async_callback(metrics.aclose)
+        await stack.enter_async_context(pushing(metrics, settings, location, now_ms))
         yield ServedProcess(leader, engine, taken, address, readiness, metrics)

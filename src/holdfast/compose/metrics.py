@@ -5,15 +5,19 @@ Never here: a metric's name (observe.metrics), a format, a port.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import holdfast
-from holdfast.compose.engine import Engine
+from holdfast.compose.engine import Engine, label
+from holdfast.compose.from_settings import secrets_of
 from holdfast.observe import metrics
 from holdfast.observe.meter import Meter
 from holdfast.observe.store_look import StoreLook
+from holdfast.platform.machine import MachineClock
 from holdfast.ports.metric import Metric, Sample
+from holdfast.settings import Settings
 
 if TYPE_CHECKING:
     from holdfast.engine.fleet.leader import Leader
@@ -41,6 +45,39 @@ class ProcessMetrics:
         """Give up looks into the store that are being taken."""
         for look in self._looks:
             await look.aclose()
+
+
+@asynccontextmanager
+async def pushing(
+    metrics_: ProcessMetrics, settings: Settings, location: str, now_ms: Callable[[], int]
+) -> AsyncIterator[None]:
+    """Push the metrics of a process on the store at `location` inside a block, if `[telemetry]` says so; at its end they are
+    closed. `now_ms` is the time of the store."""
+    rules, secrets = settings.telemetry, secrets_of(settings, location)
+    push = None
+    try:
+        if rules is not None and rules.metrics_every_s is not None:
+            from holdfast.telemetry.metrics import MetricsPush
+
+            def headers() -> dict[str, str]:
+                return {name: secrets.get(secret) for name, secret in rules.headers.items()}
+
+            push = MetricsPush(
+                rules.metrics_endpoint or rules.endpoint,
+                rules.metrics_every_s,
+                metrics_.samples,
+                {"service.name": rules.service_name, "service.version": holdfast.__version__, "service.instance.id": label()},
+                holdfast.__version__,
+                MachineClock(),
+                now_ms,
+                headers,
+            )
+            push.start()
+        yield
+    finally:
+        if push is not None:
+            await push.aclose()
+        await metrics_.aclose()
 
 
 def look_of_engine(engine: Engine) -> StoreLook:

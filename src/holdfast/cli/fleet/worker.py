@@ -45,10 +45,12 @@ from holdfast.service import view
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
     from holdfast.compose import Engine
+    from holdfast.compose.metrics import ProcessMetrics
     from holdfast.core.values.demand import Resources
     from holdfast.engine.fleet.idleness import StrandedRun
     from holdfast.observe.meter import Meter
     from holdfast.ports import Observation
+    from holdfast.settings import Settings
 
 _GRACE_S: Final = 10.0
 _LOOK_EVERY_S: Final = 0.5
@@ -256,7 +258,7 @@ async def _work(
     where, known = located(store)
     slots, grace_s, labels, own, yaml, lane, wait_s, *_ = settings
     meter = None
-    if settings.port is not None:
+    if settings.port is not None or (known.telemetry is not None and known.telemetry.metrics_every_s is not None):
         from holdfast.observe.meter import Meter
 
         meter = Meter()
@@ -274,7 +276,7 @@ async def _work(
         grace_s=grace_s,
         observers=[tally, *([] if meter is None else [meter])],
     )
-    async with patiently(opening, wait_s) as engine, _health(engine, settings, meter):
+    async with patiently(opening, wait_s) as engine, _metrics(engine, where, known, settings, meter):
         _greet(where, workflows, settings)
         stop = stopped(f"nothing new is taken. Steps that run get {grace_s:g} s to finish; then they are handed over")
         waits: list[asyncio.Future[Any]] = [stop]
@@ -296,24 +298,34 @@ async def _work(
 
 
 @asynccontextmanager
-async def _health(engine: Engine, settings: WorkerOptions, meter: Meter | None) -> AsyncIterator[None]:
-    """Answer meanwhile on the port that was asked for. Raises UsageError for one that is taken."""
-    if settings.port is None or meter is None:
+async def _metrics(
+    engine: Engine, location: str, loaded: Settings, settings: WorkerOptions, meter: Meter | None
+) -> AsyncIterator[None]:
+    """Push metrics and answer on the health port meanwhile, as far as each is asked for. Raises UsageError for a port that is
+    taken."""
+    if meter is None:
+        yield
+        return
+    from holdfast.compose.metrics import ProcessMetrics, look_of_engine, of_engine, pushing
+
+    metrics = ProcessMetrics(meter, [partial(of_engine, engine)], [look_of_engine(engine)])
+    async with pushing(metrics, loaded, location, engine.runtime.store.clock.now_ms), _health(engine, settings, metrics):
+        yield
+
+
+@asynccontextmanager
+async def _health(engine: Engine, settings: WorkerOptions, metrics: ProcessMetrics) -> AsyncIterator[None]:
+    if settings.port is None:
         yield
         return
     with needs("fleet", "`holdfast worker --port`"):
-        from holdfast.compose.metrics import ProcessMetrics, look_of_engine, of_engine
         from holdfast.observe.health import Health
         from holdfast.observe.readiness import Readiness
 
-    metrics = ProcessMetrics(meter, [partial(of_engine, engine)], [look_of_engine(engine)])
     health = Health(Readiness(lambda: engine.broken, lambda: engine.runs(limit=1)), metrics.samples)
     async with health.listening(settings.host, settings.port) as port:
         terminal.say(f"Health and metrics on http://{settings.host}:{port}.")
-        try:
-            yield
-        finally:
-            await metrics.aclose()
+        yield
 
 
 def _check_labels(workflows: Sequence[Workflow], settings: WorkerOptions) -> None:
