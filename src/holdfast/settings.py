@@ -284,8 +284,8 @@ class NotificationRules(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     occasions: tuple[str, ...]
-    """What to notify of: gate_opened, gate_reminder, gate_escalated, gate_expired, run_completed, run_failed, run_cancelled,
-    run_budget_blocked, budget, dead_letter, doubt, worker_lost, schedule_missed."""
+    """Occasions to notify of: gate_opened, gate_reminder, gate_escalated, gate_expired, run_completed, run_failed,
+    run_cancelled, run_budget_blocked, budget, dead_letter, doubt, worker_lost, schedule_missed."""
     channel: str
     """Channel, by its name in `[channels.NAME]`."""
     to: tuple[str, ...] = ()

@@ -252,3 +252,22 @@ async def test_a_sink_that_never_answers_holds_up_no_run(store: str, monkeypatch
         await a_run(engine)
         assert "no answer" in (await row_of(engine.runtime.store)).problem
         await follower.aclose()
+
+
+@bounded
+async def test_a_sink_begins_before_the_first_event_also_where_its_feeder_died_at_once(store: str) -> None:
+    sink = Kept("now")
+    async with Engine.open(store, workflows=[WORKFLOW]) as engine:
+        ports = engine.runtime.store
+        await a_run(engine)
+        assert await ports.followers.hold("kept", "dead", 3_600_000) is not None
+        follower = Follower(ports, Quick(), sink, "one", lambda: True)
+        await follower.begin()
+        later = await a_run(engine)
+        await follower.begin()
+        await ports.followers.release("kept", "dead")
+        follower.start()
+        wanted = await histories(ports, later)
+        await has_taken(ports, len(wanted))
+        await follower.aclose()
+        assert sorted(sink.ids) == wanted

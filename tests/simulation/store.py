@@ -1054,6 +1054,12 @@ class Followers(Port):
         self._disk.followers[name] = held = msgspec.structs.replace(there, holder=holder, until_ms=now_ms + lease_ms)
         return held
 
+    async def begin(self, name: str, cursor: str) -> None:
+        await self._mount.write("begin_follower")
+        there = self._disk.followers.get(name) or FollowerRow(name, None, self._mount.now_ms(), None, 0, 0, "", "", 0)
+        if there.cursor is None:
+            self._disk.followers[name] = msgspec.structs.replace(there, cursor=cursor)
+
     async def move(self, row: FollowerRow) -> bool:
         await self._mount.write("move_follower")
         there = self._disk.followers.get(row.name)

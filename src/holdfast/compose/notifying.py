@@ -83,17 +83,17 @@ class Webhooks:
     def __init__(self, url: str | None, secrets: Sequence[str], now_ms: Callable[[], int], reach: Mapping[str, Any]) -> None:
         from holdfast.notify.webhook import WebhookChannel
 
-        def made(url: str) -> Channel:
+        def webhook(url: str) -> Channel:
             return WebhookChannel(url, secrets, now_ms, **reach)
 
-        self._made = made
-        self._own = None if url is None else made(url)
+        self._webhook = webhook
+        self._own = None if url is None else webhook(url)
 
     async def send(self, message: Message) -> SendResult:
         """Try to deliver one message."""
         address = next((each for each in message.recipients if each.startswith("https://")), None)
         try:
-            channel = self._own if address is None else self._made(address)
+            channel = self._own if address is None else self._webhook(address)
         except UsageError as problem:
             return Refused(problem.message)
         if channel is None:

@@ -136,6 +136,10 @@ class Followers(Protocol):
         """Take or keep the turn to feed a sink, for so long from now. None while it is another's."""
         ...
 
+    async def begin(self, name: str, cursor: str) -> None:
+        """Keep where a sink begins, unless that is known: what comes after it is never left out."""
+        ...
+
     async def move(self, row: FollowerRow) -> bool:
         """Keep how far the sink has come, what waits and why; False, with nothing kept, where `row.holder` has lost its
         turn."""

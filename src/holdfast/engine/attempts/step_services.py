@@ -62,4 +62,4 @@ class StepServices:
     script_limits: ScriptLimits
     """How far a script of a workflow file may go."""
     notifications: Notifications
-    """What may be notified, for those who set rules and for starts that name a channel."""
+    """Channels and rules of the settings, for rules of tenants and for starts that name a channel."""

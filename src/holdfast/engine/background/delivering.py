@@ -25,7 +25,7 @@ _AT_ONCE: Final = 8
 """Messages that are being sent at a time."""
 _LOOK_S: Final = 0.5
 _NOT_HERE_S: Final = 2.0
-"""How often to look whether it is this process that sends."""
+"""Pause of a process that does not send now."""
 _LONGEST_PAUSE_S: Final = 3_600.0
 """Of the whole channel, whatever its other side asks for; the message itself waits as long as that."""
 _MAX_PROBLEM: Final = 500

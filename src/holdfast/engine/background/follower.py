@@ -81,8 +81,10 @@ class Follower:
         )
 
     async def begin(self) -> None:
-        """Keep where the sink begins, before anything happens that it is to have. Raises StoreError."""
-        await self._held()
+        """Keep where the sink begins, before anything happens that it is to have; also while another process feeds it, which
+        may have died before it could. Raises StoreError."""
+        if self._sink.begins == "now":
+            await self._store.followers.begin(self._sink.name, await self._tail.end())
 
     def start(self) -> None:
         self._loop.start()
@@ -124,15 +126,10 @@ class Follower:
             self._row = kept
         else:  # where nothing is new the cursor moves in memory alone
             self._row = msgspec.structs.replace(row, until_ms=kept.until_ms)
-        if kept is not None and kept.cursor is None and self._row is not None and self._row.cursor is None:
-            await self._begin(self._row)
+        if kept is not None and kept.cursor is None and self._sink.begins == "now":
+            await self.begin()
+            self._row = await self._store.followers.hold(self._sink.name, self._holder, LEASE_MS)
         return self._row
-
-    async def _begin(self, row: FollowerRow) -> None:
-        """Keep where a sink begins before it is given anything: what comes from now on is never left out."""
-        if self._sink.begins == "now":
-            row = msgspec.structs.replace(row, cursor=await self._tail.end())
-            self._row = row if await self._store.followers.move(row) else None
 
     def _begin_again(self, row: FollowerRow, problem: CursorLost) -> float:
         log.warning(

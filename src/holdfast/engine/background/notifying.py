@@ -1,5 +1,5 @@
-"""Writes notifications into the outbox: of events that somebody wants to hear of, as the tail tells them; and of what no event
-tells, as the store stands.
+"""Writes notifications into the outbox: about committed events that a rule names, and about what no event says, like a lost
+process.
 
 The event is durable, and each message is known by what it is about: what is looked at twice is written once. A tenant's rule
 is held against the settings each time, so that a channel can be withdrawn. Never here: sending.
@@ -29,7 +29,7 @@ from holdfast.ports import Clock, CommittedEvent, Report, SinkUnavailable, Store
 log = logging.getLogger("holdfast")
 
 _MAX_RUNS: Final = 10_000
-"""Of so many runs it is kept how they began."""
+"""Runs whose start is kept in memory."""
 _MAX_RULES: Final = 10_000
 """Of all tenants."""
 _PAGE: Final = 500
@@ -38,10 +38,10 @@ _MAX_SCHEDULES: Final = 10_000
 _MAX_BUDGETS: Final = 10_000
 _MAX_LOST: Final = 100
 _LOST_FOR_MS: Final = 3_600_000
-"""How long a lost process is looked at."""
+"""Time after its death for which a process is looked at."""
 _LOOKOUT_S: Final = 15.0
 _NOT_HERE_S: Final = 2.0
-"""How often to look whether it is this process that looks."""
+"""Pause of a process that does not look now."""
 _TIDY_S: Final = 3_600.0
 _TIDIED: Final = 1_000
 """Old deliveries that go at a time."""
@@ -68,7 +68,7 @@ class DeclaredChannel(NamedTuple):
 
 
 class Notifications(NamedTuple):
-    """What the settings say of notifications."""
+    """The channels and rules of the settings."""
 
     channels: Mapping[str, DeclaredChannel] = {}
     rules: tuple[Rule, ...] = ()
@@ -91,7 +91,7 @@ class Notifications(NamedTuple):
             if self.channels[name].kind == "webhook" and self.channels[name].reaches(on_end):
                 return name, on_end
         raise InvalidInput(
-            f"The end of a run cannot be told to {on_end!r:.200}: tenant {tenant!r:.130} may use the channels"
+            f"The end of a run cannot be sent to {on_end!r:.200}: tenant {tenant!r:.130} may use the channels"
             f" {', '.join(known) or '(none)'}, and addresses at the hosts that these name. Nothing was started.",
             field="on_end",
         )
@@ -133,7 +133,7 @@ def _host_of(url: str) -> str | None:
 
 
 class _Start(NamedTuple):
-    """What of a run's start matters for rules."""
+    """The part of a run's start that matters for rules."""
 
     team: str | None = None
     is_child: bool = False
@@ -262,7 +262,7 @@ def _start_of(event: RunStarted) -> _Start:
 
 
 class Lookout:
-    """Finds what no event tells: budgets of tenants and teams that are nearly used, lost processes, missed schedules."""
+    """Finds what no event says: budgets of tenants and teams that are nearly used, lost processes, missed schedules."""
 
     def __init__(self, store: Store, clock: Clock, notifier: Notifier, is_wanted: Callable[[], bool]) -> None:
         """`is_wanted` returns whether this process is one that looks now."""

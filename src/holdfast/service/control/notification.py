@@ -193,8 +193,8 @@ class Notifications(ControlBase):
         return await self.store.outbox.figures()
 
     async def enable_channel(self, channel: str, *, address: str = "") -> None:
-        """Use an address of a channel again that had said that it wants no more (HTTP 410). Messages that were given up
-        meanwhile are sent by `replay_delivery`.
+        """Resume sending to an address of a channel that was disabled because it answered HTTP 410. Messages that were given
+        up meanwhile are sent by `replay_delivery`.
 
         Args:
             channel: Name of the channel.

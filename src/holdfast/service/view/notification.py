@@ -75,8 +75,8 @@ class ChannelRow(TypedDict):
     dead: Annotated[int | None, doc("Messages that were given up.")]
     waiting: Annotated[int | None, doc("Messages that wait.")]
     oldest_at: Annotated[Time | None, doc("Time at which the oldest of these was made.")]
-    disabled_at: Annotated[Time | None, doc("Time at which the other side said that it wants no more.")]
-    problem: Annotated[str | None, doc("Its words then.")]
+    disabled_at: Annotated[Time | None, doc("Time at which it was disabled, because it answered HTTP 410; null if it is not.")]
+    problem: Annotated[str | None, doc("Reason for which it was disabled.")]
 
 
 def of_notification_rule(rule: Rule) -> NotificationRuleRow:

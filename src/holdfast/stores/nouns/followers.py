@@ -24,6 +24,9 @@ class Followers(Noun):
             return FollowerRow(*row)
         return None
 
+    async def begin(self, name: str, cursor: str) -> None:
+        await self._tables.change("begin_follower", name, cursor, self._clock.now_ms())
+
     async def move(self, row: FollowerRow) -> bool:
         said = row.cursor, row.had_all_at_ms, row.waiting_since_ms, row.taken, row.dropped, row.problem
         return bool(await self._tables.change("move_follower", row.name, row.holder, *said))

@@ -846,6 +846,11 @@ on conflict (name) do update set holder = excluded.holder, until_ms = excluded.u
 where holdfast.followers.holder = excluded.holder or holdfast.followers.until_ms <= excluded.had_all_at_ms
 returning name, cursor, had_all_at_ms, waiting_since_ms, taken, dropped, problem, holder, until_ms
 
+-- name: begin_follower
+-- Where a sink begins, unless that is known.
+insert into holdfast.followers (name, cursor, had_all_at_ms, holder, until_ms) values ($1, $2, $3, '', 0)
+on conflict (name) do update set cursor = excluded.cursor where holdfast.followers.cursor is null
+
 -- name: move_follower
 -- How far it has come, as its holder says.
 update holdfast.followers
