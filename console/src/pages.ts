@@ -69,6 +69,13 @@ export const PAGES: readonly Page[] = [
   },
   { path: "/dead-letters/:letter", title: "Dead letter", load: () => import("@/pages/dead-letters/DeadLetter") },
   { path: "/doubts", title: "Doubts", group: "Operate", key: "u", load: () => import("@/pages/doubts/Doubts") },
+  {
+    path: "/notifications",
+    title: "Notifications",
+    group: "Operate",
+    key: "n",
+    load: () => import("@/pages/notifications/Notifications"),
+  },
 
   // Account
   { path: "/costs", title: "Costs", group: "Account", key: "o", load: () => import("@/pages/costs/Costs") },
