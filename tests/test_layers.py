@@ -175,7 +175,7 @@ INNER_FLOORS = {
         {"bulk"},
         {"doctor", "nouns"},
         {"runs"},
-        {"develop"},
+        {"develop", "top"},
     ),
 }
 """The same within a room of several parts; parts of one floor don't know one another."""

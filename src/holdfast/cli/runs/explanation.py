@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import textwrap
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Final
 
 import typer
@@ -52,27 +53,43 @@ async def _explain(run: str, no_commands: bool, as_json: bool, store: str | None
     if as_json:
         terminal.emit(row)
         return
-    _show(f"Run {row['run_id']} of {row['workflow']} {row['version']} ({row['status']}). {row['summary']}")
-    terminal.show("\nWhat happened")
+    for line in paragraphs(row, steps, now_ms, with_commands=not no_commands, store=store):
+        terminal.show_text(line)
+
+
+def paragraphs(
+    row: View,
+    steps: Sequence[next_steps.NextStep],
+    now_ms: int,
+    *,
+    with_commands: bool,
+    store: str | None = None,
+    width: int = _WIDTH,
+) -> Iterator[str]:
+    """Yield the lines of an explanation; `steps` are the run's waits with their commands."""
+    yield from _filled(
+        f"Run {row['run_id']} of {row['workflow']} {row['version']} ({row['status']}). {row['summary']}", width=width
+    )
+    yield "\nWhat happened"
     for each in row["happened"]:
         at = "" if each["at"] is None else f"{around(moment.ms(each['at']), now_ms)}: "
-        _show(f"{at}{each['text']}", "- ")
+        yield from _filled(f"{at}{each['text']}", "- ", width)
     if row["waits"]:
-        terminal.show("\nWhat it waits for")
-        _show_waits(row, steps, now_ms, no_commands)
-    terminal.show("\nWhat it costs")
+        yield "\nWhat it waits for"
+        yield from _waits(row, steps, now_ms, width, with_commands=with_commands)
+    yield "\nWhat it costs"
     for text in row["costs"]:
-        _show(text, "- ")
-    terminal.show("\nWhat can be done")
-    _show(row["action"], "- ")
-    own = [command for step in steps if step.wait is None for command in step.commands]
-    own += [typed(*words, row["run_id"], store=store) for words in _COMMANDS.get(row["status"], ())]
-    for command in () if no_commands else (*own, typed("runs", "show", row["run_id"], store=store)):
-        terminal.show(f"    {command}")
+        yield from _filled(text, "- ", width)
+    yield "\nWhat can be done"
+    yield from _filled(row["action"], "- ", width)
+    if with_commands:
+        own = [command for step in steps if step.wait is None for command in step.commands]
+        own += [typed(*words, row["run_id"], store=store) for words in _COMMANDS.get(row["status"], ())]
+        yield from (f"    {command}" for command in (*own, typed("runs", "show", row["run_id"], store=store)))
 
 
-def _show_waits(row: View, steps: list[next_steps.NextStep], now_ms: int, no_commands: bool) -> None:
-    """Print each wait with its reason, since when, who can end it, and the commands for that."""
+def _waits(row: View, steps: Sequence[next_steps.NextStep], now_ms: int, width: int, *, with_commands: bool) -> Iterator[str]:
+    """Yield each wait with its reason, since when, who can end it, and the commands for that."""
     by_wait: dict[str | None, list[next_steps.NextStep]] = {}
     for step in steps:
         by_wait.setdefault(step.wait, []).append(step)
@@ -81,17 +98,12 @@ def _show_waits(row: View, steps: list[next_steps.NextStep], now_ms: int, no_com
         text = " ".join(each.text if each.text.endswith(".") else f"{each.text}." for each in own) or wait["text"]
         if not own or wait["kind"] not in next_steps.IN_LINE:
             text += f" It waits since {around(moment.ms(wait['since']), now_ms)}."
-        _show(f"{text} {wait['action']}", "- ")
+        yield from _filled(f"{text} {wait['action']}", "- ", width)
         for each in own:
-            for line in () if no_commands else each.commands:
-                terminal.show(f"    {line}")
-            for line in each.below:
-                terminal.show(f"    {line}")
+            yield from (f"    {line}" for line in ((*each.commands, *each.below) if with_commands else each.below))
 
 
-def _show(text: str, mark: str = "") -> None:
-    """Print a text in lines that fit, after a mark; further lines are set in."""
+def _filled(text: str, mark: str = "", width: int = _WIDTH) -> list[str]:
+    """Return a text in lines that fit, after a mark; further lines are set in."""
     indent = "  " if mark else ""
-    terminal.show_text(
-        textwrap.fill(terminal.line(text), _WIDTH, initial_indent=mark, subsequent_indent=indent, break_on_hyphens=False)
-    )
+    return textwrap.wrap(terminal.line(text), width, initial_indent=mark, subsequent_indent=indent, break_on_hyphens=False)

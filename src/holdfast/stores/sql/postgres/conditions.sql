@@ -9,8 +9,8 @@ runs.run < {}
 runs.run desc
 
 -- name: runs_waiting_for
--- With one of these texts in what they wait for.
-exists (select 1 from unnest({}::text[]) as sought (wait) where strpos(convert_from(waiting_for, 'UTF8'), sought.wait) > 0)
+-- With one of these texts in what they wait for, which no run has that has ended.
+ended_at_ms is null and exists (select 1 from unnest({}::text[]) as sought (wait) where strpos(convert_from(waiting_for, 'UTF8'), sought.wait) > 0)
 
 -- name: gates_after
 -- Opened after this one.

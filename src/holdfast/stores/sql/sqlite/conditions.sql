@@ -9,8 +9,8 @@ id < (select id from runs where run = {})
 id desc
 
 -- name: runs_waiting_for
--- With one of these texts in what they wait for.
-exists (select 1 from json_each({}) as sought where instr(waiting_for, sought.value) > 0)
+-- With one of these texts in what they wait for, which no run does that has ended.
+ended_at_ms is null and exists (select 1 from json_each({}) as sought where instr(waiting_for, sought.value) > 0)
 
 -- name: gates_after
 -- Opened after this one.
