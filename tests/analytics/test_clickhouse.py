@@ -31,6 +31,14 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await opened.aclose()
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+async def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    where = str(tmp_path / "runs.db") if request.param == "sqlite" else request.getfixturevalue("database")
+    opened = await open_store(where)
+    yield opened
+    await opened.aclose()
+
+
 async def committed(store: Store) -> list[CommittedEvent]:
     events, _ = await store.tail.after(None, 10_000)
     return [CommittedEvent(each.run, "acme", "tiny", 1, each.recorded) for each in events]
@@ -41,17 +49,17 @@ def assert_exact(engine: Engine, wanted: Sums) -> None:
     assert engine.ask(OF_CALLS) == engine.ask(OF_VIEW) == [(wanted.cost_nanousd,)]
 
 
-async def test_sums_are_those_of_the_log_and_of_the_roll_up_by_everything(store: Store, tmp_path: Path) -> None:
-    wanted = await fill(store, 60)
+async def test_sums_are_those_of_the_log_and_of_the_roll_up_by_everything(any_store: Store, tmp_path: Path) -> None:
+    wanted = await fill(any_store, 60)
     with Engine(tmp_path / "engine") as engine:
-        await feed(store, engine.sink(batch=50), wanted.events)
+        await feed(any_store, engine.sink(batch=50), wanted.events)
         assert_exact(engine, wanted)
         assert engine.ask(RAW) == [(wanted.events,)]
         rows = engine.ask(
             "select formatDateTime(hour, '%Y-%m-%dT%H'), tenant, team, workflow, node, model, calls, input_tokens,"
             " output_tokens, cost_nanousd from call_costs order by 1, 2, 3, 4, 5, 6"
         )
-        counted = await rolled_up(store)
+        counted = await rolled_up(any_store)
         assert rows == [(row.hour, row.tenant, row.team, row.workflow, row.node, row.model, *row[-4:]) for row in counted]
         assert sum(row.cost_nanousd for row in counted) == wanted.cost_nanousd
         ((runs, longest),) = engine.ask("select sum(attempts), max(longest_ms) from step_durations where outcome = 'completed'")

@@ -805,11 +805,14 @@ class StoreConformance:
             ExtraSum("doubt", "2023-11-14", "", "", "", "", "n", 1, 10, 5)
         ]
         assert await store.costs.extra([], *days, workflows=[]) == await store.costs.extra([], *days, tenant="umbrella") == []
-        found = await store.costs.dearest(0, FOR_EVER_MS)
+        found = await store.costs.dearest(0, 2**48)
+        assert found == await store.costs.dearest(0, FOR_EVER_MS)
         assert [(each.run, each.cost_nanousd) for each in found] == [(dear.run, huge), (theirs.run, 9), (cheap.run, 7)]
         assert found[0][1:5] == ("acme", "tiny", 1, "running")
         assert [each.run for each in await store.costs.dearest(0, FOR_EVER_MS, tenant="acme", limit=1)] == [dear.run]
         assert await store.costs.dearest(0, BORN_MS) == []
+        assert await store.costs.dearest(BORN_MS, BORN_MS + 86_400_000) == found
+        assert [each.run for each in await store.costs.dearest(1, FOR_EVER_MS, tenant="umbrella")] == [theirs.run]
 
     async def test_runs_with_a_label_cost_what_they_have_settled(self, connect: Connect) -> None:
         store = await connect()

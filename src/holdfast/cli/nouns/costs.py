@@ -165,7 +165,7 @@ COSTS.list(
     Column("limit", of=lambda row: _amount(row, "limit_usd", "max_tokens")),
     Column("used", of=lambda row: _amount(row, "used_usd", "used_tokens")),
     Column("expected", of=lambda row: _amount(row, "expected_usd", "expected_tokens")),
-    Column("reached", of=lambda row: None if row["reached_at"] is None else row["reached_at"][:16]),
+    Column("reached", of=lambda row: second(row["reached_at"])),
     Column("method", goes=1),
     name="forecast",
     sparse=True,

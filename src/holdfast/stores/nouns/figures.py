@@ -7,22 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import Final, Unpack
+from uuid import UUID
 
 from holdfast.core.facts.costs import BEFORE_ALL, Cost, CostField, CostSum, HourCost, LabelCost, RunCost, UncountedRun
 from holdfast.core.facts.extra_costs import ExtraCost, ExtraField, ExtraSum
 from holdfast.core.nouns.model_estimates import MAX_ESTIMATES, ModelEstimate, ModelUse, learned
 from holdfast.core.nouns.scores import Score, ScoreMean
 from holdfast.core.values.ids import RunId
+from holdfast.core.values.scopes import DAY_MS
 from holdfast.ports import MAX_LISTED, CostFilter, CostSumFilter, ExtraFilter, ScoreFilter
 from holdfast.stores.nouns.tables import UNBOUNDED, Noun, Steps, columns, do, lock, many
 from holdfast.stores.row import astuple, is_run
 
+_TIME_OF_ID: Final = 80
+"""Bits behind the time in the id of a run, which has 48 bits (RFC 9562, section 5.7)."""
+_LAST_MS: Final = 2**48 - 1
+_EVER_MS: Final = 253_402_300_800_000
+"""The end of the year 9999, the last that a day can name."""
 _IS_REST: Final = CostSum._fields.index("is_rest")
 """SQLite says 0 and 1."""
 
 
 def _in_one_order(each: HourCost) -> tuple[object, ...]:
     return each.cost.key, each.hour, each.team
+
+
+def _of_time(since_ms: int, until_ms: int) -> tuple[object, ...]:
+    """Return the ids between which runs are that begin in a time, and the time. An id has the time of another clock."""
+    ids = (UUID(int=min(max(0, at_ms), _LAST_MS) << _TIME_OF_ID) for at_ms in (since_ms - DAY_MS, until_ms + DAY_MS))
+    return *map(str, ids), since_ms, until_ms
 
 
 def _criteria(filters: ExtraFilter) -> tuple[object, ...]:
@@ -111,10 +124,14 @@ class Costs(Noun):
         return [ExtraSum(*row) for row in found]
 
     async def dearest(self, since_ms: int, until_ms: int, **filters: Unpack[ExtraFilter]) -> Sequence[RunCost]:
-        return [RunCost(*row) for row in await self._tables.ask("dearest_runs", since_ms, until_ms, *_criteria(filters))]
+        if since_ms <= 0 and until_ms >= _EVER_MS:
+            found = await self._tables.ask("dearest_runs", *_criteria(filters))
+        else:
+            found = await self._tables.ask("dearest_runs_of_time", *_of_time(since_ms, until_ms), *_criteria(filters))
+        return [RunCost(*row) for row in found]
 
     async def by_label(self, key: str, since_ms: int, until_ms: int, **filters: Unpack[ExtraFilter]) -> Sequence[LabelCost]:
-        found = await self._tables.ask("label_costs", key, since_ms, until_ms, *_criteria(filters))
+        found = await self._tables.ask("label_costs", key, *_of_time(since_ms, until_ms), *_criteria(filters))
         return [LabelCost(*row) for row in found]
 
 

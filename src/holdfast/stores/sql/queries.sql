@@ -177,21 +177,30 @@ where day between $2 and $3 and ($4::text is null or tenant = $4::text)
 group by 1, 2, 3, 4, 5, 6, 7 order by 10 desc, 1, 2, 3, 4, 5, 6, 7 limit $6 offset $7
 
 -- name: dearest_runs
--- The runs that began in a time, by what they have cost.
+-- All runs by what they have cost: read in that order, as far as is asked for.
 select
     counted.run::text, tenant, workflow, version, status, started_at_ms, ended_at_ms, cost_nanousd, in_doubt_nanousd
 from holdfast.counted join holdfast.runs on runs.run = counted.run
-where cost_nanousd > 0 and started_at_ms >= $1 and started_at_ms < $2 and ($3::text is null or tenant = $3::text)
-    and ($4::text[] is null or workflow = any($4::text[]))
-order by cost_nanousd desc, counted.run desc limit $5 offset $6
+where cost_nanousd > 0 and ($1::text is null or tenant = $1::text) and ($2::text[] is null or workflow = any($2::text[]))
+order by cost_nanousd desc, counted.run desc limit $3 offset $4
+
+-- name: dearest_runs_of_time
+-- Those that began in a time: read in the order of their ids, of which the first and the last possible ones are given, and sorted.
+select
+    counted.run::text, tenant, workflow, version, status, started_at_ms, ended_at_ms, cost_nanousd, in_doubt_nanousd
+from holdfast.counted join holdfast.runs on runs.run = counted.run
+where counted.run >= $1::uuid and counted.run < $2::uuid and started_at_ms >= $3 and started_at_ms < $4
+    and ($5::text is null or tenant = $5::text) and ($6::text[] is null or workflow = any($6::text[]))
+    and coalesce(cost_nanousd, 0) > 0
+order by coalesce(cost_nanousd, 0) desc, counted.run desc limit $7 offset $8
 
 -- name: label_costs
 -- What the runs with each value of a label have cost that began in a time, the largest first.
 select value, count(*), sum(settled_nanousd)::bigint, sum(in_doubt_nanousd)::bigint
 from holdfast.run_labels join holdfast.runs on runs.run = run_labels.run
-where key = $1 and started_at_ms >= $2 and started_at_ms < $3 and ($4::text is null or tenant = $4::text)
-    and ($5::text[] is null or workflow = any($5::text[]))
-group by value order by 3 desc, 1 limit $6 offset $7
+where key = $1 and run_labels.run >= $2::uuid and run_labels.run < $3::uuid and started_at_ms >= $4 and started_at_ms < $5
+    and ($6::text is null or tenant = $6::text) and ($7::text[] is null or workflow = any($7::text[]))
+group by value order by 3 desc, 1 limit $8 offset $9
 
 -- --- Workflows and their graphs -------------------------------------------------------------------------------------
 
