@@ -1,56 +1,116 @@
-"""`holdfast runs show --trace`: what happened at the nodes of a run, and nothing of what its data says."""
+"""`holdfast runs trace`: what took time in a run and its children, for people, for viewers and as OTLP."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+from pathlib import Path
+from typing import Any
 
-from tests.cli.conftest import Shell
-from tests.cli.test_runs import started
+import pytest
+from google.protobuf.json_format import Parse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from typer.testing import CliRunner
+
+from holdfast import Context, Engine, flow, step
+from holdfast.cli.app import app
+from holdfast.cli.runs.trace import tree
+from holdfast.errors import UsageError
+from tests.telemetry.receiver import in_base64
 
 
-def test_a_trace_has_a_line_for_each_thing_that_happened_at_a_node(shell: Shell) -> None:
-    run = started(shell, "letter", "-i", '{"customer": "Ada"}')
-    lines = [json.loads(line) for line in shell("runs", "show", run, "--trace", "--json").out.splitlines()]
-    assert [(line["node_name"], line["event_type"]) for line in lines] == [
-        ("draft", "node_started"),
-        ("draft", "node_completed"),
-        ("approval", "transition"),
-        ("approval", "node_started"),
-        ("approval", "approval_requested"),
-        ("approval", "interrupt"),
+@step
+def measure(what: str) -> str:
+    return what
+
+
+@flow
+async def inner(ctx: Context, what: str) -> str:
+    return await measure(what)
+
+
+@flow
+async def outer(ctx: Context, what: str) -> str:
+    await ctx.child(inner, what)
+    await ctx.wait_signal("go")
+    return what
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    """A store, and a run that waits."""
+    store = f"sqlite:///{tmp_path / 'h.db'}"
+    monkeypatch.chdir(tmp_path)
+
+    async def make() -> str:
+        async with Engine.open(store, workflows=[outer, inner]) as engine:
+            run = await engine.start(outer, "canary-7f3a")
+            await run.settled()
+            while (await run.state()).active:
+                await asyncio.sleep(0.01)
+            return run.id
+
+    return store, asyncio.run(make())
+
+
+def typed(*words: str) -> Any:
+    return CliRunner().invoke(app, ["runs", "trace", *words])
+
+
+def test_a_run_is_a_tree_with_its_children_in_eighty_columns(made: tuple[str, str]) -> None:
+    store, run = made
+    shown = typed(run, "--store", store)
+    assert shown.exit_code == 0, shown.output
+    lines = shown.output.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[1].startswith("run outer ")
+    assert any(line.strip("├└│ ").startswith("run inner ") for line in lines), "the child's run is inside"
+    assert any("function measure" in line for line in lines)
+    (waits,) = [line for line in lines if "waits for a signal (go)" in line]
+    assert waits.split()[-1] == "open"
+    assert "canary-7f3a" not in shown.output
+
+
+def test_a_trace_is_read_by_the_official_parser_and_by_viewers(made: tuple[str, str], tmp_path: Path) -> None:
+    store, run = made
+    shown = typed(run, "--store", store, "--json")
+    request = Parse(in_base64(shown.output.encode()), ExportTraceServiceRequest())
+    names = {span.name for span in request.resource_spans[0].scope_spans[0].spans}
+    assert {"invoke_workflow outer", "invoke_workflow inner", "start inner", "function measure"} <= names
+    written = typed(run, "--store", store, "--chrome", "trace.json")
+    assert written.exit_code == 0, written.output
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {event["args"]["name"] for event in events if event["name"] == "process_name"} == {
+        f"{row['name']} {row['run_id']}" for row in _runs(store, run)
+    }
+    again = typed(run, "--store", store, "--chrome", "trace.json")
+    assert isinstance(again.exception, UsageError)
+
+
+def _runs(store: str, run: str) -> list[dict[str, Any]]:
+    from holdfast.cli.runs import trace
+
+    rows, _ = asyncio.run(trace._read(run, store))
+    return [row for row in rows if row["kind"] == "run" and row["ended_at"] is not None]
+
+
+def test_long_names_and_deep_trees_are_cut_to_the_width() -> None:
+    rows = [
+        {
+            "span_id": f"{depth}",
+            "parent_id": f"{depth - 1}" if depth else None,
+            "kind": "step",
+            "name": "a very long name of a node " * 3,
+            "seq": depth,
+            "began_at": "2026-03-01T09:30:00.250Z",
+            "took_ms": 4 * 86_400_000,
+            "cost_usd": "123.456789",
+            "outcome": "completed",
+            "error_class": None,
+            "facts": {"part": 1},
+        }
+        for depth in range(60)
     ]
-    assert {
-        "trace_id",
-        "run_id",
-        "step_number",
-        "state_summary",
-        "input_summary",
-        "output_summary",
-        "latency_ms",
-        "token_usage",
-        "cost_estimate",
-    } <= lines[0].keys()
-    assert "Ada" not in shell("runs", "show", run, "--trace", "--json").out
-    told = shell("runs", "show", run, "--trace").out
-    assert told.splitlines()[0].split() == ["STEP", "TYPE", "EVENT", "TOOK", "TOKENS", "COST"]
-    assert len(told.splitlines()) == 7
-
-
-def test_a_trace_of_many_runs_is_refused_in_words(shell: Shell) -> None:
-    said = shell("runs", "show", "0", "--trace", "--tree")
-    assert said.code == 2
-    assert "Pass only one of" in said.err
-
-
-def test_two_runs_are_compared_by_their_paths(shell: Shell) -> None:
-    done, open_ = (started(shell, "letter", "-i", f'{{"customer": "{name}"}}') for name in ("Ada", "Bob"))
-    gate = shell("gates", "list", "--run", done, "--json").data[0]["gate_id"]
-    assert shell("gates", "retry", gate, "--as", "ann", "--role", "ann").code == 0
-    shell("worker", "flow:letter", "--until-idle")
-    said = shell("runs", "diff", open_, done).out
-    assert said.startswith("  draft\n  approval\n+ draft\n+ approval\n\napproval")
-    assert "no answer → retry" in said
-    found = shell("runs", "diff", done, open_, "--json").data
-    assert [part["of"] for part in found["nodes"]].count("first") == 2
-    assert found["same_way"] is False
-    assert shell("runs", "diff", done, "none").code == 3
+    lines = list(tree(rows, 80))
+    assert len(lines) == 61
+    assert all(len(line) <= 80 for line in lines)

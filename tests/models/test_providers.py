@@ -14,10 +14,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.values.ids import CallId
+from holdfast.core.values.ids import CallId, RunId, StepId
+from holdfast.core.values.trace import TraceContext, call_span
 from holdfast.errors import ModelError, ModelRateLimited, ModelRefused, ModelUncertain
 from holdfast.models.bounds import input_tokens_at_most
 from holdfast.models.providers import Providers
+from holdfast.platform.current_span import StepSpan
 from holdfast.ports import ModelReply, ModelRequest, ModelTurn, ToolReply, ToolSpec, ToolTurn, Usage, UserTurn
 from holdfast.testing.model_rule import FaultKind
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
@@ -419,6 +421,21 @@ async def test_a_provider_gets_the_id_of_a_call_and_the_same_question(wire: Wire
     assert sent.items() <= streamed.items()
     assert named.compared() == ask(model).compared(), "the hash by which a replay knows it is the same"
     assert "call" not in named.compared()
+
+
+async def test_a_provider_gets_the_place_of_a_call_in_its_trace(wire: Wire, wired: Providers) -> None:
+    trace = TraceContext("4bf92f3577b34da6a3ce929d0e0e4736")
+    wire.will_say({"error": {}}, status=400)
+
+    async def asked() -> None:
+        StepSpan(trace, RunId("0190-run"), StepId("classify#1"), exports=True).enter(1)
+        await failure(wired, msgspec.structs.replace(ask(GPT), call=CALL))
+
+    await asyncio.create_task(asked())
+    await failure(wired, msgspec.structs.replace(ask(GPT), call=CALL))
+    within, outside = wire.heads
+    assert f"traceparent: 00-{trace.trace_id}-{call_span(CALL)}-01\r\n" in within
+    assert "traceparent" not in outside
 
 
 async def test_the_id_of_a_call_is_ascii_and_bounded_in_a_header(wire: Wire, wired: Providers) -> None:

@@ -154,7 +154,7 @@ async def sent(method: Any, path: str, values: dict[str, Any], **more: Any) -> A
     """What a server gets of these arguments."""
     with Server() as server:
         made = http_tool("call", method, server.url + path, allow_private=LOOPBACK, **more)
-        ctx = SimpleNamespace(key=KEY, secret=lambda name: f"value of {name}", may_send=lambda: True)
+        ctx = SimpleNamespace(key=KEY, trace_headers={}, secret=lambda name: f"value of {name}", may_send=lambda: True)
         await made(ctx=ctx, **made.typed(made.arguments(values)))
     (asked,) = server.asked
     return asked
@@ -189,7 +189,7 @@ async def test_a_read_sends_no_key_and_a_secret_is_sent_where_it_is_named() -> N
 async def test_a_secret_that_would_break_a_header_is_not_sent_and_not_shown() -> None:
     made = http_tool("call", "GET", HOME, headers={"X-Token": secret("TOKEN")})
     with pytest.raises(ToolFailed, match="'TOKEN' holds what cannot stand in the header X-Token") as problem:
-        await made(ctx=SimpleNamespace(key=KEY, secret=lambda name: "canary\r\nX: y"))
+        await made(ctx=SimpleNamespace(key=KEY, trace_headers={}, secret=lambda name: "canary\r\nX: y"))
     assert "canary" not in str(problem.value)
 
 

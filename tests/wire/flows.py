@@ -31,6 +31,7 @@ def of(name: str, **options: Any) -> Workflow:
 
 
 echo = of("echo")
+trace = of("trace")
 hold = of("hold")
 think = of("think")
 post = of("post", tools=[note])

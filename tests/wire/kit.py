@@ -88,6 +88,7 @@ class Server:
         self.folder = folder
         names = (
             "echo",
+            "trace",
             "hold",
             "think",
             "post",

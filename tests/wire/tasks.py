@@ -21,6 +21,11 @@ async def echo(job: Job, arguments: Any) -> Any:
     return {"said": arguments, "pid": os.getpid()}
 
 
+@tasks.task("trace")
+def trace(job: Job, arguments: Any) -> Any:
+    return job.traceparent
+
+
 @tasks.task("hold")
 async def hold(job: Job, arguments: Any) -> Any:
     """Say who has begun, then wait until told to go on."""

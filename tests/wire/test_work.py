@@ -30,6 +30,12 @@ async def test_a_task_is_done_by_a_worker_that_has_no_store(client: Client, work
     worker.says(f"echoes  run_id={view.run} step_id=do#1 attempt=1 span_id=")
 
 
+async def test_a_task_continues_the_trace_of_the_client(client: Client, worker: Process) -> None:
+    caller = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    view = await client.result(await client.traced(caller).submit("trace", {}))
+    assert view.output == caller, "a server that sends no spans passes its client's place on"
+
+
 async def test_an_error_of_a_task_has_the_class_that_the_worker_gave_it(client: Client, worker: Process) -> None:
     view = await client.result(await client.submit("fail"))
     assert view.error is not None

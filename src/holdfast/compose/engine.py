@@ -35,6 +35,7 @@ from holdfast.core.capacity.lanes import DEFAULT
 from holdfast.core.facts.graph import Definition
 from holdfast.core.values.demand import Resources
 from holdfast.core.values.ids import SessionId
+from holdfast.core.values.trace import Propagation
 from holdfast.engine.attempts.kept_requests import RequestKeeping
 from holdfast.engine.attempts.residents import Residents
 from holdfast.engine.attempts.step_services import StepServices
@@ -407,6 +408,7 @@ def _services(
         stand_in=around.stand_in,
         script_limits=settings.limits,
         notifications=notifications_of(settings),
+        propagation=Propagation() if (rules := settings.telemetry) is None else Propagation(True, rules.sampling),
     )
 
 

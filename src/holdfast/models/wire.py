@@ -28,6 +28,7 @@ from holdfast.models.family import ProviderName
 from holdfast.models.provider_call import ProviderCall, UnusableReply
 from holdfast.models.stream import REPLY_BYTES, STREAM_BYTES, Assembly, Events, ReplyTooLarge, decoded
 from holdfast.models.turn import ParsedReply
+from holdfast.platform.current_span import trace_headers
 from holdfast.ports import EmbeddingReply, EmbeddingRequest, ModelDelta, ModelReply, ModelRequest, ToolRequest
 
 _CONNECTIONS: Final = httpx2.Limits(max_connections=1_000, max_keepalive_connections=100)
@@ -184,7 +185,7 @@ class Line:
         self, body: Mapping[str, Any], call: ProviderCall, id_: CallId | None, path: str | None = None
     ) -> httpx2.Response:
         """Send a request and return the provider's response, of which only the head has been read. The provider logs the id."""
-        headers = {} if id_ is None else {CALL_HEADER: _logged(id_)}
+        headers = {} if id_ is None else {CALL_HEADER: _logged(id_), **trace_headers(id_)}
         sent = self._http.build_request("POST", path or self._format.path, json=body, headers=headers)
         sent.extensions["trace"] = call.trace
         call.begun = True

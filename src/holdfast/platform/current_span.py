@@ -1,15 +1,19 @@
-"""OpenTelemetry's current span, as code around Holdfast sees it: read where a command is given, set where a step runs.
+"""The current span: OpenTelemetry's, read where a command is given; and a step's own, set where its code runs and passed on
+with what it calls.
 
-Nothing is imported for it: without `opentelemetry-api` in the process there is no current span.
+Nothing is imported for it: without `opentelemetry-api` in the process nobody has a current span, and nobody asks for one.
 Never here: a span that is exported.
 """
 
 from __future__ import annotations
 
 import sys
+from contextvars import ContextVar
+from functools import cache
 from typing import Any, Final
 
-from holdfast.core.values.trace import TraceContext
+from holdfast.core.values.ids import CallId, RunId, StepId
+from holdfast.core.values.trace import HEADER, TraceContext, attempt_span, call_span
 
 API: Final = "opentelemetry.trace"
 
@@ -23,3 +27,82 @@ def current_context() -> TraceContext | None:
     if not found.is_valid:
         return None
     return TraceContext(f"{found.trace_id:032x}", f"{found.span_id:016x}", bool(found.trace_flags & 1))
+
+
+class StepSpan:
+    """The span of a step's code: that of the attempt under way, also for code that stays in memory for the next one."""
+
+    __slots__ = ("_exports", "_number", "_run", "_step", "_trace")
+
+    def __init__(self, trace: TraceContext, run: RunId, step: StepId, *, exports: bool) -> None:
+        """`trace` is where the run begins; with `exports` its spans are sent, and otherwise its caller's place is passed on."""
+        self._trace = trace
+        self._run = run
+        self._step = step
+        self._exports = exports
+        self._number = 0
+
+    def enter(self, number: int) -> None:
+        """Make this the current span, within the current context, as that of the attempt of this number."""
+        self._number = number
+        _here.set(self)
+        if self._exports and API in sys.modules:
+            _attach(self)
+
+    def context(self, call: CallId | None = None) -> TraceContext:
+        """Return the place of the attempt, or of a call that it makes."""
+        if not self._exports:
+            return self._trace
+        id_ = attempt_span(self._run, self._step, self._number) if call is None else call_span(call)
+        return self._trace._replace(span_id=id_)
+
+
+_here: Final[ContextVar[StepSpan | None]] = ContextVar("holdfast_span", default=None)
+
+
+def trace_headers(call: CallId | None = None) -> dict[str, str]:
+    """Return the header that passes the current place on, in a call that the step makes; nothing outside of a trace."""
+    span = _here.get()
+    place = None if span is None else span.context(call)
+    return {} if place is None or not place.span_id else {HEADER: place.traceparent}
+
+
+def continue_trace(context: TraceContext) -> None:
+    """Make a place in a trace that was received OpenTelemetry's current span, within the current context."""
+    if API in sys.modules:
+        from opentelemetry import context as contexts  # noqa: PLC0415 - it is there
+        from opentelemetry import trace  # noqa: PLC0415 - as above
+
+        contexts.attach(trace.set_span_in_context(trace.NonRecordingSpan(_span_context(context))))
+
+
+def _attach(span: StepSpan) -> None:
+    from opentelemetry import context as contexts  # noqa: PLC0415 - it is there
+    from opentelemetry import trace  # noqa: PLC0415 - as above
+
+    contexts.attach(trace.set_span_in_context(_kind()(span)))
+
+
+def _span_context(context: TraceContext) -> Any:
+    from opentelemetry import trace  # noqa: PLC0415 - it is there
+
+    flags = trace.TraceFlags(context.is_sampled)
+    return trace.SpanContext(int(context.trace_id, 16), int(context.span_id, 16), is_remote=False, trace_flags=flags)
+
+
+@cache
+def _kind() -> Any:
+    """Return the class of the span that users' own spans have as their parent. Its ids are computed only when one asks."""
+    from opentelemetry.trace import NonRecordingSpan  # noqa: PLC0415 - it is there
+
+    class CurrentStep(NonRecordingSpan):
+        def __init__(self, step: StepSpan) -> None:
+            self._of_step = step
+
+        def get_span_context(self) -> Any:
+            return _span_context(self._of_step.context())
+
+        def __repr__(self) -> str:
+            return f"CurrentStep({self._of_step.context().traceparent})"
+
+    return CurrentStep

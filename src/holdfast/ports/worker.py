@@ -25,6 +25,8 @@ class Work(msgspec.Struct, frozen=True):
     timeout_s: float | None = None
     pools: Mapping[str, int] = {}
     """What was reserved for it of pools, by their names."""
+    traceparent: str = ""
+    """Place in the trace that it continues, as a header; empty for none."""
 
 
 class Calls(Protocol):

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from holdfast.core.facts.events import RunCancelled, RunCompleted, RunFailed, RunStarted
 from holdfast.core.values.ids import RunId
-from holdfast.core.values.trace import TraceContext
+from holdfast.core.values.trace import is_sampled
 from holdfast.core.views.spans import Span, Spans
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.ports import CommittedEvent, Log, SinkUnavailable
@@ -32,14 +32,6 @@ _MAX_RUNS: Final = 2000
 """Runs of which what is under way is kept in memory."""
 _PAGE: Final = 2000
 _ENDS: Final = (RunCompleted, RunFailed, RunCancelled)
-_HALF: Final = 1 << 63
-_TRACE_BITS: Final = 16
-
-
-def is_sampled(context: TraceContext, ratio: float) -> bool:
-    """True if the spans of a trace are sent: its caller records it, and its id is within the ratio. Every process decides the
-    same."""
-    return context.is_sampled and int(context.trace_id[_TRACE_BITS:], 16) < ratio * 2 * _HALF
 
 
 class TraceSink:

@@ -32,6 +32,7 @@ from holdfast.core.values.policies import (
 )
 from holdfast.errors import HoldfastError, InvalidInput, OperationFailed, SchemaMismatch
 from holdfast.platform.border import is_cut_off, is_ours
+from holdfast.platform.current_span import trace_headers
 from holdfast.ports import Journal, Recall, RecordedCall, Threads
 from holdfast.settings import Secrets
 from holdfast.tools.outcome import describe, error_class, knowledge, retry_after_s
@@ -47,12 +48,14 @@ _MAX_MASKED: Final = 1_000_000
 class ToolContext:
     """The `ctx` that a tool receives: the run it works for, its key, and secrets by name."""
 
-    def __init__(self, tool: Tool, journal: Journal, key: str, secrets: Secrets) -> None:
+    def __init__(self, tool: Tool, journal: Journal, key: str, secrets: Secrets, call: CallId | None = None) -> None:
         self.run_id: str = journal.run
         self.tenant = journal.tenant
         self.key = key
         self.may_send = journal.may_send
         """Whether this process still holds its lease: for a tool that takes its time before anything leaves."""
+        self.trace_headers = trace_headers(call)
+        """Headers by which a server that is called continues the trace (W3C Trace Context); empty without one."""
         self._tool = tool
         self._secrets = secrets
 
@@ -218,7 +221,7 @@ class ToolExecutor:
         if "key" in tool.given:
             given["key"] = journal.key_of(call)
         if "ctx" in tool.given:
-            given["ctx"] = ToolContext(tool, journal, journal.key_of(call), self._secrets)
+            given["ctx"] = ToolContext(tool, journal, journal.key_of(call), self._secrets, call)
         timer = asyncio.timeout(limit_s := tool.timeout_s or DEFAULT_TIMEOUT_S)
         try:
             async with timer:

@@ -269,7 +269,7 @@ class _Endpoint:
         rest = {name: value for name, value in values.items() if name not in self.url.names}
         in_query = {name: value for name, value in rest.items() if self.method not in _WITH_BODY or name in self.query}
         in_body = {name: value for name, value in rest.items() if name not in in_query}
-        headers = {name: _header_value(name, value, ctx) for name, value in self.headers.items()}
+        headers = {**ctx.trace_headers, **{name: _header_value(name, value, ctx) for name, value in self.headers.items()}}
         key = _key(ctx.key, self.key_format)
         if self.policy != "read":
             headers[self.key_header] = f'"{key}"' if self.key_format == "quoted" else key

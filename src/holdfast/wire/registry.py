@@ -307,6 +307,7 @@ class WorkerRegistry:
             arguments_json=work.arguments_json.decode(),
             timeout_s=work.timeout_s or 0.0,
             pools=work.pools,
+            traceparent=work.traceparent,
         )
         if not connection.say(assign=assign):
             self._lose(connection, "it does not read its messages")

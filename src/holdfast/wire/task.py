@@ -41,12 +41,16 @@ class Job:
     Each request is recorded under its number. If the job runs again after a crash, it gets the recorded results. So a body must
     repeat the same requests in the same order."""
 
-    def __init__(self, id_: str, asks: ServerConnection, pools: Mapping[str, int], timeout_s: float | None) -> None:
+    def __init__(
+        self, id_: str, asks: ServerConnection, pools: Mapping[str, int], timeout_s: float | None, traceparent: str = ""
+    ) -> None:
         self.id = id_
         """Run, step and attempt; no two jobs share it."""
         self.pools = MappingProxyType(dict(pools))
         """What is reserved for it of pools, by their names."""
         self.timeout_s = timeout_s
+        self.traceparent = traceparent
+        """Place in the trace that it continues (W3C Trace Context); empty for none. It is OpenTelemetry's current span."""
         self.cancelled = False
         """Its result counts no more. An async body is cancelled as well; a plain function looks here."""
         self.piece: asyncio.Future[Any] | None = None

@@ -286,7 +286,7 @@ class Refused(_message.Message):
     def __init__(self, reason: _Optional[str] = ..., again: _Optional[bool] = ...) -> None: ...
 
 class Assign(_message.Message):
-    __slots__ = ("job", "task", "arguments_json", "timeout_s", "pools")
+    __slots__ = ("job", "task", "arguments_json", "timeout_s", "pools", "traceparent")
     class PoolsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -299,12 +299,14 @@ class Assign(_message.Message):
     ARGUMENTS_JSON_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
     POOLS_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     job: str
     task: str
     arguments_json: str
     timeout_s: float
     pools: _containers.ScalarMap[str, int]
-    def __init__(self, job: _Optional[str] = ..., task: _Optional[str] = ..., arguments_json: _Optional[str] = ..., timeout_s: _Optional[float] = ..., pools: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    traceparent: str
+    def __init__(self, job: _Optional[str] = ..., task: _Optional[str] = ..., arguments_json: _Optional[str] = ..., timeout_s: _Optional[float] = ..., pools: _Optional[_Mapping[str, int]] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class Ack(_message.Message):
     __slots__ = ("job", "declined")

@@ -17,8 +17,10 @@ import grpc
 import msgspec
 
 from holdfast.core.values.policies import ERROR, NETWORK, TIMEOUT, VALIDATION, gravest
+from holdfast.core.values.trace import trace_context_of
 from holdfast.errors import HoldfastError, StepError, UsageError
 from holdfast.platform.border import bare, fact, leaves, text_of
+from holdfast.platform.current_span import continue_trace
 from holdfast.platform.log_ids import NOWHERE, LogIds, enter
 from holdfast.platform.machine import RandomIds
 from holdfast.platform.threads import Threads
@@ -275,7 +277,7 @@ class Worker:
         self._say(ack=wire.Ack(job=assign.job))
         if assign.job in self._jobs or assign.job in self._results or body is None:
             return  # sent again: it is at work
-        job = Job(assign.job, self, assign.pools, assign.timeout_s or None)
+        job = Job(assign.job, self, assign.pools, assign.timeout_s or None, assign.traceparent)
         task = asyncio.create_task(self._do(job, body, assign), name=f"holdfast-job-{assign.job}")
         self._jobs[assign.job] = (job, task)
 
@@ -297,6 +299,8 @@ class Worker:
         try:
             arguments = msgspec.json.decode(arguments_json)
             names = list(inspect.signature(body).parameters)
+            if (trace := trace_context_of(job.traceparent)) is not None:
+                continue_trace(trace)
             output = await self._threads.run(body, dict(zip(names, (job, arguments), strict=False)))
             encoded = msgspec.json.encode(output)
         except asyncio.CancelledError:

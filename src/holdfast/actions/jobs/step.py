@@ -22,6 +22,7 @@ from holdfast.actions.syntax.document import Job, Limits, Step
 from holdfast.core.capacity.estimates import Report
 from holdfast.core.values.ids import named_effect_key
 from holdfast.errors import InvalidInput, KeyReused, OperationFailed, OutcomeUnknown, PlaceLost, SchemaMismatch, ToolFailed
+from holdfast.platform.current_span import trace_headers
 
 _SHOWN_CHARACTERS: Final = 2000
 """Of a script, to the person who is asked what became of it."""
@@ -163,6 +164,7 @@ class StepRun:
 
     def _script(self) -> shell.Script:
         step, attempt, seen, asks = self._step, self._around.attempt, self._seen, self._around.job.resources
+        place = {name.upper(): value for name, value in trace_headers().items()}
         bound = {each.name: whole_text(to_text(each.value.evaluate(seen))) for each in step.script.bindings}
         return shell.Script(
             text=step.script.text,
@@ -172,7 +174,7 @@ class StepRun:
             idempotency_key=named_effect_key(attempt.tenant, attempt.run_id, self._effect, self._tool),
             folder="" if step.working_directory is None else step.working_directory.render(seen),
             shell=step.shell,
-            env={**self._environment, **bound},
+            env={**place, **self._environment, **bound},
             path=self._progress.path,
             gpus=placement.literal_amount(asks.gpus),
             memory_mb=placement.literal_amount(asks.memory_mb),

@@ -35,6 +35,7 @@ from holdfast.cli.runs.fork import fork
 from holdfast.cli.runs.recording import export
 from holdfast.cli.runs.stream import stream
 from holdfast.cli.runs.tail import tail
+from holdfast.cli.runs.trace import trace as show_trace
 from holdfast.core.nouns.labels import change
 from holdfast.errors import UsageError
 from holdfast.service.declarations import command, query
@@ -361,6 +362,7 @@ def _act(run: str, *deeds: Deed, caller: Caller) -> None:
 
 app.command()(fork)
 app.command()(explain)
+app.command("trace")(show_trace)
 RUNS.verb(
     "score",
     command.GiveScore,
@@ -387,6 +389,7 @@ EXAMPLES: Final = {
     "list": "--status failed --since 3d",
     "show": "019aa8b2",
     "explain": "019aa8b2",
+    "trace": "019aa8b2 --chrome trace.json",
     "open": "019aa8b2",
     "events": "019aa8b2 --follow",
     "items": "019aa8b2 review",

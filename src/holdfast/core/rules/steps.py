@@ -63,13 +63,13 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
     if d.state.seq:
         raise Conflict(f"Run {c.run} has already been started.")
     _check_requester(d, c)
+    traceparent = c.by.traceparent
+    if c.by.trace_id is not None and not traceparent and c.parent is None:
+        traceparent = TraceContext(c.by.trace_id).traceparent
     awaits = admission.claim(d, c) if c.parent is None else None
     definition = d.graph.definition
     limits_ = definition.limits
     terms: dict[str, Any] = {name: getattr(limits_, name, None) if term is None else term for name, term in c.terms().items()}
-    traceparent = c.by.traceparent
-    if c.by.trace_id is not None and not traceparent and c.parent is None:
-        traceparent = TraceContext(c.by.trace_id).traceparent
     d.emit(
         ev.RunStarted(
             run=c.run,

@@ -66,6 +66,26 @@ def trace_of(traceparent: str, root: RunId) -> TraceContext:
 
 
 _HEX: Final = re.compile("[0-9a-f]*")
+_SAMPLED_DIGITS: Final = 16
+"""The last of a trace id, which are as good as random (W3C Trace Context, level 2)."""
+
+
+def is_sampled(context: TraceContext, ratio: float) -> bool:
+    """True if the spans of a trace are sent: its caller records it, and its id is within the ratio. Every process decides the
+    same."""
+    return context.is_sampled and int(context.trace_id[_SAMPLED_DIGITS:], 16) < ratio * (1 << 64)
+
+
+class Propagation(NamedTuple):
+    """How the place of runs in their traces is passed on: within their spans, if these are sent, of a part of the traces."""
+
+    exports: bool = False
+    ratio: float = 1.0
+
+    def begin(self, traceparent: str, root: RunId) -> TraceContext:
+        """Return the place at which a run begins, sampled if its spans are sent."""
+        found = trace_of(traceparent, root)
+        return found._replace(is_sampled=is_sampled(found, self.ratio)) if self.exports else found
 
 
 def span_id(run: RunId, kind: str, *parts: str | int) -> str:

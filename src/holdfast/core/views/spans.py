@@ -57,7 +57,7 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
         parent_id: Id of the span around it; empty for the first of a trace.
         name: Name of the workflow, node, model, tool, function or wait.
         ended_at_ms: Null for one that is still open, which only people are shown.
-        seq: Event with which it ended.
+        seq: Event with which it ended; of an open one, the next to come.
         error: Class of the error with which it ended.
         outcome: How it ended: `completed`, `failed`, `lost` and so on.
         facts: Numbers and names, without data of users.
@@ -628,7 +628,8 @@ class Spans:
         return sorted(found, key=lambda span: span.began_at_ms)
 
     def _open(self, id_: str, parent: str, kind: SpanKind, name: str, began_ms: int, facts: dict[str, Any]) -> Span:
-        return self._span(id_, parent, kind, name, began_ms, None, "open", "", facts)
+        found = self._span(id_, parent, kind, name, began_ms, None, "open", "", facts)
+        return msgspec.structs.replace(found, seq=self.seq + 1)
 
     # --- Waits --------------------------------------------------------------------------------------------------------
 
@@ -777,7 +778,7 @@ class RunSpans:
         them what is open."""
         found = rows_after(self.ended, seq, limit)
         is_last = not self.ended or seq >= self.ended[-1].seq or (bool(found) and found[-1] is self.ended[-1])
-        if not is_last or seq >= self.gathered.seq or (limit is not None and len(found) >= limit):
+        if not is_last or seq > self.gathered.seq or (limit is not None and len(found) >= limit):
             return found
         return [*found, *self.gathered.open()]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TypeVar
 
 from holdfast.authoring.tool import Tool
@@ -22,6 +23,7 @@ from holdfast.engine.attempts.remote import RemoteWorker, worker_of
 from holdfast.engine.attempts.residents import Flow
 from holdfast.engine.runs.job_log import JobLog
 from holdfast.engine.runs.payloads import Storage
+from holdfast.platform.current_span import StepSpan
 from holdfast.ports import Clock
 from holdfast.settings import ScriptLimits
 
@@ -45,6 +47,13 @@ class AttemptContext:
         self.log_ids = attempt.log_ids
         self.provisional = False
         """Set by a handler whose output tells of a failure: should the run fail and be taken up, the step is too."""
+
+    @cached_property
+    def span(self) -> StepSpan:
+        """The span of the step's code, if its run is in a trace."""
+        ids, propagation = self.log_ids, self._services.propagation
+        trace = propagation.begin(ids.traceparent, RunId(ids.root))
+        return StepSpan(trace, self.run_id, self.step_id, exports=propagation.exports)
 
     def go_on(self, attempt: Attempt) -> None:
         """Belong to the attempt in which its flow goes on."""

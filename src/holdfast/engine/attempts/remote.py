@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.authoring.values.plain import encode
+from holdfast.core.values.trace import HEADER
 from holdfast.engine.attempts.attempt import Attempt
 from holdfast.engine.capacity.placing import HERE
+from holdfast.platform.current_span import trace_headers
 from holdfast.ports import Calls, Work, WorkerGateway
 
 
@@ -27,7 +29,8 @@ class RemoteWorker:
         attempt = self._attempt
         node = attempt.graph.node(attempt.name)
         limit_s = node.timeout_s if node is not None else None
-        work = Work(self._job(part), task, encode(arguments), limit_s, attempt.pools)
+        trace = trace_headers().get(HEADER, "")
+        work = Work(self._job(part), task, encode(arguments), limit_s, attempt.pools, trace)
         return await self._gateway.perform(self._place, work, calls)
 
     def break_off(self, part: str, number: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.core.values.trace import Propagation
 from holdfast.engine.attempts.kept_requests import RequestKeeping
 from holdfast.engine.attempts.residents import Residents
 from holdfast.engine.attempts.value_turn import ValueTurns
@@ -63,3 +64,5 @@ class StepServices:
     """How far a script of a workflow file may go."""
     notifications: Notifications
     """Channels and rules of the settings, for rules of tenants and for starts that name a channel."""
+    propagation: Propagation
+    """How the place of runs in their traces is passed on."""

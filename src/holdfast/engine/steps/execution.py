@@ -480,6 +480,8 @@ async def execute(attempt: Attempt) -> None:
     log_ids.enter(context.log_ids)
     seal_for(attempt.tenant, attempt.services.payloads.sealing)
     enter(context if attempt.calls_steps else None)
+    if context.log_ids.traceparent or attempt.services.propagation.exports:
+        context.span.enter(attempt.number)
     try:
         lent = await _reserved_pools(attempt) if attempt.pools else []
         if lent and not attempt.runs_scripts:

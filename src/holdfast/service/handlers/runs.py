@@ -144,8 +144,8 @@ async def trace(request: Request, query: ask.Trace) -> Rows[TraceRow]:
 
 @handles
 async def spans(request: Request, query: ask.Spans) -> Rows[SpanRow]:
-    run = (await request.control.find(query.run)).run
-    found = await request.control.spans(run, after=seq_of(query.cursor), limit=query.limit + 1)
+    run = await request.control.find(query.run)
+    found = await request.control.spans(run.run, after=seq_of(query.cursor), limit=query.limit + 1)
     rows, cursor = seq_page(found, query.limit)
     return Rows([view.of_span(each, run) for each in rows], cursor)
 

@@ -14,6 +14,7 @@ from holdfast.service.view import field
 from holdfast.service.view.plain import Dollars, Time, iso, maybe_usd
 
 if TYPE_CHECKING:
+    from holdfast.core.views.projection import RunRow
     from holdfast.core.views.spans import Span
     from holdfast.core.views.status import Status
     from holdfast.core.views.trajectory import TraceEvent, Trajectory
@@ -51,9 +52,11 @@ class SpanRow(TypedDict):
     span_id: Annotated[str, doc("Id of the span, 16 hexadecimal digits; the same whenever it is derived.")]
     parent_id: Annotated[str | None, doc("Id of the span around it; null for the first of a trace.")]
     run_id: field.RunId
+    tenant: Annotated[str, doc("Tenant of the run.")]
+    version: Annotated[int, doc("Version of the run's workflow.")]
     kind: Annotated[SpanKind, doc("Kind of the span: `run` and `step` are parts between waits.")]
     name: Annotated[str, doc("Name of the workflow, node, model, tool, function or wait.")]
-    seq: Annotated[int, doc("Number of the event that ended it, or of the latest event.")]
+    seq: Annotated[int, doc("Number of the event that ended it; of an open one, the next number.")]
     began_at: Annotated[Time, doc("Time at which it began.")]
     ended_at: Annotated[Time | None, doc("Time at which it ended; null if it is open.")]
     took_ms: Annotated[int | None, doc("Duration in milliseconds; null if it is open.")]
@@ -148,7 +151,7 @@ def of_trace(event: TraceEvent) -> TraceRow:
 _MONEY: Final = {"cost_nanousd": "cost_usd", "run_cost_nanousd": "run_cost_usd", "in_doubt_nanousd": "in_doubt_usd"}
 
 
-def of_span(span: Span, run: str) -> SpanRow:
+def of_span(span: Span, run: RunRow) -> SpanRow:
     """Return a span without the process in which it was: the machines are their operator's affair."""
     facts = {name: value for name, value in span.facts.items() if name not in _MONEY and name != "session"}
     facts |= {shown: usd(span.facts[name]) for name, shown in _MONEY.items() if name in span.facts}
@@ -158,7 +161,9 @@ def of_span(span: Span, run: str) -> SpanRow:
         "trace_id": span.trace_id,
         "span_id": span.span_id,
         "parent_id": span.parent_id or None,
-        "run_id": run,
+        "run_id": run.run,
+        "tenant": run.tenant,
+        "version": run.version,
         "kind": span.kind,
         "name": span.name,
         "seq": span.seq,
