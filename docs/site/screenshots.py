@@ -47,6 +47,21 @@ RULES: Final = (
     Rule(system="librarian", text="Middlemarch stands in fiction, on shelf 9. It is not lent to anyone today."),
 )
 RECEIPTS: Final = ("Train to Lyon, 2nd class, 84.00 EUR", "Coffee, 12.50 EUR", "Hotel in Porto, 2 nights, 236.40 EUR")
+CHANNEL: Final = """
+[channels.desk]
+kind = "mail"
+host = "127.0.0.1"
+port = {port}
+security = "none"
+sender = "holdfast@example.com"
+to = ["leads@example.com"]
+allow_private = ["127.0.0.0/8"]
+
+[notifications.asked]
+occasions = ["gate_opened", "run_failed"]
+channel = "desk"
+digest_s = 0
+"""
 REDACT: Final = """(name) => {
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replaceAll(name, "workshop");
@@ -64,6 +79,8 @@ def served(folder: Path) -> Iterator[DevServer]:
     rules = json.loads((EXAMPLES / "support_triage" / "model_rules.json").read_text("utf-8"))["rules"]
     with MailSink(journal=folder / "mail.jsonl", rules=mail) as letters, ModelServer(journal=folder / "calls.jsonl") as models:
         models.script.add(*RULES, *msgspec.convert(rules, list[Rule]))
+        with (folder / "holdfast.toml").open("a") as settings:
+            settings.write(CHANNEL.format(port=letters.port))
         environment = {"SMTP_HOST": letters.host, "SMTP_PORT": str(letters.port), **models.environment}
         server = DevServer(folder, WORKFLOWS, **environment)
         try:
