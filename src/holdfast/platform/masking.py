@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any, Final
 from urllib.parse import quote, quote_plus, unquote, urlsplit
-from weakref import WeakSet
+from weakref import ref
 
 from pydantic_core import ValidationError
 
@@ -129,22 +129,30 @@ def _led_to(problem: BaseException) -> tuple[BaseException | None, ...]:
     return (*inner, *(each.__get__(problem) for each in _CAUSES))
 
 
-_shared: Final[WeakSet[Mask]] = WeakSet()
-_sharing: Final = threading.Lock()
+class _Shared:
+    """The masks of this process, read by each line of the log and so without a lock."""
+
+    masks: tuple[ref[Mask], ...] = ()
+    changing: Final = threading.RLock()
+    """Not a plain one: the end of a mask may be noticed while another is added."""
 
 
 def share(mask: Mask) -> None:
     """Have `without_secrets` take out the values of this mask too, for as long as anything has it."""
-    with _sharing:
-        _shared.add(mask)
+    with _Shared.changing:
+        _Shared.masks = (*_Shared.masks, ref(mask, _forget))
+
+
+def _forget(mask: ref[Mask]) -> None:
+    with _Shared.changing:
+        _Shared.masks = tuple([each for each in _Shared.masks if each is not mask])
 
 
 def without_secrets(data: bytes) -> bytes:
     """`data` without the values of any secret that this process knows."""
-    with _sharing:
-        masks = [*_shared]
-    for mask in masks:
-        data = mask.apply(data)
+    for each in _Shared.masks:
+        if (mask := each()) is not None:
+            data = mask.apply(data)
     return data
 
 

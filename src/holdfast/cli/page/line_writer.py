@@ -10,6 +10,7 @@ import io
 import os
 import select
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
@@ -21,6 +22,9 @@ _AT_ONCE: Final = select.PIPE_BUF
 """Bytes that a pipe takes without waiting if it takes any."""
 _IDLE_S: Final = 1.0
 """Time after which a thread without lines ends."""
+_GATHER_S: Final = 0.01
+"""Lines that come faster are written together: a write of each costs more than to make it."""
+_MAX_WRITE: Final = 256 * 1024
 
 
 class LineWriter:
@@ -34,6 +38,8 @@ class LineWriter:
         self._changed = threading.Condition(self._lock)
         self._waiting: deque[tuple[int, bytes]] = deque()
         self._bytes = 0
+        self._written_s = 0.0
+        self._hurried = threading.Event()
         self._thread: threading.Thread | None = None
         self._unreported = 0
         self.dropped = 0
@@ -54,7 +60,10 @@ class LineWriter:
             return
         data = f"{line}\n".encode("utf-8", "backslashreplace")
         with self._lock:
-            if not self._waiting and len(data) <= _AT_ONCE and _takes(place):
+            now_s = time.monotonic()
+            is_first = not self._waiting and now_s - self._written_s >= _GATHER_S
+            if is_first and len(data) <= _AT_ONCE and _takes(place):
+                self._written_s = now_s
                 self._put(place, data)
             elif len(self._waiting) >= MAX_LINES or self._bytes + len(data) > MAX_BYTES:
                 self.dropped += 1
@@ -65,10 +74,12 @@ class LineWriter:
                 if self._thread is None or not self._thread.is_alive():
                     self._thread = threading.Thread(target=self._go_on, name="holdfast-log", daemon=True)
                     self._thread.start()
-                self._changed.notify_all()
+                elif len(self._waiting) == 1:
+                    self._changed.notify_all()
 
     def flush(self, within_s: float) -> None:
         """Wait until all that waits is written, not longer than the given time."""
+        self._hurried.set()
         with self._lock:
             self._changed.wait_for(lambda: not self._waiting, within_s)
 
@@ -78,11 +89,20 @@ class LineWriter:
                 if not self._changed.wait_for(lambda: bool(self._waiting), _IDLE_S):
                     self._thread = None
                     return
-                place, data = self._waiting[0]
-            self._put(place, data)  # without the lock: it may wait as long as the reader does
+            self._hurried.wait(_GATHER_S)
             with self._lock:
-                self._waiting.popleft()
-                self._bytes -= len(data)
+                place, lines, size = self._waiting[0][0], list[bytes](), 0
+                for where, data in self._waiting:
+                    if where != place or (lines and size + len(data) > _MAX_WRITE):
+                        break
+                    lines.append(data)
+                    size += len(data)
+            self._put(place, b"".join(lines))  # without the lock: it may wait as long as the reader does
+            with self._lock:
+                for _ in lines:
+                    self._waiting.popleft()
+                self._bytes -= size
+                self._written_s = time.monotonic()
                 if self._unreported and not self._waiting:
                     self._waiting.append((place, f"{self._report(self._unreported)}\n".encode("utf-8", "backslashreplace")))
                     self._bytes, self._unreported = len(self._waiting[0][1]), 0

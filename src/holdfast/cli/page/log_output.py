@@ -9,12 +9,10 @@ Never here: what is logged, where the ids come from.
 from __future__ import annotations
 
 import contextlib
-import copy
 import logging
 import sys
 import threading
 import time
-from collections.abc import MutableMapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-_NOT_THEIRS: Final = STANDARD | {"_logger", "_name", "_raised", "color_message", "job", "run"}
+_NOT_THEIRS: Final = STANDARD | {"_logger", "_name", "color_message", "event", "exception", "job", "run"}
 """Attributes of a record that are no fields of its author."""
 _COMMAND: Final = "holdfast.command"
 """The logger that lines of the command itself name."""
@@ -49,7 +47,8 @@ class Output(logging.Handler):
 
     def handle(self, record: logging.LogRecord) -> bool:
         try:
-            shown = copy.copy(record)  # handlers of the user get it as it was
+            shown = logging.LogRecord.__new__(type(record))  # a copy: handlers of the user get it as it was
+            shown.__dict__.update(record.__dict__)
             self._filter.filter(shown)
             terminal.write_line(_in_json(shown) if self._as_json else _in_words(shown))
         except Exception as problem:  # noqa: BLE001 - a line that cannot be written stops no run
@@ -122,33 +121,30 @@ def _in_words(record: logging.LogRecord) -> str:
 
 
 def _in_json(record: logging.LogRecord) -> str:
-    record.__dict__["_raised"], record.exc_text = record.exc_text, None
-    return _formatter().format(record)
-
-
-@cache
-def _formatter() -> logging.Formatter:
-    """Return what makes a line of JSON. structlog is imported at the first: that takes longer than a short command."""
-    from structlog.processors import JSONRenderer
-    from structlog.stdlib import ProcessorFormatter
-
-    return ProcessorFormatter(processors=[_fields, JSONRenderer(serializer=lambda fields, **_: terminal.as_json(fields))])
-
-
-def _fields(_: Any, __: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a line. What its author has added stands apart, where it passes for none of ours."""
-    record = event["_record"]
-    fields = _line(record.created, record.levelname, record.name, clean(text_of_value(event.get("event", ""))))
+    """Return the line of a record. What its author has added stands apart, where it passes for none of our fields."""
+    said: dict[str, Any] = record.msg if isinstance(record.msg, dict) else {"event": record.msg}
+    fields = _line(record.created, record.levelname, record.name, text_of_value(said.get("event", "")))
     fields |= {name: value for name in NAMES if (value := getattr(record, name))}
     if job := getattr(record, "job", None):
         fields["job"] = plain(job)
-    if raised := record._raised or event.get("exception"):
+    if raised := record.exc_text or said.get("exception"):
         fields["exception"] = raised
-    theirs = {name: value for name, value in event.items() if name not in ("event", "exception", "_record", "_from_structlog")}
+    theirs = {name: value for name, value in said.items() if name not in _NOT_THEIRS}
     theirs |= {name: value for name, value in record.__dict__.items() if name not in _NOT_THEIRS}
-    if theirs := {name: value for name, value in theirs.items() if name not in NAMES}:
+    if record.stack_info:
+        theirs["stack_info"] = record.stack_info
+    if theirs:
         fields["extra"] = plain(theirs)
-    return fields
+    line: str = _renderer()(None, "", fields)
+    return line
+
+
+@cache
+def _renderer() -> Any:
+    """Return what makes a line of fields. structlog is imported at the first: that takes longer than a short command."""
+    from structlog.processors import JSONRenderer
+
+    return JSONRenderer(serializer=lambda fields, **_: terminal.as_json(fields))
 
 
 def _message_in_json(message: str, level: str) -> str:

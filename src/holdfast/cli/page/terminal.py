@@ -148,7 +148,8 @@ def set_in(text: str) -> str:
 
 def as_json(value: Any, *, indent: int | None = None) -> str:
     """`value` as JSON that reads the same, and that a terminal only shows."""
-    return _OBEYED.sub(_numbered, json.dumps(value, ensure_ascii=False, indent=indent))
+    said = json.dumps(value, ensure_ascii=False, indent=indent)
+    return said if said.isascii() and said.isprintable() else _OBEYED.sub(_numbered, said)
 
 
 def _numbered(match: re.Match[str]) -> str:
