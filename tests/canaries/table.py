@@ -28,6 +28,7 @@ PLACES: Final = {
     "log lines": Place(frozenset({"printed by a job"}), "They name runs and steps. What user code prints or logs is its own."),
     "metrics": Place(frozenset(), "Names of workflows, nodes, models and tenants only."),
     "traces": Place(frozenset(), "Payloads are off by default."),
+    "rows for ClickHouse": Place(frozenset(), "Names, times and amounts; payloads are off by default."),
     "notifications": Place(frozenset(), "Names and links; details are off by default."),
     "headers of traces": Place(
         frozenset({"secret of a receiver"}), "The receiver asks for it.", frozenset({"secret of a receiver"})
@@ -78,6 +79,8 @@ COMMANDS_ABOUT_THE_STORE: Final = (
     "store info",
     "supervisors",
     "admission",
+    "doctor",
+    "doctor --json",
     "notifications channels",
     "notifications deliveries --json",
 )
@@ -111,6 +114,7 @@ OTHER_COMMANDS: Final = frozenset(
 """Commands that show what pages of the API show, or what their user has just written."""
 
 SINKS: Final = {
+    "analytics.clickhouse.ClickHouse": "rows for ClickHouse",
     "telemetry.sink.TraceSink": "traces",
     "engine.background.notifying.Notifier": "notifications",
     "compose.notifying.Webhooks": "notifications",

@@ -5,6 +5,7 @@ Never here: which canary may be where (table).
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shlex
@@ -21,7 +22,11 @@ from urllib.parse import quote
 
 import httpx2
 
+from holdfast.analytics.row import row_of
+from holdfast.core.facts.events import RunStarted
 from holdfast.http.openapi import document
+from holdfast.ports import CommittedEvent
+from holdfast.storage import open_store
 from holdfast.testing.mail_sink import MailSink
 from holdfast.testing.model_server import Fault, ModelServer, Rule
 from holdfast.testing.server_process import free_port
@@ -235,6 +240,7 @@ def planted_world(folder: Path) -> Iterator[World]:
             world.say("traces", body)
             world.say("headers of traces", json.dumps(sent))
         world.say("log lines", (folder / "said").read_bytes())
+        world.say("rows for ClickHouse", asyncio.run(_rows(folder / "holdfast.db")))
         for file in sorted(folder.rglob("*")):
             if file.is_file() and file.name not in ("token", "secrets", "said"):
                 world.say("files", file.read_bytes())
@@ -285,6 +291,23 @@ def _run(world: World, http: httpx2.Client, server: int) -> None:
     reply = http.post(f"{place}/decision", json=decided)
     assert reply.status_code == 200, reply.text
     until(lambda: all(http.get(f"/api/v1/runs/{run}").json()["status"] != "running" for run in world.runs), 60)
+
+
+async def _rows(store: Path) -> str:
+    """What ClickHouse would get of all events."""
+    opened = await open_store(store)
+    try:
+        events, _ = await opened.tail.after(None, 10_000)
+        owners: dict[str, Any] = {}
+        rows = []
+        for each in events:
+            if isinstance(each.recorded.event, RunStarted):
+                owners[each.run] = each.recorded.event
+            start = owners[each.run]
+            rows.append(row_of(CommittedEvent(each.run, "default", start.workflow, start.version, each.recorded)))
+        return repr(rows)
+    finally:
+        await opened.aclose()
 
 
 NOTIFIED: Final = 4
