@@ -125,7 +125,9 @@ def test_what_users_stored_leaves_only_with_details() -> None:
 
 
 def test_a_message_about_a_gate_links_to_it_and_says_what_a_button_needs() -> None:
-    found = message(happened(opened(reviewers=("ann", "leads"), form={"type": "object"})))
+    asked = happened(opened(reviewers=("ann", "leads"), form={"type": "object"}))
+    assert message(asked).question is None
+    found = message(asked, details=True)
     assert found.link == f"https://h.example/inbox/{RUN}%3Areview%231%3A0"
     assert found.question is not None
     assert (found.question.shown_hash, found.question.allowed) == ("h1", ("approve", "reject"))

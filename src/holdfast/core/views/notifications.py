@@ -496,8 +496,8 @@ def message_of(id_: str, rule: Rule, happening: Happening, base: str | None, rec
     title = filled(rule.title or _TITLES[happening.occasion], known)
     facts = tuple((label, _text(known[name])) for name, label in _LABELS.items() if name in known)
     link = None if base is None else _link(base, happening)
-    question = None
-    if happening.question is not None and happening.run is not None and happening.gate is not None:
+    question = None  # without details nobody can see what a button would decide
+    if rule.details and happening.question is not None and happening.run is not None and happening.gate is not None:
         shown_hash, allowed, needs_form = happening.question
         question = Question(
             run=happening.run, gate=happening.gate, shown_hash=shown_hash, allowed=allowed, needs_form=needs_form
@@ -517,6 +517,10 @@ def message_of(id_: str, rule: Rule, happening: Happening, base: str | None, rec
         recipients=recipients,
         question=question,
     )
+
+
+_OPEN_GATES: Final = frozenset({"gate_opened", "gate_reminder", "gate_escalated"})
+"""Occasions at which a question waits in the inbox."""
 
 
 def merged(messages: Sequence[Message], count: int | None = None) -> Message:
@@ -541,7 +545,7 @@ def merged(messages: Sequence[Message], count: int | None = None) -> Message:
         occasion=DIGEST,
         title=title,
         facts=facts,
-        link=_inbox(first.link) if all(each.question is not None for each in messages) else None,
+        link=_inbox(first.link) if all(each.occasion in _OPEN_GATES for each in messages) else None,
         body=body,
         recipients=first.recipients,
     )
