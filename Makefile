@@ -85,8 +85,8 @@ clickhouse: setup $(CLICKHOUSE) ## Install the engine of ClickHouse that `make l
 $(CLICKHOUSE): requirements/clickhouse.txt $(LOCKED)
 	@echo "clickhouse: installing the engine of ClickHouse"
 	@"$(PYTHON)" -m venv --clear --without-pip $(@D)
-	@$(PY) -m pip --python $(@D)/bin/python install -qq --no-deps --require-hashes -r requirements/clickhouse.txt
-	@touch $@
+	@if $(PY) -m pip --python $(@D)/bin/python install -qq --no-deps --require-hashes -r requirements/clickhouse.txt; then touch $@; \
+	else echo "clickhouse: the engine cannot be installed here; the tests that export to it are skipped"; fi
 
 demo: setup ## Run the support-triage example from start to end
 	@$(PY) -m examples.support_triage.demo $(ARGS)

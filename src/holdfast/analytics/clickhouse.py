@@ -112,7 +112,6 @@ class ClickHouse:
             interface=url.scheme,
             username=address.user,
             password=address.password(),
-            database="default",
             connect_timeout=CONNECTS_S,
             send_receive_timeout=ANSWERS_S,
             compress=False,  # as it is tested
@@ -120,7 +119,8 @@ class ClickHouse:
             autogenerate_session_id=False,
             client_name="holdfast",
         )
-        client.command(f"create database if not exists {address.database}")
+        if not client.command(f"exists database {address.database}"):  # an account may have the rights in one only
+            client.command(f"create database if not exists {address.database}")
         client.database = address.database
         client.command(_VERSIONS)
         known = {version for (version,) in client.query("select version from migrations").result_rows}
