@@ -232,8 +232,6 @@ def _expect_known(names: Names, place: str, contexts: tuple[str, ...]) -> None:
     for reading in names.readings:
         if reading.context.lower() not in contexts:
             hint = nearest(reading.context, contexts)
-            raise UsageError(
-                f"{place} reads {reading.context!r:.80}, and a request has {', '.join(contexts)}. {hint}".rstrip(" .")
-            )
+            raise UsageError(f"{place} reads {reading.context!r:.80}, which a request does not have. {hint}".rstrip(" ."))
     if strange := sorted(names.functions & _STATUS):
         raise UsageError(f"{place} calls {strange[0]}(), which is for workflow files")
