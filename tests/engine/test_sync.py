@@ -281,6 +281,8 @@ def program(path: str, body: str) -> list[str]:
 
 def test_ctrl_c_leaves_a_wait_and_closes_the_engine(path: str) -> None:
     script = """
+        import signal
+
         import holdfast.sync
         from holdfast import Context, flow
         from holdfast.core.views.status import status
@@ -289,6 +291,8 @@ def test_ctrl_c_leaves_a_wait_and_closes_the_engine(path: str) -> None:
         async def waits(ctx: Context) -> None:
             await ctx.wait_signal("go")
 
+        # A program that a shell has put into the background ignores SIGINT, and so do those that it starts.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         with holdfast.sync.open(PATH, workflows=[waits]) as engine:
             run = engine.start(waits)
             run.until(lambda state: status(state) == "waiting")
