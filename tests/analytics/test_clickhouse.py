@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import Context, flow, tool
+from holdfast import Engine as Holdfast
 from holdfast.compose import open_administration, open_store
 from holdfast.engine.background import archive_tail
 from holdfast.engine.background.archive_tail import ArchiveTail
 from holdfast.ports import CommittedEvent, SinkUnavailable, Store
+from holdfast.settings import ClickHouseRules, Settings
 from tests.analytics.engine import MAX_S, Engine, Sums, feed, fill, needs_engine, rolled_up
 from tests.forks import Fork
 from tests.stores.story import MONTH, ended
@@ -134,3 +137,34 @@ async def test_many_events_add_up_to_the_nano_dollar(store: Store, tmp_path: Pat
         await feed(store, engine.sink(batch=1_000), wanted.events)
         assert_exact(engine, wanted)
         assert sum(row.cost_nanousd for row in await rolled_up(store)) == wanted.cost_nanousd
+
+
+@tool(effect="idempotent", price_usd="0.25")
+def order(what: str) -> str:
+    """Order."""
+    return what
+
+
+@flow(tools=[order], cost_limit_usd="9")
+async def shops(ctx: Context, count: int) -> str:
+    for number in range(count):
+        await ctx.tool(order, what=str(number))
+    return "ask ann@example.com"
+
+
+async def test_an_engine_exports_its_runs_where_the_settings_say_so(tmp_path: Path) -> None:
+    with Engine(tmp_path / "engine") as engine:
+        settings = Settings(clickhouse=ClickHouseRules(url=engine.url, payloads=True))
+        async with Holdfast.open(str(tmp_path / "runs.db"), workflows=[shops], settings=settings) as holdfast:
+            runs = [await holdfast.start(shops, count, tenant="acme", team="search") for count in (1, 3)]
+            for run in runs:
+                await run.result()
+            store = holdfast.runtime.store
+            events = sum([len(await store.log.events(run.id)) for run in runs])
+            while sum(row.taken for row in await store.followers.listed()) < events:
+                await holdfast.runtime.clock.sleep(0.05)
+        assert_exact(engine, Sums(events, 10**9))
+        assert engine.ask("select team, model, calls from call_costs") == [("search", "tool order", 4)]
+        assert engine.ask("select status, runs from run_durations") == [("completed", 2)]
+        ((payload,),) = engine.ask("select any(payload) from events where type = 'RunCompleted'")
+        assert ("@redacted.invalid" in payload, "ann@" in payload) == (True, False)
