@@ -81,7 +81,9 @@ async def test_functions_of_a_flow_are_steps_and_the_flow_is_none(tmp_path: Path
         assert await (await engine.start(both)).result() == 3
     found = figures(meter)
     assert found["steps_total", "both", "completed"] == 2
-    assert not [key for key in found if key[0] == "step_duration_seconds"]
+    assert {key: value for key, value in found.items() if key[0] == "step_duration_seconds"} == {
+        ("step_duration_seconds", "both", "add"): 2
+    }
 
 
 @bounded
@@ -129,6 +131,7 @@ async def test_a_look_into_the_store_shows_what_waits_and_what_is_left(tmp_path:
         await gate_of(await engine.start(wf))
         again = {(each.metric.name, *each.labels): each.value for each in await look.samples()}
         assert again["holdfast_runs", "waiting"] == 2, "the store is not asked again within 15 seconds"
+        assert look._task is None, "no other look has begun"
         await look.aclose()
 
 

@@ -221,7 +221,12 @@ class Meter:
 
     def _function_ended(self, event: ev.ValueRecorded, state: State) -> None:
         if event.kind == FUNCTION:
-            self._steps[self._workflows[state.workflow], "completed"] += 1
+            workflow = self._workflows[state.workflow]
+            self._steps[workflow, "completed"] += 1
+            known = self._nodes.get((state.workflow, event.name))
+            if known is None:
+                known = self._node(workflow, state.workflow, NodeName(event.name))
+            known.add(event.took_ms / _MS)
 
     def _step_left(self, event: Any, state: State) -> None:
         kind = type(event)

@@ -69,7 +69,7 @@ STEPS: Final = _add(
 STEP_DURATION: Final = _add(
     "histogram",
     "step_duration_seconds",
-    "From the first attempt of a step to its completion, waits included.",
+    "From the first attempt of a step, or function of a flow, to its completion, waits included.",
     ("workflow", "node"),
     "s",
     _LONG_S,
