@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from holdfast import Engine, Workflow, human_gate, task
+from holdfast import Context, Engine, Workflow, human_gate, task, tool
+from holdfast import flow as flow_
 from holdfast.compose.notifying import notifications_of
 from holdfast.core.views.notifications import Rule
 from holdfast.engine.background import delivering
@@ -287,3 +288,28 @@ def test_tenants_reach_no_address_that_the_operator_did_not_allow() -> None:
     ):
         with pytest.raises(InvalidInput):
             declared.at_end("acme", wrong)
+
+
+@tool(effect="once", price_usd="0.30")
+def pay(number: int) -> int:
+    """Spend a third of what a day may cost."""
+    return number
+
+
+@flow_(tools=[pay])
+async def paying(ctx: Context, times: int) -> int:
+    for number in range(times):
+        await ctx.tool(pay, number=number)
+    return times
+
+
+@bounded
+async def test_a_day_s_budget_is_told_at_each_threshold_once(store: str) -> None:
+    rule = Rule(tenant="acme", name="watch", occasions=("budget",), channel="ops")
+    async with Engine.open(store, workflows=[paying]) as engine:
+        await engine.set_budget("acme", "day", limit_usd="1.00")
+        found = []
+        for _ in range(3):
+            await (await engine.start(paying, 1, tenant="acme")).result()
+            found.append([(each["percent"], each["used"]) for each in reversed(await looked(engine.store, rule))])
+        assert found == [[], [(50, "$0.60")], [(50, "$0.60"), (80, "$0.90")]]
