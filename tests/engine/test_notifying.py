@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,7 +22,9 @@ from holdfast.engine.background.notifying import DeclaredChannel, Lookout, Notif
 from holdfast.errors import InvalidInput, UsageError
 from holdfast.ports import Store
 from holdfast.settings import Settings
+from tests.crash import nightly
 from tests.engine.kit import bounded
+from tests.forks import Fork
 from tests.tools.server import Asked, Server, says
 
 SECRET = "whsec_" + "bmV3LW5ldy1uZXctbmV3LW5ldy1uZXctbmV3"
@@ -313,3 +317,15 @@ async def test_a_day_s_budget_is_told_at_each_threshold_once(store: str) -> None
             await (await engine.start(paying, 1, tenant="acme")).result()
             found.append([(each["percent"], each["used"]) for each in reversed(await looked(engine.store, rule))])
         assert found == [[], [(50, "$0.60")], [(50, "$0.60"), (80, "$0.90")]]
+
+
+@bounded
+async def test_a_process_that_was_killed_is_told_to_rules_for_all_tenants(tmp_path: Path) -> None:
+    process = Fork("tests.crash.nightly", tmp_path, 1, 20)
+    assert await asyncio.to_thread(process.wait) == -signal.SIGKILL
+    rule = Rule(tenant="*", name="watch", occasions=("worker_lost",), channel="ops")
+    async with Engine.open(tmp_path / nightly.STORE, workflows=[nightly.report]) as engine:
+        while not (found := await looked(engine.store, rule)):
+            await asyncio.sleep(0.05)
+        assert [(each["subject"].endswith(f":{process.pid}"), each["tenant"]) for each in found] == [(True, "*")]
+        assert await looked(engine.store, msgspec.structs.replace(rule, tenant="acme")) == found
