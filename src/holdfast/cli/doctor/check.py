@@ -43,6 +43,8 @@ _LITTLE_ROOM: Final = _GB
 _NO_ROOM: Final = 100 * _MB
 _MANY_DEAD: Final = 10_000
 _DEAD_SHARE: Final = 0.2
+_MAX_NAMED: Final = 10
+"""Workflows of one fault that are named, those with the most runs."""
 _MIGRATE: Final = "Run `holdfast store migrate`."
 
 
@@ -144,14 +146,14 @@ def workers(facts: Facts) -> Iterator[Finding]:
 
 def runs(facts: Facts) -> Iterator[Finding]:
     missing = Counter(each["workflow"] for each in facts.running if each["workflow_missing_since"] is not None)
-    for workflow, count in missing.most_common():
+    for workflow, count in missing.most_common(_MAX_NAMED):
         yield Finding(
             "error",
             f"No live process has the workflow {workflow}; {counted(count, 'run')} of it could continue.",
             f"Start one: holdfast worker FILE.py:{workflow}",
         )
     asked = Counter(each["workflow"] for each in facts.questions if each["reason"] == WORKFLOW_MISSING)
-    for workflow, count in asked.most_common():
+    for workflow, count in asked.most_common(_MAX_NAMED):
         yield Finding(
             "error",
             f"{counted(count, 'run')} of {workflow} cannot continue: no process has had their workflow for long.",

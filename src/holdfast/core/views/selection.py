@@ -67,6 +67,8 @@ class RunFilter(TypedDict, total=False):
 
     prefix: str | None
     """Only runs whose id begins with this."""
+    ids: Sequence[str] | None
+    """Only runs with one of these ids."""
     tenant: str | None
     workflow: str | None
     version: int | None

@@ -113,14 +113,14 @@ async def _slot_line(views: Views, now_ms: int) -> list[tuple[PlacedStep, int]]:
     until_ms = now_ms + _PICKUP_MS
     hashes = await views.wanted_hashes(until_ms)
     found = []
-    for due in await views.due(until_ms, hashes, MAX_FOR_SLOTS) if hashes else ():
-        row = await views.run(due.run)
-        if row is not None:
-            found += [
-                (PlacedStep(row.run, StepId(wait.step), row.tenant, row.workflow, row.graph_hash, _SLOT), wait.since_ms)
-                for wait in _decode_waits(row.waiting_for)
-                if wait.kind == "slot" and wait.step is not None
-            ]
+    due = [each.run for each in await views.due(until_ms, hashes, MAX_FOR_SLOTS)] if hashes else []
+    rows = {row.run: row for row in await views.runs(ids=due, limit=len(due))} if due else {}
+    for row in (rows[run] for run in due if run in rows):
+        found += [
+            (PlacedStep(row.run, StepId(wait.step), row.tenant, row.workflow, row.graph_hash, _SLOT), wait.since_ms)
+            for wait in _decode_waits(row.waiting_for)
+            if wait.kind == "slot" and wait.step is not None
+        ]
     return found
 
 

@@ -125,6 +125,8 @@ def _criteria(selection: RunFilter) -> dict[str, Any] | None:
     found: dict[str, Any] = {**selection, "in_doubt": () if selection.get("in_doubt") else None, "waiting_for": None}
     if any(found.get(name) is not None and not is_run(found[name]) for name in _RUNS):
         return None
+    if (ids := selection.get("ids")) is not None:
+        found["ids"] = [run for run in ids if is_run(RunId(run))]
     if (prefix := selection.get("prefix")) is not None:
         found["prefix"] = runs_from(prefix)
         if not is_run(found["prefix"][0]):

@@ -6,6 +6,10 @@
 -- One run.
 runs.run = {}
 
+-- name: runs_ids
+-- With one of these ids.
+runs.run = any({}::uuid[])
+
 -- name: runs_prefix
 -- Between the first and the last id with this beginning.
 runs.run between {} and {}

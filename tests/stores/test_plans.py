@@ -1,0 +1,82 @@
+"""No list that a person on call asks for sorts a whole table, or looks up its rows one by one: SQLite's own plans say so."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from holdfast import Engine, Workflow, task
+from holdfast.engine.capacity import diagnosis
+from holdfast.ports import Store, Views
+from holdfast.storage import open_store
+
+RUN = "01890000-0000-7000-8000-000000000001"
+Asked = list[tuple[str, Sequence[Any]]]
+
+
+@pytest.fixture
+async def asked(tmp_path: Path) -> AsyncIterator[tuple[Store, Asked, Path]]:
+    """A store, and the statements that its lists send."""
+    file = tmp_path / "plans.db"
+    opened = await open_store(f"sqlite:///{file}")
+    statements: Asked = []
+    tables = opened.views._tables  # type: ignore[attr-defined]
+    look = tables.look
+
+    async def looking(statement: str, bound: Sequence[Any]) -> Any:
+        statements.append((statement, bound))
+        return await look(statement, bound)
+
+    tables.look = looking
+    yield opened, statements, file
+    await opened.aclose()
+
+
+LISTS: dict[str, Callable[[Views], Awaitable[Any]]] = {
+    "runs": lambda views: views.runs(limit=50),
+    "runs of a status": lambda views: views.runs(status="failed", limit=50),
+    "runs of a tenant": lambda views: views.runs(tenant="acme", limit=50),
+    "runs of a workflow": lambda views: views.runs(workflow="order", status="completed", limit=50),
+    "runs that wait": lambda views: views.runs(waiting_for=["gate"], limit=50),
+    "runs after one": lambda views: views.runs(before=RUN, limit=50),
+    "open gates": lambda views: views.gates(limit=50),
+    "gates of a run": lambda views: views.gates(run=RUN, open_only=False, limit=50),
+    "effects": lambda views: views.effects(limit=50),
+    "effects of a state": lambda views: views.effects(state="in_doubt", limit=50),
+}
+
+
+def plan(file: Path, statement: str, bound: Sequence[Any]) -> list[str]:
+    from holdfast.stores.sqlite.context import as_bound
+    from holdfast.stores.statement import for_sqlite
+
+    with contextlib.closing(apsw.Connection(str(file))) as db:
+        return [row[3] for row in db.execute(f"explain query plan {for_sqlite(statement)}", as_bound(bound))]
+
+
+@pytest.mark.parametrize("name", LISTS)
+async def test_a_list_ends_with_its_limit_and_sorts_no_table(asked: tuple[Store, Asked, Path], name: str) -> None:
+    store, statements, file = asked
+    await LISTS[name](store.views)
+    assert statements
+    for each in statements:
+        steps = plan(file, *each)
+        assert not [step for step in steps if "TEMP B-TREE" in step], steps
+
+
+async def test_the_queue_looks_its_runs_up_together(asked: tuple[Store, Asked, Path]) -> None:
+    store, statements, file = asked
+    wf = Workflow("plain")
+    wf.node("do")(task(lambda state: 1))
+    async with Engine.open(f"sqlite:///{file}", execute=False) as engine:
+        for _ in range(20):
+            await engine.start(wf)
+    found = [each async for each in diagnosis.line(store.views, store.clock.now_ms() + 60_000)]
+    assert len(found) == 20
+    assert len([each for each in statements if "from runs" in each[0] or "holdfast.runs" in each[0]]) == 1
+    assert all("SEARCH runs" in " ".join(plan(file, *each)) for each in statements)
