@@ -8,8 +8,9 @@ import sys
 from holdfast import Context, Engine, flow, step
 from holdfast.settings import Settings, TelemetryRules
 
-MAX_RUNS = 200
-STEPS = 6
+MAX_RUNS = 20
+STEPS = 60
+"""A run lasts longer than the time between two batches, so that one is cut in the middle."""
 
 
 @step
@@ -22,7 +23,7 @@ async def one(number: int) -> int:
 async def counting(ctx: Context, run: int) -> int:
     for number in range(STEPS):
         await one(number)
-        await ctx.sleep(0.01)
+        await ctx.sleep(0.02)
     return run
 
 

@@ -14,7 +14,7 @@ from holdfast.core.values.payload import inline
 from holdfast.core.views.spans import Span, SpanKind
 from holdfast.telemetry.chrome import trace_file
 from holdfast.telemetry.names import ConventionName, Naming, Run
-from holdfast.telemetry.otlp import Encoder, Exported, encode_json, message
+from holdfast.telemetry.otlp import Encoder, Exported, message
 from holdfast.telemetry.payload import Shown
 from tests.telemetry.receiver import in_base64, values
 
@@ -51,8 +51,9 @@ ALL = [
 
 @pytest.mark.parametrize("convention", ["1.41.0", "genai-0.1"])
 def test_the_official_parser_reads_json_and_message_as_the_same(convention: ConventionName) -> None:
-    request = encoder(convention).request(ALL)
-    assert Parse(in_base64(encode_json(request)), ExportTraceServiceRequest()) == message(request)
+    made = encoder(convention)
+    for _ in range(2):  # what was encoded before is the same again
+        assert Parse(in_base64(made.json(ALL)), ExportTraceServiceRequest()) == message(made.request(ALL))
 
 
 def test_names_are_those_of_the_convention() -> None:
@@ -89,7 +90,7 @@ def test_the_later_convention_names_workflows_as_agents() -> None:
 
 def test_payloads_are_sent_only_where_they_are_wanted_and_without_personal_data() -> None:
     asked = span("model_call", "m", facts={"call": "c"}, received=inline({"text": "write to ann@example.com"}))
-    assert b"ann@example.com" not in encode_json(encoder().request([asked]))
+    assert b"ann@example.com" not in encoder().json([asked])
     (found,) = message(encoder(payload=Shown()).request([asked])).resource_spans[0].scope_spans[0].spans
     said = values(found.attributes)["gen_ai.input.messages"]
     assert json.loads(said)["text"].startswith("write to ")

@@ -31,9 +31,10 @@ def trace_sink(settings: Settings, rules: TelemetryRules, runtime: Runtime, secr
     """Return the sink. Raises MissingExtra."""
     resource = {"service.name": rules.service_name}
     encoder = Encoder(naming_of(settings, rules), resource, holdfast.__version__, Shown() if rules.payloads else None)
-    exporter: Exporter = GrpcExporter(rules.endpoint) if rules.protocol == "grpc" else HttpExporter(rules.endpoint)
+    kind = GrpcExporter if rules.protocol == "grpc" else HttpExporter
+    exporter: Exporter = kind(rules.endpoint, encoder)
 
     def headers() -> dict[str, str]:
         return {name: secrets.get(secret) for name, secret in rules.headers.items()}
 
-    return TraceSink(runtime.store.log, exporter, encoder, rules.sampling, headers)
+    return TraceSink(runtime.store.log, exporter, rules.sampling, headers)

@@ -6,7 +6,7 @@ Never here: which spans, when.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import httpx2
@@ -15,7 +15,7 @@ import msgspec
 from holdfast.platform.extra import needs
 from holdfast.platform.http_exchange import retry_after_s
 from holdfast.ports import SinkUnavailable
-from holdfast.telemetry.otlp import encode_json, message
+from holdfast.telemetry.otlp import Encoder, Exported, message
 
 if TYPE_CHECKING:
     import grpc.aio
@@ -35,8 +35,8 @@ class Refused(Exception):
 class Exporter(Protocol):
     """A connection to a receiver."""
 
-    async def send(self, request: Mapping[str, Any], headers: Mapping[str, str]) -> int:
-        """Send a request, and return how many of its spans the receiver did not accept. Raises SinkUnavailable, Refused."""
+    async def send(self, spans: Sequence[Exported], headers: Mapping[str, str]) -> int:
+        """Send spans, and return how many of them the receiver did not accept. Raises SinkUnavailable, Refused."""
         ...
 
     async def aclose(self) -> None: ...
@@ -45,16 +45,17 @@ class Exporter(Protocol):
 class HttpExporter:
     """Sends JSON over HTTP."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, encoder: Encoder) -> None:
         """`endpoint` is the receiver's address, as in `http://127.0.0.1:4318`, or all of it with `/v1/traces`."""
+        self._encoder = encoder
         base = endpoint.rstrip("/")
         self._url = base if base.endswith(PATH) else f"{base}{PATH}"
         self._client = httpx2.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False, trust_env=False)
 
-    async def send(self, request: Mapping[str, Any], headers: Mapping[str, str]) -> int:
+    async def send(self, spans: Sequence[Exported], headers: Mapping[str, str]) -> int:
         try:
             reply = await self._client.post(
-                self._url, content=encode_json(request), headers={**headers, "content-type": "application/json"}
+                self._url, content=self._encoder.json(spans), headers={**headers, "content-type": "application/json"}
             )
         except httpx2.HTTPError as problem:
             raise SinkUnavailable(f"{self._url} cannot be reached: {str(problem) or type(problem).__name__}") from None
@@ -81,12 +82,13 @@ def _rejected(body: bytes) -> int:
 class GrpcExporter:
     """Sends messages over gRPC."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, encoder: Encoder) -> None:
         """`endpoint` is the receiver's address, as in `http://127.0.0.1:4317`; `https` encrypts. Raises MissingExtra."""
         with needs("telemetry", "Sending traces over gRPC"):
             import grpc.aio  # noqa: PLC0415 - an extra
             from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc  # noqa: PLC0415 - as above
 
+        self._encoder = encoder
         scheme, _, address = endpoint.rpartition("://")
         self._address = address.rstrip("/")
         is_secure = scheme == "https"
@@ -100,10 +102,10 @@ class GrpcExporter:
         self._error = grpc.aio.AioRpcError
         self._refusing = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.OUT_OF_RANGE}
 
-    async def send(self, request: Mapping[str, Any], headers: Mapping[str, str]) -> int:
+    async def send(self, spans: Sequence[Exported], headers: Mapping[str, str]) -> int:
         metadata = tuple((name.lower(), value) for name, value in headers.items())
         try:
-            answer = await self._stub.Export(message(request), timeout=TIMEOUT_S, metadata=metadata)
+            answer = await self._stub.Export(message(self._encoder.request(spans)), timeout=TIMEOUT_S, metadata=metadata)
         except self._error as problem:
             said = f"{self._address} answers {problem.code().name}: {(problem.details() or '')[:_WORDS]}"
             if problem.code() in self._refusing:

@@ -24,6 +24,10 @@ _SAMPLED: Final = 1
 MAX_PAYLOAD_CHARS: Final = 16_384
 """Of a payload, as collectors take attributes of a few kilobytes."""
 
+_MAX_KNOWN: Final = 4096
+_LONGEST_KNOWN: Final = 100
+"""Attributes that are kept as JSON, and characters of their values: half a megabyte."""
+
 encode_json = msgspec.json.Encoder().encode
 
 
@@ -42,18 +46,43 @@ class Encoder:
     ) -> None:
         """`resource` describes the sender. `payload` returns a payload as it may be shown; without it none is."""
         self._naming = naming
+        self._known: dict[tuple[str, str], msgspec.Raw] = {}
         self._resource = {"attributes": _attributes(resource)}
         self._scope = {"name": "holdfast", "version": version}
         self._payload = payload
 
+    def json(self, spans: Iterable[Exported]) -> bytes:
+        """Return a request with these spans as JSON."""
+        return encode_json(self._request([self._span(*each, self._encoded) for each in spans]))
+
     def request(self, spans: Iterable[Exported]) -> dict[str, Any]:
-        """Return a request with these spans, in the terms of OTLP's JSON."""
-        scope: dict[str, Any] = {"scope": self._scope, "spans": [self._span(*each) for each in spans]}
+        """Return the same in the terms of JSON, of which a message is made too."""
+        return self._request([self._span(*each, _attributes) for each in spans])
+
+    def _request(self, spans: list[dict[str, Any]]) -> dict[str, Any]:
+        scope: dict[str, Any] = {"scope": self._scope, "spans": spans}
         if self._naming.schema_url:
             scope["schemaUrl"] = self._naming.schema_url
         return {"resourceSpans": [{"resource": self._resource, "scopeSpans": [scope]}]}
 
-    def _span(self, span: Span, run: Run) -> dict[str, Any]:
+    def _encoded(self, values: Mapping[str, Any]) -> list[Any]:
+        """Return attributes as JSON already: most texts are the same in many spans."""
+        known, found = self._known, []
+        for name, value in values.items():
+            if type(value) is int:
+                found.append(msgspec.Raw(b'{"key":"%b","value":{"intValue":"%d"}}' % (name.encode(), value)))
+                continue
+            encoded = known.get((name, value)) if type(value) is str else None
+            if encoded is None:
+                encoded = msgspec.Raw(encode_json({"key": name, "value": _value(value)}))
+                if type(value) is str and len(value) <= _LONGEST_KNOWN:
+                    if len(known) >= _MAX_KNOWN:
+                        known.clear()
+                    known[name, value] = encoded
+            found.append(encoded)
+        return found
+
+    def _span(self, span: Span, run: Run, written: Callable[[Mapping[str, Any]], list[Any]]) -> dict[str, Any]:
         attributes = self._naming.attributes(span, run, with_people=self._payload is not None)
         if self._payload is not None:
             for name, payload in zip(PAYLOADS.get(span.kind, OTHER_PAYLOADS), (span.received, span.returned), strict=True):
@@ -69,7 +98,7 @@ class Encoder:
             "kind": self._naming.kind(span),
             "startTimeUnixNano": str(began_ns),
             "endTimeUnixNano": str(began_ns + span.took_ms * _NS_PER_MS),
-            "attributes": _attributes(attributes),
+            "attributes": written(attributes),
         }
         if span.error:
             found["status"] = _FAILED

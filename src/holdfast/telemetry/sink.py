@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
 
 from holdfast.core.facts.events import RunCancelled, RunCompleted, RunFailed, RunStarted
-from holdfast.core.values.ids import RunId
+from holdfast.core.values.ids import RunId, Seq
 from holdfast.core.values.trace import is_sampled
 from holdfast.core.views.spans import Span, Spans
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.ports import CommittedEvent, Log, SinkUnavailable
 from holdfast.telemetry.exporter import Exporter, Refused
 from holdfast.telemetry.names import Run
-from holdfast.telemetry.otlp import Encoder, Exported
+from holdfast.telemetry.otlp import Exported
 
 log = logging.getLogger("holdfast")
 
@@ -41,13 +41,10 @@ class TraceSink:
     begins: Final[Literal["now"]] = "now"
     batch: Final = _BATCH
 
-    def __init__(
-        self, log_: Log, exporter: Exporter, encoder: Encoder, ratio: float, headers: Callable[[], Mapping[str, str]]
-    ) -> None:
+    def __init__(self, log_: Log, exporter: Exporter, ratio: float, headers: Callable[[], Mapping[str, str]]) -> None:
         """`headers` returns those of each request; it raises MissingSecret where one has no value."""
         self._log = log_
         self._exporter = exporter
-        self._encoder = encoder
         self._ratio = ratio
         self._headers = headers
         self._runs: OrderedDict[RunId, Spans] = OrderedDict()
@@ -90,7 +87,7 @@ class TraceSink:
         except HoldfastError as problem:
             raise SinkUnavailable(problem.message) from None
         try:
-            return await self._exporter.send(self._encoder.request(spans), headers)
+            return await self._exporter.send(spans, headers)
         except Refused as problem:
             if len(spans) == 1:
                 log.warning("holdfast drops span %s: %s", spans[0].span.span_id, problem)
@@ -109,7 +106,10 @@ class TraceSink:
             await self._catch_up(gathered, run, seq)
         elif gathered.seq + 1 < seq:
             await self._catch_up(gathered, run, seq)
-        found = gathered.add(event.recorded)
+        if gathered.seq and not is_sampled(gathered.context, self._ratio):
+            found, gathered.seq = [], seq
+        else:
+            found = gathered.add(event.recorded)
         self._runs[run] = gathered
         self._runs.move_to_end(run)
         if isinstance(event.recorded.event, _ENDS):
@@ -124,5 +124,8 @@ class TraceSink:
             page = await self._log.events(run, gathered.seq, min(_PAGE, until - 1 - gathered.seq))
             for recorded in page:
                 gathered.add(recorded)
+                if not is_sampled(gathered.context, self._ratio):
+                    gathered.seq = Seq(until - 1)  # nothing of it is sent, so nothing more is read
+                    return
             if not page:
                 raise LookupError(f"its history ends with event {gathered.seq}")

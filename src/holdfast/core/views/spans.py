@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.state import FUNCTION
-from holdfast.core.values.ids import CallId, RunId, StepId, is_item, map_of, node_of, visit_of
+from holdfast.core.values.ids import CallId, RunId, Seq, StepId, is_item, map_of, node_of, visit_of
 from holdfast.core.values.payload import Payload
 from holdfast.core.values.trace import TraceContext, attempt_span, call_span, child_span, span_id, trace_of
 from holdfast.core.views.page import rows_after
@@ -197,7 +197,7 @@ class Spans:
         self.workflow = ""
         self.version = 0
         self.context = TraceContext("")
-        self.seq = 0
+        self.seq = Seq(0)
         self._first = ""
         self._began_ms = 0
         self._parts = 0
