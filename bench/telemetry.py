@@ -7,9 +7,10 @@ sink has taken all of it. In each round a process without telemetry and one with
 those of each pair, with the lowest and the highest. All sinks are fed by the process that works, the dearest case: of a fleet
 only the leader feeds them. The other side is a server in a process of its own that takes everything and keeps nothing.
 
-The parts are `logs` (JSON, a line a run), `metrics`, `traces` (OTLP over HTTP), `notifications` (a signed webhook for each end
-of a run), `clickhouse`, and `all` of these; beside them `line`, which logs a line of JSON in each step. Prints one JSON line
-for each.
+The parts are `logs` (JSON, a line a run), `metrics`, `traces` (OTLP over HTTP), `notifications` (a rule about failures and
+questions, of which this work has none), and `all` of these. Beside them `webhooks` sends a signed one at the end of each run,
+and `line` logs a line of JSON in each step. bench/analytics.py measures the export to ClickHouse, which needs an engine of its
+own. Prints one JSON line for each part.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from holdfast.observe.meter import Meter
 from holdfast.platform.machine import collect_rarely, run_quickly
 from holdfast.settings import LogRules, Settings
 
-PARTS = ("logs", "metrics", "traces", "notifications", "clickhouse", "all", "line")
+PARTS = ("logs", "metrics", "traces", "notifications", "all", "webhooks", "line")
 SECRET = "whsec_bmV3LW5ldy1uZXctbmV3LW5ldy1uZXctbmV3"
 log = logging.getLogger("bench")
 
@@ -76,13 +77,12 @@ def settings(part: str, other: str) -> Settings:
     tables: dict[str, Any] = {"models": {"echo": {"input_usd_per_mtok": 1, "output_usd_per_mtok": 5}}}
     if part in ("traces", "all"):
         tables["telemetry"] = {"endpoint": other}
-    if part in ("notifications", "all"):
+    if part in ("notifications", "webhooks", "all"):
         tables["channels"] = {
             "ops": {"kind": "webhook", "url": other, "secrets": ["OPS_SECRET"], "allow_private": ["127.0.0.0/8"]}
         }
-        tables["notifications"] = {"ends": {"channel": "ops", "occasions": ["run_completed", "run_failed"]}}
-    if part in ("clickhouse", "all") and "clickhouse" in Settings.model_fields:
-        tables["clickhouse"] = {"url": other}
+        occasions = ["run_completed"] if part == "webhooks" else ["run_failed", "gate_opened", "dead_letter"]
+        tables["notifications"] = {"rule": {"channel": "ops", "occasions": occasions}}
     return Settings(**tables)
 
 
@@ -182,7 +182,7 @@ def main() -> None:
             measuring = measure(folder, *known.one, known.runs, known.steps, known.concurrency, known.calls)
             print(json.dumps(run_quickly(measuring)))  # noqa: T201 - what it is for
         return
-    parts = known.parts or [each for each in PARTS if each != "clickhouse" or "clickhouse" in Settings.model_fields]
+    parts = known.parts or [*PARTS]
     pairs: dict[str, list[tuple[dict[str, float], dict[str, float]]]] = {part: [] for part in parts}
     with receiver() as other:
         for _ in range(known.rounds):

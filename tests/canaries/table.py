@@ -109,6 +109,7 @@ OTHER_COMMANDS: Final = frozenset(
         "keys",
         "sessions",
         "audit",
+        "top",
     ]
 )
 """Commands that show what pages of the API show, or what their user has just written."""
