@@ -42,6 +42,7 @@ LISTS: dict[str, Callable[[Views], Awaitable[Any]]] = {
     "runs of a status": lambda views: views.runs(status="failed", limit=50),
     "runs of a tenant": lambda views: views.runs(tenant="acme", limit=50),
     "runs of a workflow": lambda views: views.runs(workflow="order", status="completed", limit=50),
+    "latest runs of a workflow": lambda views: views.runs(workflow="order", limit=100),
     "runs that wait": lambda views: views.runs(waiting_for=["gate"], limit=50),
     "runs after one": lambda views: views.runs(before=RUN, limit=50),
     "open gates": lambda views: views.gates(limit=50),

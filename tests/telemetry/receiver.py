@@ -33,6 +33,9 @@ class Received:
         """What the next requests are answered, over HTTP; 200 after these."""
         self.refuses: set[str] = set()
         """Names of spans for which a request is answered 400."""
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+        """While it is not set, a request gets no answer."""
 
     def take(self, request: Any) -> None:
         for resource in request.resource_spans:
@@ -94,11 +97,12 @@ def http_receiver() -> Iterator[tuple[str, Received]]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
+            received.headers.append({name.lower(): value for name, value in self.headers.items()})
             body = self.rfile.read(int(self.headers["content-length"]))
+            received.goes_on.wait(60)
             status = received.answers.pop(0) if received.answers else 200
             if status == 200 and any(name.encode() in body for name in received.refuses):
                 status = 400
-            received.headers.append({name.lower(): value for name, value in self.headers.items()})
             if status == 200:
                 assert self.path == "/v1/traces"
                 received.bodies.append(body)

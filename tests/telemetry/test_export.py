@@ -12,6 +12,7 @@ import pytest
 
 from holdfast import Context, Engine, flow, step, tool
 from holdfast.settings import Settings, TelemetryRules
+from holdfast.telemetry.exporter import TIMEOUT_S
 from tests.engine.kit import bounded
 from tests.telemetry.receiver import Received, grpc_receiver, http_receiver, values
 
@@ -125,6 +126,23 @@ async def test_a_receiver_that_is_away_or_busy_gets_everything_later(tmp_path: P
             await received.until("invoke_workflow traced")
             (row,) = await engine.store.followers.listed()
             assert (row.name, row.dropped) == ("traces", 0)
+
+
+@bounded
+async def test_an_engine_ends_without_waiting_for_a_receiver_that_hangs(tmp_path: Path) -> None:
+    with http_receiver() as (endpoint, received):
+        received.goes_on.clear()
+        try:
+            async with asyncio.timeout(TIMEOUT_S - 1), exporting(tmp_path, endpoint) as engine:
+                run = await engine.start(traced, "x")
+                await engine.signal(run.id, "go")
+                assert await run.result() == "x"
+                while not received.headers:
+                    await asyncio.sleep(0.02)
+        finally:
+            received.goes_on.set()
+        async with exporting(tmp_path, endpoint):
+            await received.until("invoke_workflow traced")
 
 
 @bounded

@@ -35,8 +35,9 @@ MAX_NAMED: Final = 5
 """Steps, losses and decisions that are named one by one; of others there is the number."""
 MAX_EVENTS_READ: Final = 1_000
 """Of the end of a history, for what no state has: the losses of processes."""
-_ALIKE: Final = 20
-"""Completed runs of the same workflow from whose costs those of this one are estimated."""
+_ALIKE: Final = 100
+"""Latest runs of the same workflow, from whose costs those of this one are estimated, as far as they have completed. One
+criterion alone, so that its index serves any database."""
 _ENOUGH: Final = 3
 _NEAR_PERCENT: Final = 50
 """Use of a limit from which on it is named."""
@@ -86,7 +87,7 @@ async def explain(control: Control, run_id: str, *, names_workers: bool) -> Expl
         state,
         await control.store.log.events(state.run, max(0, state.seq - MAX_EVENTS_READ), MAX_EVENTS_READ),
         await control.gates(run_id, order="closed", open_only=False, limit=MAX_NAMED),
-        await control.runs(tenant=state.tenant, workflow=state.workflow, status="completed", limit=_ALIKE),
+        await control.runs(workflow=state.workflow, limit=_ALIKE),
         await process.stalls(control.store, state.run),
         (await process.missing_since_ms(control.store, [row])).get(state.run),
         await process.names(control.store, workers) if names_workers else {},
@@ -267,7 +268,8 @@ def _from_here(state: State, alike: Sequence[RunRow]) -> Iterator[str]:
     else:
         left = max(0, budget.limit_nanousd - budget.settled_nanousd - budget.in_doubt_nanousd)
         yield f"It can cost at most ${usd(left)} more, unless its limit is raised."
-    costs = [each.settled_nanousd for each in alike if each.version == state.version]
+    of_one = (state.tenant, state.version, "completed")
+    costs = [each.settled_nanousd for each in alike if (each.tenant, each.version, each.status) == of_one]
     if len(costs) >= _ENOUGH:
         name, mean = f"{state.workflow} {state.version}", sum(costs) // len(costs)
         yield f"The last {len(costs)} completed runs of {name} cost ${usd(mean)} on average, and ${usd(max(costs))} at most."

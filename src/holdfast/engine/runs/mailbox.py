@@ -67,6 +67,8 @@ from holdfast.ports import Append, AppendsFlushed, Clock, Log, SnapshotRecord
 
 MAX_CONFLICTS: Final = 3
 """Then it is decided under the store's lock: a hot run cannot starve a person's decision."""
+MAX_LOST_LOCKS: Final = 20
+"""Conflicts under that lock, each of which means that the store let go of it: its server ended, or another took its place."""
 _MAX_REFUSALS: Final = 2
 """Of several commands together by one scope."""
 OF_ATTEMPTS: Final = (AttemptCommand, CallCommand)
@@ -149,7 +151,7 @@ class Delivery:
         match problem:
             case SeqConflict():
                 self.conflicts += 1
-                return self.conflicts <= MAX_CONFLICTS
+                return self.conflicts <= MAX_CONFLICTS + MAX_LOST_LOCKS
             case OverLimit():
                 # Decided again by what is left there, whichever hold it was that did not fit beside the others; where
                 # that has changed again, as if nothing were left: so there are two refusals a scope at most, or the
