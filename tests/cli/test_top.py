@@ -124,6 +124,16 @@ def test_it_needs_a_terminal(shell: Shell) -> None:
     assert (said.code, "needs a terminal" in said.err) == (2, True)
 
 
+def test_without_its_package_it_says_how_to_get_it(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "holdfast.cli.top.screen")
+    for name in [each for each in sys.modules if each.partition(".")[0] == "textual"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    said = shell("top")
+    assert said.code == 2
+    assert "`holdfast top` needs textual, which is not installed" in said.err
+    assert "pip install '.[top]'" in said.err
+
+
 def test_it_says_so_while_its_server_is_away_and_goes_on(
     shell: Shell, process: Callable[..., Fork], monkeypatch: pytest.MonkeyPatch
 ) -> None:
