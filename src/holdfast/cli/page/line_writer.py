@@ -45,8 +45,8 @@ class LineWriter:
         self.dropped = 0
         """Number of lines that were given up."""
 
-    def write(self, line: str) -> None:
-        """Write a line, at once if that takes no waiting."""
+    def write(self, line: str, *, gathers: bool = False) -> None:
+        """Write a line, at once if that takes no waiting; one that `gathers` waits for those that follow it at once."""
         stream = self._stream()
         try:
             if type(stream) is not io.TextIOWrapper:  # a display at a terminal or a test shows it
@@ -61,8 +61,8 @@ class LineWriter:
         data = f"{line}\n".encode("utf-8", "backslashreplace")
         with self._lock:
             now_s = time.monotonic()
-            is_first = not self._waiting and now_s - self._written_s >= _GATHER_S
-            if is_first and len(data) <= _AT_ONCE and _takes(place):
+            is_due = not gathers or now_s - self._written_s >= _GATHER_S
+            if is_due and not self._waiting and len(data) <= _AT_ONCE and _takes(place):
                 self._written_s = now_s
                 self._put(place, data)
             elif len(self._waiting) >= MAX_LINES or self._bytes + len(data) > MAX_BYTES:

@@ -67,7 +67,7 @@ class _Form:
 
 def write_line(line: str) -> None:
     """Write a line of the log. It may come late or be dropped, if its reader is slow; nothing is raised."""
-    _writer.write(line)
+    _writer.write(line, gathers=True)
 
 
 def write_messages(form: Callable[[str, str], str]) -> None:
