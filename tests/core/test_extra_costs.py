@@ -94,7 +94,7 @@ class Story:
         self.note(ev.ValueRecorded(STEP, Path(path), "shared_use", None, kept, "!cache/x"))
 
 
-def test_input_that_the_call_before_had_too_and_was_not_read_from_the_cache_is_missed() -> None:
+def test_input_of_the_call_before_that_was_not_read_from_the_cache_is_missed() -> None:
     story = Story()
     story.call("0", 1_000, cacheable=900)
     story.call("1", 1_500, read=600, cacheable=810)
@@ -115,7 +115,7 @@ def test_another_model_row_time_or_a_shorter_input_is_no_conversation_to_go_on_w
     assert found(story.events) == [], "the last model has no rate for what it reads"
 
 
-def test_a_question_that_a_semantic_cache_cannot_answer_costs_its_call_and_a_hit_saves_one() -> None:
+def test_a_question_that_a_semantic_cache_cannot_answer_costs_a_call() -> None:
     story = Story()
     story.look_up("0", inline([]))
     story.call("1", 10, cost=70)

@@ -19,7 +19,7 @@ async def until(received: Received, count: int) -> None:
 
 
 @bounded
-async def test_every_span_arrives_though_the_exporter_is_killed_and_repeats_have_the_same_id(tmp_path: Path) -> None:
+async def test_every_span_arrives_though_the_exporter_is_killed_with_the_same_ids(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'holdfast.db'}"
     with http_receiver() as (endpoint, received):
         process = Fork("tests.telemetry.dying", store, endpoint)

@@ -15,7 +15,7 @@ from holdfast.core.views.spans import Span, SpanKind
 from holdfast.telemetry.chrome import trace_file
 from holdfast.telemetry.names import ConventionName, Naming, Run
 from holdfast.telemetry.otlp import Encoder, Exported, message
-from holdfast.telemetry.payload import Shown
+from holdfast.telemetry.payload import PayloadReader
 from tests.telemetry.receiver import in_base64, values
 
 RUN = Run("019aa8b2", "acme", "triage", 3)
@@ -91,7 +91,7 @@ def test_the_later_convention_names_workflows_as_agents() -> None:
 def test_payloads_are_sent_only_where_they_are_wanted_and_without_personal_data() -> None:
     asked = span("model_call", "m", facts={"call": "c"}, received=inline({"text": "write to ann@example.com"}))
     assert b"ann@example.com" not in encoder().json([asked])
-    (found,) = message(encoder(payload=Shown()).request([asked])).resource_spans[0].scope_spans[0].spans
+    (found,) = message(encoder(payload=PayloadReader()).request([asked])).resource_spans[0].scope_spans[0].spans
     said = values(found.attributes)["gen_ai.input.messages"]
     assert json.loads(said)["text"].startswith("write to ")
     assert "ann@example.com" not in said

@@ -57,10 +57,10 @@ class ClickHouse:
         self._redact = redact
         self._client: Client | None = None
         self._turn = threading.Lock()
-        """A request that nobody waits for any more may still be under way."""
+        """An abandoned request may still be under way."""
 
     async def aclose(self) -> None:
-        """Close the connection, unless a request that nobody waits for is still under way."""
+        """Close the connection, unless an abandoned request is still under way."""
         if self._client is not None and self._turn.acquire(blocking=False):
             self._client.close()
             self._client = None
@@ -92,7 +92,7 @@ class ClickHouse:
 
     def _ask(self, question: Callable[[Client], Any]) -> Any:
         """Ask the server; raises SinkUnavailable for whatever it or the way to it answers with: our rows fit their columns, so
-        an error is of the server, its settings or its account, and passes when somebody has seen to that."""
+        an error is of the server, its settings or its account, and passes when that is mended."""
         try:
             if self._client is None:
                 self._client = self._connected()

@@ -10,7 +10,7 @@ from holdfast.settings import Secrets, Settings, TelemetryRules
 from holdfast.telemetry.exporter import Exporter, GrpcExporter, HttpExporter
 from holdfast.telemetry.names import Naming
 from holdfast.telemetry.otlp import Encoder
-from holdfast.telemetry.payload import Shown
+from holdfast.telemetry.payload import PayloadReader
 from holdfast.telemetry.sink import TraceSink
 
 
@@ -30,7 +30,7 @@ def naming_of(settings: Settings, rules: TelemetryRules) -> Naming:
 def trace_sink(settings: Settings, rules: TelemetryRules, runtime: Runtime, secrets: Secrets) -> TraceSink:
     """Return the sink. Raises MissingExtra."""
     resource = {"service.name": rules.service_name}
-    encoder = Encoder(naming_of(settings, rules), resource, holdfast.__version__, Shown() if rules.payloads else None)
+    encoder = Encoder(naming_of(settings, rules), resource, holdfast.__version__, PayloadReader() if rules.payloads else None)
     kind = GrpcExporter if rules.protocol == "grpc" else HttpExporter
     exporter: Exporter = kind(rules.endpoint, encoder)
 

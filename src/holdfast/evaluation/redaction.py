@@ -56,10 +56,10 @@ class Redaction:
         Args:
             events: Events of the run.
         """
-        found: list[Any] = []
+        collected: list[Any] = []
         for event in events:
-            rewrite(event, lambda _, value: _collect(value, found))
-        self._personal.learn(*found)
+            rewrite(event, lambda _, value: _collect(value, collected))
+        self._personal.learn(*collected)
 
     def of(self, event: ev.Event) -> ev.Event:
         if isinstance(event, ev.ModelCallHeld):  # a prompt says in words what the input says in fields
@@ -101,10 +101,10 @@ class Redaction:
         return self._personal.without(value) if name in _WORDS else value
 
 
-def _collect(value: Any, found: list[Any]) -> Any:
+def _collect(value: Any, collected: list[Any]) -> Any:
     """Note plain data and payloads, and leave them as they are."""
     if isinstance(value, Payload):
-        found.append(value.value())
+        collected.append(value.value())
     elif not isinstance(value, str):
-        found.append(value)
+        collected.append(value)
     return value

@@ -114,7 +114,7 @@ class Api:
         self, answer: Callable[[Service, Caller, Request, str], Awaitable[Response]], *, is_command: bool = False
     ) -> Callable[..., Any]:
         """The endpoint that answers a caller who may ask, in its turn, from the request and its body, and tells all others why
-        not. Observers are told how it went."""
+        not. Observers get its outcome."""
         guarded = self._unobserved(answer)
 
         async def endpoint(http_request: Request) -> Response:

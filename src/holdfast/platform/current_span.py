@@ -1,7 +1,7 @@
 """The current span: OpenTelemetry's, read where a command is given; and a step's own, set where its code runs and passed on
 with what it calls.
 
-Nothing is imported for it: without `opentelemetry-api` in the process nobody has a current span, and nobody asks for one.
+Nothing is imported for it: without `opentelemetry-api` in the process there is no current span.
 Never here: a span that is exported.
 """
 

@@ -28,9 +28,9 @@ _KINDS: Final = (
     ("address", ".", re.compile(r"\d(?<![\w.]\d)\d{0,2}(?:\.\d{1,3}){3}(?!\w|\.\d)")),
     ("number", "", re.compile(r"[+\d](?<![\w.-][+\d])(?:(?<=\d)|\d)(?:[ ()/-]{0,2}\d){8,18}(?![\w-]|\.\w)")),
 )
-"""What is personal by its shape, in this order, each with a sign that it cannot do without. A number is a telephone's or a
-card's: at least nine digits, in groups or not. What stands before is looked at after the first character, so that the search
-skips to such characters."""
+"""Kinds of personal data by their shape, in this order, each with a sign that it cannot do without. A number is a
+telephone's or a card's: at least nine digits, in groups or not. The character before it is checked after its first one, so
+that the search skips to such characters."""
 _RESERVED_V4: Final = 0xF0000000
 """240.0.0.0/4, which no machine has."""
 _RESERVED_V6: Final = 0x20010DB8 << 96
@@ -99,7 +99,7 @@ class PersonalData:
         return int(self._number(str(value))) if _is_card(value) else value
 
     def _declared(self, value: Any, *, is_whole: bool = False) -> Iterator[str]:
-        """Yield the texts in declared fields that can be told from other words."""
+        """Yield the texts in declared fields that differ from other words."""
         if isinstance(value, dict):
             for name, inner in value.items():
                 yield from self._declared(inner, is_whole=is_whole or name.casefold() in self._fields)
@@ -154,7 +154,7 @@ class PersonalData:
         return "".join(sign if sign == " " else next(shown) for sign in match)
 
     def _address(self, match: str) -> str:
-        """A reserved address; addresses of the machine itself name nobody."""
+        """A reserved address; addresses of the machine itself identify no person."""
         try:
             address = IPv4Address(match) if "." in match else IPv6Address(match)
         except AddressValueError:

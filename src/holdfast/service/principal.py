@@ -18,7 +18,7 @@ class Principal(NamedTuple):
     """A person or a program. `name` is who they say they are, in which `roles` they act, of which `teams` they are;
     `os_user` is the operating system's user who typed it, `client` whose token or key it came with, `origin` from which
     address, `trace_id` the trace in which they ask, `traceparent` the header that named it. One with a `tenant` sees and
-    touches the runs of that tenant only, and changes nothing that several tenants share; one without acts for everybody.
+    touches the runs of that tenant only, and changes nothing that several tenants share; one without acts for all tenants.
     `access` is what they may do; `is_person` that their token says who they are; `maker` who has made the key or link that
     they come with; `vouches` that they act in other roles than their own at their word, for those for whom they speak;
     `session` the id of the browser's session."""

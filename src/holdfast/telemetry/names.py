@@ -113,47 +113,47 @@ class Naming:
 
     def attributes(self, span: Span, run: Run, *, with_people: bool = False) -> Attributes:
         """Return the span's attributes, without payloads; with the names of people if wanted."""
-        found: Attributes = {
+        named: Attributes = {
             "holdfast.kind": span.kind,
             "holdfast.run.id": run.run,
             "holdfast.tenant": run.tenant,
             "holdfast.outcome": span.outcome,
         }
         if span.error:
-            found[_ERROR] = span.error
-        self._add(span, run, found)
+            named[_ERROR] = span.error
+        self._add(span, run, named)
         for name, value in span.facts.items():
             if value is None or name in _SAID or (name in _PERSONAL and not with_people):
                 continue
-            found[f"holdfast.{name}"] = value
-        return found
+            named[f"holdfast.{name}"] = value
+        return named
 
-    def _add(self, span: Span, run: Run, found: Attributes) -> None:
+    def _add(self, span: Span, run: Run, named: Attributes) -> None:
         """Add what the convention has names for."""
         facts: dict[str, Any] = span.facts
         match span.kind:
             case "run":
-                found[OPERATION] = "invoke_workflow"
-                found[self._names.workflow] = span.name
-                found["holdfast.workflow.version"] = run.version
+                named[OPERATION] = "invoke_workflow"
+                named[self._names.workflow] = span.name
+                named["holdfast.workflow.version"] = run.version
             case "model_call":
-                found[OPERATION] = "chat"
-                found[PROVIDER] = self._provider_of(span.name) or _UNKNOWN_PROVIDER
-                found[_MODEL] = span.name
+                named[OPERATION] = "chat"
+                named[PROVIDER] = self._provider_of(span.name) or _UNKNOWN_PROVIDER
+                named[_MODEL] = span.name
             case "tool_call":
-                found[OPERATION] = "execute_tool"
-                found[_TOOL], found[_CALL] = span.name, facts["call"]
-                found["gen_ai.tool.type"] = "function"
+                named[OPERATION] = "execute_tool"
+                named[_TOOL], named[_CALL] = span.name, facts["call"]
+                named["gen_ai.tool.type"] = "function"
             case "wait":
-                found[WAIT_TIME] = facts.get("wait_ms", 0) / 1000
-                found["interrupt.reason"] = span.name
+                named[WAIT_TIME] = facts.get("wait_ms", 0) / 1000
+                named["interrupt.reason"] = span.name
             case _:
                 pass
         for fact, name in _USAGE.items():
             if fact in facts:
-                found[name] = facts[fact]
+                named[name] = facts[fact]
         if (written := facts.get("cache_write_tokens")) is not None:
-            found[self._names.cache_written] = written
+            named[self._names.cache_written] = written
 
 
 def _without_key(node: str) -> str:

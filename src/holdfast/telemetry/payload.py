@@ -10,7 +10,7 @@ from holdfast.platform.redaction import PersonalData
 from holdfast.telemetry.otlp import encode_json
 
 
-class Shown:
+class PayloadReader:
     """Returns payloads as texts of JSON; equal personal data is replaced by equal marks."""
 
     def __init__(self) -> None:

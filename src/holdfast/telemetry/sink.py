@@ -49,7 +49,7 @@ class TraceSink:
         self._headers = headers
         self._runs: OrderedDict[RunId, Spans] = OrderedDict()
         self._untaken: dict[tuple[RunId, int], list[Span]] = {}
-        """What of a batch was derived that the receiver has not taken: it is sent as it is when the batch comes again."""
+        """Derived spans that the receiver has not taken: they are sent unchanged when the batch comes again."""
 
     async def take(self, events: Sequence[CommittedEvent]) -> int:
         """Return when the receiver has the spans of these: the number of events and spans that were dropped."""

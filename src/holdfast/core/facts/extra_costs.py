@@ -21,7 +21,7 @@ from holdfast.core.values.ids import CallId, Path, Seq, StepId, node_of, root_of
 Cause: TypeAlias = Literal["retry", "doubt", "prompt_cache_miss", "semantic_cache_miss", "semantic_cache_hit"]
 
 CACHE_LIVES_MS: Final = 300_000
-"""How long a provider keeps a prompt that it has cached: five minutes, the shortest that is in use."""
+"""Lifetime of a prompt in a provider's cache: five minutes, the shortest in use."""
 _DAY_CHARS: Final = len("2026-11-21")
 
 

@@ -152,7 +152,7 @@ class Release(msgspec.Struct, frozen=True):
 def held_version(
     rule: HoldBack, workflow: str, version: int, graph_hash: str, evaluations: Iterable[Evaluation], released: Collection[str]
 ) -> HeldVersion | None:
-    """Return what is asked before a version that nobody has released; None if its result is good enough. The evaluations are
+    """Return the question about an unreleased version; None if its result is good enough. The evaluations are
     the newest first; `released` are graph hashes."""
     newest: dict[str, Evaluation] = {}
     for each in evaluations:
@@ -171,8 +171,8 @@ def held_version(
         "suite": rule.suite,
         "min_scenarios": rule.min_scenarios,
         "max_drop": rule.max_drop,
-        "result": None if own is None else _shown(own),
-        "before": None if before is None else _shown(before),
+        "result": None if own is None else _result_of(own),
+        "before": None if before is None else _result_of(before),
         "answers": {
             "approve": "release the version: this run, those that wait like it and all later ones begin",
             "reject": "fail this run; the version stays held back",
@@ -207,7 +207,7 @@ def _reason_to_hold(rule: HoldBack, own: Evaluation | None, before: Evaluation |
     return None
 
 
-def _shown(evaluation: Evaluation) -> dict[str, Any]:
+def _result_of(evaluation: Evaluation) -> dict[str, Any]:
     return {
         "version": evaluation.version,
         "scenarios": evaluation.scenarios,

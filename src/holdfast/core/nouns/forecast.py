@@ -19,7 +19,7 @@ Method: TypeAlias = Literal["weekday_mean", "daily_mean", "today"]
 DAYS: Final = 28
 """Whole days before today that count: four of each weekday."""
 _WEEKS: Final = 14
-"""From so many days on each weekday is known twice."""
+"""Days in which each weekday is twice."""
 _LEAST_MS: Final = 3_600_000
 """Of a day that is younger, what it has cost so far is taken as an hour's."""
 

@@ -1,6 +1,6 @@
 """The trace of a request (W3C Trace Context), and the ids of the spans that follow from it.
 
-Ids are computed and never drawn: whoever derives a span again, in any process, gives it the same id. Never here: a span, a
+Ids are computed and never drawn: a span that is derived again, in any process, has the same id. Never here: a span, a
 clock, where the header comes from (cli, wire).
 """
 
@@ -77,7 +77,7 @@ def is_sampled(context: TraceContext, ratio: float) -> bool:
 
 
 class Propagation(NamedTuple):
-    """How the place of runs in their traces is passed on: within their spans, if these are sent, of a part of the traces."""
+    """Rules for passing on the place of runs in their traces: within their spans, if these are sent, of some traces."""
 
     exports: bool = False
     ratio: float = 1.0

@@ -496,7 +496,7 @@ def message_of(id_: str, rule: Rule, happening: Happening, base: str | None, rec
     title = filled(rule.title or _TITLES[happening.occasion], known)
     facts = tuple((label, _text(known[name])) for name, label in _LABELS.items() if name in known)
     link = None if base is None else _link(base, happening)
-    question = None  # without details nobody can see what a button would decide
+    question = None  # without details a button would decide about something unseen
     if rule.details and happening.question is not None and happening.run is not None and happening.gate is not None:
         shown_hash, allowed, needs_form = happening.question
         question = Question(

@@ -88,7 +88,7 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Spent(msgspec.Struct):
-    """What the calls of a part have cost."""
+    """Costs of the calls of a part."""
 
     nanousd: int = 0
     input_tokens: int = 0
@@ -206,7 +206,7 @@ class Spans:
         self._total = _Spent()
         self._steps: dict[StepId, _Part] = {}
         self._before: dict[StepId, tuple[int, str]] = {}
-        """How many parts a step that goes on later has had, and the last of them."""
+        """Number of parts of a step that goes on later, and the last of them."""
         self._attempts: dict[StepId, _Attempt] = {}
         self._latest: dict[StepId, str] = {}
         """The latest attempt of a step that is not over."""
@@ -235,57 +235,57 @@ class Spans:
         """Take the next event in, and return the spans that ended with it, the outermost last."""
         event, kind, at_ms = recorded.event, type(recorded.event), recorded.at_ms
         self.seq = recorded.seq
-        found: list[Span] = []
+        written: list[Span] = []
         if (handler := _HANDLERS.get(kind)) is not None:
-            handler(self, event, at_ms, found)
+            handler(self, event, at_ms, written)
         elif (wait := _WAITS.get(kind)) is not None:
             self._wait(_place(event), at_ms, *wait(event))
         elif (outcome := _GOES_ON.get(kind)) is not None:
-            self._go_on(_place(event), at_ms, outcome, found)
+            self._go_on(_place(event), at_ms, outcome, written)
         if kind in _GATE_ENDS:
-            self._gate_over(event, recorded, found)
-        return found
+            self._gate_over(event, recorded, written)
+        return written
 
     # --- The run ------------------------------------------------------------------------------------------------------
 
-    def _run_started(self, event: ev.RunStarted, at_ms: int, found: list[Span]) -> None:
+    def _run_started(self, event: ev.RunStarted, at_ms: int, written: list[Span]) -> None:
         root = event.parent.root if event.parent is not None else event.run
         self.run, self.tenant, self.workflow, self.version = event.run, event.tenant, event.workflow, event.version
         self.context = trace_of(event.traceparent, root)
         if event.parent is not None:
             self.context = self.context._replace(span_id=child_span(event.parent.run, event.run))
         self._began_ms, self._received = at_ms, event.input
-        self._await_admission(event, at_ms, found)
+        self._await_admission(event, at_ms, written)
 
-    def _await_admission(self, event: ev.RunStarted | ev.RunReopened, at_ms: int, found: list[Span]) -> None:
+    def _await_admission(self, event: ev.RunStarted | ev.RunReopened, at_ms: int, written: list[Span]) -> None:
         self._expect_part(at_ms)
         if event.awaits is not None:
             self._wait((_NO_STEP, "admission"), at_ms, "admission", event.awaits)
 
-    def _admitted(self, event: ev.RunAdmitted, at_ms: int, found: list[Span]) -> None:
-        self._go_on((_NO_STEP, "admission"), at_ms, "admitted", found)
+    def _admitted(self, event: ev.RunAdmitted, at_ms: int, written: list[Span]) -> None:
+        self._go_on((_NO_STEP, "admission"), at_ms, "admitted", written)
 
-    def _paused(self, event: ev.RunPaused, at_ms: int, found: list[Span]) -> None:
+    def _paused(self, event: ev.RunPaused, at_ms: int, written: list[Span]) -> None:
         self._wait((_NO_STEP, "pause"), at_ms, "pause", "pause")
 
-    def _resumed(self, event: ev.RunResumed, at_ms: int, found: list[Span]) -> None:
-        self._go_on((_NO_STEP, "pause"), at_ms, "resumed", found)
+    def _resumed(self, event: ev.RunResumed, at_ms: int, written: list[Span]) -> None:
+        self._go_on((_NO_STEP, "pause"), at_ms, "resumed", written)
 
-    def _forked(self, event: ev.RunForked, at_ms: int, found: list[Span]) -> None:
+    def _forked(self, event: ev.RunForked, at_ms: int, written: list[Span]) -> None:
         if event.trace:
             self._expect_part(at_ms).links.append((event.trace, span_id(event.origin, "run", 1)))
 
-    def _run_ended(self, event: Any, at_ms: int, found: list[Span]) -> None:
+    def _run_ended(self, event: Any, at_ms: int, written: list[Span]) -> None:
         outcome = _RUN_ENDS[type(event)]
         for step in [*self._steps]:
-            self._forget(step, at_ms, found)
+            self._forget(step, at_ms, written)
         for place in [*self._waits]:
-            self._go_on(place, at_ms, "ended", found)
+            self._go_on(place, at_ms, "ended", written)
         for call in [*self._calls]:
-            self._write_call(call, at_ms, outcome="unknown", error="", found=found)
+            self._write_call(call, at_ms, outcome="unknown", error="", written=written)
         part = self._expect_part(at_ms)
         facts = {"run_ms": at_ms - self._began_ms, "run_cost_nanousd": self._total.nanousd}
-        self._close_part(part, at_ms, outcome, getattr(event, "error", None), facts, found, getattr(event, "output", None))
+        self._close_part(part, at_ms, outcome, getattr(event, "error", None), facts, written, getattr(event, "output", None))
         for kept in (self._latest, self._ready, self._waited, self._gates, self._maps, self._guards, self._children):
             kept.clear()
 
@@ -306,14 +306,14 @@ class Spans:
         outcome: str,
         error: Any,
         facts: dict[str, Any],
-        found: list[Span],
+        written: list[Span],
         returned: Payload | None = None,
     ) -> None:
         self._part, self._last_part = None, part.span_id
         facts = {"part": part.number, **part.spent.facts(), **facts}
         received = self._received if part.number == 1 else None
         klass = error.error_class if error is not None else ""
-        found.append(
+        written.append(
             self._span(
                 part.span_id, part.parent_id, "run", self.workflow, part.began_ms, at_ms, outcome, klass, facts,
                 part.links, received, returned,
@@ -323,10 +323,10 @@ class Spans:
     def _links(self, *ids: str) -> list[Link]:
         return [(self.context.trace_id, id_) for id_ in ids if id_]
 
-    def _rest_if_idle(self, at_ms: int, found: list[Span], *, is_left: bool = False) -> None:
+    def _rest_if_idle(self, at_ms: int, written: list[Span], *, is_left: bool = False) -> None:
         """End the run's part if nothing is at work and something is waited for, as by a step that its attempt has left."""
         if self._part is not None and not self._steps and (self._waits or is_left):
-            self._close_part(self._part, at_ms, "waiting", None, {"waits": len(self._waits)}, found)
+            self._close_part(self._part, at_ms, "waiting", None, {"waits": len(self._waits)}, written)
 
     # --- Steps and attempts -------------------------------------------------------------------------------------------
 
@@ -343,15 +343,15 @@ class Spans:
             part = self._steps[step] = _Part(id_, around, at_ms, links, _Spent(), number + 1)
         return part
 
-    def _step_ready(self, event: ev.StepReady, at_ms: int, found: list[Span]) -> None:
+    def _step_ready(self, event: ev.StepReady, at_ms: int, written: list[Span]) -> None:
         self._expect_step(event.step, at_ms)
         self._ready[event.step] = (at_ms, self.seq, event.demand is not None)
 
-    def _step_started(self, event: ev.StepStarted, at_ms: int, found: list[Span]) -> None:
+    def _step_started(self, event: ev.StepStarted, at_ms: int, written: list[Span]) -> None:
         step = event.step
-        self._go_on((step, "retry"), at_ms, "retried", found)
+        self._go_on((step, "retry"), at_ms, "retried", written)
         if step in self._attempts:  # two commits of one lost process crossed
-            self._leave(step, at_ms, "lost", "", {}, found)
+            self._leave(step, at_ms, "lost", "", {}, written)
         part = self._expect_step(step, at_ms)
         id_ = attempt_span(self.run, step, event.attempt)
         self._attempts[step] = _Attempt(id_, event.attempt, at_ms, event.session)
@@ -361,9 +361,9 @@ class Spans:
             facts = {"node": node_of(step), "has_demand": placed}
             placement = span_id(self.run, "placement", seq)
             name = node_of(step)
-            found.append(self._span(placement, part.span_id, "placement", name, ready_ms, at_ms, "placed", "", facts))
+            written.append(self._span(placement, part.span_id, "placement", name, ready_ms, at_ms, "placed", "", facts))
 
-    def _leave(self, step: StepId, at_ms: int, outcome: str, error: str, facts: dict[str, Any], found: list[Span]) -> None:
+    def _leave(self, step: StepId, at_ms: int, outcome: str, error: str, facts: dict[str, Any], written: list[Span]) -> None:
         """Write the span of the attempt that is under way, if one is."""
         attempt = self._attempts.pop(step, None)
         part = self._steps.get(step)
@@ -371,33 +371,35 @@ class Spans:
             return
         facts = {"step": step, "node": node_of(step), "attempt": attempt.number, "session": attempt.session, **facts}
         name = node_of(step)
-        found.append(self._span(attempt.span_id, part.span_id, "attempt", name, attempt.began_ms, at_ms, outcome, error, facts))
+        written.append(
+            self._span(attempt.span_id, part.span_id, "attempt", name, attempt.began_ms, at_ms, outcome, error, facts)
+        )
 
-    def _suspended(self, event: ev.StepSuspended, at_ms: int, found: list[Span]) -> None:
-        self._leave(event.step, at_ms, "handed_over" if event.yields else "suspended", "", {}, found)
+    def _suspended(self, event: ev.StepSuspended, at_ms: int, written: list[Span]) -> None:
+        self._leave(event.step, at_ms, "handed_over" if event.yields else "suspended", "", {}, written)
         if not event.yields:
-            self._rest(event.step, at_ms, "suspended", found)
+            self._rest(event.step, at_ms, "suspended", written)
 
-    def _attempt_left(self, event: Any, at_ms: int, found: list[Span]) -> None:
+    def _attempt_left(self, event: Any, at_ms: int, written: list[Span]) -> None:
         step, outcome = StepId(event.step), _LEFT[type(event)]
         error = getattr(event, "error", None)
         retry_at_ms: int | None = getattr(event, "retry_at_ms", None)
         facts = {} if retry_at_ms is None else {"retry_at_ms": retry_at_ms}
-        self._leave(step, at_ms, outcome, error.error_class if error is not None else "", facts, found)
+        self._leave(step, at_ms, outcome, error.error_class if error is not None else "", facts, written)
         if outcome == "lost":
             return
         kind: WaitKind = "code" if outcome == "stopped" else "retry"
         self._wait((step, "retry"), at_ms, kind, "attempt", {"due_at_ms": retry_at_ms})
         if retry_at_ms is None or retry_at_ms - at_ms > REST_MS:
-            self._rest(step, at_ms, outcome, found)
+            self._rest(step, at_ms, outcome, written)
 
-    def _rest(self, step: StepId, at_ms: int, outcome: str, found: list[Span]) -> None:
+    def _rest(self, step: StepId, at_ms: int, outcome: str, written: list[Span]) -> None:
         """Write the part of a step that goes on later."""
-        self._write_step(step, at_ms, outcome, "", found)
-        self._rest_if_idle(at_ms, found, is_left=True)
+        self._write_step(step, at_ms, outcome, "", written)
+        self._rest_if_idle(at_ms, written, is_left=True)
 
     def _write_step(
-        self, step: StepId, at_ms: int, outcome: str, error: str, found: list[Span], returned: Payload | None = None
+        self, step: StepId, at_ms: int, outcome: str, error: str, written: list[Span], returned: Payload | None = None
     ) -> None:
         part = self._steps.pop(step, None)
         if part is None:
@@ -405,40 +407,40 @@ class Spans:
         self._before[step] = (part.number, part.span_id)
         facts = {"step": step, "node": node_of(step), "part": part.number, **part.spent.facts()}
         name = node_of(step)
-        found.append(
+        written.append(
             self._span(
                 part.span_id, part.parent_id, "step", name, part.began_ms, at_ms, outcome, error, facts, part.links,
                 None, returned,
             )
         )  # fmt: skip
 
-    def _step_ended(self, event: Any, at_ms: int, found: list[Span]) -> None:
+    def _step_ended(self, event: Any, at_ms: int, written: list[Span]) -> None:
         step, outcome = StepId(event.step), _STEP_ENDS[type(event)]
         error = getattr(event, "error", None)
         klass = error.error_class if error is not None else ""
         self._expect_step(step, at_ms)  # a person's decision may complete a step that rests
-        self._leave(step, at_ms, outcome, klass, {}, found)
+        self._leave(step, at_ms, outcome, klass, {}, written)
         for place in [place for place in self._waits if place[0] == step]:
-            self._go_on(place, at_ms, outcome, found)
-        self._write_step(step, at_ms, outcome, klass, found, getattr(event, "output", None))
+            self._go_on(place, at_ms, outcome, written)
+        self._write_step(step, at_ms, outcome, klass, written, getattr(event, "output", None))
         self._ready.pop(step, None)
         self._latest.pop(step, None)
         self._waited.pop(step, None)
         if outcome == "completed":
             self._before.pop(step, None)
-        self._rest_if_idle(at_ms, found)
+        self._rest_if_idle(at_ms, written)
 
-    def _skipped(self, event: ev.StepSkipped, at_ms: int, found: list[Span]) -> None:
-        self._forget(event.step, at_ms, found)
+    def _skipped(self, event: ev.StepSkipped, at_ms: int, written: list[Span]) -> None:
+        self._forget(event.step, at_ms, written)
 
-    def _journal_dropped(self, event: ev.JournalDropped, at_ms: int, found: list[Span]) -> None:
+    def _journal_dropped(self, event: ev.JournalDropped, at_ms: int, written: list[Span]) -> None:
         for place in [place for place in self._waits if place[0] == event.step]:
-            self._go_on(place, at_ms, "dropped", found)
+            self._go_on(place, at_ms, "dropped", written)
 
-    def _forget(self, step: StepId, at_ms: int, found: list[Span]) -> None:
+    def _forget(self, step: StepId, at_ms: int, written: list[Span]) -> None:
         """Write what is open of a step that ends with its run, or was never to start."""
-        self._leave(step, at_ms, "ended", "", {}, found)
-        self._write_step(step, at_ms, "ended", "", found)
+        self._leave(step, at_ms, "ended", "", {}, written)
+        self._write_step(step, at_ms, "ended", "", written)
         self._ready.pop(step, None)
 
     # --- Operations ---------------------------------------------------------------------------------------------------
@@ -452,13 +454,13 @@ class Spans:
         part = self._steps.get(step)
         return part.span_id if part is not None else self._first or self._expect_part(at_ms).span_id
 
-    def _model_call_held(self, event: ev.ModelCallHeld, at_ms: int, found: list[Span]) -> None:
-        self._go_on(_place(event), at_ms, "left", found)
+    def _model_call_held(self, event: ev.ModelCallHeld, at_ms: int, written: list[Span]) -> None:
+        self._go_on(_place(event), at_ms, "left", written)
         facts = {"model": event.model, "attempt": event.attempt}
         self._call(event, at_ms, "model_call", event.sent_to or event.model, facts, event.request)
 
-    def _effect_intended(self, event: ev.EffectIntended, at_ms: int, found: list[Span]) -> None:
-        self._go_on(_place(event), at_ms, "left", found)
+    def _effect_intended(self, event: ev.EffectIntended, at_ms: int, written: list[Span]) -> None:
+        self._go_on(_place(event), at_ms, "left", written)
         facts = {"policy": event.policy, "attempt": event.attempt}
         if event.compensates is not None:
             facts["compensates"] = event.compensates
@@ -479,7 +481,7 @@ class Spans:
             sum(hold.nanousd for hold in getattr(event, "given_up", _NOTHING).values()),
         )
 
-    def _call_ended(self, event: Any, at_ms: int, found: list[Span]) -> None:
+    def _call_ended(self, event: Any, at_ms: int, written: list[Span]) -> None:
         outcome = _CALL_ENDS[type(event)]
         error = getattr(event, "error", None)
         klass = error.error_class if error is not None else ""
@@ -500,12 +502,12 @@ class Spans:
             facts["in_doubt_nanousd"] = call.held_nanousd
         returned = getattr(event, "output", None) or getattr(event, "response", None)
         if call is not None:
-            self._write_call(event.call, at_ms, outcome, klass, found, facts, returned)
+            self._write_call(event.call, at_ms, outcome, klass, written, facts, returned)
             return
         parent = self._parent_of(step, None, at_ms)
         id_, of = span_id(self.run, "outcome", self.seq), call_span(event.call)
         facts = {"call": event.call, "by": getattr(event, "by", None), **facts}
-        found.append(
+        written.append(
             self._span(id_, parent, "outcome", outcome, at_ms, at_ms, outcome, klass, facts, self._links(of), None, returned)
         )
 
@@ -528,108 +530,108 @@ class Spans:
         at_ms: int,
         outcome: str,
         error: str,
-        found: list[Span],
+        written: list[Span],
         facts: dict[str, Any] | None = None,
         returned: Payload | None = None,
     ) -> None:
         call = self._calls.pop(id_)
-        found.append(
+        written.append(
             self._span(
                 call_span(id_), call.parent_id, call.kind, call.name, call.began_ms, at_ms, outcome, error,
                 {**call.facts, **(facts or {})}, (), call.received, returned,
             )
         )  # fmt: skip
 
-    def _function(self, event: Any, at_ms: int, found: list[Span]) -> None:
+    def _function(self, event: Any, at_ms: int, written: list[Span]) -> None:
         if type(event) is ev.ValueRecorded and event.kind != FUNCTION:
             return
         error = event.error.error_class if type(event) is ev.FunctionFailed else ""
-        self._go_on((event.step, event.path), at_ms, "called", found)
+        self._go_on((event.step, event.path), at_ms, "called", written)
         parent = self._parent_of(event.step, getattr(event, "attempt", None), at_ms)
         facts = {"step": event.step, "node": node_of(event.step), "path": event.path}
         id_, outcome = span_id(self.run, "function", self.seq), "failed" if error else "completed"
         returned = getattr(event, "payload", None)
-        found.append(
+        written.append(
             self._span(
                 id_, parent, "function", event.name, at_ms - event.took_ms, at_ms, outcome, error, facts, (), None,
                 returned,
             )
         )  # fmt: skip
 
-    def _mapped(self, event: ev.ItemsMapped | ev.MapReopened, at_ms: int, found: list[Span]) -> None:
+    def _mapped(self, event: ev.ItemsMapped | ev.MapReopened, at_ms: int, written: list[Span]) -> None:
         parent = self._parent_of(event.step, getattr(event, "attempt", None), at_ms)
         id_ = self._maps[event.map, visit_of(event.step)] = span_id(self.run, "map", self.seq)
         facts: dict[str, Any] = {"step": event.step, "node": node_of(event.step), "path": event.path, "map": event.map}
         if isinstance(event, ev.ItemsMapped):
             facts["count"] = event.count
         name = event.name if isinstance(event, ev.ItemsMapped) else event.map
-        found.append(self._span(id_, parent, "map", name, at_ms, at_ms, "requested", "", facts))
+        written.append(self._span(id_, parent, "map", name, at_ms, at_ms, "requested", "", facts))
         self._wait(_place(event), at_ms, "map", event.map)
 
-    def _map_ended(self, event: ev.MapEnded, at_ms: int, found: list[Span]) -> None:
-        self._go_on(_place(event), at_ms, "failed" if event.error is not None else "completed", found)
+    def _map_ended(self, event: ev.MapEnded, at_ms: int, written: list[Span]) -> None:
+        self._go_on(_place(event), at_ms, "failed" if event.error is not None else "completed", written)
         self._maps.pop((event.map, visit_of(event.step)), None)
 
-    def _child_requested(self, event: ev.ChildRequested, at_ms: int, found: list[Span]) -> None:
+    def _child_requested(self, event: ev.ChildRequested, at_ms: int, written: list[Span]) -> None:
         parent = self._parent_of(event.step, event.attempt, at_ms)
         # A child that is tried again goes on in the trace that its first request began.
         id_ = span_id(self.run, "child", self.seq) if event.again else child_span(self.run, event.child)
         facts = {"step": event.step, "node": node_of(event.step), "path": event.path, "child": event.child}
-        found.append(self._span(id_, parent, "child", event.workflow, at_ms, at_ms, "requested", "", facts))
+        written.append(self._span(id_, parent, "child", event.workflow, at_ms, at_ms, "requested", "", facts))
         if not event.background:
             self._await_child(event, at_ms)
 
-    def _child_awaited(self, event: ev.ChildAwaited, at_ms: int, found: list[Span]) -> None:
+    def _child_awaited(self, event: ev.ChildAwaited, at_ms: int, written: list[Span]) -> None:
         if not event.background:
             self._await_child(event, at_ms)
 
-    def _child_ended(self, event: ev.ChildEnded, at_ms: int, found: list[Span]) -> None:
+    def _child_ended(self, event: ev.ChildEnded, at_ms: int, written: list[Span]) -> None:
         for place in self._children.pop(event.child, ()):
-            self._go_on(place, at_ms, event.how, found)
+            self._go_on(place, at_ms, event.how, written)
 
     def _await_child(self, event: ev.ChildRequested | ev.ChildAwaited, at_ms: int) -> None:
         place = _place(event)
         self._children.setdefault(event.child, []).append(place)
         self._wait(place, at_ms, "child", event.workflow, {"child": event.child})
 
-    def _guard_asked(self, event: ev.GuardAsked, at_ms: int, found: list[Span]) -> None:
+    def _guard_asked(self, event: ev.GuardAsked, at_ms: int, written: list[Span]) -> None:
         self._expect_part(at_ms)
         self._guards[event.step, event.target, event.guard] = (at_ms, self.seq)
 
-    def _guard_judged(self, event: ev.GuardJudged, at_ms: int, found: list[Span]) -> None:
+    def _guard_judged(self, event: ev.GuardJudged, at_ms: int, written: list[Span]) -> None:
         asked = self._guards.pop((event.step, event.target, event.guard), None)
         if asked is None:
             return
         facts = {"step": event.step, "node": node_of(event.step), "target": event.target, "allowed": event.allowed}
         id_, parent = span_id(self.run, "guard", asked[1]), self._expect_part(at_ms).span_id
         outcome = "allowed" if event.allowed else "denied"
-        found.append(self._span(id_, parent, "guard", event.guard, asked[0], at_ms, outcome, "", facts))
+        written.append(self._span(id_, parent, "guard", event.guard, asked[0], at_ms, outcome, "", facts))
 
     # --- What is open ------------------------------------------------------------------------------------------------
 
     def open(self) -> list[Span]:
         """Return what has not ended, in the order in which it began, as of the latest event."""
-        found: list[Span] = []
+        written: list[Span] = []
         if (part := self._part) is not None:
             facts = {"part": part.number, **part.spent.facts()}
-            found.append(self._open(part.span_id, part.parent_id, "run", self.workflow, part.began_ms, facts))
+            written.append(self._open(part.span_id, part.parent_id, "run", self.workflow, part.began_ms, facts))
         for step, part in self._steps.items():
             facts = {"step": step, "node": node_of(step), "part": part.number, **part.spent.facts()}
-            found.append(self._open(part.span_id, part.parent_id, "step", node_of(step), part.began_ms, facts))
+            written.append(self._open(part.span_id, part.parent_id, "step", node_of(step), part.began_ms, facts))
         for step, attempt in self._attempts.items():
             facts = {"step": step, "node": node_of(step), "attempt": attempt.number}
             parent = self._steps[step].span_id
-            found.append(self._open(attempt.span_id, parent, "attempt", node_of(step), attempt.began_ms, facts))
+            written.append(self._open(attempt.span_id, parent, "attempt", node_of(step), attempt.began_ms, facts))
         for id_, call in self._calls.items():
-            found.append(self._open(call_span(id_), call.parent_id, call.kind, call.name, call.began_ms, call.facts))
+            written.append(self._open(call_span(id_), call.parent_id, call.kind, call.name, call.began_ms, call.facts))
         for wait in self._waits.values():
             facts = {"wait": wait.kind, **wait.facts}
-            found.append(self._open(wait.span_id, wait.parent_id, "wait", wait.name, wait.began_ms, facts))
-        return sorted(found, key=lambda span: span.began_at_ms)
+            written.append(self._open(wait.span_id, wait.parent_id, "wait", wait.name, wait.began_ms, facts))
+        return sorted(written, key=lambda span: span.began_at_ms)
 
     def _open(self, id_: str, parent: str, kind: SpanKind, name: str, began_ms: int, facts: dict[str, Any]) -> Span:
-        found = self._span(id_, parent, kind, name, began_ms, None, "open", "", facts)
-        return msgspec.structs.replace(found, seq=self.seq + 1)
+        written = self._span(id_, parent, kind, name, began_ms, None, "open", "", facts)
+        return msgspec.structs.replace(written, seq=self.seq + 1)
 
     # --- Waits --------------------------------------------------------------------------------------------------------
 
@@ -643,7 +645,7 @@ class Spans:
         known = {name: value for name, value in (facts or {}).items() if value is not None}
         self._waits[place] = _Wait(span_id(self.run, "wait", self.seq), parent, at_ms, kind, name, {**about, **known})
 
-    def _go_on(self, place: _Place, at_ms: int, outcome: str, found: list[Span], facts: dict[str, Any] | None = None) -> None:
+    def _go_on(self, place: _Place, at_ms: int, outcome: str, written: list[Span], facts: dict[str, Any] | None = None) -> None:
         """Write the wait at a place, if there is one."""
         wait = self._waits.pop(place, None)
         if wait is None:
@@ -653,14 +655,14 @@ class Spans:
             del self._waited[place[0]][:-_MAX_LINKS]
         error = outcome if outcome in ("timed_out", "expired") else ""
         facts = {"wait": wait.kind, "wait_ms": at_ms - wait.began_ms, **wait.facts, **(facts or {})}
-        found.append(self._span(wait.span_id, wait.parent_id, "wait", wait.name, wait.began_ms, at_ms, outcome, error, facts))
+        written.append(self._span(wait.span_id, wait.parent_id, "wait", wait.name, wait.began_ms, at_ms, outcome, error, facts))
 
-    def _gate_opened(self, event: ev.GateOpened, at_ms: int, found: list[Span]) -> None:
+    def _gate_opened(self, event: ev.GateOpened, at_ms: int, written: list[Span]) -> None:
         place = self._gates[event.gate] = (event.step or _NO_STEP, event.gate)
         facts = {"gate": event.gate, "due_at_ms": event.due_at_ms, "risk_level": event.risk_level}
         self._wait(place, at_ms, "person", event.reason, facts)
 
-    def _gate_over(self, event: Any, recorded: ev.Recorded, found: list[Span]) -> None:
+    def _gate_over(self, event: Any, recorded: ev.Recorded, written: list[Span]) -> None:
         place = self._gates.pop(event.gate, None)
         if place is None:
             return
@@ -671,7 +673,7 @@ class Spans:
             facts["by"] = event.by
             if recorded.trace_id is not None and recorded.trace_id != self.context.trace_id:
                 facts["request_trace"] = recorded.trace_id
-        self._go_on(place, recorded.at_ms, outcome, found, facts)
+        self._go_on(place, recorded.at_ms, outcome, written, facts)
 
     def _span(
         self,
@@ -776,11 +778,11 @@ class RunSpans:
     def after(self, seq: int, limit: int | None = None) -> Sequence[Span]:
         """Return those that ended after event `seq`, at most `limit` but all of the last one's event; and with the last of
         them what is open."""
-        found = rows_after(self.ended, seq, limit)
-        is_last = not self.ended or seq >= self.ended[-1].seq or (bool(found) and found[-1] is self.ended[-1])
-        if not is_last or seq > self.gathered.seq or (limit is not None and len(found) >= limit):
-            return found
-        return [*found, *self.gathered.open()]
+        written = rows_after(self.ended, seq, limit)
+        is_last = not self.ended or seq >= self.ended[-1].seq or (bool(written) and written[-1] is self.ended[-1])
+        if not is_last or seq > self.gathered.seq or (limit is not None and len(written) >= limit):
+            return written
+        return [*written, *self.gathered.open()]
 
 
 def spans(history: Iterable[ev.Recorded]) -> list[Span]:

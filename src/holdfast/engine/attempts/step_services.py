@@ -65,4 +65,4 @@ class StepServices:
     notifications: Notifications
     """Channels and rules of the settings, for rules of tenants and for starts that name a channel."""
     propagation: Propagation
-    """How the place of runs in their traces is passed on."""
+    """Rules for passing on the place of runs in their traces."""

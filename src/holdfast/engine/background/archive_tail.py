@@ -1,7 +1,7 @@
 """The events of archived runs, one run after another as they were archived, for a sink that is to have what the tail no longer
 has.
 
-A run that was archived after the tail had told its events comes once more: a sink knows them by their ids. Never here: a sink,
+A run that was archived after the tail had its events comes once more: a sink knows them by their ids. Never here: a sink,
 what an archive looks like.
 """
 
@@ -26,7 +26,7 @@ _FIRST: Final = RunId("00000000-0000-0000-0000-000000000000")
 
 
 class _Place(NamedTuple):
-    """A place among the archives: a run, when it was archived, and how many of its events were told of how many."""
+    """A place among the archives: a run, the time of its archive, the last event that was returned, and the last of all."""
 
     archived_at_ms: int = 0
     run: RunId = _FIRST

@@ -116,7 +116,7 @@ async def _reached(request: Request, first_day: str, last_day: str) -> list[str]
 
 
 def _offset_page(rows: Sequence[Row], after: int, limit: int) -> Rows[Row]:
-    """Return the first `limit` rows of a list that goes on after so many."""
+    """Return the first `limit` rows of a list, and whether more follow."""
     return Rows(list(rows[:limit]), str(after + limit) if len(rows) > limit else None)
 
 

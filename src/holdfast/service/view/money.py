@@ -360,7 +360,7 @@ class ForecastRow(TypedDict):
     days: Annotated[int, doc("Number of whole days from which it was made.")]
 
 
-def of_forecast(owner: OwnerOfBudget, row: ScopeRow, ends_at_ms: int, found: Forecast) -> ForecastRow:
+def of_forecast(owner: OwnerOfBudget, row: ScopeRow, ends_at_ms: int, forecast: Forecast) -> ForecastRow:
     """Return the row of a limit with its forecast."""
     is_money = not counts_tokens(row.scope)
     return {
@@ -369,14 +369,14 @@ def of_forecast(owner: OwnerOfBudget, row: ScopeRow, ends_at_ms: int, found: For
         "period": owner.period,
         "limit_usd": maybe_usd(row.limit) if is_money else None,
         "used_usd": usd(row.used) if is_money else None,
-        "expected_usd": usd(found.expected) if is_money else None,
+        "expected_usd": usd(forecast.expected) if is_money else None,
         "max_tokens": None if is_money else row.limit,
         "used_tokens": None if is_money else row.used,
-        "expected_tokens": None if is_money else found.expected,
-        "reached_at": iso(found.reached_at_ms),
+        "expected_tokens": None if is_money else forecast.expected,
+        "reached_at": iso(forecast.reached_at_ms),
         "ends_at": iso(ends_at_ms),
-        "method": found.method,
-        "days": found.days,
+        "method": forecast.method,
+        "days": forecast.days,
     }
 
 
