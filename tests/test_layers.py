@@ -119,7 +119,7 @@ def test_imports_go_down_only() -> None:
 
 INNER_FLOORS = {
     "platform": (
-        {"address", "current_span", "extra", "fair_share", "log_ids", "masking", "own_loop", "privacy"},
+        {"address", "current_span", "extra", "fair_share", "log_ids", "masking", "own_loop", "privacy", "spare_time"},
         {"border", "http_exchange"},
         {"lasting_loop", "log_filter", "threads"},
         {"machine"},
@@ -310,6 +310,7 @@ PORTS = {
     "service/records.py": "makes records beside the loop; a simulation has no service",
     "engine/flow/loop_watch.py": "looks at the loop from a thread; a simulation is not watched",
     "platform/own_loop.py": "answers callers in other threads; a simulation has none",
+    "platform/spare_time.py": "measures processor time; a simulation has no sinks",
     "sync": "has a thread for an engine; a simulation has a loop of its own",
     "cli": "talks to people",
     "client": "waits between two tries; a simulation asks no server",

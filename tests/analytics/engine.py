@@ -19,6 +19,7 @@ from holdfast.core.values.ids import RunId
 from holdfast.engine.background.follower import Follower
 from holdfast.engine.background.rollup import count_some
 from holdfast.platform.machine import MachineClock
+from holdfast.platform.spare_time import SpareTime
 from holdfast.ports import Store
 from tests.stores.story import BORN_MS, Story, put
 
@@ -104,7 +105,7 @@ async def fill(store: Store, runs: int, seed: int = 7) -> Sums:
 
 async def feed(store: Store, sink: ClickHouse, events: int, tail: Any = None) -> None:
     """Follow the store until the sink has taken so many."""
-    follower = Follower(store, MachineClock(), sink, "a holder", lambda: True, tail)
+    follower = Follower(store, MachineClock(), sink, "a holder", lambda: True, SpareTime().share(), tail)
     follower.start()
     try:
         while (

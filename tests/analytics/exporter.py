@@ -9,12 +9,13 @@ from holdfast.analytics.clickhouse import Address, ClickHouse
 from holdfast.compose import open_store
 from holdfast.engine.background.follower import Follower
 from holdfast.platform.machine import MachineClock
+from holdfast.platform.spare_time import SpareTime
 
 
 async def main(where: str, url: str) -> None:
     store = await open_store(where)
     sink = ClickHouse("clickhouse", Address(url, "holdfast", "default", str), 50)
-    Follower(store, MachineClock(), sink, "the first", lambda: True).start()
+    Follower(store, MachineClock(), sink, "the first", lambda: True, SpareTime().share()).start()
     await asyncio.Event().wait()
 
 

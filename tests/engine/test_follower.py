@@ -16,6 +16,7 @@ from holdfast.engine.background import follower as follower_
 from holdfast.engine.background.follower import Follower
 from holdfast.errors import CursorLost
 from holdfast.platform.machine import MachineClock
+from holdfast.platform.spare_time import SpareTime
 from holdfast.ports import CommittedEvent, FollowerRow, SinkUnavailable, Store
 from tests.engine.kit import bounded
 
@@ -46,9 +47,11 @@ class Kept:
         self.poison: str | None = None
         """Kind of the event that it cannot take."""
         self.asked = 0
+        self.largest = 0
 
     async def take(self, events: Sequence[CommittedEvent]) -> int:
         self.asked += 1
+        self.largest = max(self.largest, len(events))
         if self.problem is not None:
             raise self.problem
         if any(type(each.recorded.event).__name__ == self.poison for each in events):
@@ -68,8 +71,8 @@ class Quick(MachineClock):
         await asyncio.sleep(min(seconds, 0.01))
 
 
-def fed(store: Store, sink: Kept, holder: str = "one") -> Follower:
-    follower = Follower(store, Quick(), sink, holder, lambda: True)
+def fed(store: Store, sink: Kept, holder: str = "one", spare: SpareTime | None = None) -> Follower:
+    follower = Follower(store, Quick(), sink, holder, lambda: True, (spare or SpareTime()).share())
     follower.start()
     return follower
 
@@ -87,9 +90,11 @@ async def row_of(store: Store) -> FollowerRow:
 
 async def has_taken(store: Store, count: int) -> FollowerRow:
     """What a sink has is kept as taken a moment later."""
-    while (row := await row_of(store)).taken < count:
+    while True:
+        for row in await store.followers.listed():
+            if row.taken >= count:
+                return row
         await asyncio.sleep(0.01)
-    return row
 
 
 async def histories(store: Store, *runs: str) -> list[tuple[str, int]]:
@@ -261,7 +266,7 @@ async def test_a_sink_begins_before_the_first_event_also_where_its_feeder_died_a
         ports = engine.runtime.store
         await a_run(engine)
         assert await ports.followers.hold("kept", "dead", 3_600_000) is not None
-        follower = Follower(ports, Quick(), sink, "one", lambda: True)
+        follower = Follower(ports, Quick(), sink, "one", lambda: True, SpareTime().share())
         await follower.begin()
         later = await a_run(engine)
         await follower.begin()
@@ -271,3 +276,21 @@ async def test_a_sink_begins_before_the_first_event_also_where_its_feeder_died_a
         await has_taken(ports, len(wanted))
         await follower.aclose()
         assert sorted(sink.ids) == wanted
+
+
+@bounded
+async def test_a_busy_process_gives_few_events_at_a_time_and_all_of_them_in_the_end(store: str) -> None:
+    class Busy(SpareTime):
+        is_busy = True  # type: ignore[assignment]
+
+    sink = Kept(batch=1_000)
+    async with Engine.open(store, workflows=[WORKFLOW]) as engine:
+        ports = engine.runtime.store
+        runs = [await a_run(engine) for _ in range(40)]
+        wanted = await histories(ports, *runs)
+        assert len(wanted) > 2 * follower_._BUSY_BATCH
+        follower = fed(ports, sink, spare=Busy())
+        await has_taken(ports, len(wanted))
+        await follower.aclose()
+        assert sorted(sink.ids) == wanted
+        assert sink.largest <= follower_._BUSY_BATCH

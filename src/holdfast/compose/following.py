@@ -14,6 +14,7 @@ from holdfast.compose.notifying import notifying
 from holdfast.engine.background.archive_tail import ArchiveTail
 from holdfast.engine.background.follower import Follower
 from holdfast.engine.runs.runtime import Runtime
+from holdfast.platform.spare_time import SpareTime
 from holdfast.ports import Sink
 from holdfast.settings import Secrets, Settings
 
@@ -38,12 +39,13 @@ async def following(
 ) -> AsyncIterator[None]:
     """Feed the sinks inside a block, while `is_wanted` returns that this is the process for it. Raises UsageError."""
     async with AsyncExitStack() as stack:
+        spare = SpareTime()
         notifier = await stack.enter_async_context(notifying(settings, runtime, secrets, is_wanted))
         for sink in [*sinks_of(settings, runtime, secrets), *([] if notifier is None else [notifier])]:
             if (close := getattr(sink, "aclose", None)) is not None:
                 stack.push_async_callback(close)
             tail = ArchiveTail(runtime.store) if sink.name == OF_ARCHIVES else None
-            follower = Follower(runtime.store, runtime.clock, sink, uuid4().hex, is_wanted, tail)
+            follower = Follower(runtime.store, runtime.clock, sink, uuid4().hex, is_wanted, spare.share(), tail)
             stack.push_async_callback(follower.aclose)
             await follower.begin()
             follower.start()

@@ -25,7 +25,7 @@ from holdfast.telemetry.otlp import Exported
 log = logging.getLogger("holdfast")
 
 NAME: Final = "traces"
-_BATCH: Final = 1000
+_BATCH: Final = 200
 _MAX_SPANS: Final = 500
 """Spans in one request: about 500 kB."""
 _MAX_RUNS: Final = 2000
