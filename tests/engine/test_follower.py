@@ -294,3 +294,16 @@ async def test_a_busy_process_gives_few_events_at_a_time_and_all_of_them_in_the_
         await follower.aclose()
         assert sorted(sink.ids) == wanted
         assert sink.largest <= follower_._BUSY_BATCH
+
+
+@bounded
+async def test_a_process_that_ends_gives_its_sink_the_end_of_its_runs(store: str) -> None:
+    sink = Kept(batch=3)
+    async with Engine.open(store, workflows=[WORKFLOW]) as engine:
+        ports = engine.runtime.store
+        run = await a_run(engine)
+        wanted = await histories(ports, run)
+        follower = Follower(ports, MachineClock(), sink, "short", lambda: True, SpareTime().share())
+        await follower.aclose()
+        assert sorted(sink.ids) == wanted
+        assert (await row_of(ports)).holder == ""

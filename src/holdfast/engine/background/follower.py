@@ -33,6 +33,8 @@ _NOT_HERE_S: Final = 2.0
 """Interval between two tries to take the turn."""
 _TAKES_S: Final = 60.0
 """A sink that takes longer for a batch is one that does not answer."""
+_LAST_S: Final = 2.0
+"""Time in which a process that ends gives a sink what it has not taken."""
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 60.0
 _TRIES: Final = 5
@@ -101,11 +103,17 @@ class Follower:
         self._loop.start()
 
     async def aclose(self) -> None:
-        """End, in the middle of a batch if need be, and leave the turn to others."""
+        """Give the sink what there is, within a bound, and leave the turn to others."""
         await self._loop.aclose()
+        try:
+            async with asyncio.timeout(_LAST_S):
+                while self._is_wanted() and await self._feed() == 0:
+                    pass
+        except Exception as problem:  # noqa: BLE001 - the next process gives it the same
+            log.debug("holdfast leaves events for %s to the next process: %s", self._sink.name, problem)
         if self._row is not None:
             try:
-                async with asyncio.timeout(_NOT_HERE_S):
+                async with asyncio.timeout(_LAST_S):
                     await self._store.followers.release(self._sink.name, self._holder)
             except Exception as problem:  # noqa: BLE001 - its turn ends by itself a little later
                 log.debug("holdfast leaves %s to others only when its turn is over: %s", self._sink.name, problem)
