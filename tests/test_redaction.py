@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast.platform.redaction import Blank, PersonalData, _luhn, _mod_97
@@ -89,3 +96,36 @@ def test_texts_that_differ_only_in_what_is_personal_are_alike_when_it_is_blank()
     text = f"a@b.example {CARD} {SPACED} {IBAN} 203.0.113.9 2001:470::1 +49 170 1234567"
     assert personal.without(text) != text
     assert blank.without(text) == blank.without(personal.without(text))
+
+
+class Part(msgspec.Struct, tag="part"):
+    text: str
+    when: datetime | None = None
+
+
+@dataclass
+class Box:
+    owner: str
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda text: (text,),
+        lambda text: [(text,), ({"deep": (text,)},)],
+        lambda text: MappingProxyType({"text": text}),
+        lambda text: {"text": deque([text])},
+        lambda text: ({"parts": (Part(text, datetime(2026, 1, 1, tzinfo=UTC)),)},),
+        lambda text: Box(text),
+        lambda text: {"set": frozenset([text])},
+        lambda text: {7: text},
+    ],
+)
+def test_data_of_every_form_loses_what_is_personal(made: Callable[[str], Any]) -> None:
+    mail = "ann@example.com"
+    found = msgspec.json.encode(PersonalData().data(made(f"write to {mail}, card {CARD}"))).decode()
+    assert (mail in found, CARD in found, "write to" in found) == (False, False, True)
+    personal = PersonalData(["name"])
+    personal.learn(({"name": made("Ada Lovelace")},))
+    assert "Ada Lovelace" not in personal.without("Ada Lovelace wrote")
+    assert "Ada Lovelace" not in msgspec.json.encode(personal.data({"name": made("Ada Lovelace")})).decode()

@@ -29,6 +29,9 @@ PLACES: Final = {
     "metrics": Place(frozenset(), "Names of workflows, nodes, models and tenants only."),
     "traces": Place(frozenset(), "Payloads are off by default."),
     "rows for ClickHouse": Place(frozenset(), "Names, times and amounts; payloads are off by default."),
+    "requests in histories": Place(
+        (_RUN | _NAMES) - {"address", "card"}, "By default without personal data.", frozenset({"prompt"})
+    ),
     "notifications": Place(frozenset(), "Names and links; details are off by default."),
     "headers of traces": Place(
         frozenset({"secret of a receiver"}), "The receiver asks for it.", frozenset({"secret of a receiver"})
@@ -48,7 +51,7 @@ PLACES: Final = {
     "files": Place(_RUN | _NAMES, "The store, without encryption at rest.", frozenset({"prompt", "decision", "label"})),
     "commands about a run": Place(_RUN | _NAMES, "Whoever may read the store.", frozenset({"exception"})),
     "commands about the store": Place(frozenset(), "What people send to those who help them."),
-    "redacted exports": Place(_RUN | _NAMES - {"address", "card"}, "Without personal data.", frozenset({"prompt"})),
+    "redacted exports": Place((_RUN | _NAMES) - {"address", "card"}, "Without personal data.", frozenset({"prompt"})),
     "log lines for people": Place(frozenset(), "As log lines."),
     "output of a crash": Place(frozenset({"exception"}), "A traceback says what was raised.", frozenset({"exception"})),
 }

@@ -23,7 +23,7 @@ from urllib.parse import quote
 import httpx2
 
 from holdfast.analytics.row import row_of
-from holdfast.core.facts.events import RunStarted
+from holdfast.core.facts.events import ModelCallHeld, RunStarted
 from holdfast.http.openapi import document
 from holdfast.ports import CommittedEvent
 from holdfast.storage import open_store
@@ -241,6 +241,7 @@ def planted_world(folder: Path) -> Iterator[World]:
             world.say("headers of traces", json.dumps(sent))
         world.say("log lines", (folder / "said").read_bytes())
         world.say("rows for ClickHouse", asyncio.run(_rows(folder / "holdfast.db")))
+        world.say("requests in histories", asyncio.run(_requests(folder / "holdfast.db")))
         for file in sorted(folder.rglob("*")):
             if file.is_file() and file.name not in ("token", "secrets", "said"):
                 world.say("files", file.read_bytes())
@@ -306,6 +307,17 @@ async def _rows(store: Path) -> str:
             start = owners[each.run]
             rows.append(row_of(CommittedEvent(each.run, "default", start.workflow, start.version, each.recorded)))
         return repr(rows)
+    finally:
+        await opened.aclose()
+
+
+async def _requests(store: Path) -> str:
+    """What histories keep of the requests to models."""
+    opened = await open_store(store)
+    try:
+        events, _ = await opened.tail.after(None, 10_000)
+        held = [each.recorded.event for each in events if isinstance(each.recorded.event, ModelCallHeld)]
+        return json.dumps([each.request.value() for each in held if each.request is not None])
     finally:
         await opened.aclose()
 

@@ -33,7 +33,7 @@ def agent(*tools: Tool, **options: Any) -> Workflow:
     @wf.node("agent")
     @llm_node(model="claude-haiku-4-5", tools=tools or (look,), max_tokens=200, **options)
     async def agent_node(state: Any) -> dict[str, str]:
-        return {"system": SYSTEM, "user": "begin"}
+        return {"system": SYSTEM, "user": "begin for eve@example.com, card 4929 1234 5678 9012"}
 
     return wf
 
@@ -116,7 +116,8 @@ async def test_a_policy_says_what_is_kept(store: str, server: ModelServer, model
     if policy == "hash":
         assert json.loads(kept) == [None, None, None]
     else:
-        assert ("ann@example.com" in kept, "1234567" in kept) == (policy == "full", policy == "full")
+        personal = ("ann@example.com", "1234567", "bob@example.com", "eve@example.com", "4929 1234 5678 9012")
+        assert [each for each in personal if each in kept] == ([*personal] if policy == "full" else [])
         assert "You write to" in kept
 
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Any, Final
 from uuid import UUID
+
+import msgspec
 
 from holdfast.platform.machine import salt
 
@@ -82,7 +84,8 @@ class PersonalData:
         return "".join((*parts, text[at:])) if parts else text
 
     def data(self, value: Any, *, is_whole: bool = False) -> Any:
-        """Return plain JSON data without personal data; with `is_whole`, without any text or number."""
+        """Return data as plain JSON without personal data; with `is_whole`, without any text or number."""
+        value = _plain(value)
         if isinstance(value, dict):
             return {
                 self.without(name): self.data(inner, is_whole=is_whole or name.casefold() in self._fields)
@@ -100,6 +103,7 @@ class PersonalData:
 
     def _declared(self, value: Any, *, is_whole: bool = False) -> Iterator[str]:
         """Yield the texts in declared fields that differ from other words."""
+        value = _plain(value)
         if isinstance(value, dict):
             for name, inner in value.items():
                 yield from self._declared(inner, is_whole=is_whole or name.casefold() in self._fields)
@@ -165,6 +169,17 @@ class PersonalData:
         if isinstance(address, IPv4Address):
             return str(IPv4Address(_RESERVED_V4 | value & 0x0FFFFFFF))
         return str(IPv6Address(_RESERVED_V6 | value))
+
+
+def _plain(value: Any) -> Any:
+    """Return the outermost level of data as JSON has it: what is written as an object or an array is a dict or a list."""
+    if value is None or isinstance(value, str | int | float | bytes | bytearray | memoryview):
+        return value
+    if isinstance(value, Mapping):
+        return {name if isinstance(name, str) else str(name): inner for name, inner in value.items()}
+    if isinstance(value, Sequence):
+        return list(value)
+    return msgspec.json.decode(msgspec.json.encode(value))  # structs, data classes, sets, times
 
 
 def _is_card(value: float) -> bool:
