@@ -22,10 +22,11 @@ from holdfast.cli.doctor import check, facts
 from holdfast.cli.page import moment
 from holdfast.core.values.audit import Entry
 from holdfast.core.values.ids import SessionId
+from holdfast.ports import Report
 from holdfast.storage import open_store
 from holdfast.stores.postgres import administration
 from holdfast.testing.server_process import free_port
-from tests.cli.conftest import Shell
+from tests.cli.conftest import Said, Shell
 from tests.engine.test_outbox import delivery
 from tests.engine.test_placing import Stage, played
 from tests.forks import Fork
@@ -97,6 +98,8 @@ def test_a_setting_that_nothing_knows_is_found(shell: Shell, store: str, home: P
     assert "nothing here knows speling" in found(shell, "settings", "error")
     (home / "holdfast.toml").write_text('[lanes.fast]\nworkflows = ["greet", "gone"]\n')
     assert "[lanes.fast] gone" in found(shell, "settings", "note")
+    (home / "holdfast.toml").write_text('[hold_back.typo]\nsuite = "suite.py"\n')
+    assert "[hold_back.typo] typo is a workflow" in found(shell, "settings", "note")
 
 
 def test_a_secret_that_a_setting_names_and_nobody_has_is_found(shell: Shell, store: str, home: Path) -> None:
@@ -268,6 +271,38 @@ def test_a_process_that_was_lost_is_found(shell: Shell, store: str, process: Cal
     assert "was lost at" in found(shell, "workers", "warning")
 
 
+def test_a_process_that_has_had_no_news_of_itself_for_long_is_in_order(shell: Shell, store: str) -> None:
+    """It says something of itself only when that changes; its lease tells that it lives."""
+
+    async def beside() -> Said:
+        opened = await open_store(store)
+        report = Report(SessionId("idle"), ("x",), slots=100, free=100, at_ms=opened.clock.now_ms() - 3_600_000)
+        await opened.sessions.open(SessionId("idle"), "idle:1", ["x"], msgspec.json.encode(report))
+        try:
+            return await asyncio.to_thread(shell, "doctor")
+        finally:
+            await opened.aclose()
+
+    said = asyncio.run(beside())
+    assert (said.code, said.out) == (0, "")
+
+
+def test_a_process_that_stands_still_is_found(shell: Shell, store: str, process: Callable[..., Fork]) -> None:
+    worker = process("worker", "flow:greet", HOLDFAST_LEASE_S="1")
+    while not asyncio.run(described(store)):
+        assert worker.poll() is None
+    worker.send_signal(signal.SIGSTOP)
+    try:
+        deadline_s = time.monotonic() + 60
+        while not (rows := [row for row in shell("doctor", "--json").data if row["check"] in ("leases", "workers")]):
+            assert time.monotonic() < deadline_s
+        assert rows[0]["severity"] == "warning"
+        assert re.search("^The lease of .* ended|^The process .* was lost", rows[0]["text"]), rows
+    finally:
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+
+
 async def described(store: str) -> bool:
     opened = await open_store(store)
     try:
@@ -309,7 +344,9 @@ def test_a_schedule_that_missed_its_time_or_has_a_problem_is_found(shell: Shell,
     assert "could not start its last run: no such input" in found(shell, "schedules", "error")
 
 
-def test_a_sink_that_is_behind_and_messages_that_were_given_up_are_found(shell: Shell, store: str) -> None:
+def test_a_sink_that_is_behind_and_messages_that_were_given_up_are_found(shell: Shell, store: str, home: Path) -> None:
+    (home / "holdfast.toml").write_text('[clickhouse]\nurl = "http://127.0.0.1:1"\n')
+
     async def write() -> None:
         opened = await open_store(store)
         now_ms = opened.clock.now_ms()
@@ -331,6 +368,25 @@ def test_a_sink_that_is_behind_and_messages_that_were_given_up_are_found(shell: 
     assert any("wants no more messages" in each for each in said)
     assert "wants no more messages" in found(shell, "outbox", "warning")
     assert "connection refused" in found(shell, "followers", "warning")
+
+
+def test_a_sink_that_the_settings_no_longer_name_is_a_note(shell: Shell, store: str) -> None:
+    async def hold(lease_ms: int) -> None:
+        opened = await open_store(store)
+        row = await opened.followers.hold("clickhouse", "me", lease_ms)
+        assert row is not None
+        assert await opened.followers.move(msgspec.structs.replace(row, waiting_since_ms=0, problem="connection refused"))
+        await opened.aclose()
+
+    async def release() -> None:
+        opened = await open_store(store)
+        await opened.followers.release("clickhouse", "me")
+        await opened.aclose()
+
+    asyncio.run(hold(600_000))  # a process elsewhere has other settings, and feeds it
+    assert "connection refused" in found(shell, "followers", "error")
+    asyncio.run(release())
+    assert found(shell, "followers", "note", code=0) == "clickhouse is no longer in the settings, and no process feeds it."
 
 
 # --- Providers --------------------------------------------------------------------------------------------------------

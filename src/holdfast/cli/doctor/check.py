@@ -30,8 +30,6 @@ Check: TypeAlias = Callable[[Facts], Iterator[Finding]]
 
 _SKEW_MS: Final = 1_000
 _WRONG_CLOCK_MS: Final = 30_000
-_SILENT_MS: Final = 60_000
-"""Time without a report after which a live process is noticed; they report every few seconds."""
 _LATE_MS: Final = 60_000
 _FAR_BEHIND_MS: Final = 3_600_000
 _UNSENT_MS: Final = 600_000
@@ -103,7 +101,7 @@ def leases(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 "warning",
                 f"The lease of {lease.label} ended {span(lease.left_ms)} ago, and no process has taken over its work.",
-                "Start a worker: it takes over the work of a dead process.",
+                "If it still runs, it stands still: look at its machine. Otherwise start a worker, which takes over its work.",
             )
 
 
@@ -130,12 +128,6 @@ def workers(facts: Facts) -> Iterator[Finding]:
                 "warning",
                 f"The process {each['worker']} was lost at {moment.second(each['lost_at'])}, with {steps} under way.",
                 "Its steps were started elsewhere. Read its log, and the memory and disk of its machine.",
-            )
-        elif each["reported_at"] is not None and facts.now_ms - moment.ms(each["reported_at"]) > _SILENT_MS:
-            yield Finding(
-                "warning",
-                f"{each['worker']} has not reported since {moment.second(each['reported_at'])}.",
-                "Its event loop may be blocked: look for code that never awaits.",
             )
     if facts.running and not live:
         waiting = counted(len(facts.running), "run")
@@ -198,6 +190,13 @@ def schedules(facts: Facts) -> Iterator[Finding]:
 
 def followers(facts: Facts) -> Iterator[Finding]:
     for each in facts.followers:
+        if each.name in facts.removed_followers:
+            yield Finding(
+                "note",
+                f"{each.name} is no longer in the settings, and no process feeds it.",
+                "Nothing. If it comes back, it continues where it was.",
+            )
+            continue
         behind_ms = 0 if each.waiting_since_ms is None else facts.now_ms - each.waiting_since_ms
         if each.problem or behind_ms > _LATE_MS:
             why = f": {each.problem}" if each.problem else ""

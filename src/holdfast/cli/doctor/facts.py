@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
 from holdfast import settings as settings_
+from holdfast.analytics import OF_ARCHIVES
 from holdfast.cli.connect import administering, backend, mask_passwords, opened, server
 from holdfast.cli.page.moment import now_ms
 from holdfast.cli.page.typed_input import resolve_actor
@@ -37,6 +38,14 @@ _OF_PROVIDERS: Final = {
     "openai": ("OPENAI_BASE_URL", "https://api.openai.com"),
 }
 """The variable with a provider's address, and its usual address."""
+
+_OF_FOLLOWERS: Final = {
+    "clickhouse": "clickhouse",
+    OF_ARCHIVES: "clickhouse",
+    "traces": "telemetry",
+    "notifications": "channels",
+}
+"""The setting without which there is no such follower."""
 
 
 class Disk(NamedTuple):
@@ -80,6 +89,8 @@ class Facts(msgspec.Struct):
     audit_end: tuple[View | None, View | None] | None = None
     """The head of the audit log and its last entry."""
     followers: tuple[FollowerRow, ...] = ()
+    removed_followers: frozenset[str] = frozenset()
+    """Those that no setting names here and no process feeds: where one does, it has other settings."""
     channels: tuple[ChannelFigures, ...] = ()
     providers: tuple[Reached, ...] = ()
 
@@ -117,7 +128,17 @@ async def _of_store(facts: Facts, store: str | None, configured: Settings, thoro
     if not facts.condition.pending and facts.condition.version:
         async with opened(store) as found:
             facts.followers = tuple(await found.followers.listed())
+            facts.removed_followers = _removed(facts.followers, configured, facts.condition.now_ms)
             facts.channels = tuple(await found.outbox.figures())
+
+
+def _removed(followers: Sequence[FollowerRow], configured: Settings, now_ms: int) -> frozenset[str]:
+    fed = {each.name for each in followers if each.holder and each.until_ms > now_ms}
+    return frozenset(
+        each.name
+        for each in followers
+        if each.name in _OF_FOLLOWERS and each.name not in fed and not getattr(configured, _OF_FOLLOWERS[each.name])
+    )
 
 
 def _disk(folder: str) -> Disk | None:
@@ -168,6 +189,7 @@ def _named_secrets(value: Any, path: str) -> list[tuple[str, str]]:
 
 def _unused(configured: Settings, workflows: set[str]) -> tuple[str, ...]:
     named = [(f"[keep_requests_of] {each}", each) for each in configured.keep_requests_of]
+    named += [(f"[hold_back.{each}] {each}", each) for each in configured.hold_back]
     named += [(f"[lanes.{lane}] {each}", each) for lane, rules in configured.lanes.items() for each in rules.workflows]
     return tuple(setting for setting, workflow in named if workflow not in workflows)
 
