@@ -17,9 +17,9 @@ SHARE: Final = 0.02
 _BUSY: Final = 0.5
 """Part of the time that everything else in the event loop needs from which on the process is busy."""
 _SPAN_S: Final = 0.25
-"""Time over which that is measured."""
+"""Interval over which that is measured."""
 _CALM_SPANS: Final = 4
-"""So many such times in a row are calm before the process is: a moment of waiting for the disk is none."""
+"""Calm intervals in a row that make a process calm: one alone may be a wait for the disk."""
 LONGEST_PAUSE_S: Final = 5.0
 _SCHEDULING: Final = Path("/proc/thread-self/schedstat")
 """Time of this thread on a processor, and time that it waited for one, in nanoseconds."""
