@@ -24,8 +24,9 @@ from holdfast import Context, Engine, Workflow, flow, task
 from holdfast.cli.backend import LocalBackend
 from holdfast.cli.connect import backend
 from holdfast.cli.page.typed_input import resolve_actor
-from holdfast.cli.top.overview import Filter
-from holdfast.cli.top.screen import ExplanationScreen, TopApp
+from holdfast.cli.top.overview import MINUTE_MS, Filter
+from holdfast.cli.top.screen import ExplanationScreen, TopApp, reach
+from holdfast.errors import RunFailed
 from holdfast.service.service import Service
 from holdfast.testing.server_process import free_port
 from tests.cli.conftest import Shell
@@ -87,10 +88,27 @@ async def test_it_shows_runs_waits_pools_workers_and_errors(engine: Engine, size
         await engine.start(broken)
         await seen(app, lambda: "ValueError: no address" in shown(app, "errors"))
         await seen(app, lambda: "free" in shown(app, "workers"))
-        assert "$0.00 in the last minute" in shown(app, "money")
+        assert "$0.00 since " in shown(app, "money")
+        assert " ago" not in shown(app, "workers"), "a report comes only when it changes"
 
 
-ERRORS_NONE = "ERRORS: none in the last 15 min"
+ERRORS_NONE = "ERRORS: none since 20"
+
+
+async def test_it_says_from_when_on_it_knows_of_errors_and_costs(engine: Engine) -> None:
+    """It reads what comes from its beginning on, and from a new filter on; a whole span only after that long."""
+    with pytest.raises(RunFailed):
+        await (await engine.start(broken)).result()
+    app = TopApp(LocalBackend(Service(engine), resolve_actor(None)), "here", Filter())
+    async with app.run_test(size=SIZE) as pilot:
+        await seen(app, lambda: ERRORS_NONE in shown(app, "errors"))
+        await engine.start(broken)
+        await seen(app, lambda: "ERRORS since 20" in shown(app, "errors"))
+        await pilot.press("w", *"patient", "enter")
+        await seen(app, lambda: "ERRORS: none since 20" in shown(app, "errors"))
+    now_ms = 1_800_000_000_000
+    assert reach(now_ms - 59_000, now_ms, MINUTE_MS, "minute") == "since 2027-01-15 07:59:01Z"
+    assert reach(now_ms - 60_000, now_ms, MINUTE_MS, "minute") == "in the last minute"
 
 
 async def test_keys_explain_a_run_filter_and_quit(engine: Engine) -> None:

@@ -23,7 +23,7 @@ MAX_RUNS: Final = 100
 _MAX_EVENTS: Final = 1_000
 """Events of one look; where more have come, the next goes on there."""
 MINUTE_MS: Final = 60_000
-_ERRORS_MS: Final = 15 * MINUTE_MS
+ERRORS_MS: Final = 15 * MINUTE_MS
 MAX_ERRORS: Final = 50
 _RUNNING: Final = ("running",)
 _WAITING: Final = ("waiting", "requires_attention", "budget_blocked", "paused")
@@ -46,6 +46,8 @@ class Overview(msgspec.Struct, frozen=True):
     """Everything that one look has found."""
 
     now_ms: int
+    since_ms: int
+    """Time from which on events were seen."""
     running: list[View]
     waiting: list[View]
     waits: list[tuple[str, int]]
@@ -65,6 +67,7 @@ class Watch:
 
     def __init__(self) -> None:
         self._cursor = NOW
+        self._since_ms: int | None = None
         self._costs: deque[tuple[int, int]] = deque(maxlen=100_000)
         self._seen: deque[int] = deque(maxlen=100_000)
         self._errors: deque[tuple[int, str, str]] = deque(maxlen=MAX_ERRORS)
@@ -79,12 +82,14 @@ class Watch:
         pools = (await asking.query(query.Pools())).rows
         workers = (await asking.query(query.Workers())).rows
         await self._follow(asking, chosen)
+        self._since_ms = since_ms = asking.now_ms() if self._since_ms is None else self._since_ms
         running, waiting = runs
         waits = Counter(short(wait) for run in waiting for wait in run["waiting_for"])
         now_ms = asking.now_ms()
         self._forget(now_ms)
         return Overview(
             now_ms,
+            since_ms,
             running,
             waiting,
             waits.most_common(),
@@ -115,5 +120,5 @@ class Watch:
             self._costs.popleft()
         while self._seen and self._seen[0] < now_ms - MINUTE_MS:
             self._seen.popleft()
-        while self._errors and self._errors[0][0] < now_ms - _ERRORS_MS:
+        while self._errors and self._errors[0][0] < now_ms - ERRORS_MS:
             self._errors.popleft()

@@ -15,10 +15,10 @@ from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Input, Static
 
 from holdfast.cli.page import terminal
-from holdfast.cli.page.moment import ago, clock, ms, span
+from holdfast.cli.page.moment import ago, clock, ms
 from holdfast.cli.page.waiting import short
 from holdfast.cli.runs.explanation import paragraphs
-from holdfast.cli.top.overview import MAX_RUNS, Filter, Overview, Watch
+from holdfast.cli.top.overview import ERRORS_MS, MAX_RUNS, MINUTE_MS, Filter, Overview, Watch
 from holdfast.core.values.money import usd
 from holdfast.errors import HoldfastError
 from holdfast.service.declarations import query
@@ -105,15 +105,16 @@ class TopApp(App[None]):
         many = "+" if MAX_RUNS in (len(seen.running), len(seen.waiting)) else ""
         self._put(
             "money",
-            f"{len(seen.running)} running, {len(seen.waiting)} waiting{many}; ${usd(seen.cost_nanousd)} in the last minute,"
-            f" {seen.events} events",
+            f"{len(seen.running)} running, {len(seen.waiting)} waiting{many}; ${usd(seen.cost_nanousd)}"
+            f" {reach(seen.since_ms, seen.now_ms, MINUTE_MS, 'minute')}, {seen.events} events",
         )
         self._show_runs([*seen.running, *seen.waiting][:_MAX_ROWS], seen.now_ms)
         self._put("waits", _panel("WAITS FOR", [f"{count:>4} {what}" for what, count in seen.waits]))
         self._put("pools", _panel("POOLS", [_pool(each) for each in seen.pools]))
-        self._put("workers", _panel("WORKERS", [_worker(each, seen.now_ms) for each in seen.workers]))
+        self._put("workers", _panel("WORKERS", [_worker(each) for each in seen.workers]))
         errors = [f"{clock(at_ms)[11:19]} {run[:_RUN]} {text}" for at_ms, run, text in seen.errors]
-        self._put("errors", _panel("ERRORS, last 15 min" if errors else "ERRORS: none in the last 15 min", errors))
+        span = reach(seen.since_ms, seen.now_ms, ERRORS_MS, "15 min")
+        self._put("errors", _panel(f"ERRORS {span}" if errors else f"ERRORS: none {span}", errors))
 
     def _show_runs(self, rows: Sequence[View], now_ms: int) -> None:
         table = self.query_one("#runs", DataTable)
@@ -150,6 +151,7 @@ class TopApp(App[None]):
     def action_filter(self, field: str) -> None:
         def choose(value: str | None) -> None:
             if value is not None:
+                self._watch = Watch()  # what was seen is of other runs
                 self._chosen = msgspec.structs.replace(self._chosen, **{field: value or None})
                 self._say(str(self._chosen), is_away=False)
 
@@ -190,6 +192,11 @@ class FilterScreen(ModalScreen[str | None]):
         _ = self.dismiss(None)
 
 
+def reach(since_ms: int, now_ms: int, most_ms: int, words: str) -> str:
+    """Return the span that is known: the last so long, or since what is read began."""
+    return f"in the last {words}" if now_ms - since_ms >= most_ms else f"since {clock(since_ms)}"
+
+
 def _panel(title: str, lines: Sequence[str]) -> str:
     return "\n".join([title, *(terminal.line(each) for each in lines[:_MAX_ROWS])])
 
@@ -200,10 +207,9 @@ def _pool(row: View) -> str:
     return f"{free}/{row['limit']}{rate} free {row['name']}"
 
 
-def _worker(row: View, now_ms: int) -> str:
+def _worker(row: View) -> str:
     if "worker" not in row:
         return f"{row['workers']} processes, {row['free']} of {row['slots']} free"
     if row["state"] == "lost":
         return f"{row['worker']} LOST"
-    at = "" if row["reported_at"] is None else f" {span(now_ms - ms(row['reported_at']))} ago"
-    return f"{row['free']}/{row['slots']} free{at} {row['worker']}"
+    return f"{row['free']}/{row['slots']} free {row['worker']}"
