@@ -30,7 +30,7 @@ async def test_a_message_arrives_with_its_facts_and_its_link() -> None:
     said = json.loads(asked.body)
     assert said["text"] == "Pay invoice 7?"
     assert [block["type"] for block in said["blocks"]] == ["header", "section", "section", "context"]
-    assert said["blocks"][2]["text"] == {"type": "mrkdwn", "text": "*Amount*\n12.50 EUR", "verbatim": True}
+    assert said["blocks"][2]["text"] == {"type": "plain_text", "text": "Amount\n12.50 EUR", "emoji": False}
     (link,) = said["blocks"][3]["elements"]
     assert link["text"] == "<https://holdfast.example.com/inbox/r-1?a=1&amp;b=2|Open in Holdfast>"
 
@@ -72,9 +72,17 @@ HOSTILE = "<!channel> <@U123> <https://evil.example|Approve> & *bold*\u2028x"
 
 def test_no_text_becomes_a_mention_or_a_link() -> None:
     said = blocks_of(message(title=HOSTILE, facts=((HOSTILE, HOSTILE),), link=None))
-    text = json.dumps([said["text"], said["blocks"][1]])
-    assert "<" not in text
+    assert "<" not in said["text"]
+    assert {block["text"]["type"] for block in said["blocks"]} == {"plain_text"}
     assert escaped("<!here>&") == "&lt;!here&gt;&amp;"
+
+
+@pytest.mark.parametrize("text", ["Pay ~10000~ 1 EUR", "*all* of _it_", "`x`", "&lt;", ":moneybag:", "> no"])
+def test_above_a_button_stands_what_was_asked_with_no_markup_in_it(text: str) -> None:
+    said = blocks_of(message(title=text, facts=(("Question", text),), question=QUESTION, link=None))
+    shown = [block["text"] for block in said["blocks"] if "text" in block]
+    assert shown == [{"type": "plain_text", "text": each, "emoji": False} for each in (text, f"Question\n{text}")]
+    assert said["mrkdwn"] is False
 
 
 @pytest.mark.parametrize("text", ["x", "<", "&", "\u20ac", "\U0001f600", '"', "\x01"])
@@ -83,7 +91,6 @@ def test_a_body_stays_below_20_kb_whatever_the_texts(text: str) -> None:
     made = blocks_of(message(title=text * 200, facts=facts, question=QUESTION, link="https://h.example/" + "a" * 500))
     assert len(msgspec.json.encode(made)) < MAX_BODY_BYTES
     assert all(len(block["text"]["text"]) <= 3_000 for block in made["blocks"] if block["type"] == "section")
-    assert not any(block["text"]["text"].endswith(("&…", "&l…", "&am…")) for block in made["blocks"][1:] if "text" in block)
 
 
 async def test_slacks_refusals_end_where_another_try_is_of_no_use() -> None:

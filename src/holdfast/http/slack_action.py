@@ -22,7 +22,7 @@ from holdfast.errors import AlreadyDecided, HoldfastError, InvalidInput, StoreEr
 from holdfast.http.hook import Delivery, Hook
 from holdfast.http.problem import neutral
 from holdfast.notify.posting import Address
-from holdfast.notify.slack import ACTION, BUTTONS, ButtonValue, escaped
+from holdfast.notify.slack import ACTION, BUTTONS, ButtonValue, escaped, plain
 from holdfast.ports.channel import MAX_BODY_BYTES, Sent
 from holdfast.service.declarations.command import Decide
 from holdfast.service.principal import Principal
@@ -145,16 +145,17 @@ def _button(action: _Action) -> ButtonValue:
 
 def _only_for_them(text: str) -> dict[str, Any]:
     """Return a message that only the person sees who pressed the button."""
-    return {"response_type": "ephemeral", "replace_original": False, "text": escaped(text)}
+    return {"response_type": "ephemeral", "replace_original": False, "text": escaped(text), "mrkdwn": False}
 
 
 def _instead(payload: _Payload, outcome: str) -> dict[str, Any]:
     """Return the message with the outcome in the place of its buttons."""
     before = payload.message or {}
     blocks = [each for each in before.get("blocks", []) if isinstance(each, dict) and each.get("type") != "actions"]
-    shown = {"type": "context", "elements": [{"type": "mrkdwn", "text": escaped(outcome), "verbatim": True}]}
-    made = {"replace_original": True, "text": escaped(outcome), "blocks": [*blocks, shown]}
-    return made if len(msgspec.json.encode(made)) <= MAX_BODY_BYTES else {"replace_original": True, "text": escaped(outcome)}
+    shown = {"type": "context", "elements": [plain(outcome)]}
+    said = {"replace_original": True, "text": escaped(outcome), "mrkdwn": False}
+    made = {**said, "blocks": [*blocks, shown]}
+    return made if len(msgspec.json.encode(made)) <= MAX_BODY_BYTES else said
 
 
 async def _show(hook: Hook, url: str, message: dict[str, Any]) -> None:

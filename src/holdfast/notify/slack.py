@@ -58,26 +58,32 @@ class SlackChannel:
 def blocks_of(message: Message) -> dict[str, Any]:
     """Return a message in Slack's form. It has buttons only if it fits as a whole."""
     title = _line(message.title)
-    blocks: list[dict[str, Any]] = [{"type": "header", "text": {"type": "plain_text", "text": _cut(title, _MAX_HEADER) or "–"}}]
+    blocks: list[dict[str, Any]] = [{"type": "header", "text": plain(_cut(title, _MAX_HEADER) or "–")}]
     is_whole, left = len(title) <= _MAX_HEADER, _MAX_TEXTS
     for number, (name, text) in enumerate(message.facts):
-        words = f"*{escaped(_line(name))}*\n{escaped(_UNSEEN.sub(' ', text))}"
+        words = f"{_line(name)}\n{_UNSEEN.sub(' ', text)}"
         shown = _cut(words, _MAX_FIELD)
         left -= len(msgspec.json.encode(shown))
         is_whole = is_whole and shown == words and left >= 0 and number < _MAX_FACTS
         if left < 0 or number >= _MAX_FACTS:
             break
-        blocks.append({"type": "section", "text": _markdown(shown)})
+        blocks.append({"type": "section", "text": plain(shown)})
     if message.link is not None:
         link = escaped(message.link).replace("|", "%7C")
-        blocks.append({"type": "context", "elements": [_markdown(f"<{link}|Open in Holdfast>")]})
+        shown_link = {"type": "mrkdwn", "text": f"<{link}|Open in Holdfast>", "verbatim": True}
+        blocks.append({"type": "context", "elements": [shown_link]})
     if is_whole and message.question is not None and (buttons := _buttons(message.question)):
         blocks.append({"type": "actions", "block_id": message.id, "elements": buttons})
-    return {"text": escaped(title), "blocks": blocks}
+    return {"text": escaped(title), "mrkdwn": False, "blocks": blocks}
+
+
+def plain(text: str) -> dict[str, Any]:
+    """Return a text that Slack shows sign by sign: none is markup, a link, a mention or the name of an emoji."""
+    return {"type": "plain_text", "text": text, "emoji": False}
 
 
 def escaped(text: str) -> str:
-    """Return a text that Slack shows as it is: no link, no mention (`&`, `<` and `>` are its only control characters)."""
+    """Return the text of a message without links and mentions. Other markup is off where the message has `mrkdwn` false."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -99,20 +105,10 @@ def _buttons(question: Question) -> list[dict[str, Any]]:
     ]
 
 
-def _markdown(text: str) -> dict[str, Any]:
-    """Return a text in which Slack makes no link or mention of words by itself (`verbatim`)."""
-    return {"type": "mrkdwn", "text": text, "verbatim": True}
-
-
 def _line(text: str) -> str:
     return " ".join(_UNSEEN.sub(" ", text).split())
 
 
 def _cut(text: str, limit: int) -> str:
-    """Return the beginning of a text of at most `limit` characters, none of an escaped sign."""
-    if len(text) <= limit:
-        return text
-    return _HALF_SIGN.sub("", text[: max(limit - 1, 0)]) + "…"
-
-
-_HALF_SIGN: Final = re.compile(r"&[a-z]*\Z")
+    """Return the beginning of a text of at most `limit` characters."""
+    return text if len(text) <= limit else f"{text[: max(limit - 1, 0)]}…"
