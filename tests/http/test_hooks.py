@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -237,6 +238,20 @@ async def test_a_signed_body_that_does_not_fit_is_refused_and_can_be_sent_right(
     right = sample("standard_event.json")
     assert (await send(port.address, "standard", right, signed_by_hand(right))).status_code == 200
     assert len(await runs(port)) == 1
+
+
+async def test_github_may_send_its_json_as_a_field_of_a_form(port: Port) -> None:
+    body = urlencode({"payload": sample("github_pull_request.json").decode()}).encode()
+    headers = {**senders.github(body), "content-type": senders.FORM}
+    answered = await send(port.address, "github", body, headers)
+    assert answered.status_code == 200, answered.text
+    assert (await input_of(port, answered.json()["run_id"]))["title"] == "PR 2: Update the README with new information."
+    for wrong, words in ((b"other=1", "no field `payload`"), (b"payload=%7B", "payload is no JSON")):
+        refused = await send(port.address, "github", wrong, {**senders.github(wrong), "content-type": senders.FORM})
+        assert refused.status_code == 422
+        assert words in refused.text
+    forged = await send(port.address, "github", body + b"+", headers)
+    assert forged.status_code == 404
 
 
 def signed_by_hand(body: bytes) -> dict[str, str]:

@@ -51,3 +51,15 @@ def test_a_text_may_hold_any_number_of_commas() -> None:
 def test_what_has_too_many_values_is_refused_before_it_is_decoded(text: str) -> None:
     with pytest.raises(InvalidInput, match=f"more than {MAX_ITEMS:,} values"):
         decoded(text, "body")
+
+
+@pytest.mark.parametrize("text", ['"\\ud800"', '"a\\ud800x"', '{"a": "\\udc00"}', '["\\ud83d\\ude00\\ud800"]', '"\\\\\\udfff"'])
+def test_half_of_a_character_is_named_as_what_is_wrong(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"The body is not Unicode text: \\ud[8-9a-f][0-9a-f]{2} is half of a character\."):
+        decoded(text, "body")
+
+
+@pytest.mark.parametrize("text", ['["\\ud83d\\ude00"', '["\\\\ud800"', '{"a": '])
+def test_whole_characters_are_not_named_where_json_is_cut_off(text: str) -> None:
+    with pytest.raises(InvalidInput, match="The body is no JSON: Input data was truncated"):
+        decoded(text, "body")

@@ -90,6 +90,8 @@ class Hook:
         """Return a verified request, parsed. Raises InvalidInput."""
         seen = {name: value for name, value in headers.items() if name not in _HIDDEN and name != self._header}
         value = _parsed(headers.get("content-type", ""), body)
+        if self.rules.scheme == "github" and _is_form(headers.get("content-type", "")) and isinstance(value, dict):
+            value = _payload(value)
         id_ = verified.id
         if self._delivery is not None:
             id_ = to_text(_evaluated(self._delivery, {"body": value, "headers": seen}))
@@ -150,13 +152,27 @@ class NoHook:
         raise WrongSignature("no such hook")
 
 
+def _is_form(content_type: str) -> bool:
+    return content_type.partition(";")[0].strip().lower() == _FORM
+
+
+def _payload(form: Mapping[str, Any]) -> Any:
+    """Return the JSON that GitHub puts in the one field of a form. Raises InvalidInput."""
+    payload = form.get("payload")
+    if not isinstance(payload, str):
+        raise InvalidInput("The form has no field `payload`, in which GitHub sends its JSON. Nothing was done.")
+    return decoded(payload, "payload")
+
+
 def _parsed(content_type: str, body: bytes) -> Any:
     """Return the body as data: fields of a form, each a text or a list of them, or JSON. Raises InvalidInput."""
     try:
         text = body.decode()
-        if content_type.partition(";")[0].strip().lower() != _FORM:
+        if not _is_form(content_type):
             return decoded(text, "body")
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict")
+    except UnicodeError:
+        raise InvalidInput("The body is not text in UTF-8. Nothing was done.") from None
     except ValueError as problem:
         raise InvalidInput(f"The body cannot be read: {problem}. Nothing was done.") from None
     found: dict[str, Any] = {}

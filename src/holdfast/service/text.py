@@ -7,6 +7,7 @@ Never here: what the data is for, how long a name may be (control.naming).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
@@ -71,7 +72,14 @@ def decoded(text: str, name: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as problem:
+        if half := _HALF.search(_WHOLE.sub("", text)):
+            raise InvalidInput(f"The {name} is not Unicode text: {half[0]} is half of a character. Nothing was done.") from None
         raise InvalidInput(f"The {name} is no JSON: {problem}. Nothing was done.") from None
+
+
+_WHOLE: Final = re.compile(r"\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}", re.IGNORECASE)
+_HALF: Final = re.compile(r"\\ud[89a-f][0-9a-f]{2}", re.IGNORECASE)
+"""Escapes in JSON: of a backslash or of both halves of a character (a surrogate pair); of one half."""
 
 
 def _separators(text: str) -> int:
