@@ -60,14 +60,20 @@ class HttpExporter:
         except httpx2.HTTPError as problem:
             raise SinkUnavailable(f"{self._url} cannot be reached: {str(problem) or type(problem).__name__}") from None
         if reply.status_code in _REFUSED:
-            raise Refused(f"{self._url} answers {reply.status_code}: {reply.text[:_WORDS]}")
+            raise Refused(f"{self._url} answers {answer(reply.status_code, reply.text)}")
         if not reply.is_success:
-            said = f"{self._url} answers {reply.status_code}: {reply.text[:_WORDS]}"
+            said = f"{self._url} answers {answer(reply.status_code, reply.text)}"
             raise SinkUnavailable(said, retry_after_s(reply.headers))
         return _rejected(reply.content)
 
     async def aclose(self) -> None:
         await self._client.aclose()
+
+
+def answer(code: int | str, text: str) -> str:
+    """Return what a receiver answered: its code, and the beginning of its words if it has any."""
+    words = text[:_WORDS].strip()
+    return f"{code}: {words}" if words else str(code)
 
 
 def _rejected(body: bytes) -> int:
@@ -105,13 +111,13 @@ class GrpcExporter:
     async def send(self, spans: Sequence[Exported], headers: Mapping[str, str]) -> int:
         metadata = tuple((name.lower(), value) for name, value in headers.items())
         try:
-            answer = await self._stub.Export(message(self._encoder.request(spans)), timeout=TIMEOUT_S, metadata=metadata)
+            accepted = await self._stub.Export(message(self._encoder.request(spans)), timeout=TIMEOUT_S, metadata=metadata)
         except self._error as problem:
-            said = f"{self._address} answers {problem.code().name}: {(problem.details() or '')[:_WORDS]}"
+            said = f"{self._address} answers {answer(problem.code().name, problem.details() or '')}"
             if problem.code() in self._refusing:
                 raise Refused(said) from None
             raise SinkUnavailable(said) from None
-        return int(answer.partial_success.rejected_spans)
+        return int(accepted.partial_success.rejected_spans)
 
     async def aclose(self) -> None:
         await self._channel.close(grace=None)

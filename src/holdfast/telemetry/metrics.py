@@ -15,6 +15,7 @@ import httpx2
 
 from holdfast.ports import Clock
 from holdfast.ports.metric import Distribution, Metric, Sample
+from holdfast.telemetry.exporter import answer
 from holdfast.telemetry.otlp import encode_json
 
 log = logging.getLogger("holdfast")
@@ -25,8 +26,6 @@ _LAST_S: Final = 2.0
 """Time for the last push of a process."""
 _SAID_EVERY_S: Final = 60.0
 _CUMULATIVE: Final = 2
-_WORDS: Final = 200
-"""Characters of an answer that are repeated."""
 
 
 def request_of(
@@ -122,7 +121,7 @@ class MetricsPush:
             body = request_of(await self._samples(), self._resource, self._version, self._began_ms, self._now_ms())
             headers = {**self._headers(), "content-type": "application/json"}
             reply = await self._client.post(self._url, content=encode_json(body), headers=headers)
-            problem = "" if reply.is_success else f"it answers {reply.status_code}: {reply.text[:_WORDS]}"
+            problem = "" if reply.is_success else f"it answers {answer(reply.status_code, reply.text)}"
         except Exception as error:  # noqa: BLE001 - whatever it is: metrics stop no process
             problem = str(error) or type(error).__name__
         if not problem:
