@@ -43,6 +43,11 @@ async def told(ctx: Context) -> None:
 
 
 @flow
+async def sleepy(ctx: Context) -> None:
+    await ctx.sleep(3_600)
+
+
+@flow
 async def parent(ctx: Context) -> None:
     await ctx.child(told)
 """
@@ -80,7 +85,7 @@ def test_a_run_that_asks_says_what_it_did_and_who_can_decide(shell: Shell, file:
     assert f"Run {run} of asking 1 (waiting). It waits." in words
     assert "'shaky' in flow#1 failed 2 times. The last error was" in words
     assert "was started by ida" in words
-    assert "It asks ann, role:legal: question in flow#1. It waits since" in words
+    assert "It asks ann, role:legal: question in flow#1. It has waited since" in words
     assert "ann, role:legal can decide: approve, reject." in words
     gate = shell("gates", "list", "--json").data[0]["gate_id"]
     assert f"    holdfast gates show '{gate}'" in told
@@ -97,6 +102,7 @@ def test_a_run_that_asks_says_what_it_did_and_who_can_decide(shell: Shell, file:
 def test_a_failed_run_says_why_and_how_to_retry_it(shell: Shell, file: Path) -> None:
     run = started(shell, file, "failing")
     told = explained(shell, run)
+    assert f"Run {run} of failing 1. It has failed." in flat(told)
     assert flat(told).count("ValueError: this cannot be") == 1
     assert "An operator can retry it, or fork it from an earlier step." in flat(told)
     assert f"    holdfast runs retry {run}" in told
@@ -109,6 +115,7 @@ def test_a_parent_says_what_its_child_waits_for(shell: Shell, file: Path) -> Non
     told = explained(shell, run)
     child = shell("runs", "list", "--workflow", "told", "--json").data[0]["run_id"]
     assert f"waits for its child {child}." in flat(told)
+    assert "It has asked for 1 child run; 1 has not ended." in flat(told)
     assert "It waits for the signal 'paid'." in told
     assert f"holdfast runs signal {child} paid" in told
     assert f"It is a child of run {run}" in flat(explained(shell, child))
@@ -116,6 +123,15 @@ def test_a_parent_says_what_its_child_waits_for(shell: Shell, file: Path) -> Non
     paused = explained(shell, child)
     assert "It is paused: no new step starts." in flat(paused)
     assert f"    holdfast runs resume {child}" in paused
+
+
+def test_a_paused_run_that_sleeps_goes_on_only_after_it_is_resumed(shell: Shell, file: Path) -> None:
+    run = started(shell, file, "sleepy")
+    assert "It goes on by itself; no action is needed." in flat(explained(shell, run))
+    shell("runs", "pause", run)
+    words = flat(explained(shell, run))
+    assert "It goes on by itself" not in words
+    assert "The run goes on only after it is resumed." in words
 
 
 def test_a_run_without_room_says_who_can_raise_its_limit(shell: Shell, server: ModelServer) -> None:
@@ -134,6 +150,8 @@ def test_a_run_without_a_process_says_so(shell: Shell, file: Path) -> None:
     run = shell("run", f"{file}:told", "--detach").out.strip()
     words = flat(explained(shell, run))
     assert "No live process has had its workflow since then." in words
+    assert "No action is needed." not in words
+    assert "What can be done - Someone must start a process that has its workflow." in words
     rows = shell("runs", "explain", run, "--json").data
     assert rows["status"] == "running"
     assert re.fullmatch(r"\d{4}-.*", rows["happened"][0]["at"])

@@ -11,7 +11,7 @@ import pytest
 from holdfast.core.values.demand import Demand
 from holdfast.core.views.status import Status, Wait, WaitKind
 from holdfast.service.explanation import STATUSES
-from holdfast.service.wait_sentence import ENGINE_ASKS, WORDS, sentence, way_out
+from holdfast.service.wait_sentence import ENGINE_ASKS, WORDS, needs_nobody, sentence, way_out
 
 _CODES = (Path(__file__).parents[2] / "docs/reference/codes.md").read_text(encoding="utf-8")
 """Written from the code, which a test holds."""
@@ -93,3 +93,8 @@ def test_every_question_of_the_engine_has_its_words() -> None:
 def test_every_status_has_its_words() -> None:
     assert set(STATUSES) == set(get_args(Status))
     assert all(text.endswith(".") for words in STATUSES.values() for text in words)
+
+
+@pytest.mark.parametrize("wait", _WAITS, ids=lambda wait: f"{wait.kind}-{wait.reason}")
+def test_no_wait_that_somebody_can_end_is_denied_by_its_run(wait: Wait) -> None:
+    assert needs_nobody(wait) == (" can " not in way_out(wait))

@@ -20,7 +20,7 @@ from holdfast.core.views.status import Status
 from holdfast.service.control import process
 from holdfast.service.view.explanation import ExplainedWaitRow, ExplanationRow
 from holdfast.service.view.plain import iso
-from holdfast.service.wait_sentence import ENGINE_ASKS, sentence, way_out
+from holdfast.service.wait_sentence import ENGINE_ASKS, needs_nobody, sentence, way_out
 
 if TYPE_CHECKING:
     from holdfast.core.facts.events import Recorded
@@ -106,11 +106,23 @@ def of_facts(facts: _Facts) -> ExplanationRow:
         "version": state.version,
         "status": stands,
         "summary": STATUSES[stands].summary,
-        "action": STATUSES[stands].action,
+        "action": _action(facts, stands),
         "happened": [{"at": iso(at_ms), "text": text} for at_ms, text in _happened(facts)],
         "waits": [_wait(state, each) for each in status.waiting_for(state)],
         "costs": [*_spent(state, facts.now_ms), *_from_here(state, facts.alike)],
     }
+
+
+def _action(facts: _Facts, stands: Status) -> str:
+    """Return who can do what about a run. Where something keeps it, that no action is needed is not true."""
+    if stands == "running":
+        if facts.missing_ms is not None:
+            return "Someone must start a process that has its workflow."
+        if facts.stalls:
+            return "Someone must correct what its process reports."
+        if not all(map(needs_nobody, status.waiting_for(facts.state))):
+            return "Each of its waits says who can end it."
+    return STATUSES[stands].action
 
 
 # --- What happened ----------------------------------------------------------------------------------------------------
@@ -188,7 +200,8 @@ def _maps(state: State) -> Iterator[str]:
 def _children(state: State) -> Iterator[str]:
     if state.children_asked:
         open_ = sum(1 for _ in state.open_children())
-        yield f"It has asked for {_counted(state.children_asked, 'child run')}, {open_} of which have not ended."
+        ended = f"{open_} {'has' if open_ == 1 else 'have'} not ended" if open_ else "all have ended"
+        yield f"It has asked for {_counted(state.children_asked, 'child run')}; {ended}."
 
 
 def _losses(facts: _Facts) -> Iterator[tuple[int | None, str]]:
@@ -225,6 +238,8 @@ def _wait(state: State, wait: status.Wait) -> ExplainedWaitRow:
         action = f"{who} can decide: {', '.join(gate.opened.allowed)}."
         if not gate.opened.allowed:
             action = "It takes no decision: it is withdrawn when a process has the workflow, or when the run is migrated."
+    if status.status(state) == "paused":
+        action = f"{'It needs no action.' if needs_nobody(wait) else action} The run goes on only after it is resumed."
     return {
         "id": wait.id,
         "kind": wait.kind,

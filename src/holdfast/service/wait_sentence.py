@@ -51,8 +51,16 @@ def sentence(wait: Wait, due: str = "") -> str:
 
 def way_out(wait: Wait) -> str:
     """Return who can end a wait, and how."""
-    is_settling = wait.kind in ("money", "tokens", "calls") and wait.reason.endswith(IN_FLIGHT)
-    return _BY_ITSELF if is_settling else WORDS[wait.kind].way_out
+    return _BY_ITSELF if _is_settling(wait) else WORDS[wait.kind].way_out
+
+
+def needs_nobody(wait: Wait) -> bool:
+    """Return True if a wait ends without anybody's help, and nobody can do anything about it."""
+    return _is_settling(wait) or wait.kind in ("timer", "retry", "child", "effect", "model")
+
+
+def _is_settling(wait: Wait) -> bool:
+    return wait.kind in ("money", "tokens", "calls") and wait.reason.endswith(IN_FLIGHT)
 
 
 def _until(due: str) -> str:

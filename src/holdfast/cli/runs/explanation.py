@@ -67,9 +67,8 @@ def paragraphs(
     width: int = _WIDTH,
 ) -> Iterator[str]:
     """Yield the lines of an explanation; `steps` are the run's waits with their commands."""
-    yield from _filled(
-        f"Run {row['run_id']} of {row['workflow']} {row['version']} ({row['status']}). {row['summary']}", width=width
-    )
+    stands = "" if row["status"] in row["summary"] else f" ({row['status']})"
+    yield from _filled(f"Run {row['run_id']} of {row['workflow']} {row['version']}{stands}. {row['summary']}", width=width)
     yield "\nWhat happened"
     for each in row["happened"]:
         at = "" if each["at"] is None else f"{around(moment.ms(each['at']), now_ms)}: "
@@ -97,7 +96,7 @@ def _waits(row: View, steps: Sequence[next_steps.NextStep], now_ms: int, width: 
         own = by_wait.pop(wait["id"], ())
         text = " ".join(each.text if each.text.endswith(".") else f"{each.text}." for each in own) or wait["text"]
         if not own or wait["kind"] not in next_steps.IN_LINE:
-            text += f" It waits since {around(moment.ms(wait['since']), now_ms)}."
+            text += f" It has waited since {around(moment.ms(wait['since']), now_ms)}."
         yield from _filled(f"{text} {wait['action']}", "- ", width)
         for each in own:
             yield from (f"    {line}" for line in ((*each.commands, *each.below) if with_commands else each.below))
