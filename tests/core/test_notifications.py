@@ -177,6 +177,15 @@ def test_a_budget_is_told_at_50_80_and_100_percent_once_each() -> None:
     assert notifications.neared(ScopeRow("tree/x", 100, 90), "tree/x", 5) is None
 
 
+def test_a_limit_that_a_call_ran_into_is_not_told_as_used_up() -> None:
+    told = message(happened(ev.LimitNeared("cost", 100, 400_000_000, 1_000_000_000)))
+    assert told.title == "Limit reached: limit cost of the run (the next call needs more than is left)"
+    assert dict(told.facts).items() >= {("Used, %", "40"), ("Reason", "next_call")}
+    assert msgspec.json.decode(told.body)["data"]["percent"] == 40
+    assert message(happened(ev.LimitNeared("cost", 100, 10, 10))).title == "100 % used: limit cost of the run"
+    assert message(happened(ev.LimitNeared("cost", 80, 8, 10))).title == "80 % used: limit cost of the run"
+
+
 def test_times_of_retries_are_those_of_standard_webhooks_with_jitter() -> None:
     pauses, now_ms, attempts = [], 0, 1
     while (at_ms := notifications.next_try_ms("msg_1", attempts, now_ms)) is not None:

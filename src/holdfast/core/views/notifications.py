@@ -121,6 +121,10 @@ _TITLES: Final[Mapping[str, str]] = {
     "schedule_missed": "Schedule {subject} missed a time",
     TEST: "Test of the notification rule {rule}",
 }
+NEXT_CALL: Final = "next_call"
+"""Reason of a limit that is reached by what the next call needs, however little is used."""
+_NEXT_CALL_TITLE: Final = "Limit reached: {subject} (the next call needs more than is left)"
+_ALL: Final = 100
 _LABELS: Final[Mapping[str, str]] = {
     "workflow": "Workflow",
     "subject": "About",
@@ -283,6 +287,8 @@ def happening_of(tenant: str, workflow: str, run: str, recorded: Recorded, team:
         case ev.LimitNeared():
             values |= {"subject": f"limit {event.limit} of the run", "limit": event.limit, "percent": event.percent}
             values |= {"used": _amount(event.limit, event.used), "most": _amount(event.limit, event.most)}
+            if event.percent == _ALL and 0 <= event.used < event.most:  # a call that did not fit reached it
+                values |= {"percent": event.used * _ALL // event.most, "reason": NEXT_CALL}
         case ev.ScopeExceeded():
             values |= {"subject": in_words(event.scope), "reason": "scope_exceeded"}
         case ev.HoldDeferred():
@@ -493,7 +499,10 @@ def message_of(id_: str, rule: Rule, happening: Happening, base: str | None, rec
         "rule": rule.name,
     }
     known = {name: value for name, value in known.items() if value not in (None, "", [])}
-    title = filled(rule.title or _TITLES[happening.occasion], known)
+    own = (
+        _NEXT_CALL_TITLE if happening.occasion == "budget" and known.get("reason") == NEXT_CALL else _TITLES[happening.occasion]
+    )
+    title = filled(rule.title or own, known)
     facts = tuple((label, _text(known[name])) for name, label in _LABELS.items() if name in known)
     link = None if base is None else _link(base, happening)
     question = None  # without details a button would decide about something unseen
