@@ -208,12 +208,34 @@ def test_many_become_one_under_the_id_of_the_first_and_fit() -> None:
     assert one.title == "100 notifications: orders asks for a decision"
     assert one.link == "https://h.example/inbox"
     assert len(one.body) <= MAX_BODY_BYTES
-    body = msgspec.json.decode(notifications.merged(many[:40]).body)
+    body = msgspec.json.decode(notifications.merged(many[:30]).body)
     assert (body["data"]["count"], [each["id"] for each in body["data"]["notifications"]]) == (
-        40,
-        [each.id for each in many[:40]],
+        30,
+        [each.id for each in many[:30]],
     )
     assert notifications.merged(many[:1]) is many[0]
+
+
+def test_each_line_of_a_digest_says_which_run_and_with_details_which_question() -> None:
+    both = [message(happened(opened(), seq), details=True) for seq in (7, 8)]
+    one = notifications.merged(both)
+    assert one.facts[0][0] == "orders asks for a decision"
+    for words in ("Refund 12 to ann", "orders", "run …00000001", "https://h.example/inbox/"):
+        assert words in one.facts[0][1]
+    entry = msgspec.json.decode(one.body)["data"]["notifications"][1]
+    gate = f"{RUN}:review#1:0"
+    assert entry.items() >= {"run": RUN, "workflow": "orders", "seq": 8, "gate": gate, "step": "review#1"}.items()
+    assert "Refund" not in str(notifications.merged([message(happened(opened(), seq)) for seq in (7, 8)]))
+
+
+def test_a_digest_that_is_cut_says_how_many_more_there_are() -> None:
+    many = [message(happened(opened(), seq), title="x" * MAX_TITLE) for seq in range(MAX_BUNDLED)]
+    one = notifications.merged(many, 250)
+    data = msgspec.json.decode(one.body)["data"]
+    assert len(one.body) <= MAX_BODY_BYTES
+    assert data["more"] == 250 - len(data["notifications"])
+    assert len(one.body) > MAX_BODY_BYTES * 3 // 4
+    assert "more" not in msgspec.json.decode(notifications.merged(many[:3]).body)["data"]
 
 
 def test_a_message_after_a_lost_one_says_so() -> None:

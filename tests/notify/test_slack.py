@@ -62,6 +62,11 @@ def test_nobody_decides_with_a_button_about_what_was_cut_off(more: dict[str, Any
     assert buttons(**more) == []
 
 
+def test_a_long_message_says_how_many_facts_it_does_not_show() -> None:
+    last = blocks_of(message(facts=(("Line", "x"),) * 25, link=None))["blocks"][-1]
+    assert last["elements"][0]["text"] == "5 more are not shown."
+
+
 def test_only_allowed_decisions_have_a_button() -> None:
     (only,) = buttons(question=msgspec.structs.replace(QUESTION, allowed=("reject",)))
     assert only["action_id"] == f"{ACTION}reject"

@@ -66,6 +66,7 @@ def blocks_of(message: Message) -> dict[str, Any]:
         left -= len(msgspec.json.encode(shown))
         is_whole = is_whole and shown == words and left >= 0 and number < _MAX_FACTS
         if left < 0 or number >= _MAX_FACTS:
+            blocks.append({"type": "context", "elements": [plain(f"{len(message.facts) - number} more are not shown.")]})
             break
         blocks.append({"type": "section", "text": plain(shown)})
     if message.link is not None:

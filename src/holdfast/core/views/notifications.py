@@ -538,26 +538,47 @@ def merged(messages: Sequence[Message], count: int | None = None) -> Message:
     if len(messages) == 1:
         return messages[0]
     first, count = messages[0], len(messages) if count is None else count
-    entries = [{"id": each.id, "title": each.title, "link": each.link, "occasion": each.occasion} for each in messages]
     title = _line(f"{count} notifications: {first.title}" if _alike(messages) else f"{count} notifications")
-    facts = tuple((each.title, each.link or dict(each.facts).get("Run", "")) for each in messages)
+    entries = [_entry(each) for each in messages]
     body, shown = b"", len(entries)
     while shown:
-        data = {"id": first.id, "title": title, "count": count, "notifications": entries[:shown]}
+        data = {"id": first.id, "title": title, "count": count, "notifications": entries[:shown], "more": count - shown or None}
         if len(body := _body(DIGEST, first.at_ms, data)) <= MAX_BODY_BYTES:
             break
-        shown //= 2
+        shown -= 1 + shown // 20
     return Message(
         id=first.id,
         at_ms=first.at_ms,
         tenant=first.tenant,
         occasion=DIGEST,
         title=title,
-        facts=facts,
+        facts=tuple((each.title, _in_one_line(each)) for each in messages),
         link=_inbox(first.link) if all(each.occasion in _OPEN_GATES for each in messages) else None,
         body=body,
         recipients=first.recipients,
     )
+
+
+_OF_ENTRIES: Final = ("run", "workflow", "seq", "gate", "step")
+_SHORT_ID: Final = 8
+
+
+def _entry(message: Message) -> dict[str, Any]:
+    """Return what a digest says of one message, for programs."""
+    data = msgspec.json.decode(message.body).get("data", {})
+    own = {"id": message.id, "title": message.title, "link": message.link, "occasion": message.occasion}
+    return {
+        name: value for name, value in (*own.items(), *((each, data.get(each)) for each in _OF_ENTRIES)) if value is not None
+    }
+
+
+def _in_one_line(message: Message) -> str:
+    """Return what distinguishes one message of a digest from the others, for people. Ids of runs differ at their ends."""
+    facts = dict(message.facts)
+    words = [facts[name] for name in ("Question", "Message", "Workflow", "About", "Step") if name in facts]
+    if run := facts.get("Run"):
+        words.append(f"run …{run[-_SHORT_ID:]}")
+    return " · ".join([*words, *([message.link] if message.link else [])])
 
 
 def after_lost(message: Message, lost: int) -> Message:
