@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from decimal import Decimal
@@ -15,7 +16,16 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from holdfast.errors import MissingSecret, UsageError
 from holdfast.platform import privacy
@@ -28,13 +38,32 @@ AUDIT_KEY: Final = "HOLDFAST_AUDIT_KEY"
 """Secret with which the audit log is signed; several with commas between, the newest first."""
 _SHORTEST_AUDIT_KEY: Final = 32
 """Bytes: as many as SHA-256 gives, below which a key of HMAC is discouraged (RFC 2104, section 3)."""
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROVIDER_KEYS: Final = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+
+
+class SecretName(str):
+    """The name of a secret, in the type of each setting that takes one (`NameOfSecret`)."""
+
+    __slots__ = ()
+
+    def __new__(cls, value: str) -> Self:
+        """Raises ValueError for what can be no name, without repeating it: it may be the value."""
+        if not _VARIABLE.fullmatch(value):
+            raise ValueError(
+                "it takes the name of a secret, of letters, digits and _, like API_TOKEN. Set the value in the environment"
+                " variable of that name, or in HOLDFAST_SECRETS_FILE"
+            )
+        return super().__new__(cls, value)
+
+
+NameOfSecret = Annotated[str, AfterValidator(SecretName)]
 
 
 class DeclaredModel(BaseModel):
     """`[models."NAME"]` in holdfast.toml: a model without a price in the catalogue, or with another price here."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     input_usd_per_mtok: Decimal = Field(ge=0)
     """Dollars for a million tokens of input."""
@@ -54,7 +83,7 @@ class PoolRules(BaseModel):
     """`[pools."NAME"]` in holdfast.toml: a pool of that name, as `holdfast pools set` declares it; or a provider's limits for
     the model, for all its models, or for the key of that name."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     slots: int | None = None
     """Maximum in use at a time."""
@@ -110,7 +139,7 @@ VariableValue = Annotated[str, StringConstraints(max_length=48 * 1024)]
 class RetentionRules(BaseModel):
     """`[retention]` in holdfast.toml: `hot_days = 30`, `conversations_days = 90`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     conversations_days: int | None = Field(default=None, ge=1, le=36_500)
     """Days without a message after which a conversation is deleted. None: never."""
@@ -124,7 +153,7 @@ class LaneRules(BaseModel):
     """`[lanes.NAME]` in holdfast.toml: the runs of a lane, by the names of workflows, of tenants and of services that
     start them (`--as`, `Engine.start(by=...)`); and how their steps are placed."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     workflows: tuple[str, ...] = ()
     """Workflows whose runs belong to the lane."""
@@ -140,7 +169,7 @@ class BudgetRules(BaseModel):
     """`[budget]` in holdfast.toml: the handling of money in doubt that is not reconciled. If it is not set, the money stays in
     doubt."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     doubt_after_h: float = Field(gt=0, le=8_784, allow_inf_nan=False)
     """Hours in doubt before the rule applies."""
@@ -154,7 +183,7 @@ class HoldBackRules(BaseModel):
     """`[hold_back.WORKFLOW]` in holdfast.toml: results that a new version of the workflow needs before its runs begin without
     asking. Set it for every process that starts runs."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     suite: str = Field(min_length=1)
     """Suite of scenarios, by its file as `holdfast eval FILE --keep` names it."""
@@ -170,7 +199,7 @@ class ClickHouseRules(BaseModel):
     """`[clickhouse]` in holdfast.toml: a ClickHouse server that gets every event of every run, for analytics. See
     [Analytics](../howto/analytics.md)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     url: str
     """Address of its HTTP interface: `https://HOST:8443` or `http://HOST:8123`."""
@@ -178,7 +207,7 @@ class ClickHouseRules(BaseModel):
     """Database, which is created if it is missing."""
     user: str = Field(default="default", min_length=1, max_length=200)
     """Account that writes. It needs the rights to create tables and views in the database."""
-    secret: str | None = None
+    secret: NameOfSecret | None = None
     """Name of the secret with the account's password; by default it has none."""
     batch: int = Field(default=2_000, ge=1, le=50_000)
     """Maximum number of events of one insert."""
@@ -200,7 +229,7 @@ class FetchRules(BaseModel):
     """`[fetch]` in holdfast.toml: hosts from which content parts with an address are read. By default every public host, over
     https."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     hosts: tuple[str, ...] | None = None
     """Only these hosts."""
@@ -220,15 +249,15 @@ class ChannelRules(BaseModel):
     """`[channels.NAME]` in holdfast.toml: a channel for notifications. Secrets are named, and stand in the environment or the
     secrets file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     kind: Literal["webhook", "mail", "slack"]
     """Kind of the channel: signed webhooks (Standard Webhooks), mail over SMTP, or an incoming webhook of Slack."""
     url: str | None = None
     """Address of the webhook. A webhook with `hosts` needs none."""
-    secrets: tuple[str, ...] = ()
+    secrets: tuple[NameOfSecret, ...] = ()
     """Names of the secrets that sign a webhook, the newest first: several while they are rotated."""
-    url_secret: str | None = None
+    url_secret: NameOfSecret | None = None
     """Name of the secret that holds the address of Slack's webhook."""
     host: str | None = None
     """SMTP server."""
@@ -240,7 +269,7 @@ class ChannelRules(BaseModel):
     """Address from which mail is sent."""
     username: str | None = None
     """User at the SMTP server."""
-    password_secret: str | None = None
+    password_secret: NameOfSecret | None = None
     """Name of the secret with the password of that user."""
     to: tuple[str, ...] = ()
     """Mail addresses for notifications that name no recipient."""
@@ -281,7 +310,7 @@ class NotificationRules(BaseModel):
     """`[notifications.NAME]` in holdfast.toml: a rule that says who is notified of what. Tenants may set rules of their
     own besides."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     occasions: tuple[str, ...]
     """Occasions to notify of: gate_opened, gate_reminder, gate_escalated, gate_expired, run_completed, run_failed,
@@ -312,7 +341,7 @@ class NotificationRules(BaseModel):
 class PersonRules(BaseModel):
     """`[people.NAME]` in holdfast.toml: the addresses of a reviewer, or of a role, for `@asked` and `to`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     mail: str | None = None
     """Mail address."""
@@ -325,7 +354,7 @@ _SYMMETRIC: Final = ("HS256", "HS384", "HS512")
 class SignedTokenRules(BaseModel):
     """`[identity]` in holdfast.toml: signed tokens (JWT) of people: their issuer, and the meaning of their claims."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     issuer: str = Field(min_length=1)
     """Issuer of the tokens: the claim `iss`."""
@@ -371,13 +400,13 @@ class SignedTokenRules(BaseModel):
 class TelemetryRules(BaseModel):
     """`[telemetry]` in holdfast.toml: receiver of the spans of runs (OTLP), and what they contain."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     endpoint: str
     """Address of the receiver: `http://HOST:4318` over HTTP, `http://HOST:4317` over gRPC; `https` encrypts."""
     protocol: Literal["http", "grpc"] = "http"
     """Protocol: JSON over HTTP, or gRPC (extra `telemetry`)."""
-    headers: dict[str, str] = {}
+    headers: dict[str, NameOfSecret] = {}
     """Headers of each request, by the name of the secret that holds the value: `authorization = "OTLP_TOKEN"`."""
     sampling: float = Field(default=1.0, ge=0, le=1, allow_inf_nan=False)
     """Part of the traces that is sent, chosen by their ids. A caller that does not record its trace is followed in that."""
@@ -413,14 +442,14 @@ class SignInRules(BaseModel):
     """`[sign_in]` in holdfast.toml: identity provider (OpenID Connect) at which people sign in with a browser, and what its
     claims allow them. It needs `public_url`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     issuer: str
     """Address of the provider: the claim `iss`."""
     client_id: str = Field(min_length=1)
     """Id of this server as a client of the provider. Register the redirect address
     `PUBLIC_URL/api/v1/sign-in/oidc/callback`."""
-    secret: str = "HOLDFAST_SIGN_IN_SECRET"
+    secret: NameOfSecret = "HOLDFAST_SIGN_IN_SECRET"
     """Name of the secret with the client's secret. Without such a secret it is a public client."""
     title: str = Field(default="Single sign-on", min_length=1, max_length=60)
     """Name of the provider on the page for signing in."""
@@ -471,7 +500,7 @@ class PortBounds(BaseModel):
     or tenant may use at most half of the free capacity, one token half of its tenant's. So new callers find room, and a
     single caller gets a half or a quarter of each figure here."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     connections: int = Field(default=4_000, ge=4)
     """Open connections to an HTTP port, and calls to a gRPC port; never more than half of the files that the process may open.
@@ -502,7 +531,7 @@ class ScriptLimits(BaseModel):
     They stop runaway scripts and no working ones: runtimes reserve much more memory than they use.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     memory_mb: int = Field(default=256_000, ge=16)
     """Megabytes of address space."""
@@ -518,7 +547,7 @@ class LogRules(BaseModel):
     """`[logs]` in holdfast.toml: the lines that commands write on standard error. Without it warnings and errors are written,
     unless your code sets up logging itself."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     format: Literal["console", "json"] = "console"
     """Form of a line: for people, or one JSON object for programs."""
@@ -538,7 +567,7 @@ _OF_HOOKS: Final = frozenset({"scheme", "secrets", "header", "tenant", "action",
 class HookPerson(BaseModel):
     """A person who decides in Slack: `{ name = "ann", roles = ["legal"] }`, or the name alone."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     name: str = Field(min_length=1, max_length=200)
     """Name under which the person decides."""
@@ -557,11 +586,11 @@ class HookRules(BaseModel):
     """`[hooks.NAME]` in holdfast.toml: what a signed request to `POST /hooks/NAME` does. Texts of `input`, `data`, `run`, `key`
     and `delivery` may hold expressions over the request: `${{ body.order.id }}`, `${{ headers.X-GitHub-Event }}`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     scheme: Literal["standard", "stripe", "github", "slack", "secret"]
     """Signature: `standard` (Standard Webhooks), `stripe`, `github`, `slack`, or `secret`, a shared secret in a header."""
-    secrets: tuple[str, ...] = Field(min_length=1, max_length=4)
+    secrets: tuple[NameOfSecret, ...] = Field(min_length=1, max_length=4)
     """Names of the secrets, the newest first. A request signed with any of them is accepted: two while you rotate."""
     header: str = Field(default="Authorization", pattern=r"^[A-Za-z0-9-]{1,64}$")
     """With `secret`: the header that carries it. In `Authorization` it follows `Bearer`."""
@@ -615,7 +644,7 @@ HookName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$
 class Settings(BaseModel):
     """Everything that is set from outside. Environment variables are `HOLDFAST_STORE`, `HOLDFAST_SECRETS_FILE` …"""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     store: str = "sqlite:///holdfast.db"
     """The store of all runs: `sqlite:///PATH`, or `postgresql://USER@HOST/DATABASE` for a fleet. Environment only."""
@@ -834,6 +863,10 @@ class Secrets:
         """The secret's value. From now on it is replaced wherever it would be stored. Raises MissingSecret."""
         value = self._file.get(name) or self._environment.get(name)
         if not value:
+            try:
+                SecretName(name)
+            except ValueError as problem:
+                raise MissingSecret(f"There is no such secret: {problem}.") from None
             raise MissingSecret(f"There is no secret {name!r}. Set the environment variable {name}, or HOLDFAST_SECRETS_FILE.")
         if len(value) < SHORTEST:
             raise MissingSecret(

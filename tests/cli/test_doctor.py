@@ -9,6 +9,7 @@ import signal
 import socket
 import threading
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import apsw
 import asyncpg
 import msgspec
 import pytest
+from pydantic import ValidationError
 
 from holdfast import Demand, Engine
 from holdfast.cli.doctor import check, facts
@@ -23,6 +25,7 @@ from holdfast.cli.page import moment
 from holdfast.core.values.audit import Entry
 from holdfast.core.values.ids import SessionId
 from holdfast.ports import Report
+from holdfast.settings import Settings
 from holdfast.storage import open_store
 from holdfast.stores.postgres import administration
 from holdfast.testing.server_process import free_port
@@ -109,6 +112,37 @@ def test_a_secret_that_a_setting_names_and_nobody_has_is_found(shell: Shell, sto
     assert (
         found(shell, "secrets", "warning") == "The setting sign_in.secret names the secret NOWHERE, which does not exist here."
     )
+
+
+NAMING_SECRETS = {
+    "clickhouse.secret": '[clickhouse]\nurl = "http://h:8123"\nsecret = {}\n',
+    "telemetry.headers.authorization": '[telemetry]\nendpoint = "http://127.0.0.1:9"\nheaders = {{ authorization = {} }}\n',
+    "channels.a.secrets": '[channels.a]\nkind = "webhook"\nurl = "https://h.example"\nsecrets = [{}]\n',
+    "channels.b.url_secret": '[channels.b]\nkind = "slack"\nurl_secret = {}\n',
+    "channels.c.password_secret": ('[channels.c]\nkind = "mail"\nhost = "h"\nsender = "a@b.example"\npassword_secret = {}\n'),
+    "hooks.d.secrets": '[hooks.d]\nscheme = "github"\nworkflow = "w"\nsecrets = [{}]\n',
+    "sign_in.secret": (
+        'public_url = "https://h.example"\n[sign_in]\nissuer = "https://i.example"\nclient_id = "h"\nsecret = {}\n'
+    ),
+}
+
+
+@pytest.mark.parametrize("setting", NAMING_SECRETS)
+def test_each_setting_takes_the_name_of_a_secret_and_never_shows_a_value(
+    shell: Shell, store: str, home: Path, setting: str
+) -> None:
+    (home / "holdfast.toml").write_text(NAMING_SECRETS[setting].format('"NOWHERE"'))
+    said = found(shell, "secrets", "warning")
+    assert said == f"The setting {setting} names the secret NOWHERE, which does not exist here."
+    (home / "holdfast.toml").write_text(NAMING_SECRETS[setting].format('"Bearer hunter2"'))
+    for words in ("doctor", "runs list", "doctor --json"):
+        refused = shell(*words.split())
+        assert "hunter2" not in refused.out + refused.err
+    assert f"{setting}" in found(shell, "settings", "error")
+    assert "the name of a secret" in found(shell, "settings", "error")
+    with pytest.raises(ValidationError) as problem:
+        Settings(**tomllib.loads((home / "holdfast.toml").read_text()))
+    assert "hunter2" not in str(problem.value)
 
 
 # --- The store --------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from holdfast import (
 from holdfast.engine.runs.payloads import INLINE_BYTES
 from holdfast.errors import MissingSecret
 from holdfast.models.providers import Providers
-from holdfast.settings import Settings
+from holdfast.settings import Secrets, Settings
 from holdfast.testing.model_server import ModelServer, Rule
 from tests.engine.kit import die, divergence, eventually, gate_of, opened
 
@@ -307,6 +307,12 @@ async def test_a_missing_secret_fails_with_the_name_of_the_variable_to_set(store
             await (await engine.start(wf)).result()
         assert failed.value.error.error_class == "authorization"
         assert failed.value.error.retryable is False
+
+
+async def test_a_value_in_the_place_of_a_name_is_not_repeated() -> None:
+    with pytest.raises(MissingSecret, match="name of a secret") as problem:
+        Secrets(environment={}).get("Bearer hunter2")
+    assert "hunter2" not in str(problem.value)
 
 
 async def test_secrets_of_a_file_are_known_from_the_start_and_need_not_be_asked_for(store: str, tmp_path: Path) -> None:

@@ -168,23 +168,19 @@ async def _of_fleet(facts: Facts, service: Backend, configured: Settings) -> Non
 def _missing_secrets(configured: Settings) -> tuple[tuple[str, str], ...]:
     """Return the secrets that settings name and that do not exist, each with the setting."""
     secrets = settings_.Secrets(configured.secrets_file)
-    found = [(name, setting) for setting, name in _named_secrets(configured.model_dump(exclude_unset=True), "")]
-    return tuple((name, setting) for name, setting in found if not secrets.has(name))
+    found = _named_secrets(configured.model_dump(exclude_unset=True), "")
+    return tuple((name, setting) for setting, name in found if not secrets.has(name))
 
 
 def _named_secrets(value: Any, path: str) -> list[tuple[str, str]]:
     """Return the settings that name a secret, below a table of them, with the names."""
-    found: list[tuple[str, str]] = []
-    for name, each in value.items() if isinstance(value, Mapping) else ():
-        place = f"{path}.{name}" if path else str(name)
-        is_secret = str(name) in ("secret", "secrets") or str(name).endswith(("_secret", "_secrets"))
-        if is_secret and isinstance(each, str):
-            found.append((place, each))
-        elif is_secret and isinstance(each, list | tuple):
-            found += [(place, one) for one in each if isinstance(one, str)]
-        else:
-            found += _named_secrets(each, place)
-    return found
+    if isinstance(value, settings_.SecretName):
+        return [(path, value)]
+    if isinstance(value, Mapping):
+        inner = [(f"{path}.{name}" if path else str(name), each) for name, each in value.items()]
+    else:
+        inner = [(path, each) for each in value] if isinstance(value, list | tuple) else []
+    return [found for place, each in inner for found in _named_secrets(each, place)]
 
 
 def _unused(configured: Settings, workflows: set[str]) -> tuple[str, ...]:
