@@ -8,10 +8,15 @@ from typing import get_args
 
 import pytest
 
-from holdfast.core.values.demand import Demand
+from holdfast import Demand, Engine
+from holdfast.cli.backend import LocalBackend
+from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.core.views.status import Status, Wait, WaitKind
+from holdfast.service.declarations import query
 from holdfast.service.explanation import STATUSES
+from holdfast.service.service import Service
 from holdfast.service.wait_sentence import ENGINE_ASKS, WORDS, needs_nobody, sentence, way_out
+from tests.engine.test_placing import Stage, played
 
 _CODES = (Path(__file__).parents[2] / "docs/reference/codes.md").read_text(encoding="utf-8")
 """Written from the code, which a test holds."""
@@ -98,3 +103,19 @@ def test_every_status_has_its_words() -> None:
 @pytest.mark.parametrize("wait", _WAITS, ids=lambda wait: f"{wait.kind}-{wait.reason}")
 def test_no_wait_that_somebody_can_end_is_denied_by_its_run(wait: Wait) -> None:
     assert needs_nobody(wait) == (" can " not in way_out(wait))
+
+
+async def test_a_run_that_waits_for_a_slot_is_not_said_to_need_no_action(tmp_path: Path) -> None:
+    stage = Stage()
+    holder, waiter = (played(stage, name, Demand()) for name in ("holder", "waiter"))
+    async with Engine.open(f"sqlite:///{tmp_path / 'slots.db'}", workflows=[holder, waiter], slots=1) as engine:
+        held = await engine.start(holder)
+        await stage.seen("holder")
+        waits = await engine.start(waiter)
+        backend = LocalBackend(Service(engine), resolve_actor(None))
+        row = await backend.row(query.Explanation(waits.id))
+        assert ([each["kind"] for each in row["waits"]], row["status"]) == (["slot"], "running")
+        assert row["action"] == "Each of its waits says who can end it."
+        assert (await backend.row(query.Explanation(held.id)))["action"] == "No action is needed."
+        stage.go.set()
+        await waits.result()
