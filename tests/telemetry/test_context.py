@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,6 +82,36 @@ async def test_users_own_spans_are_below_the_attempt_that_they_are_in(
         assert found[f"{parent.span_id:016x}"].kind == "attempt"
     (first,) = [span for span in found.values() if span.kind == "run"]
     assert first.parent_id == f"{mine['caller'].context.span_id:016x}"
+
+
+_LATE = """
+import asyncio, sys
+from holdfast import Context, Engine, flow
+from holdfast.core.views.spans import spans
+from holdfast.settings import Settings, TelemetryRules
+
+@flow
+async def late(ctx: Context, data: str) -> str:
+    from opentelemetry import trace
+    return f"{trace.get_current_span().get_span_context().span_id:016x}"
+
+async def main(rules):
+    settings = Settings(store=sys.argv[1], telemetry=rules)
+    async with Engine.open(settings.store, settings=settings, workflows=[late]) as engine:
+        run = await engine.start(late, "x")
+        found = await run.result()
+        print(found, *(each.span_id for each in spans(await engine.store.log.events(run.id)) if each.kind == "attempt"))
+
+assert "opentelemetry.trace" not in sys.modules
+asyncio.run(main(TelemetryRules(endpoint=sys.argv[2])))
+"""
+
+
+def test_opentelemetry_imported_inside_a_step_finds_the_attempt(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", _LATE, f"sqlite:///{tmp_path / 'h.db'}", NOBODY]
+    said = subprocess.run(words, check=True, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    current, attempt = said.stdout.split()
+    assert current == attempt
 
 
 @bounded

@@ -67,6 +67,7 @@ from holdfast.models.gateway import Gateway
 from holdfast.models.prices import Prices
 from holdfast.models.providers import Providers
 from holdfast.models.quota import Quotas
+from holdfast.platform.current_span import load_api
 from holdfast.platform.log_filter import LogFilter
 from holdfast.platform.machine import MachineClock, RandomIds
 from holdfast.platform.machine import resources as resources_of_machine
@@ -408,8 +409,15 @@ def _services(
         stand_in=around.stand_in,
         script_limits=settings.limits,
         notifications=notifications_of(settings),
-        propagation=Propagation() if (rules := settings.telemetry) is None else Propagation(True, rules.sampling),
+        propagation=_propagation(settings),
     )
+
+
+def _propagation(settings: Settings) -> Propagation:
+    if settings.telemetry is None:
+        return Propagation()
+    load_api()
+    return Propagation(True, settings.telemetry.sampling)
 
 
 def _restore(shell: Shell | None) -> Restore:

@@ -1,13 +1,15 @@
 """The current span: OpenTelemetry's, read where a command is given; and a step's own, set where its code runs and passed on
 with what it calls.
 
-Nothing is imported for it: without `opentelemetry-api` in the process there is no current span.
+Without `opentelemetry-api` in the process there is no current span; only an engine that sends spans imports it.
 Never here: a span that is exported.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import cache
 from typing import Any, Final
@@ -16,6 +18,12 @@ from holdfast.core.values.ids import CallId, RunId, StepId
 from holdfast.core.values.trace import HEADER, TraceContext, attempt_span, call_span
 
 API: Final = "opentelemetry.trace"
+
+
+def load_api() -> None:
+    """Import OpenTelemetry's API, if it is installed: code that imports it inside a step then finds the step's span there."""
+    with suppress(ImportError):
+        importlib.import_module(API)
 
 
 def current_context() -> TraceContext | None:
