@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import shlex
 import subprocess
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Final
+from threading import Thread
+from typing import ClassVar, Final
 
 import pytest
 
@@ -245,6 +247,31 @@ def test_dev_says_where_it_answers_only_when_it_does(home: Path) -> None:
             assert second.process.wait(MAX_S) != 0
         assert not any("the API is at" in line for line in second.lines)
         first.stop()  # its server too
+
+
+class _Stranger(BaseHTTPRequestHandler):
+    """A server that answers everyone, and so would pass for that of anyone."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        self.send_response(200)
+        self.end_headers()
+
+
+@pytest.mark.parametrize(("target", "why"), [("asking.py:role", "in use"), ("asking.py", "several workflows")])
+def test_dev_takes_no_other_server_for_its_own(home: Path, target: str, why: str) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Stranger) as stranger:
+        Thread(target=stranger.serve_forever, daemon=True).start()
+        process = holdfast("dev", target, "--port", str(stranger.server_port), "--store", str(home / "a.db"), folder=home)
+        with ended(process):
+            process.says(why)
+            assert process.process.wait(MAX_S) == 2
+        stranger.shutdown()
+    assert not any("Ready" in line for line in process.lines)
+    assert sum(why in line for line in process.lines) == 1
+    assert _Stranger.asked == [], "the token is for its own server alone"
 
 
 KEYLESS: Final = """

@@ -13,7 +13,6 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -29,7 +28,6 @@ from holdfast.errors import UsageError
 from holdfast.platform import privacy
 
 DEFAULT_PORT: Final = 8485
-_ANSWERS_EVERY_S: Final = 0.05
 _MAX_DEATHS: Final = 3
 """Times that a server which had answered is started again within `_FORGIVEN_S`; then a change of a file is waited for."""
 _FORGIVEN_S: Final = 60.0
@@ -102,7 +100,7 @@ def dev(
         named = [*files_of(targets), Path.cwd() / "holdfast.toml"]
         watch = Watch(named, roots_of(targets), include or (), Path(folder))
         opens = not (no_open or as_json) and console_page.has_display()
-        development = _Development(words, watch, secrets["token"], secrets[CODE], opens=opens)
+        development = _Development(words, watch, Path(folder), secrets["token"], secrets[CODE], opens=opens)
         here = dev_server.DevServer(f"http://{listens}", None if own else token)
         return asyncio.run(development.run(partial(dev_server.keep, file, here), as_json=as_json))
 
@@ -115,9 +113,10 @@ def _write(file: Path, token: str) -> None:
 class _Development:
     """The process that serves, and its files."""
 
-    def __init__(self, words: Sequence[str], watch: Watch, token: str, code: str, *, opens: bool) -> None:
+    def __init__(self, words: Sequence[str], watch: Watch, folder: Path, token: str, code: str, *, opens: bool) -> None:
         self._words = words
         self._watch = watch
+        self._folder = folder
         self._token = token
         self._code = code
         self._opens = opens
@@ -142,7 +141,7 @@ class _Development:
         )
 
         async def welcome(*, is_first: bool) -> None:
-            await self._answers(address)
+            await child.serves(self._folder)
             self._has_answered = True
             if is_first:
                 with contextlib.suppress(OSError):  # a store in a folder that takes no other file
@@ -157,6 +156,7 @@ class _Development:
         for number in itertools.count():
             self._watch.begin()
             self._has_answered = False
+            child.forget_serves(self._folder)
             process = await child.start(self._words, _FRESH)
             async with contextlib.AsyncExitStack() as undo:
                 relaying = asyncio.create_task(child.relay("server", process))
@@ -193,17 +193,6 @@ class _Development:
         is_often = len(self._deaths) == _MAX_DEATHS and now_s - self._deaths[0] < _FORGIVEN_S
         self._deaths.append(now_s)
         return self._has_answered and not is_often
-
-    async def _answers(self, address: str) -> None:
-        """Wait until this server answers, which another one at its port would not do."""
-        import httpx2
-
-        async with httpx2.AsyncClient(headers={"authorization": f"Bearer {self._token}"}, trust_env=False) as http:
-            while True:
-                with contextlib.suppress(httpx2.HTTPError):
-                    if (await http.get(f"{address}/me")).status_code == HTTPStatus.OK:
-                        return
-                await asyncio.sleep(_ANSWERS_EVERY_S)
 
 
 EXAMPLES: Final = {"dev": "refund.py:refund"}

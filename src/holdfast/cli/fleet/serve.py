@@ -31,6 +31,7 @@ from holdfast.cli.option import (
     slots_of,
 )
 from holdfast.cli.page import log_output, terminal
+from holdfast.cli.process import child
 from holdfast.cli.process.stopping import stopped
 from holdfast.cli.process.watching import Modules, roots_of
 from holdfast.errors import UsageError
@@ -202,6 +203,7 @@ async def _serve(
             terminal.hand_over()
         if reports is not None:
             stack.callback(asyncio.create_task(reports.keep()).cancel)
+            child.say_serves(reports.folder)
         if http is not None:
             stack.enter_context(job_log.show_job_output(with_run=True))
         stop = stopped("another process leads from now on" if http is None and web is None else "nothing new is taken")

@@ -1,4 +1,5 @@
-"""A `holdfast` command that another one keeps as a process of its own: started, relayed line by line, ended.
+"""A `holdfast` command that another one keeps as a process of its own: started, relayed line by line, heard when it serves,
+ended.
 
 Never here: when it is started again.
 """
@@ -10,12 +11,16 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from holdfast.cli.page import terminal
 from holdfast.cli.process.parent import STOP_S, WITH_PARENT
 
 _LONGEST_LINE: Final = 2**20
+_SERVES: Final = "serves"
+"""The file, in a folder that only both processes know, that is there once this one serves."""
+_LOOK_EVERY_S: Final = 0.05
 
 
 async def start(words: Sequence[str], environment: Mapping[str, str]) -> asyncio.subprocess.Process:
@@ -48,6 +53,24 @@ async def relay(name: str, process: asyncio.subprocess.Process) -> None:
             break
         terminal.relay(name, line.decode(errors="replace").rstrip())
     await process.wait()
+
+
+def say_serves(folder: Path) -> None:
+    """Let the process that keeps this one know that it serves."""
+    (folder / _SERVES).touch()
+
+
+def forget_serves(folder: Path) -> None:
+    """Forget what a process before has said; the next is not started yet."""
+    (folder / _SERVES).unlink(missing_ok=True)
+
+
+async def serves(folder: Path) -> None:
+    """Wait until the process that was started with this folder serves. Its port is not asked: that may be another's."""
+    while True:
+        if (folder / _SERVES).exists():
+            return
+        await asyncio.sleep(_LOOK_EVERY_S)
 
 
 async def end(process: asyncio.subprocess.Process) -> None:

@@ -43,7 +43,7 @@ class Modules:
     """The report of this process's modules, in a folder that it shares with `dev`."""
 
     def __init__(self, folder: Path, roots: Sequence[Path]) -> None:
-        self._folder = folder
+        self.folder = folder
         self._roots = roots
         self._reported: frozenset[Path] | None = None
 
@@ -52,9 +52,9 @@ class Modules:
         now = imported(self._roots)
         if now == self._reported:
             return
-        draft = self._folder / f"{REPORT}.draft"
+        draft = self.folder / f"{REPORT}.draft"
         draft.write_text(json.dumps({str(path): _written_at(path) for path in now}))
-        draft.replace(self._folder / REPORT)
+        draft.replace(self.folder / REPORT)
         self._reported = now
 
     async def keep(self) -> None:
