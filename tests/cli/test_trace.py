@@ -114,3 +114,37 @@ def test_long_names_and_deep_trees_are_cut_to_the_width() -> None:
     lines = list(tree(rows, 80))
     assert len(lines) == 61
     assert all(len(line) <= 80 for line in lines)
+
+
+JOBS = """
+jobs:
+  a:
+    runs-on: any
+    steps:
+      - run: exit 0
+  b:
+    runs-on: any
+    steps:
+      - run: exit 3
+  c:
+    runs-on: any
+    if: ${{ 1 > 2 }}
+    steps:
+      - run: exit 0
+"""
+
+
+def test_a_job_that_failed_or_was_skipped_does_not_look_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "jobs.yaml").write_text(JOBS)
+    store = f"sqlite:///{tmp_path / 'h.db'}"
+    CliRunner().invoke(app, ["run", "jobs.yaml", "--store", store])
+    listed = CliRunner().invoke(app, ["runs", "list", "--store", store, "--json"])
+    run = json.loads(listed.stdout)[0]["run_id"]
+    lines = [line.strip("├└│ ") for line in typed(run, "--store", store).output.splitlines()]
+    shown = {name: [line.split("  ")[0] for line in lines if line.startswith(f"step {name}")] for name in "ab"}
+    assert shown == {"a": ["step a"], "b": ["step b: failed"]}, lines
+    assert sum(line.startswith("attempt 1: failed") for line in lines) == 1, lines
+    said = " ".join(CliRunner().invoke(app, ["runs", "explain", run, "--store", store]).output.split())
+    assert "It has started 3 steps," in said, said
+    assert "1 completed, 1 failed, 1 skipped." in said, said

@@ -17,6 +17,7 @@ from holdfast.core.values.ids import GateId
 from holdfast.core.values.money import usd
 from holdfast.core.views import status
 from holdfast.core.views.status import Status
+from holdfast.core.views.step_result import END, step_result
 from holdfast.service.control import process
 from holdfast.service.view.explanation import ExplainedWaitRow, ExplanationRow
 from holdfast.service.view.plain import iso
@@ -155,11 +156,13 @@ def _start(state: State) -> str:
 
 def _steps(facts: _Facts) -> Iterator[str]:
     state = facts.state
-    counts = Counter(step.status for step in state.steps.values())
+    own = {name: step for name, step in state.steps.items() if name != END}
+    counts = Counter(_became(step) for step in own.values())
     if counts:
         listed = ", ".join(f"{count} {each}" for each, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
         events = _counted(state.seq, "event")
-        yield f"It has started {_counted(state.steps_started, 'step')}, in {events}. Its steps now: {listed}."
+        started = state.steps_started - sum(step.attempt for name, step in state.steps.items() if name == END)
+        yield f"It has started {_counted(started, 'step')}, in {events}. Its steps now: {listed}."
     for step in _first([step for step in state.steps.values() if step.status == "active"]):
         name = facts.workers.get(step.worker) if step.worker is not None else None
         at = f" at {name}" if name is not None else ""
@@ -167,6 +170,11 @@ def _steps(facts: _Facts) -> Iterator[str]:
     failed = [step for step in state.steps.values() if step.status == "failed"]
     for step in _first([step for step in failed if step.error != state.error or state.ended != "failed"]):
         yield f"{step.id} failed{'' if step.error is None else f': {_error(step.error)}'}"
+
+
+def _became(step: Step) -> str:
+    """Return the status of a step; of a job that is over, what it came to."""
+    return step_result(step.output, is_failure=step.provisional) if step.status == "completed" else step.status
 
 
 def _retries(facts: _Facts) -> Iterator[str]:

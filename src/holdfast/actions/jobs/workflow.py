@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from holdfast.actions.jobs.decision import RUN, SKIP, Decision, decider, output_of
 from holdfast.actions.jobs.identity import plain
@@ -31,10 +31,8 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.core.facts.graph import Kind
 from holdfast.core.values.demand import NOTHING, SHELL
 from holdfast.core.values.policies import RetryPolicy
+from holdfast.core.views.step_result import END
 from holdfast.errors import StepError
-
-END: Final = "run.end"
-"""The last node. No job can have this id, because of its dot."""
 
 
 def workflow_of(

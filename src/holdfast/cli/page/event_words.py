@@ -25,6 +25,7 @@ from holdfast.core.values.money import usd
 from holdfast.core.values.payload import Payload
 from holdfast.core.values.policies import ErrorRecord
 from holdfast.core.values.scopes import counts_tokens, in_words
+from holdfast.core.views.step_result import job_of
 
 _MAX_VALUE: Final = 100
 """Maximum number of characters of a value; --json has all of it."""
@@ -132,14 +133,9 @@ def _completed(e: ev.StepCompleted, at: Place) -> str:
     return f"{at.name} {job_result(e.output, is_failure=e.provisional)}"
 
 
-_JOB: Final = {"result", "outcome", "outputs"}
-"""The fields in the output of a YAML job, and of each combination of its matrix."""
-
-
 def job_result(output: Payload, *, is_failure: bool) -> str:
     """Return what became of a step that has completed: of a job, its result. `is_failure` if its output tells of a failure."""
-    said = output.value() if output.blob is None else None
-    job = said if isinstance(said, dict) and said.keys() >= _JOB else {}
+    job = job_of(output)
     why = f": {job['error']}" if isinstance(job.get("error"), str) else ""
     match job.get("result"), job.get("outcome"):
         case ("cancelled", _) if is_failure:

@@ -5,7 +5,7 @@ part ends where nothing of it is at work, a step's where it waits, and the next 
 written no later than what is below it begins to wait, so a trace is whole at any time.
 
 Everything follows from the events in their order: the same history gives the same spans, with the same ids, wherever batches
-are cut. Never here: reading payloads, a convention's names, a clock.
+are cut. Never here: reading payloads (but for the result of a job), a convention's names, a clock.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from holdfast.core.values.ids import CallId, RunId, Seq, StepId, is_item, map_of
 from holdfast.core.values.payload import Payload
 from holdfast.core.values.trace import TraceContext, attempt_span, call_span, child_span, span_id, trace_of
 from holdfast.core.views.page import rows_after
+from holdfast.core.views.step_result import step_result
 
 SpanKind: TypeAlias = Literal[
     "run", "step", "attempt", "placement", "model_call", "tool_call", "function", "wait", "child", "map", "guard", "outcome"
@@ -416,13 +417,14 @@ class Spans:
 
     def _step_ended(self, event: Any, at_ms: int, written: list[Span]) -> None:
         step, outcome = StepId(event.step), _STEP_ENDS[type(event)]
+        became = step_result(event.output, is_failure=event.provisional) if isinstance(event, ev.StepCompleted) else outcome
         error = getattr(event, "error", None)
         klass = error.error_class if error is not None else ""
         self._expect_step(step, at_ms)  # a person's decision may complete a step that rests
-        self._leave(step, at_ms, outcome, klass, {}, written)
+        self._leave(step, at_ms, became, klass, {}, written)
         for place in [place for place in self._waits if place[0] == step]:
             self._go_on(place, at_ms, outcome, written)
-        self._write_step(step, at_ms, outcome, klass, written, getattr(event, "output", None))
+        self._write_step(step, at_ms, became, klass, written, getattr(event, "output", None))
         self._ready.pop(step, None)
         self._latest.pop(step, None)
         self._waited.pop(step, None)
