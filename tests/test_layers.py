@@ -119,7 +119,18 @@ def test_imports_go_down_only() -> None:
 
 INNER_FLOORS = {
     "platform": (
-        {"address", "current_span", "extra", "fair_share", "log_ids", "masking", "own_loop", "privacy", "spare_time"},
+        {
+            "address",
+            "current_span",
+            "extra",
+            "fair_share",
+            "log_ids",
+            "masking",
+            "own_loop",
+            "privacy",
+            "quiet_requests",
+            "spare_time",
+        },
         {"border", "http_exchange"},
         {"lasting_loop", "log_filter", "threads"},
         {"machine"},

@@ -13,6 +13,7 @@ from holdfast.core.values.policies import DENIED
 from holdfast.errors import OutcomeUnknown, ToolFailed, UsageError
 from holdfast.platform.address import Url, networks, parse_url
 from holdfast.platform.http_exchange import Bounds, Reply, Request, exchange, retry_after_s
+from holdfast.platform.quiet_requests import quiet_requests
 from holdfast.ports.channel import MAX_BODY_BYTES, Refused, Retry, SendResult, Sent
 
 TIMEOUT_S: Final = 15.0
@@ -52,7 +53,8 @@ class Address:
         own = {"User-Agent": "holdfast", "Content-Type": "application/json"}
         request = Request("POST", self.url.origin, self.url.target, {**own, **headers}, body)
         try:
-            reply = await exchange(request, self._bounds)
+            with quiet_requests():
+                reply = await exchange(request, self._bounds)
         except ToolFailed as failed:
             # A name that is at a private address is one by mistake or on purpose: another try changes neither.
             return (Refused if getattr(failed, "error_class", "") == DENIED else Retry)(failed.message), None

@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.platform.extra import needs
 from holdfast.platform.http_exchange import retry_after_s
+from holdfast.platform.quiet_requests import quiet_requests
 from holdfast.ports import SinkUnavailable
 from holdfast.telemetry.otlp import Encoder, Exported, message
 
@@ -54,9 +55,10 @@ class HttpExporter:
 
     async def send(self, spans: Sequence[Exported], headers: Mapping[str, str]) -> int:
         try:
-            reply = await self._client.post(
-                self._url, content=self._encoder.json(spans), headers={**headers, "content-type": "application/json"}
-            )
+            with quiet_requests():
+                reply = await self._client.post(
+                    self._url, content=self._encoder.json(spans), headers={**headers, "content-type": "application/json"}
+                )
         except httpx2.HTTPError as problem:
             raise SinkUnavailable(f"{self._url} cannot be reached: {str(problem) or type(problem).__name__}") from None
         if reply.status_code in _REFUSED:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import httpx2
 
+from holdfast.platform.quiet_requests import quiet_requests
 from holdfast.ports import Clock
 from holdfast.ports.metric import Distribution, Metric, Sample
 from holdfast.telemetry.exporter import answer
@@ -120,7 +121,8 @@ class MetricsPush:
         try:
             body = request_of(await self._samples(), self._resource, self._version, self._began_ms, self._now_ms())
             headers = {**self._headers(), "content-type": "application/json"}
-            reply = await self._client.post(self._url, content=encode_json(body), headers=headers)
+            with quiet_requests():
+                reply = await self._client.post(self._url, content=encode_json(body), headers=headers)
             problem = "" if reply.is_success else f"it answers {answer(reply.status_code, reply.text)}"
         except Exception as error:  # noqa: BLE001 - whatever it is: metrics stop no process
             problem = str(error) or type(error).__name__

@@ -20,6 +20,7 @@ from holdfast.cli.connect import administering, backend, mask_passwords, opened,
 from holdfast.cli.page.moment import now_ms
 from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.errors import HoldfastError, UsageError
+from holdfast.platform.quiet_requests import quiet_requests
 from holdfast.service.declarations import query
 from holdfast.service.declarations.query import MOST, View
 
@@ -208,7 +209,8 @@ async def _reached(provider: str, address: str) -> Reached:
 
     try:
         async with asyncio.timeout(PROVIDER_S), httpx2.AsyncClient(timeout=PROVIDER_S) as client:
-            await client.get(address)
+            with quiet_requests():
+                await client.get(address)
     except TimeoutError:
         return Reached(provider, mask_passwords(address), f"no answer within {PROVIDER_S:.0f} s")
     except (httpx2.HTTPError, httpx2.InvalidURL) as problem:

@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.errors import UsageError
 from holdfast.platform import privacy
+from holdfast.platform.quiet_requests import quiet_requests
 
 _FILE: Final = "server.json"
 _PATIENCE_S: Final = 2.0
@@ -33,7 +34,7 @@ class DevServer(msgspec.Struct, frozen=True):
         import httpx2
 
         headers = {"authorization": f"Bearer {self.token or token or ''}"}
-        with contextlib.suppress(httpx2.HTTPError, ValueError):
+        with contextlib.suppress(httpx2.HTTPError, ValueError), quiet_requests():
             async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=_PATIENCE_S) as http:
                 return (await http.get(f"{self.address}/api/v1/me")).status_code == HTTPStatus.OK
         return False
