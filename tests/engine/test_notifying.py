@@ -16,7 +16,11 @@ from standardwebhooks.webhooks import Webhook
 from holdfast import Context, Engine, Workflow, human_gate, task, tool
 from holdfast import flow as flow_
 from holdfast.compose.notifying import notifications_of
-from holdfast.core.views.notifications import Rule
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.events import Recorded
+from holdfast.core.values.ids import Seq
+from holdfast.core.views import notifications
+from holdfast.core.views.notifications import Happening, Rule
 from holdfast.engine.background import delivering
 from holdfast.engine.background.notifying import DeclaredChannel, Lookout, Notifications, Notifier
 from holdfast.errors import InvalidInput, UsageError
@@ -329,3 +333,36 @@ async def test_a_process_that_was_killed_is_told_to_rules_for_all_tenants(tmp_pa
             await asyncio.sleep(0.05)
         assert [(each["subject"].endswith(f":{process.pid}"), each["tenant"]) for each in found] == [(True, "*")]
         assert await looked(engine.store, msgspec.structs.replace(rule, tenant="acme")) == found
+
+
+@bounded
+async def test_an_address_that_does_not_answer_delays_only_itself(store: str, receiver: Server) -> None:
+    heard_late, ended = asyncio.Event(), asyncio.Event()
+
+    async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard_late.set()
+        await ended.wait()
+        writer.close()
+
+    known = settings(receiver, ends={"occasions": ["run_completed"]})
+    slow = await asyncio.start_server(silent, "127.0.0.1", 0)
+    address = f"https://127.0.0.1:{slow.sockets[0].getsockname()[1]}/x"
+    wf = flow()
+    async with slow, Engine.open(store, workflows=[wf], settings=known) as engine:
+        rule = Rule(tenant="default", name="on_end", occasions=("run_completed",), channel="ops", digest_s=0.0)
+        late = [happened(f"01890000-0000-7000-8000-0000000000{number:02d}") for number in range(20)]
+        await engine.store.outbox.add([notifications.delivery_of(rule, each, 0, None, (address,), address) for each in late])
+        await heard_late.wait()
+        await engine.start(wf, {})
+        await heard(receiver, 1)
+        tried = [each for each in await engine.store.outbox.listed(channel="ops") if each.address and each.attempts]
+        assert len(tried) == 2
+        assert {each.problem for each in tried} == {None}
+        ended.set()
+
+
+def happened(run: str) -> Happening:
+    """The end of a run."""
+    found = notifications.happening_of("default", "orders", run, Recorded(Seq(1), 0, ev.RunCompleted()))
+    assert found is not None
+    return found

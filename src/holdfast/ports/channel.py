@@ -5,7 +5,7 @@ Never here: which messages exist, when one is sent again (core.views.notificatio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias, TypedDict, Unpack
 
 import msgspec
@@ -115,10 +115,13 @@ class Outbox(Protocol):
         """Keep deliveries, in one transaction, and return how many are new. One that is there stays as it is."""
         ...
 
-    async def claim(self, channel: str, limit: int, lease_ms: int) -> Sequence[Claimed]:
+    async def claim(
+        self, channel: str, limit: int, lease_ms: int, rooms: Mapping[str, int] | None = None, most: int | None = None
+    ) -> Sequence[Claimed]:
         """Return messages of a channel that are due, to be sent by this process within `lease_ms`; later another takes them
-        up. Only the first of a line is, and its attempt counts from here on. Those of one bundle come as one. Given up without
-        an attempt are those whose address is disabled, and those whose sender died in the last try."""
+        up. Only the first of a line is, and its attempt counts from here on. Those of one bundle come as one. Those to one
+        address are no more than its number in `rooms`, or than `most`. Given up without an attempt are those whose address is
+        disabled, and those whose sender died in the last try."""
         ...
 
     async def sent(self, claimed: Claimed, channel: str) -> bool:

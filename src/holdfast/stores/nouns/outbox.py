@@ -5,7 +5,7 @@ Never here: which messages exist, when one is sent again, sending.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Unpack
 
 import msgspec
@@ -42,18 +42,21 @@ class Outbox(Noun):
 
     # --- Sending ------------------------------------------------------------------------------------------------------
 
-    async def claim(self, channel: str, limit: int, lease_ms: int) -> Sequence[Claimed]:
+    async def claim(
+        self, channel: str, limit: int, lease_ms: int, rooms: Mapping[str, int] | None = None, most: int | None = None
+    ) -> Sequence[Claimed]:
         now_ms = self._clock.now_ms()
-        if not await self._tables.ask("delivery_heads", channel, now_ms, 1):
+        full = [address for address, room in (rooms or {}).items() if room <= 0]
+        if not await self._tables.ask("delivery_heads", channel, now_ms, full, 1):
             return []  # nothing is written for nothing
 
         def steps() -> Steps[list[Claimed]]:
             yield lock("lock_deliveries", channel)
             disabled: dict[str, str | None] = dict((yield do("disabled_addresses", channel, _MAX_ADDRESSES)))
-            claimed, taken = list[Claimed](), set[str]()
-            for row in (yield do("delivery_heads", channel, now_ms, limit)):
+            claimed, taken, left = list[Claimed](), set[str](), dict(rooms or {})
+            for row in (yield do("delivery_heads", channel, now_ms, full, limit)):
                 id_, tenant, line, place, address, bundle, attempts, claimed_ms, sealed = row
-                if id_ in taken:
+                if id_ in taken or left.setdefault(address, limit if most is None else most) <= 0:
                     continue
                 message = self._sealing.readable(_decode, sealed)
                 problem = disabled.get(address, _UNREADABLE if message is None else None)
@@ -73,6 +76,7 @@ class Outbox(Noun):
                 kept = self._seal(tenant, message)
                 for (attempt,) in (yield do("claim_delivery", id_, attempts, now_ms + lease_ms, kept)):
                     claimed.append(Claimed(id_, attempt, address, message))
+                    left[address] -= 1
             return claimed
 
         return await self._tables.transact(steps)

@@ -892,15 +892,16 @@ insert into holdfast.deliveries (
 on conflict (id) do nothing returning id
 
 -- name: delivery_heads
--- Due messages of a channel that nobody sends now, each the first of its line that waits.
+-- Due messages of a channel that nobody sends now, each the first of its line that waits; none to some addresses.
 select id, tenant, line, place, address, bundle, attempts, claimed_until_ms, message from holdfast.deliveries
-where channel = $1 and state = 'waiting' and part_of is null and due_at_ms <= $2 and claimed_until_ms <= $2 and not exists (
+where channel = $1 and state = 'waiting' and part_of is null and due_at_ms <= $2 and claimed_until_ms <= $2
+    and not (address = any($3::text[])) and not exists (
     select 1 from holdfast.deliveries as earlier
     where earlier.line = deliveries.line and earlier.state = 'waiting'
         and (earlier.place < deliveries.place or (earlier.place = deliveries.place and earlier.id < deliveries.id))
         and (earlier.part_of is null or earlier.part_of <> deliveries.id)
 )
-order by due_at_ms, place, id limit $3
+order by due_at_ms, place, id limit $4
 
 -- name: delivery_mates
 -- Others of a bundle that nobody has tried yet, and that nothing of another bundle keeps waiting.
