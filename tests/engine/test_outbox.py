@@ -159,6 +159,31 @@ async def test_forty_messages_of_one_rule_become_one_and_end_with_it(opened: Sto
     assert (figures.sent, figures.waiting) == (1, 1)
 
 
+@pytest.mark.parametrize("runs", [[RUN] * 40, [f"{RUN[:-2]}{number:02d}" for number in range(40)]], ids=["one", "forty"])
+async def test_two_rules_about_the_same_events_make_one_digest_each(opened: Store, runs: list[str]) -> None:
+    now_ms = opened.clock.now_ms() - 20_000
+    for name in ("first", "second"):
+        await opened.outbox.add([delivery(run, seq, now_ms, name=name, digest_s=10.0) for seq, run in enumerate(runs, 1)])
+    counts, rules = list[int](), set[str]()
+    while found := await claimed(opened):
+        for each in found:
+            counts.append(msgspec.json.decode(each.message.body)["data"].get("count", 1))
+            kept = await opened.outbox.find(each.id)
+            rules.add("" if kept is None else kept.rule)
+            assert await opened.outbox.sent(each, CHANNEL)
+    assert (counts, rules) == ([40, 40], {"first", "second"})
+    assert {each.state for each in await opened.outbox.listed(limit=100)} == {"sent"}
+
+
+async def test_a_digest_overtakes_no_other_digest_about_something_else(opened: Store) -> None:
+    now_ms = opened.clock.now_ms() - 20_000
+    made = [delivery(seq=seq, now_ms=now_ms, name=name, digest_s=10.0) for seq, name in enumerate(("a", "b", "a"), 1)]
+    await opened.outbox.add(made)
+    for each in made:
+        assert ids(found := await claimed(opened)) == [each.id]
+        assert await opened.outbox.sent(found[0], CHANNEL)
+
+
 async def test_a_digest_overtakes_nothing_of_a_run(opened: Store) -> None:
     now_ms = opened.clock.now_ms() - 20_000
     first, plain, late = (

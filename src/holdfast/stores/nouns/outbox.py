@@ -68,7 +68,7 @@ class Outbox(Noun):
                 if not claimed_ms:
                     mates = yield from self._mates(id_, bundle)
                     message = notifications.merged([message, *mates.values()])
-                    ((lost,),) = yield do("lost_before", line, place, id_)
+                    ((lost,),) = yield do("lost_before", line, place, bundle, id_)
                     message = notifications.after_lost(message, lost) if lost else message
                     taken |= mates.keys()
                     if mates:

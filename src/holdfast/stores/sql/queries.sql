@@ -898,19 +898,22 @@ where channel = $1 and state = 'waiting' and part_of is null and due_at_ms <= $2
     and not (address = any($3::text[])) and not exists (
     select 1 from holdfast.deliveries as earlier
     where earlier.line = deliveries.line and earlier.state = 'waiting'
-        and (earlier.place < deliveries.place or (earlier.place = deliveries.place and earlier.id < deliveries.id))
+        and (earlier.place, earlier.bundle, earlier.id) < (deliveries.place, deliveries.bundle, deliveries.id)
         and (earlier.part_of is null or earlier.part_of <> deliveries.id)
 )
 order by due_at_ms, place, id limit $4
 
 -- name: delivery_mates
--- Others of a bundle that nobody has tried yet, and that nothing of another bundle keeps waiting.
+-- Others of a bundle that nobody has tried yet, and that nothing keeps waiting but other bundles about what is in this one too.
 select id, message from holdfast.deliveries
 where bundle = $1 and bundle <> '' and state = 'waiting' and part_of is null and claimed_until_ms = 0 and id <> $2 and not exists (
     select 1 from holdfast.deliveries as earlier
     where earlier.line = deliveries.line and earlier.state = 'waiting'
-        and (earlier.place < deliveries.place or (earlier.place = deliveries.place and earlier.id < deliveries.id))
-        and (earlier.bundle <> deliveries.bundle or earlier.claimed_until_ms <> 0 or earlier.part_of is not null)
+        and (earlier.place, earlier.bundle, earlier.id) < (deliveries.place, deliveries.bundle, deliveries.id)
+        and (earlier.bundle = '' or earlier.claimed_until_ms <> 0 or earlier.part_of is not null or not exists (
+            select 1 from holdfast.deliveries as own
+            where own.line = earlier.line and own.place = earlier.place and own.bundle = deliveries.bundle
+        ))
 )
 order by place, id limit $3
 
@@ -920,7 +923,7 @@ update holdfast.deliveries set part_of = $2 where id = any($1::text[])
 
 -- name: lost_before
 -- How many earlier ones of a line were given up.
-select count(*) from holdfast.deliveries where line = $1 and state = 'dead' and (place < $2 or (place = $2 and id < $3))
+select count(*) from holdfast.deliveries where line = $1 and state = 'dead' and (place, bundle, id) < ($2, $3, $4)
 
 -- name: claim_delivery
 -- A process is about to send a message: the try counts.
