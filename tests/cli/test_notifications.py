@@ -57,6 +57,8 @@ def test_a_test_message_arrives_and_a_dead_one_is_sent_again(shell: Shell, recei
     assert (row["state"], row["body"]["type"]) == ("dead", "holdfast.test")
     (channel,) = shell("notifications", "channels", "--json").data
     assert (channel["dead"], channel["disabled_at"] is None) == (1, False)
+    refused = shell("notifications", "replay", id_)
+    assert (refused.code, "holdfast notifications enable ops" in refused.err) == (2, True), refused.err
     assert shell("notifications", "enable", "ops").code == 0
     assert [each["id"] for each in shell("notifications", "deliveries", "--state", "dead", "--json").data] == [id_]
     assert shell("notifications", "replay", id_).code == 0

@@ -5,6 +5,7 @@ Never here: which messages a rule makes (core.views.notifications), sending one 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -177,9 +178,12 @@ class Notifications(ControlBase):
 
         Raises:
             NotFound: The delivery does not exist.
-            InvalidInput: The delivery is not dead.
+            InvalidInput: The delivery is not dead, or its channel is disabled.
         """
         found = await self.delivery(delivery)
+        for each in await self.channel_figures() if found.state == "dead" else ():
+            if (each.channel, each.address) == (found.channel, found.address) and each.disabled_at_ms is not None:
+                raise _disabled(found)
         if not await self.store.outbox.replay(delivery):
             raise InvalidInput(f"Delivery {delivery:.60} is {found.state}; only a dead one is sent again. Nothing was done.")
         return await self.delivery(delivery)
@@ -211,6 +215,14 @@ def no_rule(name: str, tenant: str) -> NotFound:
     return NotFound(
         f"There is no notification rule {name!r:.130} of tenant {tenant!r:.130} in this store; `holdfast notifications list`"
         " shows those that are."
+    )
+
+
+def _disabled(delivery: Delivery) -> InvalidInput:
+    address = f" --address {shlex.quote(delivery.address)}" if delivery.address else ""
+    return InvalidInput(
+        f"Channel {delivery.channel!r:.130} is disabled: its receiver wants no more messages. Enable it first"
+        f" (`holdfast notifications enable {delivery.channel}{address}`). Nothing was done."
     )
 
 
