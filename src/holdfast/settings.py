@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from decimal import Decimal
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
@@ -29,6 +29,7 @@ from pydantic import (
 
 from holdfast.errors import MissingSecret, UsageError
 from holdfast.platform import privacy
+from holdfast.platform.address import is_number, may_be_called, networks
 from holdfast.platform.masking import SHORTEST, Mask, Masking, MaskingOfTexts, passwords, share
 
 LEASE_S: Final = 10.0
@@ -303,7 +304,27 @@ class ChannelRules(BaseModel):
             raise ValueError(f"a channel of kind {self.kind} needs {wanted}")
         if self.hosts and self.kind == "slack":
             raise ValueError("hosts belong to a webhook or to mail")
+        target = self.host if self.kind == "mail" else _host_of(self.url)
+        if target is not None and not _may_be_reached(target, self.allow_private):
+            raise ValueError(
+                f"{target} is in a private network, to which nothing is sent; name its network in allow_private, like"
+                ' ["10.0.0.0/8"]'
+            )
         return self
+
+
+def _host_of(url: str | None) -> str | None:
+    try:
+        return None if url is None else urlsplit(url).hostname
+    except ValueError:  # the channel says what is wrong with it
+        return None
+
+
+def _may_be_reached(host: str, allow_private: bool | tuple[str, ...]) -> bool:
+    """Return False for an address or `localhost` that no message may go to. Other names are looked up when one is sent."""
+    if host == "localhost":
+        return bool(allow_private)
+    return not is_number(host) or may_be_called(ip_address(host.strip("[]")), networks(allow_private))
 
 
 class NotificationRules(BaseModel):
@@ -761,6 +782,13 @@ class Settings(BaseModel):
             raise ValueError("encrypt takes a key_file (HOLDFAST_KEY_FILE), in which each tenant has its key")
         if self.sign_in is not None and self.public_url is None:
             raise ValueError("[sign_in] needs public_url: the provider sends browsers back to that address")
+        for name, rule in self.notifications.items():
+            channel = self.channels.get(rule.channel)
+            if channel is not None and channel.kind == "mail" and not rule.to and not channel.to:
+                raise ValueError(
+                    f"[notifications.{name}] reaches nobody: say `to` there or in [channels.{rule.channel}], as mail addresses,"
+                    " names in [people] or @asked"
+                )
         return self
 
     def strategy(self, lane: str) -> Literal["least_loaded", "best_fit"]:
@@ -834,8 +862,38 @@ def load(directory: Path | None = None) -> Settings:
     try:
         return Settings(**given)
     except ValidationError as problem:
-        found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in problem.errors(include_url=False))
+        found = "; ".join(_in_words(each) for each in problem.errors(include_url=False, include_input=False))
         raise UsageError(f"The settings cannot be used: {found}. Nothing was started.") from None
+
+
+_NAMES: Final = {
+    r"^[A-Za-z_][A-Za-z0-9_]{0,99}$": "a name has 1 to 100 letters, digits and _, and does not begin with a digit",
+    r"^[A-Za-z_][A-Za-z0-9_]{0,63}$": "a name has 1 to 64 letters, digits and _, and does not begin with a digit",
+    r"^[A-Za-z0-9-]{1,64}$": "the name of a header has 1 to 64 letters, digits and -",
+    r"^[A-Z0-9]{1,40}/[A-Z0-9]{1,40}$": "a person in Slack is TEAM/USER by their ids, like T024BE7LD/U061F7AUR",
+    r"^[a-z0-9][a-z0-9_-]{0,63}$": "a name has 1 to 64 small letters, digits, _ and -, and begins with a letter or digit",
+}
+"""The patterns of names, in words."""
+
+
+def _in_words(problem: Any) -> str:
+    """Return one problem of Pydantic's as a person reads it: the setting, and what is wrong with it."""
+    *place, last = [each for each in problem["loc"] if each != "[key]"] or [""]
+    at = ".".join(map(str, [*place, last]))
+    if problem["type"] == "extra_forbidden":
+        where = f" in [{'.'.join(map(str, place))}]" if place else ""
+        return f"nothing here knows {last}{where}"
+    words = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "string_pattern_mismatch":
+        words = _NAMES.get(problem["ctx"]["pattern"], words)
+    return f"{at}: {as_part(words)}" if at else as_part(words)
+
+
+def as_part(message: str) -> str:
+    """Return the message of an error without its end, as part of a longer one that says what was not done."""
+    for end in (" Nothing was done.", " Nothing was started."):
+        message = message.removesuffix(end)
+    return message.rstrip(" .")
 
 
 class Secrets:

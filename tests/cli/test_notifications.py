@@ -40,7 +40,7 @@ def test_a_rule_that_cannot_be_is_refused_in_words(shell: Shell, receiver: Serve
     for words, problem in (
         (("--on", "run_failed", "--channel", "fax"), "there is no channel 'fax' for tenant 'default'; known: ops"),
         (("--on", "gate_open", "--channel", "ops"), "gate_open"),
-        (("--on", "run_failed", "--channel", "ops", "--title", "{secret}"), "{secret} is no name"),
+        (("--on", "run_failed", "--channel", "ops", "--title", "{secret}"), "{secret} cannot be used in a template"),
         (("--on", "run_failed", "--channel", "ops", "--tenant", "acme"), "known: none"),
     ):
         refused = shell("notifications", "set", "x", *words)

@@ -246,9 +246,9 @@ async def test_a_missed_schedule_is_told_once(store: str) -> None:
 @pytest.mark.parametrize(
     ("rule", "channel", "words"),
     [
-        ({"occasions": ["gate_open"]}, {}, "is no occasion"),
+        ({"occasions": ["gate_open"]}, {}, "unknown occasion 'gate_open'; use gate_opened"),
         ({"occasions": ["gate_opened"], "channel": "fax"}, {}, "there is no channel 'fax'"),
-        ({"occasions": ["gate_opened"], "title": "{secret}"}, {}, "{secret} is no name"),
+        ({"occasions": ["gate_opened"], "title": "{secret}"}, {}, "{secret} cannot be used in a template"),
     ],
 )
 def test_a_rule_of_the_settings_that_cannot_be_is_refused(

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from holdfast.errors import MissingSecret, UsageError
+from holdfast.errors import UsageError
 from holdfast.http.hook import MAX_BYTES, Hook
 from holdfast.service.access.identity import Holder
 from holdfast.settings import HookRules, Secrets, Settings
@@ -353,9 +353,20 @@ def test_an_expression_that_reads_nothing_of_a_request_is_refused_at_the_start(m
         Hook("shop", HookRules.model_validate({**GOOD, **more}), Secrets())
 
 
-def test_a_missing_secret_is_said_at_the_start() -> None:
-    with pytest.raises(MissingSecret, match="NO_SUCH_SECRET"):
+def test_a_missing_secret_is_said_at_the_start_with_the_name_of_the_hook() -> None:
+    with pytest.raises(UsageError, match=r"\[hooks.shop\]: There is no secret 'NO_SUCH_SECRET'") as problem:
         Hook("shop", HookRules.model_validate({**GOOD, "secrets": ["NO_SUCH_SECRET"]}), Secrets())
+    assert ".." not in problem.value.message
+
+
+@pytest.mark.parametrize(
+    "more", [{"only_if": "body.a ="}, {"input": "${{ hashFiles('/etc/passwd') }}"}, {"input": "${{ body.a"}]
+)
+def test_the_error_of_a_hook_ends_once(more: dict[str, Any]) -> None:
+    with pytest.raises(UsageError) as problem:
+        Hook("shop", HookRules.model_validate({**GOOD, **more}), Secrets(environment={"GITHUB_SECRET": "s" * 32}))
+    assert problem.value.message.count("Nothing was") == 1
+    assert not re.search(r"[….]\. Nothing", problem.value.message)
 
 
 def test_the_hooks_of_the_page_can_be_declared(monkeypatch: pytest.MonkeyPatch) -> None:

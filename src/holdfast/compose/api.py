@@ -92,7 +92,7 @@ async def answering(service: Service, http: HttpPort, say: Callable[[str], None]
 
 
 def _hooks(http: HttpPort, service: Service) -> Mapping[str, Hook]:
-    """Return the hooks of a port; their secrets are masked from now on. Raises UsageError, MissingSecret."""
+    """Return the hooks of a port; their secrets are masked from now on. Raises UsageError."""
     from holdfast.http.hook import Hook
 
     secrets = service.control.executor.services.secrets

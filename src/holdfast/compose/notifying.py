@@ -16,7 +16,7 @@ from holdfast.engine.background.notifying import DeclaredChannel, Lookout, Notif
 from holdfast.engine.runs.runtime import Runtime
 from holdfast.errors import MissingSecret, UsageError
 from holdfast.ports import Channel, Refused, SendResult
-from holdfast.settings import ChannelRules, Secrets, Settings
+from holdfast.settings import ChannelRules, Secrets, Settings, as_part
 
 _MAX_CHANNELS: Final = 100
 
@@ -34,7 +34,9 @@ def notifications_of(settings: Settings) -> Notifications:
         fields: dict[str, Any] = {field: getattr(said, field) for field in type(said).model_fields}
         rule = Rule(name=name, **fields)
         if wrong := [f"{'.'.join(map(str, each.path))}: {each}" for each in notifications.problems(rule, channels)]:
-            raise UsageError(f"holdfast.toml: [notifications.{name}] cannot be used: {'; '.join(wrong)}. Nothing was started.")
+            raise UsageError(
+                f"holdfast.toml: [notifications.{name}] cannot be used: {as_part('; '.join(wrong))}. Nothing was started."
+            )
         rules.append(rule)
     people = {name: each.model_dump(exclude_none=True) for name, each in settings.people.items()}
     return Notifications(channels, tuple(rules), people, settings.public_url)
@@ -48,7 +50,7 @@ def channels_of(settings: Settings, secrets: Secrets, now_ms: Callable[[], int])
             found[name] = _channel_of(rules, secrets, now_ms)
         except (UsageError, MissingSecret) as problem:
             raise UsageError(
-                f"holdfast.toml: [channels.{name}] cannot be used: {problem.message}. Nothing was started."
+                f"holdfast.toml: [channels.{name}] cannot be used: {as_part(problem.message)}. Nothing was started."
             ) from None
     return found
 

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 
 from holdfast.actions.expressions import Account, Condition, ExpressionError, Names, NotQuick, Template, nearest, to_text
 from holdfast.core.values.access import ANY, Access
-from holdfast.errors import InvalidInput, UsageError
+from holdfast.errors import InvalidInput, MissingSecret, UsageError
 from holdfast.notify.signatures import (
     AUTHORIZATION,
     SCHEMES,
@@ -31,7 +31,7 @@ from holdfast.platform.machine import salt
 from holdfast.service.declarations.command import Signal, Start
 from holdfast.service.principal import Principal
 from holdfast.service.text import decoded
-from holdfast.settings import HookRules, Secrets
+from holdfast.settings import HookRules, Secrets, as_part
 
 MAX_BYTES: Final = 1024 * 1024
 """Of a body: senders of webhooks stay far below."""
@@ -60,20 +60,20 @@ class Hook:
     """A declared hook."""
 
     def __init__(self, name: str, rules: HookRules, secrets: Secrets) -> None:
-        """Raises UsageError for an expression that cannot be, MissingSecret."""
+        """Raises UsageError for an expression that cannot be, or a secret that is missing."""
         self.name = name
         self.rules = rules
-        self._keys = keys_of(rules.scheme, [secrets.get(each) for each in rules.secrets])
         self._header = rules.header.lower()
         try:
+            self._keys = keys_of(rules.scheme, [secrets.get(each) for each in rules.secrets])
             self._only_if = _condition(rules.only_if)
             self._delivery = _value(rules.delivery, "delivery", _CONTEXTS[:2])
             self._run = _value(rules.run, "run")
             self._key = _value(rules.key, "key")
             self._input = _value(rules.input, "input")
             self._data = _value(rules.data, "data")
-        except UsageError as problem:
-            raise UsageError(f"holdfast.toml: [hooks.{name}]: {problem.message}. Nothing was started.") from None
+        except (UsageError, MissingSecret) as problem:
+            raise UsageError(f"holdfast.toml: [hooks.{name}]: {as_part(problem.message)}. Nothing was started.") from None
 
     @property
     def client(self) -> str:

@@ -187,7 +187,7 @@ def problems(rule: Rule, channels: Collection[str]) -> Iterator[Misfit]:
     if not rule.occasions:
         yield Misfit(f"name at least one occasion of {', '.join(OCCASIONS)}", ["occasions"])
     for unknown in sorted({*map(str, rule.occasions)} - {*OCCASIONS}):
-        yield Misfit(f"{unknown!r:.60} is no occasion; those are {', '.join(OCCASIONS)}", ["occasions"])
+        yield Misfit(f"unknown occasion {unknown!r:.60}; use {', '.join(OCCASIONS)}", ["occasions"])
     if "worker_lost" in rule.occasions and rule.tenant != OF_ALL:
         yield Misfit("worker_lost is about all tenants: set it in a rule of the tenant `*`", ["occasions"])
     if rule.channel not in channels:
@@ -209,7 +209,7 @@ def problem_of_template(template: str) -> str | None:
     if not 0 < len(template) <= MAX_TITLE or not template.isprintable():
         return f"a template is one line of 1 to {MAX_TITLE} characters"
     if unknown := [name for name in _NAME.findall(template) if name not in WORDS]:
-        return f"{{{unknown[0]}}} is no name that a template may contain; those are {', '.join(WORDS)}"
+        return f"{{{unknown[0]}}} cannot be used in a template; use {', '.join(WORDS)}"
     if any(mark in _NAME.sub("", template) for mark in "{}"):
         return "braces stand around a name only, like {run}"
     return None
