@@ -63,6 +63,36 @@ def test_a_field_or_day_of_costs_that_does_not_exist_is_refused(shell: Shell, wo
     assert shell("costs", *words).code == 2
 
 
+@pytest.mark.parametrize("verb", ["summary", "runs", "labels", "extra"])
+@pytest.mark.parametrize(
+    "days",
+    [
+        ["--first-day", "2026-13-01"],
+        ["--last-day", "2026-02-30"],
+        ["--first-day", "20261121"],
+        ["--first-day", "0abc"],
+        ["--first-day", "2026-11-02", "--last-day", "2026-11-01"],
+    ],
+)
+def test_days_that_no_calendar_has_in_this_order_are_refused(shell: Shell, verb: str, days: list[str]) -> None:
+    shell("admission", "set", "--fleet", "--none")
+    said = shell("costs", verb, *days)
+    assert (said.code, "_day is" in said.err) == (2, True), said
+
+
+@pytest.mark.parametrize("verb", ["summary", "extra", "forecast"])
+def test_costs_without_rows_say_so_in_a_sentence(shell: Shell, verb: str) -> None:
+    shell("admission", "set", "--fleet", "--none")
+    said = shell("costs", verb)
+    assert (said.code, said.out, said.err.startswith("No ")) == (0, "", True), said
+    assert shell("costs", verb, "--json").data == []
+
+
+def test_costs_of_a_month_end_with_its_last_day(shell: Shell) -> None:
+    shell("admission", "set", "--fleet", "--none")
+    assert shell("costs", "show", "--month", "2026-02").code == 0
+
+
 @pytest.mark.parametrize("words", [["--day", "yesterday"], ["--month", "2026"], ["--day", "2026-01-01", "--month", "2026-01"]])
 def test_what_is_no_day_is_refused(shell: Shell, words: list[str]) -> None:
     shell("admission", "set", "--fleet", "--none")

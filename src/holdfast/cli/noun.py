@@ -138,15 +138,19 @@ class Noun:
         only: str = "",
         about: str = "",
         sparse: bool = False,
+        without: str = "",
     ) -> None:
         """Add a command that prints rows: as many as `--limit` says and how to go on, or with `every` all of them. With `only`,
-        the JSON of a row is that field. Where rows are `sparse`, the columns that are empty in all of them are left out."""
+        the JSON of a row is that field. Where rows are `sparse`, the columns that are empty in all of them are left out;
+        `without` any row, a sentence is said."""
         taken = fields_of(kind, {**words, **({"cursor": "", "limit": ""} if every else {})})
 
         def run(as_json: bool, store: str | None, **value: Any) -> None:
             page = asyncio.run(_list(kind, taken, value, every, store))
             if as_json:
                 terminal.emit([row[only] for row in page.rows] if only else page.rows)
+            elif without and not page.rows:
+                terminal.say(without)
             else:
                 rows = page.rows
                 full = [each for each in columns if not sparse or any(each.cell(row) != "-" for row in rows)]

@@ -6,6 +6,7 @@ Never here: adding anything up but a total.
 from __future__ import annotations
 
 import asyncio
+import calendar
 import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -88,7 +89,9 @@ def _days(day: str | None, month: str | None) -> tuple[str, str]:
         first = datetime.date.fromisoformat(day if day is not None else f"{month}-01")
     except ValueError:
         raise UsageError(f"{day or month!r} is no {'day' if day else 'month'}; write it like 2026-11-21 or 2026-11.") from None
-    return first.isoformat(), first.isoformat() if day is not None else f"{first.isoformat()[:7]}-31"
+    if day is not None:
+        return first.isoformat(), first.isoformat()
+    return first.isoformat(), first.replace(day=calendar.monthrange(first.year, first.month)[1]).isoformat()
 
 
 async def _costs(first: str, last: str, tenant: str | None, store: str | None) -> list[View]:
@@ -125,6 +128,7 @@ COSTS.list(
     name="summary",
     words={"by": "--by FIELD", **_DAYS},
     sparse=True,
+    without="No costs are known of these days.",
 )
 COSTS.list(
     query.LabelCosts, Column("value", 12), Column("runs"), _IN_DOUBT, _COST, name="labels", words={"key": "--key KEY", **_DAYS}
@@ -156,6 +160,7 @@ COSTS.list(
     name="extra",
     words={"by": "--by FIELD", **_DAYS},
     sparse=True,
+    without="No such costs are known.",
 )
 COSTS.list(
     query.CostForecast,
@@ -169,6 +174,7 @@ COSTS.list(
     Column("method", goes=1),
     name="forecast",
     sparse=True,
+    without="No tenant and no team has a limit of a day or a month; `holdfast budget set` sets one.",
 )
 
 

@@ -50,6 +50,8 @@ MAX_DAYS: Final = 366
 """Days of a list of budgets."""
 MAX_TOP: Final = 100
 """Rows of a summary that stand alone beside the rest."""
+_EARLIEST: Final = "0000-01-01"
+"""The first day where none is named. No calendar has it."""
 _FIRST: Final = "1970-01-01"
 _LAST: Final = "9999-12-31"
 _DAY_CHARS: Final = len(_FIRST)
@@ -60,6 +62,7 @@ _BY_KEY: Final = msgspec.json.Decoder(CostKey)
 @handles
 async def costs(request: Request, query: ask.Costs) -> Rows[CostRow]:
     """As of now, as far as counting takes no long time; the pages after the first do not count again."""
+    _expect_days(query)
     if query.cursor is None:
         await request.control.roll_up_costs(ROLL_UP_S)
     after = key_of(query.cursor, _BY_KEY)
@@ -72,6 +75,7 @@ async def costs(request: Request, query: ask.Costs) -> Rows[CostRow]:
 @handles
 async def cost_summary(request: Request, query: ask.CostSummary) -> Rows[CostSummaryRow]:
     """As of now, likewise. The store sums up, of workflows that are there for the caller."""
+    _expect_days(query)
     if query.top is not None and not 1 <= query.top <= MAX_TOP:
         raise InvalidInput(f"top is {query.top}; 1 to {MAX_TOP} rows can stand alone.", field="top")
     if query.cursor is None:
@@ -96,15 +100,28 @@ async def cost_summary(request: Request, query: ask.CostSummary) -> Rows[CostSum
     return _offset_page([view.of_cost_sum(each, by) for each in rows], after, query.limit)
 
 
-def _times(first_day: str, last_day: str) -> tuple[int, int]:
+def _expect_days(query: ask.Costs | ask.CostSummary | ask.CostliestRuns | ask.LabelCosts | ask.ExtraCosts) -> None:
+    """Raise InvalidInput for a first or last day that is none, or days in the wrong order."""
+    for name, day in (("first_day", query.first_day), ("last_day", query.last_day)):
+        if day != _EARLIEST and not _is_day(day):
+            raise InvalidInput(f"{name} is {day!r:.40}; write a day like 2026-11-21.", field=name)
+    if query.last_day < query.first_day:
+        raise InvalidInput(f"last_day is {query.last_day}, which is before first_day, {query.first_day}.", field="last_day")
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+def _times(query: ask.CostliestRuns | ask.LabelCosts) -> tuple[int, int]:
     """Return the begin of the first day and the end of the last, in Unix milliseconds. Raises InvalidInput."""
-    found = []
-    for name, day in (("first_day", first_day), ("last_day", last_day)):
-        try:
-            found.append(date.fromisoformat(max(day, _FIRST)).toordinal() - date.fromisoformat(_FIRST).toordinal())
-        except ValueError:
-            raise InvalidInput(f"{name} is {day!r:.40}; write a day like 2026-11-21.", field=name) from None
-    return found[0] * DAY_MS, (found[1] + 1) * DAY_MS
+    _expect_days(query)
+    first, last = (date.fromisoformat(max(day, _FIRST)).toordinal() for day in (query.first_day, query.last_day))
+    epoch = date.fromisoformat(_FIRST).toordinal()
+    return (first - epoch) * DAY_MS, (last + 1 - epoch) * DAY_MS
 
 
 async def _reached(request: Request, first_day: str, last_day: str) -> list[str] | None:
@@ -122,7 +139,7 @@ def _offset_page(rows: Sequence[Row], after: int, limit: int) -> Rows[Row]:
 
 @handles
 async def costliest_runs(request: Request, query: ask.CostliestRuns) -> Rows[RunCostRow]:
-    times, after = _times(query.first_day, query.last_day), seq_of(query.cursor)
+    times, after = _times(query), seq_of(query.cursor)
     if query.cursor is None:
         await request.control.roll_up_costs(ROLL_UP_S)
     found = await request.control.store.costs.dearest(
@@ -133,7 +150,7 @@ async def costliest_runs(request: Request, query: ask.CostliestRuns) -> Rows[Run
 
 @handles
 async def label_costs(request: Request, query: ask.LabelCosts) -> Rows[LabelCostRow]:
-    times, after = _times(query.first_day, query.last_day), seq_of(query.cursor)
+    times, after = _times(query), seq_of(query.cursor)
     if query.cursor is None:
         await request.control.roll_up_costs(ROLL_UP_S)
     workflows = await _reached(request, _FIRST, _LAST)
@@ -145,6 +162,7 @@ async def label_costs(request: Request, query: ask.LabelCosts) -> Rows[LabelCost
 
 @handles
 async def extra_costs(request: Request, query: ask.ExtraCosts) -> Rows[ExtraCostRow]:
+    _expect_days(query)
     expect_known("field", query.by, get_args(ExtraField))
     after = seq_of(query.cursor)
     if query.cursor is None:
