@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from holdfast.actions.jobs.decision import SKIP, SKIPPED, decider, is_decider
-from holdfast.actions.jobs.workflow import END
 from holdfast.core.facts import events as ev
 from holdfast.core.values.ids import NodeName, RunId, StepId, is_item, node_of, root_of
 from holdfast.core.values.policies import ERROR, LOST
+from holdfast.core.views.step_result import END
 from tests.simulation.books import Books
 from tests.simulation.file import OUTPUTS, File, Job
 from tests.simulation.process import Process

@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from holdfast.actions.jobs.workflow import END
 from holdfast.core.evolve import evolve
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.graph import EXPIRED, Definition, Graph
@@ -22,6 +21,7 @@ from holdfast.core.values.model_request import AFTER, restored
 from holdfast.core.values.payload import NULL, Payload
 from holdfast.core.values.policies import ErrorRecord
 from holdfast.core.values.remainder import ScopeLeft
+from holdfast.core.views.step_result import END
 from holdfast.core.views.trajectory import Trajectory, trajectory
 
 _CALLS: Final = frozenset({"model", "tool", FUNCTION})

@@ -12,7 +12,7 @@ from holdfast.actions.expressions import Condition, ExpressionError, Template
 from holdfast.actions.jobs.decision import is_decider
 from holdfast.actions.jobs.identity import ENTRIES
 from holdfast.actions.jobs.runner import Shell
-from holdfast.actions.jobs.workflow import END, workflow_of
+from holdfast.actions.jobs.workflow import workflow_of
 from holdfast.actions.shell import run
 from holdfast.actions.syntax import matrix
 from holdfast.actions.syntax.document import (
@@ -34,6 +34,7 @@ from holdfast.actions.syntax.matrix import MatrixError
 from holdfast.actions.syntax.mistake import Position
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.facts.graph import Definition
+from holdfast.core.views.step_result import END
 from holdfast.errors import InvalidWorkflow
 
 _NOWHERE: Final = Position(0, 0)
