@@ -423,6 +423,22 @@ def test_a_sink_that_the_settings_no_longer_name_is_a_note(shell: Shell, store: 
     assert found(shell, "followers", "note", code=0) == "clickhouse is no longer in the settings, and no process feeds it."
 
 
+def test_it_says_why_messages_wait_and_why_they_were_given_up(shell: Shell, store: str) -> None:
+    async def write() -> None:
+        opened = await open_store(store)
+        runs = [f"01890000-0000-7000-8000-00000000000{number}" for number in range(2)]
+        await opened.outbox.add([delivery(run) for run in runs])
+        first, second = await opened.outbox.claim("ops", 2, 60_000)
+        assert await opened.outbox.failed(first, "ops", "no recipient", None, disable=False)
+        assert await opened.outbox.failed(second, "ops", "HTTP 503", 2**42, disable=False)
+        await opened.aclose()
+
+    asyncio.run(write())
+    said = [row["text"] for row in shell("doctor", "--json").data if row["check"] == "outbox"]
+    assert "1 message to ops were given up: no recipient" in said
+    assert [each.endswith(": HTTP 503") for each in said if "wait, the oldest" in each] == [True]
+
+
 # --- Providers --------------------------------------------------------------------------------------------------------
 
 

@@ -151,6 +151,11 @@ class Outbox(Protocol):
         """Return the figures of each channel and address, as of now."""
         ...
 
+    async def last_problem(self, channel: str, address: str, state: DeliveryState) -> str | None:
+        """Return why the latest of the deliveries to an address in a state could not be sent. Reads all of them that are
+        kept."""
+        ...
+
     async def forget(self, sent_before_ms: int, dead_before_ms: int, limit: int) -> int:
         """Remove up to `limit` deliveries that ended before, and return how many."""
         ...

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from holdfast.cli.doctor.facts import Facts
 from holdfast.cli.page import moment
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.moment import span
 from holdfast.core.rules.questions import WORKFLOW_MISSING
+
+if TYPE_CHECKING:
+    from holdfast.core.views.notifications import DeliveryState
+    from holdfast.ports.channel import ChannelFigures
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 
@@ -221,16 +225,21 @@ def outbox(facts: Facts) -> Iterator[Finding]:
         if each.dead:
             yield Finding(
                 "warning",
-                f"{counted(each.dead, 'message')} to {name} were given up: {each.problem or 'no answer'}",
+                f"{counted(each.dead, 'message')} to {name} were given up{_why(facts, each, 'dead', '')}",
                 "Correct the channel; then replay the deliveries.",
             )
         if each.oldest_at_ms is not None and facts.now_ms - each.oldest_at_ms > _UNSENT_MS:
-            age = span(facts.now_ms - each.oldest_at_ms)
+            age, why = span(facts.now_ms - each.oldest_at_ms), _why(facts, each, "waiting", "none has had an answer yet")
             yield Finding(
                 "warning",
-                f"{counted(each.waiting, 'message')} to {name} wait, the oldest for {age}: {each.problem or 'none was tried'}",
+                f"{counted(each.waiting, 'message')} to {name} wait, the oldest for {age}{why}",
                 "See that a process runs that sends them, and that the address answers.",
             )
+
+
+def _why(facts: Facts, channel: ChannelFigures, state: DeliveryState, otherwise: str) -> str:
+    why = facts.unsent.get((channel.channel, channel.address, state)) or otherwise
+    return f": {why}" if why else ""
 
 
 def indexes(facts: Facts) -> Iterator[Finding]:

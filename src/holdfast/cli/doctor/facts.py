@@ -26,6 +26,7 @@ from holdfast.service.declarations.query import MOST, View
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Backend
+    from holdfast.core.views.notifications import DeliveryState
     from holdfast.ports import FollowerRow, StoreCondition
     from holdfast.ports.channel import ChannelFigures
     from holdfast.settings import Settings
@@ -34,6 +35,8 @@ PROVIDER_S: Final = 3.0
 """Seconds for a provider to answer."""
 _MAX_POOLS: Final = 50
 """Pools whose waiting calls are counted."""
+_MAX_ADDRESSES: Final = 100
+"""Addresses of channels of which it is looked up why they got nothing."""
 _OF_PROVIDERS: Final = {
     "anthropic": ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
     "openai": ("OPENAI_BASE_URL", "https://api.openai.com"),
@@ -93,6 +96,8 @@ class Facts(msgspec.Struct):
     removed_followers: frozenset[str] = frozenset()
     """Those that no setting names here and no process feeds: where one does, it has other settings."""
     channels: tuple[ChannelFigures, ...] = ()
+    unsent: dict[tuple[str, str, DeliveryState], str | None] = {}
+    """Why the latest waiting and dead messages to an address could not be sent."""
     providers: tuple[Reached, ...] = ()
 
 
@@ -131,6 +136,11 @@ async def _of_store(facts: Facts, store: str | None, configured: Settings, thoro
             facts.followers = tuple(await found.followers.listed())
             facts.removed_followers = _removed(facts.followers, configured, facts.condition.now_ms)
             facts.channels = tuple(await found.outbox.figures())
+            for each in facts.channels[:_MAX_ADDRESSES]:
+                for state, count in (("waiting", each.waiting), ("dead", each.dead)):
+                    if count:
+                        problem = await found.outbox.last_problem(each.channel, each.address, state)
+                        facts.unsent[each.channel, each.address, state] = problem
 
 
 def _removed(followers: Sequence[FollowerRow], configured: Settings, now_ms: int) -> frozenset[str]:

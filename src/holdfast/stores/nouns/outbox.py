@@ -132,6 +132,9 @@ class Outbox(Noun):
     async def figures(self) -> Sequence[ChannelFigures]:
         return [ChannelFigures(*row) for row in await self._tables.ask("channel_figures", _MAX_ADDRESSES)]
 
+    async def last_problem(self, channel: str, address: str, state: DeliveryState) -> str | None:
+        return next((str(problem) for (problem,) in await self._tables.ask("delivery_problem", channel, address, state)), None)
+
     async def forget(self, sent_before_ms: int, dead_before_ms: int, limit: int) -> int:
         return len(await self._tables.change("forget_deliveries", sent_before_ms, dead_before_ms, limit))
 

@@ -985,6 +985,12 @@ select channel, address, sent, failed, dead,
     disabled_at_ms, problem
 from holdfast.channels order by channel, address limit $1
 
+-- name: delivery_problem
+-- Why the latest message to an address that is in a state could not be sent; nothing if none was tried.
+select problem from holdfast.deliveries
+where channel = $1 and address = $2 and state = $3 and part_of is null and problem is not null
+order by coalesce(ended_at_ms, due_at_ms) desc, id limit 1
+
 -- name: delivery
 -- One by its id.
 select id, tenant, run, line, place, occasion, rule, channel, address, bundle, state, part_of, attempts, created_at_ms, due_at_ms,
