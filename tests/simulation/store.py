@@ -39,7 +39,7 @@ from holdfast.core.values.audit import FIRST, Entry, Head, Link, head_of, link
 from holdfast.core.values.ids import AppendId, CallId, EffectKey, GateId, RunId, Seq, SessionId, StepId
 from holdfast.core.values.payload import Payload
 from holdfast.core.values.scopes import PLACEMENT, AgentRow, ScopeRow, ScopeWaiter, budget_of, family_of
-from holdfast.core.views.notifications import Delivery, Rule
+from holdfast.core.views.notifications import Delivery, DeliveryState, Rule
 from holdfast.core.views.projection import (
     Changes,
     ChildChange,
@@ -1011,7 +1011,9 @@ class Outbox(Port):
     async def add(self, deliveries: Sequence[Delivery]) -> int:
         raise NotImplementedError
 
-    async def claim(self, channel: str, limit: int, lease_ms: int) -> Sequence[Claimed]:
+    async def claim(
+        self, channel: str, limit: int, lease_ms: int, rooms: Mapping[str, int] | None = None, most: int | None = None
+    ) -> Sequence[Claimed]:
         raise NotImplementedError
 
     async def sent(self, claimed: Claimed, channel: str) -> bool:
@@ -1037,6 +1039,10 @@ class Outbox(Port):
     async def figures(self) -> Sequence[ChannelFigures]:
         await self._mount.read()
         return []
+
+    async def last_problem(self, channel: str, address: str, state: DeliveryState) -> str | None:
+        await self._mount.read()
+        return None
 
     async def forget(self, sent_before_ms: int, dead_before_ms: int, limit: int) -> int:
         raise NotImplementedError
