@@ -22,6 +22,7 @@ from holdfast.testing.model_server import ModelServer, Rule
 from tests.engine.kit import bounded, gate_of, opened
 from tests.engine.test_model_calls import HAIKU
 from tests.engine.test_observers import bill
+from tests.engine.test_outbox import delivery
 
 
 def figures(meter: Meter) -> dict[tuple[str, ...], float]:
@@ -112,6 +113,9 @@ async def test_a_look_into_the_store_shows_what_waits_and_what_is_left(tmp_path:
         look = look_of_engine(engine)
         for _ in range(2):
             await gate_of(await engine.start(wf))
+        await engine.store.outbox.add([delivery()])
+        (claimed,) = await engine.store.outbox.claim("ops", 1, 60_000)
+        assert await engine.store.outbox.failed(claimed, "ops", "no recipient", None, disable=False)
         found = {(each.metric.name.removeprefix("holdfast_"), *each.labels): each.value for each in await look.samples()}
         (worker,) = [key for key in found if key[0] == "worker_utilization_ratio"]
         expected = {
@@ -124,6 +128,10 @@ async def test_a_look_into_the_store_shows_what_waits_and_what_is_left(tmp_path:
             ("pool_headroom", "GPU"): 3,
             ("sweep_lag_seconds",): 0,
             ("dead_letters_open",): 0,
+            ("outbox_oldest_age_seconds", "ops"): 0,
+            ("notifications_total", "ops", "sent"): 0,
+            ("notifications_total", "ops", "failed"): 1,
+            ("notifications_total", "ops", "dead"): 1,
         }
         assert {key: found.get(key) for key in expected} == expected
         assert worker[2] == "default"

@@ -179,6 +179,12 @@ DROPPED: Final = _add("counter", "telemetry_dropped_total", "Events that a sink 
 OUTBOX_AGE: Final = _add(
     "gauge", "outbox_oldest_age_seconds", "Age of the oldest notification that a channel has not sent.", ("channel",), "s"
 )
+NOTIFICATIONS: Final = _add(
+    "counter",
+    "notifications_total",
+    "Notifications that were sent or given up (dead), and tries that failed.",
+    ("channel", "outcome"),
+)
 LOOK_AGE: Final = _add(
     "gauge", "metrics_look_age_seconds", "Age of the look into the store that these gauges are from.", unit="s"
 )

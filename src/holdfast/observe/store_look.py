@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -128,9 +129,15 @@ class StoreLook:
             found.append(Sample(metrics.FOLLOWER_LAG, (row.name,), max(0, behind_ms) / 1000))
             found.append(Sample(metrics.DROPPED, (row.name,), row.dropped))
         oldest: dict[str, float] = {}
+        came: Counter[tuple[str, str]] = Counter()
         for each in await self._store.outbox.figures():
             age_s = 0.0 if each.oldest_at_ms is None else max(0, now_ms - each.oldest_at_ms) / 1000
             oldest[each.channel] = max(age_s, oldest.get(each.channel, 0.0))
+            for outcome, count in (("sent", each.sent), ("failed", each.failed), ("dead", each.dead)):
+                came[each.channel, outcome] += count
+        found += [
+            Sample(metrics.NOTIFICATIONS, (channel[:MAX_CHARS], outcome), count) for (channel, outcome), count in came.items()
+        ]
         return [*found, *_by_label(metrics.OUTBOX_AGE, oldest.items())]
 
 
