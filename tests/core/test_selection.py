@@ -16,7 +16,7 @@ RENAMED = {
 
 def test_every_criterion_of_callers_is_one_of_stores() -> None:
     names = {RENAMED.get(name, name) for name in Selection.__struct_fields__}
-    of_lists = {"prefix", "parent", "root", "in_doubt", "before", "limit"}
+    of_lists = {"ids", "prefix", "parent", "root", "in_doubt", "before", "limit"}
     assert names == RunFilter.__annotations__.keys() - of_lists
 
 

@@ -21,6 +21,7 @@ GIVEN: dict[str, Any] = {
     "agent": "planner",
     "tags": ("red",),
     "labels": {"customer": "acme"},
+    "on_end": "ops",
 }
 
 

@@ -94,6 +94,7 @@ def sorted_plain(methods: dict[str, Any]) -> list[str]:
         "Run.is_idle",
         "Run.needs_somebody",
         "Supervisors.supervisor",
+        "Notifications.channels",
     }
     return [name for name in methods if name in plain]
 

@@ -87,6 +87,7 @@ DEVIATIONS: Final[dict[str, dict[str, str]]] = {
             FILTER,
         ),
         **dict.fromkeys(("prefix", "parent", "root", "in_doubt"), "Runs of a tree, or in doubt, are not changed as a whole."),
+        "ids": "Of a list in line; a command to several runs names them one by one.",
         "after": "Newest first: the engine calls it `before`.",
         "before": "As after.",
         "limit": "A page of the API has 100 rows; the engine has no pages here.",

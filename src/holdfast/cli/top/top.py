@@ -22,7 +22,10 @@ def top(
     workflow: Annotated[str | None, typer.Option("--workflow", metavar="NAME", help="Only runs of this workflow.")] = None,
     store: Store = None,
 ) -> None:
-    """Watch runs, waits, pools, processes, costs and errors live. Enter explains a run; t and w filter; q quits."""
+    """Watch runs, waits, pools, processes, costs and errors live.
+
+    Enter explains a run; t and w filter; q quits.
+    """
     with needs("top", "`holdfast top`"):
         from holdfast.cli.top.screen import TopApp
     from holdfast.cli.top.overview import Filter

@@ -60,7 +60,7 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
         ended_at_ms: Null for one that is still open, which only people are shown.
         seq: Event with which it ended; of an open one, the next to come.
         error: Class of the error with which it ended.
-        outcome: How it ended: `completed`, `failed`, `lost` and so on.
+        outcome: Outcome: `completed`, `failed`, `lost` and so on.
         facts: Numbers and names, without data of users.
         links: Spans that it continues, each with its trace.
         received: Data that it began with.

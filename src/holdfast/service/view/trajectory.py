@@ -60,7 +60,7 @@ class SpanRow(TypedDict):
     began_at: Annotated[Time, doc("Time at which it began.")]
     ended_at: Annotated[Time | None, doc("Time at which it ended; null if it is open.")]
     took_ms: Annotated[int | None, doc("Duration in milliseconds; null if it is open.")]
-    outcome: Annotated[str, doc("How it ended: `completed`, `failed`, `lost`, `waiting`, or the decision; `open`.")]
+    outcome: Annotated[str, doc("Outcome: `completed`, `failed`, `lost`, `waiting`, a decision, or `open`.")]
     error_class: Annotated[str | None, doc("Class of the error with which it ended; null for none.")]
     cost_usd: Annotated[Dollars | None, doc("Dollars that the calls in it have cost; null for none.")]
     facts: Annotated[dict[str, Any], doc("Numbers and names: step, attempt, model, tokens, kind of wait and so on.")]
