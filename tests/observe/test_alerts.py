@@ -80,6 +80,9 @@ CASES: Final[dict[str, Case]] = {
     "HoldfastSinkLags": Case({'holdfast_follower_lag_seconds{sink="traces"}': steady(600)}, {"sink": "traces"}),
     "HoldfastTelemetryDropped": Case({'holdfast_telemetry_dropped_total{sink="traces"}': rising(1)}, {"sink": "traces"}),
     "HoldfastNotificationsLate": Case({'holdfast_outbox_oldest_age_seconds{channel="ops"}': steady(2_000)}, {"channel": "ops"}),
+    "HoldfastNotificationsDead": Case(
+        {'holdfast_notifications_total{channel="ops",outcome="dead"}': rising(1)}, {"channel": "ops"}
+    ),
     "HoldfastMetricsStale": Case({"holdfast_metrics_look_age_seconds": steady(300)}),
 }
 WELL: Final = {
@@ -107,6 +110,8 @@ WELL: Final = {
     'holdfast_follower_lag_seconds{sink="traces"}': steady(2),
     'holdfast_telemetry_dropped_total{sink="traces"}': steady(5),
     'holdfast_outbox_oldest_age_seconds{channel="ops"}': steady(10),
+    'holdfast_notifications_total{channel="ops",outcome="dead"}': steady(3),
+    'holdfast_notifications_total{channel="ops",outcome="sent"}': rising(5),
     "holdfast_metrics_look_age_seconds": steady(14),
 }
 

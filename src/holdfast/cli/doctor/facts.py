@@ -137,7 +137,8 @@ async def _of_store(facts: Facts, store: str | None, configured: Settings, thoro
             facts.removed_followers = _removed(facts.followers, configured, facts.condition.now_ms)
             facts.channels = tuple(await found.outbox.figures())
             for each in facts.channels[:_MAX_ADDRESSES]:
-                for state, count in (("waiting", each.waiting), ("dead", each.dead)):
+                counts: dict[DeliveryState, int] = {"waiting": each.waiting, "dead": each.dead}
+                for state, count in counts.items():
                     if count:
                         problem = await found.outbox.last_problem(each.channel, each.address, state)
                         facts.unsent[each.channel, each.address, state] = problem
