@@ -47,7 +47,7 @@ def test_a_channel_in_a_private_network_is_refused_unless_that_is_allowed(tmp_pa
 
 
 def test_a_rule_of_mail_that_reaches_nobody_is_refused(tmp_path: Path) -> None:
-    assert "[notifications.r] reaches nobody: say `to`" in refused(tmp_path, MAIL.format("h.example", "") + RULE)
+    assert "[notifications.r] has no recipient: set `to`" in refused(tmp_path, MAIL.format("h.example", "") + RULE)
     for right in (
         MAIL.format("h.example", 'to = ["a@example.com"]') + RULE,
         MAIL.format("h.example", "") + RULE + 'to = ["@asked"]\n',

@@ -786,7 +786,7 @@ class Settings(BaseModel):
             channel = self.channels.get(rule.channel)
             if channel is not None and channel.kind == "mail" and not rule.to and not channel.to:
                 raise ValueError(
-                    f"[notifications.{name}] reaches nobody: set `to` there or in [channels.{rule.channel}], as mail addresses,"
+                    f"[notifications.{name}] has no recipient: set `to` there or in [channels.{rule.channel}], as addresses,"
                     " names in [people] or @asked"
                 )
         return self
