@@ -142,7 +142,7 @@ class Noun:
     ) -> None:
         """Add a command that prints rows: as many as `--limit` says and how to go on, or with `every` all of them. With `only`,
         the JSON of a row is that field. Where rows are `sparse`, the columns that are empty in all of them are left out;
-        `without` any row, a sentence is said."""
+        `without` is the sentence for no row."""
         taken = fields_of(kind, {**words, **({"cursor": "", "limit": ""} if every else {})})
 
         def run(as_json: bool, store: str | None, **value: Any) -> None:

@@ -55,7 +55,7 @@ def way_out(wait: Wait) -> str:
 
 
 def needs_nobody(wait: Wait) -> bool:
-    """Return True if a wait ends without anybody's help, and nobody can do anything about it."""
+    """Return True if a wait ends by itself, and no person can end it earlier."""
     return _is_settling(wait) or wait.kind in ("timer", "retry", "child", "effect", "model")
 
 

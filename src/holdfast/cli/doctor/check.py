@@ -225,11 +225,11 @@ def outbox(facts: Facts) -> Iterator[Finding]:
         if each.dead:
             yield Finding(
                 "warning",
-                f"{counted(each.dead, 'message')} to {name} were given up{_why(facts, each, 'dead', '')}",
+                f"{counted(each.dead, 'message')} to {name} were given up{_reason(facts, each, 'dead', '')}",
                 "Correct the channel; then replay the deliveries.",
             )
         if each.oldest_at_ms is not None and facts.now_ms - each.oldest_at_ms > _UNSENT_MS:
-            age, why = span(facts.now_ms - each.oldest_at_ms), _why(facts, each, "waiting", "none has had an answer yet")
+            age, why = span(facts.now_ms - each.oldest_at_ms), _reason(facts, each, "waiting", "none has had an answer yet")
             yield Finding(
                 "warning",
                 f"{counted(each.waiting, 'message')} to {name} wait, the oldest for {age}{why}",
@@ -237,7 +237,7 @@ def outbox(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _why(facts: Facts, channel: ChannelFigures, state: DeliveryState, otherwise: str) -> str:
+def _reason(facts: Facts, channel: ChannelFigures, state: DeliveryState, otherwise: str) -> str:
     why = facts.unsent.get((channel.channel, channel.address, state)) or otherwise
     return f": {why}" if why else ""
 

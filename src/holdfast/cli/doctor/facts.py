@@ -94,7 +94,7 @@ class Facts(msgspec.Struct):
     """The head of the audit log and its last entry."""
     followers: tuple[FollowerRow, ...] = ()
     removed_followers: frozenset[str] = frozenset()
-    """Those that no setting names here and no process feeds: where one does, it has other settings."""
+    """Sinks that no setting names here and no process feeds. A process that feeds one has other settings."""
     channels: tuple[ChannelFigures, ...] = ()
     unsent: dict[tuple[str, str, DeliveryState], str | None] = {}
     """Why the latest waiting and dead messages to an address could not be sent."""

@@ -61,7 +61,7 @@ def say_serves(folder: Path) -> None:
 
 
 def forget_serves(folder: Path) -> None:
-    """Forget what a process before has said; the next is not started yet."""
+    """Forget the word of the process before; the next is not started yet."""
     (folder / _SERVES).unlink(missing_ok=True)
 
 

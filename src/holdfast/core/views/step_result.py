@@ -1,4 +1,4 @@
-"""What a step that has completed came to: a job's step completes whatever its scripts did, and its output says its result.
+"""The result of a completed step: a job's step completes whatever its scripts did, and its output has its result.
 
 Never here: words for people.
 """
