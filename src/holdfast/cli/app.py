@@ -53,10 +53,7 @@ GROUPS: Final = {
         "up": ("fleet.up", "Start a whole fleet on this machine."),
         "workflows": ("nouns.workflows", "List workflows, and show their inputs and steps."),
         "top": ("top.top", "Watch runs, waits, pools, processes, costs and errors live."),
-        "doctor": (
-            "doctor.doctor",
-            "Check the store, the processes and this machine, and print what is wrong with its remedy.",
-        ),
+        "doctor": ("doctor.doctor", "Find what is wrong around the runs, with its remedy."),
         "queue": ("nouns.queue", "List steps that wait for a slot, a worker or a pool, and why."),
         "supervisors": ("nouns.supervisors", "Show the load of supervisors and of their workers."),
         "shared": ("nouns.shared", "Read and write shared values."),

@@ -102,6 +102,7 @@ class Client:
         agent: str = "",
         tags: Sequence[str] = (),
         labels: Mapping[str, str] | None = None,
+        on_end: str = "",
     ) -> str:
         """Start a run, and return its id when it is durable.
 
@@ -125,6 +126,7 @@ class Client:
             agent: Agent of the team budget that is charged.
             tags: Tags by which lists find the run.
             labels: Labels of the run by key, by which lists find and count it.
+            on_end: Channel, or address, that is notified when the run ends.
         """
         request = wire.SubmitRequest(
             version=version,
@@ -144,6 +146,7 @@ class Client:
             agent=agent,
             tags=tags,
             labels=labels or {},
+            on_end=on_end,
         )
         if yaml is not None:
             request.yaml = yaml

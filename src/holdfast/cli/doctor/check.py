@@ -105,7 +105,7 @@ def leases(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 "warning",
                 f"The lease of {lease.label} ended {span(lease.left_ms)} ago, and no process has taken over its work.",
-                "If it still runs, it stands still: look at its machine. Otherwise start a worker, which takes over its work.",
+                "If it still runs, it is frozen: look at its machine. Otherwise start a worker, which takes over its work.",
             )
 
 

@@ -27,10 +27,10 @@ def doctor(
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
-    """Check the store, the processes and this machine, and print what is wrong with its remedy.
+    """Find what is wrong around the runs, with its remedy.
 
-    Exits with 0 if nothing is wrong, with 1 for warnings, and with 2 for errors. At a server, only what its queries show is
-    checked.
+    Checks the store, the processes and this machine. Exits with 0 if nothing is wrong, with 1 for warnings, and with 2 for
+    errors. At a server, only what its queries show is checked.
     """
     found = findings(asyncio.run(gather(store, providers=providers, thorough=thorough)))
     code = max((_CODES[finding.severity] for _, finding in found), default=0)
