@@ -254,6 +254,8 @@ def plain(text: str) -> str:
     ids: dict[str, str] = {}
     for pattern, mark in (
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
+        (r' traceparent="[^"]*"', ""),  # a request to a server has a trace of its own
+        (r'"traceparent": ("[^"]*"|null)', "TRACEPARENT"),
         (r"\b\d+(\.\d)? (s|min|h|d)\b", "SPAN"),
         (r"Its page: \S+\n", ""),  # a store has no address
         (r" already exists \(started SPAN ago\); showing it\.", ""),  # at a server only after the time that clocks may differ
