@@ -20,10 +20,10 @@ WORDS = "import sys; from holdfast.cli.app import invoke; sys.exit(invoke(sys.ar
 @pytest.mark.parametrize(
     ("module", "extra", "code", "words"),
     [
-        ("uvicorn", "fleet", WORDS, ["serve", "--store", "postgresql://127.0.0.1:1/x"]),
+        ("prometheus_client", "fleet", WORDS, ["serve", "--store", "postgresql://127.0.0.1:1/x"]),
         ("asyncpg", "fleet", WORDS, ["runs", "list", "--store", "postgresql://127.0.0.1:1/x"]),
         ("grpc", "fleet", WORDS, ["serve", "--yaml", "--grpc", "127.0.0.1:0"]),
-        ("starlette", "testing", "import runpy; runpy.run_module('holdfast.testing.model_server', run_name='__main__')", []),
+        ("aiosmtpd", "testing", "import runpy; runpy.run_module('holdfast.testing.mail_sink', run_name='__main__')", []),
     ],
 )
 def test_what_is_not_installed_is_named_with_the_command_that_installs_it(

@@ -5,14 +5,12 @@ import asyncio
 import socket
 from abc import abstractmethod
 
-from holdfast.platform.extra import needs
-from holdfast.testing.loopback_server import LoopbackServer
+from starlette.applications import Starlette
+from uvicorn import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
-with needs("testing", "A server of holdfast.testing"):
-    from starlette.applications import Starlette
-    from uvicorn import Config
-    from uvicorn.protocols.http.h11_impl import H11Protocol
-    from uvicorn.server import ServerState
+from holdfast.testing.loopback_server import LoopbackServer
 
 MAX_CONNECTIONS = 4096
 KEEP_ALIVE_S = 600  # an idle connection that closes under a client would be an unwanted fault

@@ -22,8 +22,13 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
 
-from holdfast.platform.extra import needs
+from holdfast.testing.http_server import MOMENT_S, HttpServer
 from holdfast.testing.journal_file import JournalFile, read_journal
 from holdfast.testing.loopback_server import LOOPBACK, arguments, rules_of, serve_until_signalled
 from holdfast.testing.model_rule import Fault, FaultKind, Rule, ToolCall
@@ -35,15 +40,6 @@ from holdfast.testing.wires.anthropic import AnthropicWire
 from holdfast.testing.wires.embeddings import EmbeddingsWire
 from holdfast.testing.wires.openai import OpenAIWire
 from holdfast.testing.wires.responses import ResponsesWire
-
-with needs("testing", "The model server", is_program=__name__ == "__main__"):
-    from starlette.applications import Starlette
-    from starlette.requests import ClientDisconnect, Request
-    from starlette.responses import JSONResponse, Response
-    from starlette.routing import Route
-    from starlette.types import Message, Receive, Scope, Send
-
-    from holdfast.testing.http_server import MOMENT_S, HttpServer
 
 __all__ = [
     "CallRecord",
