@@ -31,6 +31,7 @@
     │   ├── StillInUse                 processes of an older version still work on what is to go
     │   └── RunEnded                   the run has ended; its history takes no such event
     ├── Suspended                      nothing new may begin in this run for now
+    ├── CallsStopped                   a program's model calls are refused from here on; says why
     ├── PlaceLost                      the connected worker that did a step's work is gone
     ├── StepError                      what can go wrong inside a step; becomes an ErrorRecord in the run's state
     │   ├── NonDeterministicStep       the code no longer matches the journal
@@ -292,6 +293,16 @@ class RunEnded(Conflict):
 
 class Suspended(HoldfastError):
     """The run is paused or ending; nothing new begins."""
+
+
+class CallsStopped(HoldfastError):
+    """Model calls of this program are refused from here on; nothing was called.
+
+    Attribute `reason`: `limit` (the run's budget), `difference` (the program asks for something else than its journal holds) or
+    `left` (the step is over, or its process ends).
+    """
+
+    reason: str = "left"
 
 
 class PlaceLost(HoldfastError):

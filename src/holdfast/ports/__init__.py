@@ -72,6 +72,7 @@ from holdfast.ports.figures import (
     Scores,
     StoreCounts,
 )
+from holdfast.ports.forwarding import ForwardedCalls, ReplyWriter
 from holdfast.ports.graph import Graphs, WorkflowRecord
 from holdfast.ports.journal import CacheUse, EditedCall, Journal, RateLimiter, Recall
 from holdfast.ports.lending import Lending, Reservation
@@ -80,6 +81,9 @@ from holdfast.ports.model import (
     AnswerSpec,
     EmbeddingReply,
     EmbeddingRequest,
+    ForwardedFormat,
+    ForwardedReply,
+    ForwardedRequest,
     Model,
     ModelDelta,
     ModelReply,
@@ -185,6 +189,10 @@ __all__ = [
     "ExtraFilter",
     "FollowerRow",
     "Followers",
+    "ForwardedCalls",
+    "ForwardedFormat",
+    "ForwardedReply",
+    "ForwardedRequest",
     "GateBegan",
     "GateCount",
     "GateEnded",
@@ -236,6 +244,7 @@ __all__ = [
     "ReplayResponder",
     "Replies",
     "Reply",
+    "ReplyWriter",
     "Report",
     "RequestAnswered",
     "Reservation",

@@ -6,7 +6,7 @@ Never here: an implementation, a default, a wire format.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -129,6 +129,41 @@ class EmbeddingRequest(msgspec.Struct, frozen=True):
         return asked
 
 
+ForwardedFormat: TypeAlias = Literal[
+    "anthropic.messages", "anthropic.count_tokens", "openai.chat", "openai.responses", "openai.embeddings", "gemini.generate"
+]
+"""The wire formats in which programs ask for replies."""
+
+
+class ForwardedRequest(msgspec.Struct, frozen=True):
+    """One request of a program, in its provider's own format, to be sent as it is: only its maximum of output may be lowered.
+
+    `path` is called at the provider. `body` is the decoded JSON as the program sent it, and has the program's own maximum.
+    `max_tokens` is bought. `question` is the body as a journal compares it: without fields that change whenever the program
+    starts.
+    """
+
+    model: str
+    format: ForwardedFormat
+    path: str
+    body: dict[str, Any]
+    question: Any
+    max_tokens: int
+    headers: dict[str, str] = {}
+    """The headers that go on to the provider."""
+    is_lowered: bool = False
+    """True if less is bought than the program asks for, or a maximum where it sets none."""
+    stream: bool = False
+    timeout_s: float = 600.0
+    call: CallId | None = None
+
+    content: ClassVar[tuple[ContentPart, ...]] = ()
+
+    def compared(self) -> Any:
+        """Return the form by which a journal compares the request, whatever maximum is bought."""
+        return {"format": self.format, "path": self.path, "headers": self.headers, "body": self.question}
+
+
 def _fill(message: UserTurn, contents: Mapping[str, bytes]) -> UserTurn:
     return UserTurn(
         message.text,
@@ -169,6 +204,16 @@ class EmbeddingReply(msgspec.Struct, frozen=True):
 
     vectors: tuple[bytes, ...]
     usage: Usage | None
+
+
+class ForwardedReply(msgspec.Struct, frozen=True):
+    """A reply as its provider sent it: one text, or the events of a stream as they came. `usage` as of a ModelReply.
+    `max_tokens` is the maximum that was bought, None where it is the program's own."""
+
+    content_type: str
+    pieces: tuple[str, ...]
+    usage: Usage | None
+    max_tokens: int | None = None
 
 
 class TextDelta(msgspec.Struct, frozen=True):
