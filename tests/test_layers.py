@@ -136,6 +136,7 @@ INNER_FLOORS = {
         {"machine"},
         {"redaction"},
     ),
+    "settings": ({"secrets", "table"}, {"access", "capacity", "hooks", "notifications", "runs", "telemetry"}, {"settings"}),
     "core": (
         {"values"},
         {"capacity"},

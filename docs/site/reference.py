@@ -25,6 +25,7 @@ from holdfast import settings
 from holdfast.cli import variable
 from holdfast.cli.app import GROUPS, app
 from holdfast.models import providers
+from holdfast.settings import secrets
 
 WRITTEN: Final = "<!-- Written from the code by `make reference`; a test holds it current. -->"
 _COMMON: Final = 30
@@ -139,7 +140,7 @@ def settings_() -> str:
 
 def variables() -> dict[str, str]:
     """Return the variables of the environment that are no settings, each with its meaning."""
-    ours = {getattr(module, name): text for module in (variable, settings) for name, text in _constants(module).items()}
+    ours = {getattr(module, name): text for module in (variable, secrets) for name, text in _constants(module).items()}
     return ours | dict(listed(_constants(providers)["VARIABLES"]))
 
 
