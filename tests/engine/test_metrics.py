@@ -111,11 +111,21 @@ async def test_a_look_into_the_store_shows_what_waits_and_what_is_left(tmp_path:
     meter = Meter()
     async with opened(str(tmp_path / "store.db"), workflows=[wf], slots=4, settings=known, observers=[meter]) as engine:
         look = look_of_engine(engine)
+        followers, before = engine.store.followers, await engine.store.tail.end()
         for _ in range(2):
             await gate_of(await engine.start(wf))
         await engine.store.outbox.add([delivery()])
         (claimed,) = await engine.store.outbox.claim("ops", 1, 60_000)
         assert await engine.store.outbox.failed(claimed, "ops", "no recipient", None, disable=False)
+        for name, cursor in {
+            "behind": before,
+            "unfed": before,
+            "done": await engine.store.tail.end(),
+            "other": "1/a/2/3",
+        }.items():
+            await followers.begin(name, cursor)
+            if name != "unfed":
+                await followers.hold(name, "a process", 60_000)
         found = {(each.metric.name.removeprefix("holdfast_"), *each.labels): each.value for each in await look.samples()}
         (worker,) = [key for key in found if key[0] == "worker_utilization_ratio"]
         expected = {
@@ -132,8 +142,11 @@ async def test_a_look_into_the_store_shows_what_waits_and_what_is_left(tmp_path:
             ("notifications_total", "ops", "sent"): 0,
             ("notifications_total", "ops", "failed"): 1,
             ("notifications_total", "ops", "dead"): 1,
+            ("follower_lag_seconds", "done"): 0,
         }
         assert {key: found.get(key) for key in expected} == expected
+        assert [key[1] for key in found if key[0] == "follower_lag_seconds"] == ["behind", "done"], "others have no figure"
+        assert found["follower_lag_seconds", "behind"] > 0, "an event that waits has an age from the first look"
         assert worker[2] == "default"
         assert found[worker] in (0, 0.25), "a report may be a second old"
         await gate_of(await engine.start(wf))

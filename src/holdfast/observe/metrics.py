@@ -173,7 +173,11 @@ UTILISATION: Final = _add(
     "gauge", "worker_utilization_ratio", "Part of a worker's slots that is in use, 0 to 1.", ("worker", "lane")
 )
 FOLLOWER_LAG: Final = _add(
-    "gauge", "follower_lag_seconds", "Age of the oldest event that a sink has not taken; 0 if it has all.", ("sink",), "s"
+    "gauge",
+    "follower_lag_seconds",
+    "Age of the oldest event that a sink has not taken; 0 if it has all. Absent while no process feeds it.",
+    ("sink",),
+    "s",
 )
 DROPPED: Final = _add("counter", "telemetry_dropped_total", "Events that a sink could do nothing with.", ("sink",))
 OUTBOX_AGE: Final = _add(

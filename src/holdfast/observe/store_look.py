@@ -17,10 +17,10 @@ from typing import Final
 import msgspec
 
 from holdfast.core.capacity.lending import DeclaredPool, Share
-from holdfast.errors import HoldfastError
+from holdfast.errors import CursorLost, HoldfastError, UsageError
 from holdfast.observe import metrics
 from holdfast.observe.metrics import MAX_CHARS, MAX_VALUES
-from holdfast.ports import Clock, GateCount, Report, Store
+from holdfast.ports import Clock, FollowerRow, GateCount, Report, Store
 from holdfast.ports.metric import Metric, Sample
 
 log = logging.getLogger("holdfast")
@@ -125,8 +125,8 @@ class StoreLook:
         """Return how far the sinks of events are behind, and the channels of notifications."""
         found, now_ms = [], self._store.clock.now_ms()
         for row in await self._store.followers.listed():
-            behind_ms = now_ms - (row.waiting_since_ms or now_ms)
-            found.append(Sample(metrics.FOLLOWER_LAG, (row.name,), max(0, behind_ms) / 1000))
+            if (lag_ms := await self._lag_ms(row, now_ms)) is not None:
+                found.append(Sample(metrics.FOLLOWER_LAG, (row.name,), max(0, lag_ms) / 1000))
             found.append(Sample(metrics.DROPPED, (row.name,), row.dropped))
         oldest: dict[str, float] = {}
         came: Counter[tuple[str, str]] = Counter()
@@ -139,6 +139,18 @@ class StoreLook:
             Sample(metrics.NOTIFICATIONS, (channel[:MAX_CHARS], outcome), count) for (channel, outcome), count in came.items()
         ]
         return [*found, *_by_label(metrics.OUTBOX_AGE, oldest.items())]
+
+    async def _lag_ms(self, row: FollowerRow, now_ms: int) -> int | None:
+        """Return the age of the oldest event that a sink has not taken; None where no process feeds it, or it has not begun."""
+        if row.waiting_since_ms is not None:
+            return now_ms - row.waiting_since_ms
+        if row.until_ms <= now_ms or row.cursor is None:
+            return None
+        try:
+            left, _ = await self._store.tail.after(row.cursor, 1)
+        except (UsageError, CursorLost):  # it follows archives, or begins again
+            return None
+        return now_ms - left[0].recorded.at_ms if left else 0
 
 
 _REASONS: Final = ("slot", "worker", "admission", "money", "tokens", "effect")
