@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from holdfast.testing.server_process import free_port
 from tests.http.kit import MAX_S, NO_TLS, Asked
 from tests.wire.kit import Process, ended, holdfast
 
@@ -179,10 +180,14 @@ async def says(ctx, n):
 @pytest.mark.parametrize("buffering", ["", "1"])
 async def test_what_a_flow_prints_is_in_the_terminal_of_dev_at_once(tmp_path: Path, buffering: str) -> None:
     (tmp_path / "says.py").write_text(SAYS)
-    process = dev(tmp_path, "says.py:says", PYTHONUNBUFFERED=buffering)
+    health = free_port()
+    process = dev(tmp_path, "says.py:says", "--health-port", str(health), PYTHONUNBUFFERED=buffering)
     with ended(process):
         await asked(process).post("/runs", {"workflow": "says", "input": 7}, wait_s=10)
         process.says(r"^\[server\] a line of my flow 7$")
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            shown = (await client.get(f"http://127.0.0.1:{health}/metrics")).text
+        assert 'holdfast_runs_started_total{workflow="says"} 1.0' in shown
 
 
 async def test_commands_beside_dev_say_who_executes_and_how_to_show_the_token(tmp_path: Path) -> None:

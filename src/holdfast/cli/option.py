@@ -61,11 +61,15 @@ Agent = Annotated[
 ]
 THIS_MACHINE: Final = "127.0.0.1"
 HealthHost = Annotated[str, typer.Option("--host", metavar="HOST", help="Host of the health and metrics port.")]
-_HEALTH_PORT: Final = typer.Option(
-    "--port", metavar="PORT", min=0, max=65535, help="Health and metrics port; 0 picks a free one."
-)
-HealthPort = Annotated[int, _HEALTH_PORT]
-MaybeHealthPort = Annotated[int | None, _HEALTH_PORT]
+
+
+def health_port(name: str = "--port") -> Any:
+    """Return the option for the health and metrics port, by a name that the command has free."""
+    return typer.Option(name, metavar="PORT", min=0, max=65535, help="Health and metrics port; 0 picks a free one.")
+
+
+HealthPort = Annotated[int, health_port()]
+MaybeHealthPort = Annotated[int | None, health_port()]
 SLOTS: Final = 100
 MAX_LISTED: Final = 100
 """Default number of rows of a list."""

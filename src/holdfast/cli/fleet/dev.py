@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from holdfast.cli.option import AsJson, Store
+from holdfast.cli.option import AsJson, Store, health_port
 from holdfast.cli.page import console_page, terminal
 from holdfast.cli.page.exit_code import OK
 from holdfast.cli.process import child, dev_server
@@ -42,6 +42,7 @@ def dev(
     port: Annotated[
         int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port of the HTTP API; 0 picks a free one.")
     ] = DEFAULT_PORT,
+    health_port: Annotated[int, health_port("--health-port")] = 0,
     token_file: Annotated[
         Path | None,
         typer.Option(
@@ -96,7 +97,7 @@ def dev(
             _write(Path(folder) / name, secret)
         listens = f"127.0.0.1:{port or free_port()}"
         words = ["serve", *targets, "--http", listens, "--token-file", f"{folder}/token"]
-        words += ["--browser", folder, "--port", "0", "--grace-s", "1", "--store", where]
+        words += ["--browser", folder, "--port", str(health_port), "--grace-s", "1", "--store", where]
         named = [*files_of(targets), Path.cwd() / "holdfast.toml"]
         watch = Watch(named, roots_of(targets), include or (), Path(folder))
         opens = not (no_open or as_json) and console_page.has_display()
