@@ -86,8 +86,17 @@ def test_each_line_of_a_run_in_json_parses_and_has_its_ids(process: Start) -> No
     running = process("run", "flows.py:one", "--json", **AS_JSON)
     out, err = running.communicate()
     (run,) = (json.loads(line)["run_id"] for line in out.splitlines())
-    lines = [each for each in parsed(err.replace("printed\n", "")) if each["logger"] != "holdfast.command"]
+    everything = parsed(err.replace("printed\n", ""))
+    lines = [each for each in everything if each["logger"] != "holdfast.command"]
     ids = [run, "flow#1", 1, "default", "one"]
+    ours = [each for each in everything if each["logger"] == "holdfast.command"]
+    assert [(each["message"], each["step_id"], each.get("attempt")) for each in ours if "step_id" in each] == [
+        ("flow started", "flow#1", 1),
+        ("flow: plain completed", "flow#1", None),
+        ("flow completed", "flow#1", 1),
+    ]
+    assert {(each["run_id"], each["tenant"], each["workflow"]) for each in everything} == {(run, "default", "one")}
+    assert {each["trace_id"] for each in everything} == {run.replace("-", "")}
     assert [(each["message"], each["level"], [each[name] for name in IDS]) for each in lines[:4]] == [
         ("in a task", "info", ids),
         ("in a step", "info", ids),
@@ -101,7 +110,10 @@ def test_each_line_of_a_run_in_json_parses_and_has_its_ids(process: Start) -> No
 def test_output_of_a_job_in_json_has_the_ids_of_its_step(process: Start) -> None:
     out, err = process("run", "jobs.yaml", "--json", **AS_JSON).communicate()
     (line,) = (each for each in parsed(err) if each["logger"] == "holdfast.job_log")
-    assert (line["message"], line["job"], line["run_id"]) == ("hello", "say", json.loads(out)["run_id"])
+    run = json.loads(out)["run_id"]
+    assert (line["message"], line["job"]) == ("hello", "say")
+    assert [line[name] for name in IDS] == [run, "say#1", 1, "default", "jobs"]
+    assert line["trace_id"] == run.replace("-", "")
 
 
 def test_a_line_for_people_has_the_ids_behind_its_first_line(process: Start) -> None:

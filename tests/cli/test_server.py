@@ -296,7 +296,7 @@ def test_a_run_is_followed_over_a_server_that_is_restarted(
     monkeypatch.setenv("TRACEPARENT", f"00-{TRACE}-00f067aa0ba902b7-01")
     with served(tmp_path / "there", at=at, STEP_S="60", HOLDFAST_LEASE_S="1"):
         tailing = process("runs", "tail", "--follow", "--json")
-        following = process("run", "slow", "--json")
+        following = process("run", "slow", "--json", HOLDFAST_LOGS='{"format": "json"}')
         assert following.stderr is not None
         assert next(line for line in following.stderr if "first started" in line)
         assert tailing.stdout is not None
@@ -305,6 +305,8 @@ def test_a_run_is_followed_over_a_server_that_is_restarted(
         (run,) = shell("runs", "list", "--json").data
         out, err = following.communicate(timeout=60)
         assert (following.returncode, json.loads(out)["status"]) == (0, "completed"), err
+        lines = [json.loads(line) for line in err.splitlines()]
+        assert {(each["run_id"], each["tenant"], each["trace_id"]) for each in lines} == {(run["run_id"], "default", TRACE)}
         told = shell("runs", "events", run["run_id"], "--follow", "--json")
         events = [json.loads(line) for line in told.out.splitlines()]
         assert told.code == 0, told

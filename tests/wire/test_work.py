@@ -27,7 +27,8 @@ async def test_a_task_is_done_by_a_worker_that_has_no_store(client: Client, work
     view = await client.result(await client.submit("echo", {"word": "ü"}))
     assert (view.status, view.output) == ("completed", {"said": {"word": "ü"}, "pid": worker.pid})
     assert worker.pid != os.getpid()
-    worker.says(f"echoes  run_id={view.run} step_id=do#1 attempt=1 span_id=")
+    trace = view.run.replace("-", "")
+    worker.says(f"echoes  run_id={view.run} step_id=do#1 attempt=1 tenant=default workflow=echo trace_id={trace} span_id=")
 
 
 async def test_a_task_continues_the_trace_of_the_client(client: Client, worker: Process) -> None:

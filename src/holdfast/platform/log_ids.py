@@ -36,7 +36,7 @@ class LogIds(msgspec.Struct):
     @property
     def span_id(self) -> str:
         """Return the id of the attempt's span, which traces have too."""
-        return attempt_span(RunId(self.run_id), StepId(self.step_id), self.attempt) if self.step_id else ""
+        return attempt_span(RunId(self.run_id), StepId(self.step_id), self.attempt) if self.attempt else ""
 
 
 NAMES: Final = ("run_id", "step_id", "attempt", "tenant", "workflow", "trace_id", "span_id")

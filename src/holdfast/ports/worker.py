@@ -27,6 +27,10 @@ class Work(msgspec.Struct, frozen=True):
     """What was reserved for it of pools, by their names."""
     traceparent: str = ""
     """Place in the trace that it continues, as a header; empty for none."""
+    tenant: str = ""
+    workflow: str = ""
+    trace_id: str = ""
+    """Tenant, workflow and trace of its run, for the lines of its log."""
 
 
 class Calls(Protocol):

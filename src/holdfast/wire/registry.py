@@ -308,6 +308,9 @@ class WorkerRegistry:
             timeout_s=work.timeout_s or 0.0,
             pools=work.pools,
             traceparent=work.traceparent,
+            tenant=work.tenant,
+            workflow=work.workflow,
+            trace_id=work.trace_id,
         )
         if not connection.say(assign=assign):
             self._lose(connection, "it does not read its messages")

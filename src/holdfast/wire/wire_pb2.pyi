@@ -288,7 +288,7 @@ class Refused(_message.Message):
     def __init__(self, reason: _Optional[str] = ..., again: _Optional[bool] = ...) -> None: ...
 
 class Assign(_message.Message):
-    __slots__ = ("job", "task", "arguments_json", "timeout_s", "pools", "traceparent")
+    __slots__ = ("job", "task", "arguments_json", "timeout_s", "pools", "traceparent", "tenant", "workflow", "trace_id")
     class PoolsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -302,13 +302,19 @@ class Assign(_message.Message):
     TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
     POOLS_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    TRACE_ID_FIELD_NUMBER: _ClassVar[int]
     job: str
     task: str
     arguments_json: str
     timeout_s: float
     pools: _containers.ScalarMap[str, int]
     traceparent: str
-    def __init__(self, job: _Optional[str] = ..., task: _Optional[str] = ..., arguments_json: _Optional[str] = ..., timeout_s: _Optional[float] = ..., pools: _Optional[_Mapping[str, int]] = ..., traceparent: _Optional[str] = ...) -> None: ...
+    tenant: str
+    workflow: str
+    trace_id: str
+    def __init__(self, job: _Optional[str] = ..., task: _Optional[str] = ..., arguments_json: _Optional[str] = ..., timeout_s: _Optional[float] = ..., pools: _Optional[_Mapping[str, int]] = ..., traceparent: _Optional[str] = ..., tenant: _Optional[str] = ..., workflow: _Optional[str] = ..., trace_id: _Optional[str] = ...) -> None: ...
 
 class Ack(_message.Message):
     __slots__ = ("job", "declined")

@@ -17,7 +17,7 @@ import grpc
 import msgspec
 
 from holdfast.core.values.policies import ERROR, NETWORK, TIMEOUT, VALIDATION, gravest
-from holdfast.core.values.trace import trace_context_of
+from holdfast.core.values.trace import TraceContext, trace_context_of
 from holdfast.errors import HoldfastError, StepError, UsageError
 from holdfast.platform.border import bare, fact, leaves, text_of
 from holdfast.platform.current_span import continue_trace
@@ -282,7 +282,7 @@ class Worker:
         self._jobs[assign.job] = (job, task)
 
     async def _do(self, job: Job, body: Callable[..., Any], assign: wire.Assign) -> None:
-        enter(_ids_of(assign.job))
+        enter(_ids_of(assign))
         try:
             result = await self._result(job, body, assign.arguments_json)
             if not job.cancelled:
@@ -408,7 +408,12 @@ def _kind(problem: BaseException) -> tuple[str, bool]:
     return TIMEOUT if issubclass(kind, TimeoutError) else NETWORK if issubclass(kind, ConnectionError) else ERROR, True
 
 
-def _ids_of(job: str) -> LogIds:
+def _ids_of(assign: wire.Assign) -> LogIds:
     """Return the ids that lines of a job have in the log of this process."""
-    found = _JOB.fullmatch(job)
-    return NOWHERE if found is None else LogIds(found[1], found[2], int(found[3]))
+    if (found := _JOB.fullmatch(assign.job)) is None:
+        return NOWHERE
+    run, step, attempt = found.groups()
+    ids = LogIds(run, step, int(attempt), assign.tenant, assign.workflow)
+    if assign.trace_id:  # a server of an earlier version names none
+        ids.traceparent, ids.root = TraceContext(assign.trace_id).traceparent, run
+    return ids

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.cli.page import terminal
 from holdfast.errors import UsageError
 from holdfast.platform.log_filter import STANDARD, LogFilter, clean, plain, text_of_value
-from holdfast.platform.log_ids import NAMES
+from holdfast.platform.log_ids import NAMES, about, here
 
 if TYPE_CHECKING:
     from holdfast.settings import LogRules
@@ -148,7 +148,7 @@ def _renderer() -> Any:
 
 
 def _message_in_json(message: str, level: str) -> str:
-    return terminal.as_json(_line(time.time(), level, _COMMAND, clean(message)))
+    return terminal.as_json(_line(time.time(), level, _COMMAND, clean(message)) | about(here()))
 
 
 def _line(at_s: float, level: str, logger: str, message: str) -> dict[str, Any]:

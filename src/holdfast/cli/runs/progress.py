@@ -10,6 +10,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection,
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
+from msgspec.structs import replace
+
 from holdfast.cli.page import terminal
 from holdfast.cli.page.event_format import EventFormatter
 from holdfast.cli.page.event_words import failure, job_result, named
@@ -22,6 +24,7 @@ from holdfast.core.values.money import usd
 from holdfast.core.views.operations import OperationRow, Operations
 from holdfast.core.views.status import describe, may_be_placed, may_start, status
 from holdfast.errors import HoldfastError
+from holdfast.platform import log_ids
 from holdfast.service import view
 from holdfast.service.declarations import query
 from holdfast.service.declarations.query import View
@@ -197,8 +200,9 @@ async def listen(service: Backend, run: str) -> tuple[View, Collection[str]]:
     def print_event(event: View) -> None:
         nonlocal after
         after = event["seq"]
-        if (line := formatter.line(view.recorded_of(event))) is not None:
-            terminal.say(line)
+        recorded = view.recorded_of(event)
+        if (line := formatter.line(recorded)) is not None:
+            _say(line, recorded)
 
     async def hear(look: Callable[[], None]) -> None:
         async with aclosing(service.watch(run, 0)) as watching:
@@ -218,6 +222,17 @@ async def listen(service: Backend, run: str) -> tuple[View, Collection[str]]:
     return found, formatter.reported
 
 
+def _say(line: str, recorded: Recorded) -> None:
+    """Print the line of an event, with the ids of its run and of its step's attempt."""
+    of_run = log_ids.here()
+    step, attempt = (getattr(recorded.event, name, None) for name in ("step", "attempt"))
+    log_ids.enter(replace(of_run, step_id=step or "", attempt=(step and attempt) or 0))
+    try:
+        terminal.say(line)
+    finally:
+        log_ids.enter(of_run)
+
+
 class Lines:
     """One line for each change, as a log keeps it."""
 
@@ -232,7 +247,7 @@ class Lines:
         for recorded in news:
             line = self._formatter.line(recorded)
             if line is not None:
-                terminal.say(line)
+                _say(line, recorded)
 
     def hear(self, event: View) -> None:
         """A log is no place for half sentences: `holdfast runs stream` has them."""

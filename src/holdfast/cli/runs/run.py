@@ -24,11 +24,13 @@ from holdfast.cli.target import is_name, meant_file
 from holdfast.core.nouns.labels import pair
 from holdfast.core.values.policies import AUTHORIZATION
 from holdfast.errors import NotFound, UsageError
+from holdfast.platform import log_ids
 from holdfast.service.declarations.command import Start
 from holdfast.service.principal import Principal
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
+    from holdfast.cli.backend import Backend
     from holdfast.compose import Engine
     from holdfast.core.facts.state import OpenCall
     from holdfast.core.values.demand import Resources
@@ -145,6 +147,13 @@ class RunFollower:
         """The options that a worker of it needs."""
         self.in_flight: Callable[[], Mapping[CallId, OpenCall]] = dict
         """The calls of it that have left this process and have no outcome."""
+        self.ids = log_ids.NOWHERE
+        """Ids of the run on each line of the log that is about it."""
+
+    def begins(self, ids: log_ids.LogIds) -> None:
+        """Keep the ids of the run that has begun. Messages from now on are about it."""
+        self.run, self.ids = ids.run_id, ids
+        log_ids.enter(ids)
 
     def means(self, workflow: Workflow | StoredWorkflow) -> None:
         """Its run is going to be one of `workflow`."""
@@ -193,6 +202,7 @@ def _follow(
     with terminal.aside():
         doing = _run if server(store) is None else _run_there
         outcome = run_quickly(doing(workflow, value, start, options, following, interruption))
+    log_ids.enter(following.ids)
     found = outcome.found
     if as_json:
         terminal.emit(found)
@@ -256,9 +266,13 @@ async def _run(
         following.starting = True
         now_ms = engine.now_ms()
         begun = await engine.start(workflow, value, **start | {"tenant": start.get("tenant") or "default"})
-        following.run = begun.id
-        following.in_flight = shutdown_notice.announce_calls(engine.executor, RunId(begun.id))
         state = await begun.state()
+        following.begins(
+            log_ids.LogIds(
+                begun.id, tenant=state.tenant, workflow=state.workflow, traceparent=state.traceparent, root=state.root
+            )
+        )
+        following.in_flight = shutdown_notice.announce_calls(engine.executor, RunId(begun.id))
         is_new = state.started_at_ms >= now_ms
         terminal.say(_begun(begun.id, workflow.name, workflow.version, None if is_new else now_ms - state.started_at_ms))
         following.unattended = not execute and status(state) == "running" and not await engine.workers_of(workflow)
@@ -312,6 +326,7 @@ async def _run_there(
         assert found is not None
         following.run = found["run_id"]
         whole = await service.row(query.Run(found["run_id"]))
+        following.begins(await _ids_there(service, whole))
         old_ms = began_ms - moment.ms(whole["started_at"])
         is_known = "key" in start and old_ms > _CLOCKS_DIFFER_MS
         terminal.say(_begun(found["run_id"], found["workflow"], found["version"], old_ms if is_known else None))
@@ -328,6 +343,17 @@ async def _run_there(
         following.status = found["status"]
     interruption.over()
     return Outcome(found, reason, waits, told or ())
+
+
+async def _ids_there(service: Backend, row: View) -> log_ids.LogIds:
+    """Return the ids of a run of a server. Its trace stands in its first event, which is read only for a log that shows it."""
+    from holdfast.service.declarations import query
+
+    ids = log_ids.LogIds(row["run_id"], tenant=row["tenant"], workflow=row["workflow"])
+    if log_output.is_json():
+        first = (await service.rows(query.Events(run=row["run_id"], limit=1)))[0]
+        ids.traceparent, ids.root = first.get("traceparent") or "", row["run_id"]
+    return ids
 
 
 _CLOCKS_DIFFER_MS: Final = 2_000

@@ -29,8 +29,10 @@ class RemoteWorker:
         attempt = self._attempt
         node = attempt.graph.node(attempt.name)
         limit_s = node.timeout_s if node is not None else None
-        trace = trace_headers().get(HEADER, "")
-        work = Work(self._job(part), task, encode(arguments), limit_s, attempt.pools, trace)
+        trace, ids = trace_headers().get(HEADER, ""), attempt.log_ids
+        work = Work(
+            self._job(part), task, encode(arguments), limit_s, attempt.pools, trace, ids.tenant, ids.workflow, ids.trace_id
+        )
         return await self._gateway.perform(self._place, work, calls)
 
     def break_off(self, part: str, number: int) -> None:
