@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from holdfast.platform.spare_time import LONGEST_PAUSE_S, SHARE, SpareTime, needed_s
+from holdfast.platform.spare_time import LONGEST_PAUSE_S, SHARE, SpareTime, TimeShare, needed_s
 
 
 class Machine:
@@ -33,9 +33,17 @@ class Machine:
         return SpareTime(lambda: self.wall_s, lambda: self.needed_s, lambda: self.thread_s)
 
 
+def at_work(spare: SpareTime) -> TimeShare:
+    """Return the share of a task that had work before anything was measured."""
+    share = spare.share()
+    share.go_on()
+    share._proven_s = 0.0
+    return share
+
+
 async def test_only_the_turns_of_the_work_itself_are_counted() -> None:
     machine = Machine()
-    share = machine.spare().share()
+    share = at_work(machine.spare())
     others = asyncio.Event()
 
     async def work() -> str:
@@ -60,7 +68,7 @@ async def test_only_the_turns_of_the_work_itself_are_counted() -> None:
 async def test_a_calm_process_asks_for_no_pause_and_a_busy_one_shares_among_all() -> None:
     machine = Machine()
     spare = machine.spare()
-    first, second = spare.share(), spare.share()
+    first, second = at_work(spare), at_work(spare)
 
     async def work() -> None:
         machine.works(0.001)
@@ -78,7 +86,7 @@ async def test_a_calm_process_asks_for_no_pause_and_a_busy_one_shares_among_all(
 
 async def test_a_process_that_waits_for_a_processor_is_busy() -> None:
     machine = Machine()
-    share = machine.spare().share()
+    share = at_work(machine.spare())
     machine.works(0.2)
     machine.waits_for_a_processor(0.4)
     assert share.is_busy
@@ -98,7 +106,7 @@ def test_a_thread_needs_the_time_that_it_works() -> None:
 
 async def test_work_alone_does_not_make_its_process_busy() -> None:
     machine = Machine()
-    share = machine.spare().share()
+    share = at_work(machine.spare())
 
     async def catches_up() -> None:
         machine.works(3)
@@ -116,6 +124,37 @@ async def test_work_alone_does_not_make_its_process_busy() -> None:
     await share.of(catches_up())
     machine.works(9)
     assert share.pause_s() == LONGEST_PAUSE_S
+
+
+async def test_work_after_a_rest_is_bounded_until_the_process_is_known_to_be_calm() -> None:
+    machine = Machine()
+    spare = machine.spare()
+    share, other = spare.share(), at_work(spare)
+    for _ in range(2):
+        machine.rests(10)
+        assert share.is_busy, "it began with a rest"
+        assert not other.is_busy, "its own work says nothing of another's"
+        share.go_on()
+        spent_s = 0.0
+
+        async def work() -> None:
+            machine.works(0.001)
+
+        for _ in range(20):
+            await share.of(work())
+            if (pause_s := share.pause_s()) == 0:
+                break
+            spent_s += 0.001
+            machine.rests(pause_s)
+            share.go_on()
+        assert not share.is_busy
+        assert spent_s <= SHARE / 2 + 0.001, "half of the share, for a second"
+        share.rest()
+    machine.rests(10)
+    share.go_on()
+    await share.of(work())
+    machine.works(0.3)
+    assert share.pause_s() == pytest.approx(0.001 * (2 / SHARE - 1)), "the process was busy beside it"
 
 
 async def test_errors_and_cancellations_reach_the_work_and_leave_it() -> None:

@@ -1,4 +1,6 @@
-"""Processor time for work that can wait: all of it while the process is calm, and a small share while the process is busy.
+"""Processor time for work that can wait: all of it in a process that is known to be calm, and a small share in any other.
+
+Work that comes after a rest has the small share too, until the process was calm beside it: whatever made the work may go on.
 
 Never here: the work.
 """
@@ -20,6 +22,8 @@ _SPAN_S: Final = 0.25
 """Interval over which that is measured."""
 _CALM_SPANS: Final = 4
 """Calm intervals in a row that make a process calm: one alone may be a wait for the disk."""
+_UNPROVEN_S: Final = _CALM_SPANS * _SPAN_S
+"""Time from the end of a rest in which nothing has shown yet whether the process is calm."""
 LONGEST_PAUSE_S: Final = 5.0
 _SCHEDULING: Final = Path("/proc/thread-self/schedstat")
 """Time of this thread on a processor, and time that it waited for one, in nanoseconds."""
@@ -81,20 +85,36 @@ class TimeShare:
     def __init__(self, spare: SpareTime) -> None:
         self._spare = spare
         self._spent_s = 0.0
+        self._rests = True
+        self._proven_s = 0.0
+        """Time from which on the process is known to be calm, if it is."""
 
     @property
     def is_busy(self) -> bool:
-        """True if the process has other work to do."""
-        return self._spare.is_busy
+        """True if the process has other work to do, or may have."""
+        return self._spare.is_busy or self._rests or self._spare._wall_s() < self._proven_s
+
+    def rest(self) -> None:
+        """There is nothing to do: what comes next may come from work that begins now."""
+        self._rests = True
+
+    def go_on(self) -> None:
+        """There is something to do."""
+        if self._rests:
+            self._rests, self._proven_s = False, self._spare._wall_s() + _UNPROVEN_S
 
     def of(self, work: Awaitable[T]) -> Awaitable[T]:
         """Return the same work, whose processor time counts for this part."""
         return _Metered(work, self._spare._thread_s, self._spend)
 
     def pause_s(self) -> float:
-        """Return the pause that the work so far asks for, in seconds; 0 in a calm process."""
+        """Return the pause that the work so far asks for, in seconds; 0 in a calm process. While that is not known yet, no
+        pause is longer than until it is."""
         spent_s, self._spent_s = self._spent_s, 0.0
-        return self._spare._pause_s(spent_s) if self._spare.is_busy else 0.0
+        pause_s = self._spare._pause_s(spent_s)
+        if self._spare.is_busy:
+            return pause_s
+        return min(pause_s, max(self._proven_s - self._spare._wall_s(), 0.0))
 
     def _spend(self, seconds: float) -> None:
         self._spent_s += seconds

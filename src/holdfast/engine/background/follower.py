@@ -107,7 +107,7 @@ class Follower:
         await self._loop.aclose()
         try:
             async with asyncio.timeout(_LAST_S):
-                while self._is_wanted() and await self._feed() == 0:
+                while self._is_wanted() and await self._feed(at_once=True) == 0:
                     pass
         except Exception as problem:  # noqa: BLE001 - the next process gives it the same
             log.debug("holdfast leaves events for %s to the next process: %s", self._sink.name, problem)
@@ -122,7 +122,7 @@ class Follower:
         pause_s = await self._time.of(self._feed())
         return max(pause_s, self._time.pause_s())
 
-    async def _feed(self) -> float:
+    async def _feed(self, *, at_once: bool = False) -> float:
         if not self._is_wanted():
             if self._row is not None:
                 await self._store.followers.release(self._sink.name, self._holder)
@@ -130,14 +130,16 @@ class Follower:
             return _NOT_HERE_S
         if (row := await self._held()) is None:
             return _NOT_HERE_S
-        size = min(self._size, _BUSY_BATCH) if self._time.is_busy else self._size
+        size = min(self._size, _BUSY_BATCH) if self._time.is_busy and not at_once else self._size
         try:
             batch, cursor = await self._tail.after(row.cursor, size)
         except CursorLost as problem:
             return self._begin_again(row, problem)
         if not batch:
+            self._time.rest()
             self._row = msgspec.structs.replace(row, cursor=cursor)
             return _LOOK_S
+        self._time.go_on()
         return await self._give(row, batch, cursor, is_full=len(batch) >= size)
 
     async def _held(self) -> FollowerRow | None:
