@@ -59,6 +59,8 @@ class Kept:
         self.got += events
         return 0
 
+    async def aclose(self) -> None: ...
+
     @property
     def ids(self) -> list[tuple[str, int]]:
         return [(each.run, each.recorded.seq) for each in self.got]

@@ -42,8 +42,7 @@ async def following(
         spare = SpareTime()
         notifier = await stack.enter_async_context(notifying(settings, runtime, secrets, is_wanted))
         for sink in [*sinks_of(settings, runtime, secrets), *([] if notifier is None else [notifier])]:
-            if (close := getattr(sink, "aclose", None)) is not None:
-                stack.push_async_callback(close)
+            stack.push_async_callback(sink.aclose)
             tail = ArchiveTail(runtime.store) if sink.name == OF_ARCHIVES else None
             follower = Follower(runtime.store, runtime.clock, sink, uuid4().hex, is_wanted, spare.share(), tail)
             stack.push_async_callback(follower.aclose)

@@ -98,6 +98,10 @@ class Sink(Protocol):
         be done with them. Raises SinkUnavailable."""
         ...
 
+    async def aclose(self) -> None:
+        """Close its connections. It takes nothing any more."""
+        ...
+
 
 class FollowerRow(msgspec.Struct, frozen=True):
     """The progress of a sink."""

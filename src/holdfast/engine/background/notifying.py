@@ -176,6 +176,9 @@ class Notifier:
             raise SinkUnavailable(problem.message) from problem
         return 0
 
+    async def aclose(self) -> None:
+        """It writes into the store alone: channels have connections of their own."""
+
     async def write(self, deliveries: Sequence[Delivery]) -> None:
         """Keep deliveries. Raises StoreError."""
         await self._store.outbox.add(deliveries)
