@@ -70,14 +70,14 @@ def main(runs: int) -> None:
 
     def enter() -> None:
         for _ in range(1000):
-            copy_context().run(StepSpan(trace, RUN, step_id("n", 1), exports=True).enter, 1)
+            copy_context().run(StepSpan(lambda: trace, RUN, step_id("n", 1), exports=True).enter, 1)
 
     def ask() -> None:
         for _ in range(1000):
             opentelemetry.trace.get_current_span().get_span_context()
 
     in_step = copy_context()
-    in_step.run(StepSpan(trace, RUN, step_id("n", 1), exports=True).enter, 1)
+    in_step.run(StepSpan(lambda: trace, RUN, step_id("n", 1), exports=True).enter, 1)
     count = len(exported)
     sys.stdout.write(
         json.dumps(

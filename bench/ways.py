@@ -3,13 +3,15 @@
     python -m bench.ways [--files]
 
 Counted are the calls, functions and files of this package in the thread of the event loop, and how often the way changes
-from one file to another, of a warm engine on SQLite. A coroutine that is resumed counts as a call again. Nothing here is
-timed: figures are the same on every machine.
+from one file to another, of a warm engine on SQLite. A coroutine that is resumed counts as a call again. The way of a result
+is gone once more with logs, metrics, traces and notifications on: OpenTelemetry's calls count there, and what feeds sinks
+beside it does not. Nothing here is timed: figures are the same on every machine.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -24,13 +26,23 @@ import httpx2
 
 import holdfast
 from holdfast import Engine, Workflow, human_gate, task
+from holdfast.cli.page import log_output
 from holdfast.compose.api import HttpPort, answering
+from holdfast.observe.meter import Meter
 from holdfast.service.access.identity import Identity
 from holdfast.service.service import Service
+from holdfast.settings import LogRules, Settings, TelemetryRules
 
 _PACKAGE: Final = f"{Path(holdfast.__file__).parent}/"
+_OPENTELEMETRY: Final = "/opentelemetry/"
+NOBODY: Final = "http://127.0.0.1:9"
+SECRET: Final = "whsec_bmV3LW5ldy1uZXctbmV3LW5ldy1uZXctbmV3"
 _SMALLEST_OF: Final = 20
 """Each way is gone so often; the shortest counts: what else an engine does now and then comes past."""
+
+
+RESULT: Final = "a step's result → the next step runs"
+OBSERVED: Final = "a result → the next, all of it observed"
 
 
 class Way(NamedTuple):
@@ -56,6 +68,8 @@ class Trace:
 
     def __init__(self) -> None:
         self.found: dict[str, list[Way]] = {}
+        self.is_observed = False
+        """True while the engine sends everything out: what OpenTelemetry does on the way counts too."""
         self._calls: list[tuple[str, str]] | None = None
 
     def install(self) -> None:
@@ -76,8 +90,10 @@ class Trace:
         self.end(name)
 
     def _heard(self, frame: FrameType, event: str, _: Any) -> None:
-        if self._calls is not None and event == "call" and frame.f_code.co_filename.startswith(_PACKAGE):
-            self._calls.append((frame.f_code.co_filename.removeprefix(_PACKAGE), frame.f_code.co_qualname))
+        file = frame.f_code.co_filename
+        counts = file.startswith(_PACKAGE) or (self.is_observed and _OPENTELEMETRY in file)
+        if self._calls is not None and event == "call" and counts:
+            self._calls.append((file.removeprefix(_PACKAGE), frame.f_code.co_qualname))
 
 
 TRACE: Final = Trace()
@@ -94,7 +110,7 @@ def a(state: Any) -> int:
 @two.node("b")
 @task
 def b(state: Any) -> int:
-    TRACE.end("a step's result → the next step runs")
+    TRACE.end(OBSERVED if TRACE.is_observed else RESULT)
     return 2
 
 
@@ -141,6 +157,27 @@ async def measure(folder: Path) -> None:
                 await run.result()
 
 
+def observed() -> Settings:
+    """Return settings under which everything leaves the process, to a receiver that is away."""
+    return Settings(
+        logs=LogRules(format="json", level="info"),
+        telemetry=TelemetryRules(endpoint=NOBODY),
+        channels={"ops": {"kind": "webhook", "url": NOBODY, "secrets": ["OPS_SECRET"], "allow_private": ["127.0.0.0/8"]}},
+        notifications={"rule": {"channel": "ops", "occasions": ["run_failed", "gate_opened", "dead_letter"]}},
+    )
+
+
+async def measure_observed(folder: Path) -> None:
+    """Go the way of a result with logs, metrics, traces and notifications."""
+    os.environ["OPS_SECRET"] = SECRET
+    settings = observed()
+    log_output.set_up(settings.logs)
+    TRACE.is_observed = True
+    async with Engine.open(folder / "observed.db", workflows=[two], settings=settings, observers=[Meter()]) as engine:
+        for _ in range(_SMALLEST_OF):
+            await (await engine.start(two)).result()
+
+
 async def _gate(http: httpx2.AsyncClient) -> dict[str, Any]:
     while True:
         if rows := (await http.get("/gates")).json()["rows"]:
@@ -153,6 +190,7 @@ def main() -> None:
     TRACE.install()
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(measure(Path(folder)))
+        asyncio.run(measure_observed(Path(folder)))
     sys.setprofile(None)
     say = partial(print, flush=True)
     say(f"{'way':40} {'calls':>6} {'functions':>9} {'files':>6} {'rooms':>6} {'moves':>6}")

@@ -13,10 +13,16 @@ MAX_FILES: Final = {
     "a step's result → the next step runs": 49,
     "engine.start() → committed": 45,
     "POST /gates/{gate}/decision → answered": 85,
+    "a result → the next, all of it observed": 54,
 }
 """A module that is new on a way takes the place of another, or says in the commit why it is worth a file more."""
-MAX_CALLS: Final = {"a step's result → the next step runs": 272, "engine.start() → committed": 215}
-"""A feature that few runs use costs the others no call. Over HTTP the number depends on what a socket brings at once."""
+MAX_CALLS: Final = {
+    "a step's result → the next step runs": 272,
+    "engine.start() → committed": 215,
+    "a result → the next, all of it observed": 292,
+}
+"""A feature that few runs use costs the others no call, and logs, metrics, traces and notifications cost a step 20. Over HTTP
+the number depends on what a socket brings at once."""
 _LINE: Final = re.compile(r"(.*?) +(\d+) +\d+ +(\d+) +\d+ +\d+")
 
 

@@ -428,7 +428,7 @@ async def test_a_provider_gets_the_place_of_a_call_in_its_trace(wire: Wire, wire
     wire.will_say({"error": {}}, status=400)
 
     async def asked() -> None:
-        StepSpan(trace, RunId("0190-run"), StepId("classify#1"), exports=True).enter(1)
+        StepSpan(lambda: trace, RunId("0190-run"), StepId("classify#1"), exports=True).enter(1)
         await failure(wired, msgspec.structs.replace(ask(GPT), call=CALL))
 
     await asyncio.create_task(asked())

@@ -126,8 +126,17 @@ class Meter:
         """Count an observation."""
         kind = type(observation)
         if kind is EventsCommitted:
-            if observation.own:  # type: ignore[union-attr]
-                self._committed(observation)
+            if not observation.own:  # type: ignore[union-attr]
+                return
+            state: State = observation.state  # type: ignore[union-attr]
+            for event in observation.events:  # type: ignore[union-attr]
+                if (count := _COUNTS.get(type(event))) is not None:
+                    count(self, event, state)
+            if self._starts:
+                if self._starts == state.steps_started:
+                    delay_s = (state.at_ms - state.started_at_ms) / _MS
+                    self._delays[self._workflows[state.workflow],].add(delay_s)
+                self._starts = 0
         elif kind is AppendsFlushed:
             self._flushed(observation)
         elif kind is PoolWaited:
@@ -159,18 +168,6 @@ class Meter:
         if outcome == "answered" and request.is_command and not request.waits and request.took_s > PATIENCE_S:
             outcome = "slow"
         self._requests["command" if request.is_command else "query", outcome] += 1
-
-    def _committed(self, committed: Any) -> None:
-        state = committed.state
-        for event in committed.events:
-            count = _COUNTS.get(type(event))
-            if count is not None:
-                count(self, event, state)
-        if self._starts:
-            if self._starts == state.steps_started:
-                delay_s = (state.at_ms - state.started_at_ms) / _MS
-                self._delays[self._workflows[state.workflow],].add(delay_s)
-            self._starts = 0
 
     # --- Events -------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import cache
@@ -38,13 +39,18 @@ def current_context() -> TraceContext | None:
 
 
 class StepSpan:
-    """The span of a step's code: that of the attempt under way, also for code that stays in memory for the next one."""
+    """The span of a step's code: that of the attempt under way, also for code that stays in memory for the next one.
 
-    __slots__ = ("_exports", "_number", "_run", "_step", "_trace")
+    Each step has one, and few ask where it is: that is computed for the first that does.
+    """
 
-    def __init__(self, trace: TraceContext, run: RunId, step: StepId, *, exports: bool) -> None:
-        """`trace` is where the run begins; with `exports` its spans are sent, and otherwise its caller's place is passed on."""
-        self._trace = trace
+    __slots__ = ("_begin", "_begins", "_exports", "_number", "_run", "_step")
+
+    def __init__(self, begin: Callable[[], TraceContext], run: RunId, step: StepId, *, exports: bool) -> None:
+        """`begin` returns the place in its trace where the run begins; with `exports` its spans are sent, and otherwise its
+        caller's place is passed on."""
+        self._begin = begin
+        self._begins: TraceContext | None = None
         self._run = run
         self._step = step
         self._exports = exports
@@ -55,14 +61,16 @@ class StepSpan:
         self._number = number
         _here.set(self)
         if self._exports and API in sys.modules:
-            _attach(self)
+            _attacher()(self)
 
     def context(self, call: CallId | None = None) -> TraceContext:
         """Return the place of the attempt, or of a call that it makes."""
+        if (begins := self._begins) is None:
+            begins = self._begins = self._begin()
         if not self._exports:
-            return self._trace
+            return begins
         id_ = attempt_span(self._run, self._step, self._number) if call is None else call_span(call)
-        return self._trace._replace(span_id=id_)
+        return begins._replace(span_id=id_)
 
 
 _here: Final[ContextVar[StepSpan | None]] = ContextVar("holdfast_span", default=None)
@@ -84,13 +92,6 @@ def continue_trace(context: TraceContext) -> None:
         contexts.attach(trace.set_span_in_context(trace.NonRecordingSpan(_span_context(context))))
 
 
-def _attach(span: StepSpan) -> None:
-    from opentelemetry import context as contexts  # noqa: PLC0415 - it is there
-    from opentelemetry import trace  # noqa: PLC0415 - as above
-
-    contexts.attach(trace.set_span_in_context(_kind()(span)))
-
-
 def _span_context(context: TraceContext) -> Any:
     from opentelemetry import trace  # noqa: PLC0415 - it is there
 
@@ -99,13 +100,14 @@ def _span_context(context: TraceContext) -> Any:
 
 
 @cache
-def _kind() -> Any:
-    """Return the class of the span that users' own spans have as their parent. Its ids are computed only when one asks."""
-    from opentelemetry.trace import NonRecordingSpan  # noqa: PLC0415 - it is there
+def _attacher() -> Callable[[StepSpan], object]:
+    """Return what makes a step's span OpenTelemetry's current one: users' own spans have it as their parent. Its ids are
+    computed only when one asks."""
+    from opentelemetry import context as contexts  # noqa: PLC0415 - it is there
+    from opentelemetry import trace  # noqa: PLC0415 - as above
 
-    class CurrentStep(NonRecordingSpan):
-        def __init__(self, step: StepSpan) -> None:
-            self._of_step = step
+    class CurrentStep(trace.NonRecordingSpan):
+        _of_step: StepSpan
 
         def get_span_context(self) -> Any:
             return _span_context(self._of_step.context())
@@ -113,4 +115,12 @@ def _kind() -> Any:
         def __repr__(self) -> str:
             return f"CurrentStep({self._of_step.context().traceparent})"
 
-    return CurrentStep
+    context_of, current, attach, new = contexts.Context, contexts.get_current, contexts.attach, CurrentStep.__new__
+    (key,) = trace.set_span_in_context(trace.INVALID_SPAN, context_of())
+
+    def attached(step: StepSpan) -> object:
+        span = new(CurrentStep)
+        span._of_step = step
+        return attach(context_of({**current(), key: span}))
+
+    return attached

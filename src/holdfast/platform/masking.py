@@ -182,7 +182,7 @@ class Mask:
 
     def apply(self, data: bytes) -> bytes:
         """`data` without the values. The same object if there was none."""
-        if self._pattern is None and not self._new:
+        if not self._new and (self._pattern is None or self._pattern.search(data) is None):
             return data
         return self.begun(data)[0]
 

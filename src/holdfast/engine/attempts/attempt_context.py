@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
 from typing import TypeVar
 
 from holdfast.authoring.tool import Tool
@@ -35,6 +34,8 @@ class AttemptContext:
 
     flow: Flow | None = None
     """The flow that it is the `ctx` of, once that has begun."""
+    _span: StepSpan | None = None
+    """The span of its code, the same for each attempt in which that goes on."""
 
     def __init__(self, attempt: Attempt, journal: StepJournal) -> None:
         self._attempt = attempt
@@ -48,12 +49,17 @@ class AttemptContext:
         self.provisional = False
         """Set by a handler whose output tells of a failure: should the run fail and be taken up, the step is too."""
 
-    @cached_property
-    def span(self) -> StepSpan:
-        """The span of the step's code, if its run is in a trace."""
+    def enter_span(self) -> None:
+        """Make the step's span the current one; for a run that is in a trace."""
         ids, propagation = self.log_ids, self._services.propagation
-        trace = propagation.begin(ids.traceparent, RunId(ids.root))
-        return StepSpan(trace, self.run_id, self.step_id, exports=propagation.exports)
+        if self._span is None:
+            self._span = StepSpan(
+                lambda: propagation.begin(ids.traceparent, RunId(ids.root)),
+                self.run_id,
+                self.step_id,
+                exports=propagation.exports,
+            )
+        self._span.enter(ids.attempt)
 
     def go_on(self, attempt: Attempt) -> None:
         """Belong to the attempt in which its flow goes on."""

@@ -76,6 +76,7 @@ class Observers:
         self._wants = tuple((each, getattr(each, "only", None)) for each in self._observers)
         self._wants_parts = any(only is None or not only.isdisjoint(_PARTS) for _, only in self._wants)
         """True if an observer wants what began and ended with a commit, besides its events."""
+        self._of_commits = tuple(each for each, only in self._wants if only is None or EventsCommitted in only)
         self._faulty: list[Observer] = []
 
     def __bool__(self) -> bool:
@@ -92,19 +93,31 @@ class Observers:
             except BaseException as problem:
                 if is_ours(problem):
                     raise
-                if not any(each is observer for each in self._faulty):
-                    self._faulty.append(observer)
-                    log.exception("holdfast: an observer has failed. It is still notified; more of its errors are not logged.")
+                self._report(observer, problem)
 
     def committed(self, events: Sequence[Event], state: State, *, own: bool) -> None:
         """Events of a run are durable; `own` ones were decided here."""
-        self.notify(EventsCommitted(state, events, own))
+        committed = EventsCommitted(state, events, own)
+        for observer in self._of_commits:  # at each step, so without another call
+            try:
+                observer(committed)
+            except BaseException as problem:
+                if is_ours(problem):
+                    raise
+                self._report(observer, problem)
         for event in events if own and self._wants_parts else ():
             if (observation := _began(event, state) or _ended(event, state)) is not None:
                 self.notify(observation)
             if type(event) is ev.StepFailed and not event.absorbed and event.error.error_class != REJECTED:
                 about = (state.run, state.tenant, state.workflow, state.at_ms)
                 self.notify(DeadLettered(*about, event.step, event.attempt, event.error, event.parked))
+
+    def _report(self, observer: Observer, problem: BaseException) -> None:
+        if not any(each is observer for each in self._faulty):
+            self._faulty.append(observer)
+            log.error(
+                "holdfast: an observer has failed. It is still notified; more of its errors are not logged.", exc_info=problem
+            )
 
 
 NOBODY: Final = Observers()

@@ -481,7 +481,7 @@ async def execute(attempt: Attempt) -> None:
     seal_for(attempt.tenant, attempt.services.payloads.sealing)
     enter(context if attempt.calls_steps else None)
     if context.log_ids.traceparent or attempt.services.propagation.exports:
-        context.span.enter(attempt.number)
+        context.enter_span()
     try:
         lent = await _reserved_pools(attempt) if attempt.pools else []
         if lent and not attempt.runs_scripts:
