@@ -187,6 +187,7 @@ def fill_sqlite(file: Path, patterns: dict[str, str], runs: int) -> None:
                 db.executemany(inserts[table], values)
     for statement, values in costs():
         db.executemany(statement.format(*("?" * 12)), values)
+    db.execute("update cost_progress set cursor = (select max(id) from events)")  # the copies are counted
     db.pragma("wal_checkpoint", "truncate")
     db.close()
 
@@ -372,7 +373,7 @@ def one(kind: str, folder: Path, given: argparse.Namespace, undo: contextlib.Exi
     if not names.exists():
         began = time.perf_counter()
         patterns, big = asyncio.run(templates(store, given.long_steps))
-        here_s(["costs", "show"])  # so that the copies are counted, as their costs are
+        here_s(["costs", "rollup"])  # so that the copies are counted, as their costs are
         if kind == "sqlite":
             fill_sqlite(folder / "runs.db", patterns, given.runs)
         else:

@@ -15,7 +15,6 @@ import pytest
 
 from holdfast.analytics.clickhouse import Address, ClickHouse
 from holdfast.core.facts.costs import CostSum
-from holdfast.core.values.ids import RunId
 from holdfast.engine.background.follower import Follower
 from holdfast.engine.background.rollup import count_some
 from holdfast.platform.machine import MachineClock
@@ -119,8 +118,7 @@ async def feed(store: Store, sink: ClickHouse, events: int, tail: Any = None) ->
 
 async def rolled_up(store: Store) -> list[CostSum]:
     """The roll-up of the store, up to date, by everything that it knows."""
-    after: RunId | None = None
-    while (after := await count_some(store.costs, store.log, 2**53, after)) is not None:
+    while not await count_some(store):
         pass
     by = ("hour", "tenant", "team", "workflow", "node", "model")
     return list(await store.costs.sums(by, "0000-01-01", "9999-12-31"))  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ import pytest
 from holdfast import Context, Engine, Workflow, flow, llm_node, step, task, tool
 from holdfast.compose.api import HttpPort, answering
 from holdfast.core.capacity.estimates import Use
-from holdfast.core.facts.extra_costs import ExtraCost
+from holdfast.core.facts.extra_costs import ExtraCost, RunCosts
 from holdfast.core.values.ids import RunId
 from holdfast.http.openapi import document
 from holdfast.http.route import ROUTES
@@ -264,9 +264,9 @@ async def everything(port: Port, ops: Asked, globex: Asked) -> AsyncIterator[tup
     await globex.post("/runs", {"workflow": "asking"}, wait_s=1)
     await ops.post("/pools", {"name": "gpu", "slots": 2})
     await start("rated", tags=["trial"])
-    (uncounted, *_) = await port.engine.store.costs.uncounted(2**53, None, 1)
+    (uncounted,) = await port.engine.store.costs.uncounted([RunId(paid)])
     in_vain = ExtraCost("2026-11-21", GLOBEX, "", "quick", "do", "m", "retry", 1, 5, 7)
-    await port.engine.store.costs.count(uncounted, [], [in_vain])
+    await port.engine.store.costs.count([RunCosts(uncounted, [], [in_vain])])
     await port.engine.store.lending.learn([Use("quick", "do", "gpu", 1)])
     await port.engine.store.job_logs.keep([(LogPlace(RunId(paid), "job", 1, 0), b"line", GLOBEX)], ())
     await globex.post("/team-budgets", {"name": "both", "agents": {"ann": 1}, "total_usd": "7", "total_tokens": 70})

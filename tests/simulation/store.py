@@ -20,9 +20,20 @@ import msgspec
 
 from holdfast.core.capacity.estimates import Estimate, Use, learned
 from holdfast.core.capacity.lending import DeclaredPool, Grant, Life, PoolRow, Share, Visit, Visitor, declared, lend
-from holdfast.core.facts.costs import BEFORE_ALL, Cost, CostField, CostKey, CostSum, HourCost, LabelCost, RunCost, UncountedRun
+from holdfast.core.facts.costs import (
+    BEFORE_ALL,
+    Cost,
+    CostField,
+    CostKey,
+    CostProgress,
+    CostSum,
+    HourCost,
+    LabelCost,
+    RunCost,
+    UncountedRun,
+)
 from holdfast.core.facts.events import Recorded, decode, encode
-from holdfast.core.facts.extra_costs import ExtraCost, ExtraField, ExtraSum
+from holdfast.core.facts.extra_costs import ExtraCost, ExtraField, ExtraSum, RunCosts
 from holdfast.core.nouns import model_estimates
 from holdfast.core.nouns.conversations import Change, Conversation, ConversationTurn
 from holdfast.core.nouns.evaluations import Evaluation, ScenarioResult
@@ -251,6 +262,7 @@ class Disk:
         """Tenant-wide effect keys: who has each, and what came of it."""
         self.costs: dict[tuple[str, ...], HourCost] = {}
         self.counted: dict[RunId, Seq] = {}
+        self.cost_progress: CostProgress | None = None
         self.extra_costs: list[ExtraCost] = []
         self.totals: dict[RunId, int] = {}
         self.job_logs: dict[LogPlace, bytes] = {}
@@ -1495,38 +1507,46 @@ _Row = TypeVar("_Row")
 class Costs(Port):
     """Keeps ports.Costs."""
 
-    async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[UncountedRun]:
+    async def progress(self) -> CostProgress | None:
         await self._mount.read()
-        found = [
-            UncountedRun(run, kept.row.seq, self._disk.counted.get(run, Seq(0)))
-            for run, kept in sorted(self._disk.runs.items())
-            if run > (after or "") and kept.row.started_at_ms < started_before_ms
-        ]
-        return [each for each in found if each.seq > each.counted][:limit]
+        return self._disk.cost_progress
 
-    async def count(
-        self, uncounted: UncountedRun, costs: Sequence[HourCost], extra: Sequence[ExtraCost] = (), total_nanousd: int = 0
-    ) -> bool:
-        await self._mount.write("count")
-        if self._disk.counted.get(uncounted.run, Seq(0)) != uncounted.counted:
+    async def move(self, before: CostProgress | None, after: CostProgress) -> bool:
+        await self._mount.write("move_cost_progress")
+        if self._disk.cost_progress != before:
             return False
-        for each in costs:
-            cost = each.cost
-            kind = (each.hour, each.team, *cost.key)
-            known = self._disk.costs.get(kind) or HourCost(each.hour, each.team, Cost(*cost.key, 0, 0, 0, 0))
-            self._disk.costs[kind] = HourCost(each.hour, each.team, _added(known.cost, cost))
-        self._disk.extra_costs.extend(extra)
-        self._disk.totals[uncounted.run] = total_nanousd
-        self._disk.counted[uncounted.run] = uncounted.seq
+        self._disk.cost_progress = after
         self._disk.touched(self._mount)
         return True
+
+    async def uncounted(self, runs: Sequence[RunId]) -> Sequence[UncountedRun]:
+        await self._mount.read()
+        found = [
+            UncountedRun(run, self._disk.runs[run].row.seq, self._disk.counted.get(run, Seq(0)))
+            for run in sorted(set(runs) & self._disk.runs.keys())
+        ]
+        return [each for each in found if each.seq > each.counted]
+
+    async def count(self, runs: Sequence[RunCosts]) -> Sequence[RunId]:
+        await self._mount.write("count")
+        added = [each for each in runs if self._disk.counted.get(each.uncounted.run, Seq(0)) == each.uncounted.counted]
+        for each in added:
+            for cost in each.costs:
+                kind = (cost.hour, cost.team, *cost.cost.key)
+                known = self._disk.costs.get(kind)
+                self._disk.costs[kind] = msgspec.structs.replace(cost, cost=known.cost.plus(cost.cost)) if known else cost
+            self._disk.extra_costs.extend(each.extra)
+            self._disk.totals[each.uncounted.run] = each.total_nanousd
+            self._disk.counted[each.uncounted.run] = each.uncounted.seq
+        self._disk.touched(self._mount)
+        return [each.uncounted.run for each in added]
 
     async def rollup(self, first_day: str, last_day: str, **filters: Unpack[CostFilter]) -> Sequence[Cost]:
         await self._mount.read()
         tenant, after, limit = filters.get("tenant"), filters.get("after"), filters.get("limit")
         sums: dict[CostKey, Cost] = {}
         for each in self._disk.costs.values():
-            sums[each.cost.key] = _added(sums.get(each.cost.key) or Cost(*each.cost.key, 0, 0, 0, 0), each.cost)
+            sums[each.cost.key] = (sums.get(each.cost.key) or Cost(*each.cost.key, 0, 0, 0, 0)).plus(each.cost)
         return [
             cost
             for _, cost in sorted(sums.items())
@@ -1614,16 +1634,6 @@ def _part(rows: list[_Row], filters: ExtraFilter) -> list[_Row]:
     return rows[after : None if limit is None else after + limit]
 
 
-def _added(known: Cost, more: Cost) -> Cost:
-    return msgspec.structs.replace(
-        known,
-        calls=known.calls + more.calls,
-        input_tokens=known.input_tokens + more.input_tokens,
-        output_tokens=known.output_tokens + more.output_tokens,
-        cost_nanousd=known.cost_nanousd + more.cost_nanousd,
-    )
-
-
 class Graphs(Port):
     """Keeps ports.Graphs."""
 
@@ -1684,16 +1694,26 @@ class Tail(Port):
 
     async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[TailEvent], str]:
         await self._mount.read()
-        if cursor is not None and not (cursor.isascii() and cursor.isdigit()):
-            raise UsageError(f"{cursor!r} is no cursor of this store's tail.")
-        after = int(cursor or 0)
-        if after > len(self._disk.order):
-            raise CursorLost(f"The tail's cursor {after} is beyond the last event.")
+        after = self._after(cursor)
         told = [
             TailEvent(run, self._disk.history(run, seq - 1, 1)[0], str(place))
             for place, (run, seq) in enumerate(self._disk.order[after : after + limit], after + 1)
         ]
         return told, str(after + len(told))
+
+    async def runs(self, cursor: str, limit: int) -> tuple[Sequence[RunId], str, bool]:
+        await self._mount.read()
+        after = self._after(cursor)
+        found = self._disk.order[after : after + limit]
+        return list(dict.fromkeys(run for run, _ in found)), str(after + len(found)), len(found) < limit
+
+    def _after(self, cursor: str | None) -> int:
+        if cursor is not None and not (cursor.isascii() and cursor.isdigit()):
+            raise UsageError(f"{cursor!r} is no cursor of this store's tail.")
+        after = int(cursor or 0)
+        if after > len(self._disk.order):
+            raise CursorLost(f"The tail's cursor {after} is beyond the last event.")
+        return after
 
     async def end(self) -> str:
         await self._mount.read()

@@ -15,9 +15,9 @@ import pytest
 from holdfast.core.capacity.estimates import Use
 from holdfast.core.capacity.lending import DeclaredPool, Grant, Visit, Visitor
 from holdfast.core.facts import commands as cmd
-from holdfast.core.facts.costs import Cost, CostField, HourCost, LabelCost, UncountedRun
+from holdfast.core.facts.costs import Cost, CostField, CostProgress, HourCost, LabelCost, UncountedRun
 from holdfast.core.facts.events import Recorded, ValueRecorded
-from holdfast.core.facts.extra_costs import ExtraCost, ExtraSum
+from holdfast.core.facts.extra_costs import ExtraCost, ExtraSum, RunCosts
 from holdfast.core.facts.graph import Definition, Graph, Node
 from holdfast.core.facts.state import FOLD_VERSION
 from holdfast.core.nouns import supervision
@@ -39,6 +39,7 @@ from holdfast.core.values.scopes import FLEET_RUNS, AgentRow, ScopeRow, ScopeWai
 from holdfast.core.views.projection import EffectChange, project
 from holdfast.core.views.selection import GateOrder
 from holdfast.core.views.status import Wait
+from holdfast.engine.background.rollup import count_some
 from holdfast.engine.runs.mailbox import Delivery
 from holdfast.errors import (
     Conflict,
@@ -756,26 +757,22 @@ class StoreConformance:
         mine, theirs = await connect(), await connect()
         story, other = Story(), Story(tenant="umbrella")
         await put(mine, story.start(), story.hold(60), story.hold(50, "1"), story.settle(45), other.start())
-        assert await theirs.costs.uncounted(BORN_MS, None, 10) == [], "they began later than that"
-        first = UncountedRun(story.run, Seq(5), Seq(0))
-        assert await theirs.costs.uncounted(FOR_EVER_MS, None, 10) == [first, UncountedRun(other.run, Seq(2), Seq(0))]
-        assert await theirs.costs.uncounted(FOR_EVER_MS, None, 1) == [first]
-        assert [each.run for each in await theirs.costs.uncounted(FOR_EVER_MS, story.run, 10)] == [other.run]
+        runs = [story.run, other.run]
+        first, others = UncountedRun(story.run, Seq(5), Seq(0)), UncountedRun(other.run, Seq(2), Seq(0))
+        assert await theirs.costs.uncounted(runs) == [first, others]
+        assert await theirs.costs.uncounted([other.run, Story().run]) == [others]
         cost = Cost("2023-11-14", "acme", "tiny", "draft", "m", 1, 1, 1, 45)
-        counted = HourCost("2023-11-14T22", "search", cost)
-        assert await mine.costs.count(first, [counted])
-        assert not await theirs.costs.count(first, [counted]), "somebody else was first"
+        counted = RunCosts(first, [HourCost("2023-11-14T22", "search", cost)])
+        assert await mine.costs.count([counted]) == [story.run]
+        assert await theirs.costs.count([counted]) == [], "somebody else was first"
         await put(mine, story.settle(30, "1"))
-        (second,) = await theirs.costs.uncounted(FOR_EVER_MS, None, 1)
+        (second,) = await theirs.costs.uncounted([story.run])
         assert second == UncountedRun(story.run, Seq(6), Seq(5))
-        assert await theirs.costs.count(
-            second, [HourCost("2023-11-14T23", "search", Cost("2023-11-14", "acme", "tiny", "draft", "m", 1, 1, 1, 30))]
-        )
-        assert await theirs.costs.count(
-            UncountedRun(other.run, Seq(2), Seq(0)),
-            [HourCost("2023-11-13T00", "", Cost("2023-11-13", "umbrella", *"wnm", 1, 2, 3, 4))],
-        )
-        assert await mine.costs.uncounted(FOR_EVER_MS, None, 10) == []
+        late = HourCost("2023-11-14T23", "search", msgspec.structs.replace(cost, cost_nanousd=30))
+        theirs_ = HourCost("2023-11-13T00", "", Cost("2023-11-13", "umbrella", *"wnm", 1, 2, 3, 4))
+        both = [RunCosts(second, [late]), RunCosts(others, [theirs_]), counted]
+        assert await theirs.costs.count(both) == [story.run, other.run], "each that was not counted, and no other"
+        assert await mine.costs.uncounted(runs) == []
         sums = [
             Cost("2023-11-13", "umbrella", *"wnm", 1, 2, 3, 4),
             Cost("2023-11-14", "acme", "tiny", "draft", "m", 2, 2, 2, 75),
@@ -786,6 +783,39 @@ class StoreConformance:
         assert await mine.costs.rollup("2000-01-01", "2099-12-31", limit=1) == sums[:1]
         assert await mine.costs.rollup("2000-01-01", "2099-12-31", after=sums[0].key, limit=9) == sums[1:]
 
+    async def test_the_roll_up_goes_on_from_where_it_has_come(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        assert await mine.costs.progress() is None
+        begun, further = CostProgress("7", RunId("")), CostProgress("7")
+        assert [await each.costs.move(None, begun) for each in (mine, theirs)] == [True, False]
+        assert await theirs.costs.move(begun, further)
+        assert not await mine.costs.move(begun, CostProgress("8")), "another was first"
+        assert await mine.costs.progress() == further
+        assert await mine.costs.move(further, begun), "where its place is lost it begins again"
+
+    async def test_what_is_counted_in_pieces_by_several_is_what_the_runs_cost(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        early, *stories = [Story(tenant=tenant) for tenant in ("acme", "umbrella", "acme", "acme")]
+        huge = 2**53 + 1  # a float would lose its last digit
+        await put(mine, early.start(), early.hold(60), early.settle(45))
+        assert not await count_some(mine), "it looks at all runs first"
+        for story in stories:
+            await put(mine, story.start(), story.hold(huge), story.settle(huge), story.hold(50, "1"))
+        while not all(await asyncio.gather(count_some(mine), count_some(theirs))):
+            pass
+        days = "2000-01-01", "2099-12-31"
+        assert {each.tenant: each.cost_nanousd for each in await mine.costs.sums(["tenant"], *days)} == {
+            "acme": 2 * huge + 45,
+            "umbrella": huge,
+        }
+        await put(mine, stories[0].settle(30, "1"))
+        while not await count_some(theirs):
+            pass
+        (total,) = await mine.costs.sums([], *days)
+        assert (total.calls, total.cost_nanousd) == (5, 3 * huge + 75)
+        rows = [await mine.views.run(story.run) for story in (early, *stories)]
+        assert sum(row.settled_nanousd for row in rows if row is not None) == total.cost_nanousd
+
     async def test_extra_costs_and_the_dearest_runs_are_counted_with_the_costs(self, connect: Connect) -> None:
         store = await connect()
         cheap, dear, theirs = Story(), Story(), Story(tenant="umbrella")
@@ -794,8 +824,8 @@ class StoreConformance:
         retry = ExtraCost("2023-11-14", "acme", "", "tiny", "draft", "m", "retry", 1, 10, huge)
         doubt = msgspec.structs.replace(retry, cause="doubt", model="n", cost_nanousd=5)
         for story, total, extra in ((cheap, 7, [retry, doubt]), (dear, huge, [retry]), (theirs, 9, [])):
-            (uncounted,) = [each for each in await store.costs.uncounted(FOR_EVER_MS, None, 10) if each.run == story.run]
-            assert await store.costs.count(uncounted, [], extra, total)
+            (uncounted,) = await store.costs.uncounted([story.run])
+            assert await store.costs.count([RunCosts(uncounted, [], extra, total)])
         days = "2023-11-14", "2023-11-14"
         assert await store.costs.extra([], *days) == [
             ExtraSum("retry", *[""] * 6, 2, 20, 2 * huge),
@@ -835,7 +865,7 @@ class StoreConformance:
             HourCost("2023-11-14T23", "", msgspec.structs.replace(cost, node="check", cost_nanousd=5)),
             HourCost("2023-11-14T23", "", msgspec.structs.replace(cost, workflow="other", model="n", cost_nanousd=7)),
         ]
-        assert await store.costs.count(UncountedRun(first.run, Seq(2), Seq(0)), counted)
+        assert await store.costs.count([RunCosts(UncountedRun(first.run, Seq(2), Seq(0)), counted)])
         days: tuple[str, str] = ("2023-11-14", "2023-11-14")
 
         async def sums(*by: CostField, **filters: Any) -> list[Any]:
@@ -1930,6 +1960,29 @@ class StoreConformance:
         again, rest = await theirs.tail.after(rest, 1000)
         assert [one.recorded for one in again] == later.history
         assert (await mine.tail.after(rest, 1000))[0] == []
+
+    async def test_a_tail_names_the_runs_of_its_events_without_reading_them(self, connect: Connect) -> None:
+        mine, theirs, stories = await connect(), await connect(), [Story() for _ in range(3)]
+        await put(mine, Story().start())
+        cursor = begin = await mine.tail.end()
+        for story in stories:
+            await put(mine, *story.whole())
+        events = sum(len(story.history) for story in stories)
+        for limit in (1, 2, 7, events, 1000):
+            cursor, found, is_all = begin, set[RunId](), False
+            for _ in range(events // limit + 1):
+                assert not is_all
+                before = cursor
+                runs, cursor, is_all = await theirs.tail.runs(cursor, limit)
+                assert set(runs) == {each.run for each in (await mine.tail.after(before, limit))[0]}
+                assert len(runs) == len(set(runs))
+                found |= set(runs)
+                if is_all:
+                    break
+            assert found == {story.run for story in stories}
+        assert (await mine.tail.runs(cursor, 10))[::2] == ([], True)
+        with pytest.raises(UsageError):
+            await mine.tail.runs("yesterday", 10)
 
     async def test_a_tail_can_begin_with_what_comes_next(self, connect: Connect) -> None:
         store, story, later = await connect(), Story(), Story()

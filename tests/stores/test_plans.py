@@ -11,9 +11,13 @@ import apsw
 import pytest
 
 from holdfast import Engine, Workflow, task
+from holdfast.core.facts.costs import UncountedRun
+from holdfast.core.values.ids import RunId
+from holdfast.engine.background.rollup import count_some
 from holdfast.engine.capacity import diagnosis
 from holdfast.ports import Store, Views
 from holdfast.storage import open_store
+from holdfast.stores.statement import statements
 
 RUN = "01890000-0000-7000-8000-000000000001"
 Asked = list[tuple[str, Sequence[Any]]]
@@ -81,3 +85,34 @@ async def test_the_queue_looks_its_runs_up_together(asked: tuple[Store, Asked, P
     assert len(found) == 20
     assert len([each for each in statements if "from runs" in each[0] or "holdfast.runs" in each[0]]) == 1
     assert all("SEARCH runs" in " ".join(plan(file, *each)) for each in statements)
+
+
+async def test_counting_costs_reads_the_runs_with_new_events_and_no_others(tmp_path: Path) -> None:
+    file = tmp_path / "plans.db"
+    wf = Workflow("plain")
+    wf.node("do")(task(lambda state: 1))
+    async with Engine.open(f"sqlite:///{file}", workflows=[wf]) as engine:
+        store = engine.runtime.store
+        for _ in range(20):
+            await (await engine.start(wf)).result()
+        while not await count_some(store):
+            pass
+        run = await engine.start(wf)
+        await run.result()
+        asked: list[RunId] = []
+        uncounted, store_costs = store.costs.uncounted, store.costs
+
+        async def asking(runs: Sequence[RunId]) -> Sequence[UncountedRun]:
+            asked.extend(runs)
+            return await uncounted(runs)
+
+        store_costs.uncounted = asking  # type: ignore[method-assign]
+        while not await count_some(store):
+            pass
+        assert set(asked) == {run.id}
+        await count_some(store)
+        assert len(asked) == 1, "nothing is new"
+    for name, bound in (("uncounted", ["[]"]), ("runs_of_tail", [7, 10])):
+        with contextlib.closing(apsw.Connection(str(file))) as db:
+            steps = [row[3] for row in db.execute(f"explain query plan {statements('sqlite')[name]}", bound)]
+        assert not [step for step in steps if step.startswith(("SCAN runs", "SCAN events", "SCAN counted"))], steps

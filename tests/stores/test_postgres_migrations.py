@@ -296,7 +296,7 @@ async def test_runs_of_an_earlier_version_are_found_and_tell_who_started_them(da
     await db.execute(
         f"drop table {schema}.job_logs, {schema}.workflows, {schema}.streams, {schema}.chunks,"
         f" {schema}.records, {schema}.record_parts, {schema}.shared_values, {schema}.shared_waits, {schema}.shared_locks,"
-        f" {schema}.scores, {schema}.run_labels, {schema}.evaluations, {schema}.costs_by_hour, {schema}.extra_costs,"
+        f" {schema}.scores, {schema}.run_labels, {schema}.evaluations, {schema}.costs_by_hour, {schema}.extra_costs, {schema}.cost_progress,"
         f" {schema}.model_estimates, {schema}.submitted_workflows,"
         f" {schema}.api_keys, {schema}.audit, {schema}.audit_head, {schema}.canaries, {schema}.cursor_keys, {schema}.replies, {schema}.sign_ins,"
         f" {schema}.shared_entries,"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypedDict, Unpack
 
-from holdfast.core.facts.costs import Cost, CostField, CostKey, CostSum, HourCost, LabelCost, RunCost, UncountedRun
-from holdfast.core.facts.extra_costs import ExtraCost, ExtraField, ExtraSum
+from holdfast.core.facts.costs import Cost, CostField, CostKey, CostProgress, CostSum, LabelCost, RunCost, UncountedRun
+from holdfast.core.facts.extra_costs import ExtraField, ExtraSum, RunCosts
 from holdfast.core.nouns.model_estimates import ModelEstimate, ModelUse
 from holdfast.core.nouns.scores import Score, ScoreMean
 from holdfast.core.values.ids import RunId
@@ -114,16 +114,23 @@ class Scores(Protocol):
 class Costs(Protocol):
     """The roll-up of what model calls cost (core.facts.costs), and up to which event each run is in it."""
 
-    async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[UncountedRun]:
-        """Runs with events that are not in the roll-up yet, in the order of their names, after the run `after`."""
+    async def progress(self) -> CostProgress | None:
+        """Return how far it has come; None where it has not begun."""
         ...
 
-    async def count(
-        self, uncounted: UncountedRun, costs: Sequence[HourCost], extra: Sequence[ExtraCost] = (), total_nanousd: int = 0
-    ) -> bool:
-        """Add `costs` and `extra`, of the run's events after `counted` up to `seq`, and remember that, with the cost of the
-        whole run, in one transaction. Return False, with nothing added, if the run is not counted up to `counted`: another
-        process was first."""
+    async def move(self, before: CostProgress | None, after: CostProgress) -> bool:
+        """Keep how far it has come. Return False, with nothing kept, if it is not at `before`: another process was first."""
+        ...
+
+    async def uncounted(self, runs: Sequence[RunId]) -> Sequence[UncountedRun]:
+        """Return those of these runs that have events that are not in the roll-up yet, in the order of their ids; without those
+        whose histories were removed for good."""
+        ...
+
+    async def count(self, runs: Sequence[RunCosts]) -> Sequence[RunId]:
+        """Add what the events of runs after `counted` up to `seq` have cost, and remember that, with the cost of the whole run,
+        in one transaction. Return the runs whose costs were added: not those that are not counted up to `counted`, because
+        another process was first."""
         ...
 
     async def rollup(self, first_day: str, last_day: str, **filters: Unpack[CostFilter]) -> Sequence[Cost]:

@@ -23,7 +23,7 @@ from holdfast.ports.scope import Scopes
 from holdfast.ports.session import Leadership, Sessions
 from holdfast.ports.shared_value import SharedValues
 from holdfast.ports.stream import Streams
-from holdfast.ports.tail import Followers, Tail, Watch
+from holdfast.ports.tail import Followers, StoreTail, Watch
 from holdfast.ports.view import Views
 
 
@@ -82,7 +82,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     sessions: Sessions
     views: Views
     watch: Watch
-    tail: Tail
+    tail: StoreTail
     followers: Followers
     upkeep: Upkeep
     sealing: Sealing = PLAIN

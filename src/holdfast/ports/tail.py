@@ -49,6 +49,15 @@ class Tail(Protocol):
         ...
 
 
+class StoreTail(Tail, Protocol):
+    """The tail of a store, which also says whose events come next."""
+
+    async def runs(self, cursor: str, limit: int) -> tuple[Sequence[RunId], str, bool]:
+        """Return the runs of at most `limit` events after `cursor`, each once, the cursor after these events, and whether those
+        are all that was committed by the time of the call. No event is read. Raises as `after` does."""
+        ...
+
+
 # --- Following the tail -----------------------------------------------------------------------------------------------
 
 

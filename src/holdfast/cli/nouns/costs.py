@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.service.declarations.query import View
 
 
-_ROLL_UP_S: Final = 5.0
+_ROLL_UP_S: Final = 0.2
 """Longest time in seconds that a request for costs waits until they are up to date."""
 COLUMNS: Final = (
     Column("day"),
@@ -53,7 +53,7 @@ app = COSTS.app
 COSTS.verb(
     "rollup",
     command.RollUpCosts,
-    about="Update the cost totals now. Workers do so once a day.",
+    about="Update the cost totals now. Workers do so every few minutes.",
     says="The costs are up to date.",
     deed=_roll_up,
 )

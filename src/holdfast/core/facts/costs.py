@@ -40,6 +40,16 @@ class Cost(msgspec.Struct, frozen=True):
         """Return the kind of calls."""
         return self.day, self.tenant, self.workflow, self.node, self.model
 
+    def plus(self, other: Cost) -> Cost:
+        """Return the sum with the cost of others of the same kind."""
+        return Cost(
+            *self.key,
+            self.calls + other.calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cost_nanousd + other.cost_nanousd,
+        )
+
 
 class HourCost(msgspec.Struct, frozen=True):
     """The cost of the calls of one kind, and of one team, in an hour like `2026-11-21T14`. The team of a run without one is
@@ -100,6 +110,15 @@ class UncountedRun(msgspec.Struct, frozen=True):
     run: RunId
     seq: Seq
     counted: Seq
+
+
+class CostProgress(NamedTuple):
+    """The progress of the roll-up: every event up to `cursor`, a place in the store's tail, is in it."""
+
+    cursor: str
+    before: RunId | None = None
+    """Not of the runs before this one, by their ids, as long as it looks at all of them; empty when it begins to. None when it
+    has."""
 
 
 class _OpenHold(NamedTuple):

@@ -7,13 +7,14 @@ here: a price, a sum that is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from holdfast.core.facts import events as ev
+from holdfast.core.facts.costs import HourCost, UncountedRun
 from holdfast.core.facts.state import SHARED_USE
 from holdfast.core.nouns.shared_values import CACHE
 from holdfast.core.values.ids import CallId, Path, Seq, StepId, node_of, root_of
@@ -40,6 +41,15 @@ class ExtraCost(msgspec.Struct, frozen=True):
     calls: int
     tokens: int
     cost_nanousd: int
+
+
+class RunCosts(NamedTuple):
+    """The costs of the calls of a run since it was counted last, and of the whole run."""
+
+    uncounted: UncountedRun
+    costs: Sequence[HourCost]
+    extra: Sequence[ExtraCost] = ()
+    total_nanousd: int = 0
 
 
 ExtraField: TypeAlias = Literal["day", "tenant", "team", "workflow", "node", "model"]

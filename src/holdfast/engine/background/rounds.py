@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from holdfast.engine.background.doubt import DoubtRule, Doubts
 from holdfast.engine.background.follow_ups import FollowUps
-from holdfast.engine.background.rollup import Daily
+from holdfast.engine.background.rollup import RegularCount
 from holdfast.engine.background.schedule_runner import ScheduleRunner
 from holdfast.engine.runs.runtime import Runtime
 
@@ -20,7 +20,7 @@ class Rounds:
         store = runtime.store
         self._follow_ups = follow_ups
         self._firing = ScheduleRunner(runtime)
-        self._costs = Daily(store.costs, store.log, store.clock, runtime.clock)
+        self._costs = RegularCount(store, runtime.clock)
         self._doubts = Doubts(runtime, doubts)
 
     async def turn(self, *, died: bool) -> None:

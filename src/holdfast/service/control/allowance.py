@@ -29,6 +29,8 @@ from holdfast.errors import InvalidInput
 from holdfast.service.control.base import NOT_GIVEN, ControlBase, limits_of, word
 
 _MAX_RUNS: Final = 10**9
+_STEPS: Final = 5
+"""Steps of a count that take place also where the time is over: a small store is up to date."""
 
 
 class Allowances(ControlBase):
@@ -136,15 +138,16 @@ class Allowances(ControlBase):
         return row
 
     async def roll_up_costs(self, within_s: float = float("inf")) -> bool:
-        """Update the cost totals. Return False if the time was too short; the next call goes on from there. Sweeps do this once
-        a day.
+        """Update the cost totals. Return False if the time was too short; the next call goes on from there. Sweeps do this
+        every few minutes.
 
         Args:
             within_s: Time limit in seconds.
         """
-        store, clock = self.runtime.store, self.runtime.clock
+        clock, steps = self.runtime.clock, 0
         until_s = clock.monotonic_s() + within_s
-        after = await count_some(store.costs, store.log, store.clock.now_ms() + 1, None)
-        while after is not None and clock.monotonic_s() < until_s:
-            after = await count_some(store.costs, store.log, store.clock.now_ms() + 1, after)
-        return after is None
+        while not await count_some(self.store):
+            steps += 1
+            if steps >= _STEPS and clock.monotonic_s() >= until_s:
+                return False
+        return True

@@ -44,7 +44,7 @@ Row = TypeVar("Row")
 
 COUNT_S: Final = 20.0
 """Seconds for which costs are counted before a request for that is answered."""
-ROLL_UP_S: Final = 5.0
+ROLL_UP_S: Final = 0.2
 """Longest time in seconds that a request for costs waits until they are up to date."""
 MAX_DAYS: Final = 366
 """Days of a list of budgets."""

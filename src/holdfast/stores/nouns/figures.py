@@ -5,12 +5,25 @@ Never here: which scores count, what a call costs, what an estimate is worth.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Unpack
 from uuid import UUID
 
-from holdfast.core.facts.costs import BEFORE_ALL, Cost, CostField, CostSum, HourCost, LabelCost, RunCost, UncountedRun
-from holdfast.core.facts.extra_costs import ExtraCost, ExtraField, ExtraSum
+import msgspec
+
+from holdfast.core.facts.costs import (
+    BEFORE_ALL,
+    Cost,
+    CostField,
+    CostKey,
+    CostProgress,
+    CostSum,
+    HourCost,
+    LabelCost,
+    RunCost,
+    UncountedRun,
+)
+from holdfast.core.facts.extra_costs import ExtraField, ExtraSum, RunCosts
 from holdfast.core.nouns.model_estimates import MAX_ESTIMATES, ModelEstimate, ModelUse, learned
 from holdfast.core.nouns.scores import Score, ScoreMean
 from holdfast.core.values.ids import RunId
@@ -28,8 +41,13 @@ _IS_REST: Final = CostSum._fields.index("is_rest")
 """SQLite says 0 and 1."""
 
 
-def _in_one_order(each: HourCost) -> tuple[object, ...]:
-    return each.cost.key, each.hour, each.team
+def _summed(runs: Iterable[RunCosts]) -> list[HourCost]:
+    """Return the sums of the costs of runs, in the one order in which all lock their rows."""
+    sums: dict[tuple[CostKey, str, str], HourCost] = {}
+    for each in (cost for run in runs for cost in run.costs):
+        key = each.cost.key, each.hour, each.team
+        sums[key] = msgspec.structs.replace(each, cost=sums[key].cost.plus(each.cost)) if key in sums else each
+    return [sums[key] for key in sorted(sums)]
 
 
 def _of_time(since_ms: int, until_ms: int) -> tuple[object, ...]:
@@ -70,21 +88,30 @@ class Scores(Noun):
 class Costs(Noun):
     """Keeps ports.Costs."""
 
-    async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[UncountedRun]:
-        return [UncountedRun(*row) for row in await self._tables.ask("uncounted", after, started_before_ms, limit)]
+    async def progress(self) -> CostProgress | None:
+        found = await self._tables.ask("cost_progress")
+        return CostProgress(*found[0]) if found else None
 
-    async def count(
-        self, uncounted: UncountedRun, costs: Sequence[HourCost], extra: Sequence[ExtraCost] = (), total_nanousd: int = 0
-    ) -> bool:
-        def steps() -> Steps[bool]:
-            moved = yield do("put_counted", uncounted.run, uncounted.counted, uncounted.seq, total_nanousd)
-            for each in sorted(costs, key=_in_one_order) if moved else ():  # rows are locked in one order
-                _, tenant, *rest = cost = astuple(each.cost)
-                yield do("add_cost", *cost)
-                yield do("add_hour_of_cost", each.hour, tenant, each.team, *rest)
-            for row in sorted(map(astuple, extra)) if moved else ():
-                yield do("add_extra_cost", *row)
-            return bool(moved)
+    async def move(self, before: CostProgress | None, after: CostProgress) -> bool:
+        return bool(await self._tables.change("move_cost_progress", *(before or (None, None)), *after))
+
+    async def uncounted(self, runs: Sequence[RunId]) -> Sequence[UncountedRun]:
+        return [UncountedRun(*row) for row in await self._tables.ask("uncounted", list(runs))]
+
+    async def count(self, runs: Sequence[RunCosts]) -> Sequence[RunId]:
+        def steps() -> Steps[list[RunId]]:
+            added: list[RunCosts] = []  # rows are locked in one order
+            for each in sorted(runs, key=lambda each: each.uncounted.run):
+                run = each.uncounted
+                if (yield do("put_counted", run.run, run.counted, run.seq, each.total_nanousd)):
+                    added.append(each)
+            for cost in _summed(added):
+                _, tenant, *rest = row = astuple(cost.cost)
+                yield do("add_cost", *row)
+                yield do("add_hour_of_cost", cost.hour, tenant, cost.team, *rest)
+            for extra in sorted(astuple(one) for each in added for one in each.extra):
+                yield do("add_extra_cost", *extra)
+            return [each.uncounted.run for each in added]
 
         return await self._tables.transact(steps)
 

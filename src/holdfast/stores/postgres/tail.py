@@ -56,6 +56,14 @@ class Cursor(NamedTuple):
     def at(self, xid: str, place: int, seq: int) -> Cursor:
         return self._replace(xid=xid, place=place, seq=seq)
 
+    def behind(self, spans: Sequence[Span], limit: int, end: Cursor) -> Cursor:
+        """Return the place behind what was found here: where it is less than `limit`, in what came since, or at the end."""
+        if sum(span.size for span in spans) >= limit:
+            return self.at(spans[-1].xid, spans[-1].place, spans[-1].last)
+        if self.until == end.since:
+            return end
+        return Cursor(self.line, self.until or end.since, end.since)
+
     def __str__(self) -> str:
         words: list[Any] = [self.line, self.since]
         if self.until is not None:
@@ -72,6 +80,10 @@ class Span(NamedTuple):
     first: int
     last: int
 
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
 
 class Tail(StorePort):
     """Keeps ports.Tail."""
@@ -82,31 +94,40 @@ class Tail(StorePort):
         self._log = log
 
     async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[TailEvent], str]:
-        given = Cursor.of(cursor) if cursor is not None else None
-        ((snapshot, line),) = await self._db.fetch(self._sql["tail_end"])
-        if given is None:
-            begins = await self._db.value(self._sql["tail_begins"])
-            given = Cursor(line, f"{begins}:{begins}:")
-        elif given.line != line:
-            raise CursorLost(
-                f"The tail's cursor is of another line of this database (it says {given.line}, this is {line}): there was a"
-                " failover, or the database was restored. Events may have been missed. Start again from the"
-                " beginning, and leave out by run and seq the events that were returned before."
-            )
-        at = given if given.until is not None else given._replace(until=snapshot)
         told: list[TailEvent] = []
+        at, end = await self._from(Cursor.of(cursor) if cursor is not None else None)
         while True:
             left = limit - len(told)
             spans = await self._spans(at, left)
             told += await self._events_at(at, spans)
-            if sum(span.last - span.first + 1 for span in spans) < left:
-                if at.until == snapshot:
-                    return told, str(Cursor(line, snapshot))
-                at = Cursor(line, at.until or snapshot, snapshot)  # what came after the news in which the cursor stood
-                continue
-            at = at.at(spans[-1].xid, spans[-1].place, spans[-1].last)
-            if len(told) == limit:  # less of it where histories have been removed for good
+            at = at.behind(spans, left, end)
+            if at == end or len(told) == limit:  # less of it where histories have been removed for good
                 return told, str(at)
+
+    async def runs(self, cursor: str, limit: int) -> tuple[Sequence[RunId], str, bool]:
+        at, end = await self._from(Cursor.of(cursor))
+        found: list[Span] = []
+        left = limit
+        while left > 0 and at != end:
+            spans = await self._spans(at, left)
+            at = at.behind(spans, left, end)
+            left -= sum(span.size for span in spans)
+            found += spans
+        return list(dict.fromkeys(span.run for span in found)), str(at), at == end
+
+    async def _from(self, start: Cursor | None) -> tuple[Cursor, Cursor]:
+        """Return the place where a reader goes on, and the end of what is committed now. Raises CursorLost."""
+        ((snapshot, line),) = await self._db.fetch(self._sql["tail_end"])
+        if start is None:
+            begins = await self._db.value(self._sql["tail_begins"])
+            start = Cursor(line, f"{begins}:{begins}:")
+        elif start.line != line:
+            raise CursorLost(
+                f"The tail's cursor is of another line of this database (it says {start.line}, this is {line}): there was a"
+                " failover, or the database was restored. Events may have been missed. Start again from the"
+                " beginning, and leave out by run and seq the events that were returned before."
+            )
+        return start if start.until is not None else start._replace(until=snapshot), Cursor(line, snapshot)
 
     async def end(self) -> str:
         ((snapshot, line),) = await self._db.fetch(self._sql["tail_end"])
@@ -129,7 +150,7 @@ class Tail(StorePort):
         for _, xid, place, run, first, last in rows if rows[0]["xid"] is not None else ():
             if left > 0:
                 found.append(Span(xid, place, RunId(run), first, min(last, first + left - 1)))
-                left -= found[-1].last - first + 1
+                left -= found[-1].size
         return found
 
     async def _events_at(self, cursor: Cursor, spans: Sequence[Span]) -> list[TailEvent]:
@@ -149,7 +170,7 @@ class Tail(StorePort):
         ]
 
     async def _events_of(self, span: Span, rows: Sequence[Any]) -> Sequence[Recorded]:
-        count = span.last - span.first + 1
+        count = span.size
         try:
             if len(rows) == count:
                 return [recorded(self._sealing, span.run, span.first + n, *row) for n, row in enumerate(rows)]

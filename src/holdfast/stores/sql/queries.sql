@@ -54,14 +54,25 @@ where root = $1::uuid and ($2::uuid is null or child > $2::uuid) order by child 
 
 -- --- Costs ----------------------------------------------------------------------------------------------------------
 
+-- name: cost_progress
+-- How far the roll-up of costs has come.
+select cursor, before_run from holdfast.cost_progress
+
+-- name: move_cost_progress
+-- It has come further, if it was where it is named to be.
+insert into holdfast.cost_progress (cursor, before_run) values ($3, $4)
+on conflict (is_row) do update set cursor = excluded.cursor, before_run = excluded.before_run
+where cost_progress.cursor = $1 and cost_progress.before_run is not distinct from $2
+returning cursor
+
 -- name: uncounted
--- Runs with events that are not in the roll-up of costs, in the order of their ids, and up to where they are; without those
--- whose histories were removed for good.
-select run::text, runs.seq, coalesce(counted.seq, 0)
-from holdfast.runs left join holdfast.counted using (run)
-where ($1::uuid is null or run > $1::uuid) and runs.seq > coalesce(counted.seq, 0) and started_at_ms < $2
+-- Those of some runs that have events that are not in the roll-up of costs, and up to where they are; without those whose
+-- histories were removed for good.
+select runs.run::text, runs.seq, coalesce(counted.seq, 0)
+from holdfast.runs left join holdfast.counted on counted.run = runs.run
+where runs.run = any($1::uuid[]) and runs.seq > coalesce(counted.seq, 0)
     and not exists (select 1 from holdfast.archives where archives.run = runs.run and archives.sha256 is null)
-order by run limit $3
+order by runs.run
 
 -- name: put_counted
 -- A run is in the roll-up up to another event, if it was up to the one that is named.

@@ -20,7 +20,7 @@ import apsw
 from holdfast.core.values.ids import RunId
 from holdfast.errors import CursorLost, KeyMissing, UsageError
 from holdfast.ports import TailEvent
-from holdfast.stores.row import recorded
+from holdfast.stores.row import Row, recorded
 from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value
 
 _CURSOR: Final = re.compile(r"(\d+)(?:-(\d+))?")
@@ -48,6 +48,21 @@ class Tail(StorePort):
     """Keeps ports.Tail."""
 
     async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[TailEvent], str]:
+        at, found = await self._rows("tail", cursor, limit)
+        told = []
+        for place, run, seq, at_ms, payload, trace_id in found:
+            with contextlib.suppress(KeyMissing):  # one that was erased keeps no reader from what others do
+                event = recorded(self._sealing, RunId(run), seq, seq, at_ms, payload, trace_id)
+                told.append(TailEvent(RunId(run), event, str(Cursor(place, at.gap))))
+        return told, str(at if not found else Cursor(found[-1][0], at.gap))
+
+    async def runs(self, cursor: str, limit: int) -> tuple[Sequence[RunId], str, bool]:
+        at, found = await self._rows("runs_of_tail", cursor, limit)
+        runs = [RunId(run) for run in dict.fromkeys(run for _, run in found)]
+        return runs, str(at if not found else Cursor(found[-1][0], at.gap)), len(found) < limit
+
+    async def _rows(self, statement: str, cursor: str | None, limit: int) -> tuple[Cursor, Sequence[Row]]:
+        """The rows of events after a cursor, and that cursor. Raises UsageError, CursorLost."""
         given = Cursor.of(cursor) if cursor is not None else None
         if given is not None and given.place > int(await self.end()):
             raise CursorLost(
@@ -55,7 +70,7 @@ class Tail(StorePort):
                 " again from the beginning, and leave out by run and seq the events that were returned before."
             )
         after = given.place if given is not None else 0
-        found = await self._reader.ask(lambda db: rows(db, "tail", (after, limit)))
+        found = await self._reader.ask(lambda db: rows(db, statement, (after, limit)))
         # Asked later than the events: whatever was missing among them is before it.
         gap: int = await self._reader.ask(lambda db: value(db, "tail_gap"))
         at = given if given is not None else Cursor(after, gap)
@@ -64,12 +79,7 @@ class Tail(StorePort):
                 f"The tail's cursor {cursor} is older than events that have left with their month since. Some may have"
                 " been missed. Start again from the beginning, and read what is archived from the histories of the runs."
             )
-        told = []
-        for place, run, seq, at_ms, payload, trace_id in found:
-            with contextlib.suppress(KeyMissing):  # one that was erased keeps no reader from what others do
-                event = recorded(self._sealing, RunId(run), seq, seq, at_ms, payload, trace_id)
-                told.append(TailEvent(RunId(run), event, str(Cursor(place, at.gap))))
-        return told, str(Cursor(found[-1][0], at.gap)) if found else str(at)
+        return at, found
 
     async def end(self) -> str:
         return str(await self._reader.ask(lambda db: value(db, "tail_end")))

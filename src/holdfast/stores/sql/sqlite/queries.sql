@@ -227,6 +227,10 @@ update children set ordered = ?2, changed_at_ms = ?3 where parent = ?1 and state
 -- Events after a place in the order of commits.
 select id, run, seq, at_ms, payload, trace_id from events where id > ? and seq > 0 order by id limit ?
 
+-- name: runs_of_tail
+-- The runs of the events after a place in the order of commits, with the places.
+select id, run from events where id > ? and seq > 0 order by id limit ?
+
 -- name: tail_gap
 -- The last place in the order of commits whose event has left with its month; 0 for none.
 select coalesce(max(id), 0) from events where run = '' and seq = -1

@@ -412,6 +412,13 @@ update holdfast.counted set cost_nanousd = (
 );
 create index counted_by_cost on holdfast.counted (cost_nanousd, run) where cost_nanousd > 0;
 
+-- Up to where in the order of commits all costs are counted; and before which run they are not, as long as all runs are looked at.
+create table holdfast.cost_progress (
+    is_row boolean primary key default true check (is_row),
+    cursor text not null,
+    before_run text
+);
+
 create index archives_by_time on holdfast.archives (archived_at_ms, run);
 
 -- How far those have come that follow the tail, and who feeds each of them until when.

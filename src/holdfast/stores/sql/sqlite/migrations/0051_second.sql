@@ -420,6 +420,13 @@ alter table counted add column cost_nanousd integer;
 update counted set cost_nanousd = (select settled_nanousd from runs where runs.run = counted.run and runs.seq = counted.seq);
 create index counted_by_cost on counted (cost_nanousd, run) where cost_nanousd > 0;
 
+-- Up to where in the order of commits all costs are counted; and before which run they are not, as long as all runs are looked at.
+create table cost_progress (
+    is_row integer primary key default 1 check (is_row = 1),
+    cursor text not null,
+    before_run text
+) strict, without rowid;
+
 create index archives_by_time on archives (archived_at_ms, run);
 
 -- How far those have come that follow the tail, and who feeds each of them until when.
