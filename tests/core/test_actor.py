@@ -55,6 +55,8 @@ def test_a_reviewer_is_asked_by_name_or_by_role(
         (Actor("grace"), "grace (unverified)"),
         (Actor("grace", os_user="deploy"), "grace (unverified, by OS user deploy)"),
         (Actor("grace", client="shop"), "grace (unverified, by shop)"),
+        (Actor("grace", client="hook:slack"), "grace (verified by hook:slack)"),
+        (Actor("hook:slack", client="hook:slack"), "hook:slack"),
         (Actor("deploy", os_user="deploy"), "deploy"),
         (Actor("shop", client="shop"), "shop"),
     ],

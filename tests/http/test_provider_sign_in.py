@@ -42,6 +42,7 @@ PEOPLE = {
     "eve": {"tenant": "acme", "roles": ["golf"]},
     "tom": {"roles": ["support"]},
     "keys.tom": {"tenant": "acme", "roles": ["support"]},
+    "hook:slack": {"tenant": "acme", "roles": ["support"]},
 }
 needs_node = [
     pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed"),
@@ -162,9 +163,9 @@ class TestARealProvider:
             assert (await bob.get("/runs")).json()["rows"] == []
             assert (await bob.get(f"/runs/{run}")).status_code == 404
 
-    @pytest.mark.parametrize("login", ["eve", "tom", "keys.tom", "stranger"])
+    @pytest.mark.parametrize("login", ["eve", "tom", "keys.tom", "hook:slack", "stranger"])
     async def test_a_person_whom_no_rule_names_has_no_access(self, tmp_path: Path, issuer: str, port: int, login: str) -> None:
-        """No role that is given something, no tenant, or the name of a key."""
+        """No role that is given something, no tenant, or the name of a key or hook."""
         async with signing_in(tmp_path, settings(issuer, port)) as browser:
             landed = await browser.http.get(await come_back(browser, login))
             assert landed.headers["location"] == "/sign-in?error=not_permitted"

@@ -127,12 +127,12 @@ async def test_a_known_person_decides_what_the_message_showed(port: Port, boss: 
         gate = await asks(boss)
         room = Room(port, server, gate)
         (shown,) = await room.press("Approve")
-        assert await decisions(boss, gate) == [("approve", "ida", "hook:slack", [], False)]
+        assert await decisions(boss, gate) == [("approve", "ida", "hook:slack", [], True)]
         assert shown["replace_original"] is True
         assert not any(block["type"] == "actions" for block in shown["blocks"])
         assert shown["blocks"][-1]["elements"][0]["text"] == "Approve: ida"
         (entry,) = [each for each in await boss.rows("/audit") if each["action"] == "Decide"]
-        assert (entry["name"], entry["client"], entry["verified"], entry["outcome"]) == ("ida", "hook:slack", False, "done")
+        assert (entry["name"], entry["client"], entry["verified"], entry["outcome"]) == ("ida", "hook:slack", True, "done")
         assert server.asked[0].target == "/actions/T024BE7LD/1/secret"
 
 
@@ -187,7 +187,7 @@ async def test_reviewers_and_roles_hold_in_slack_too(port: Port, boss: Asked) ->
         assert "'eve' is not among them" in refused["text"]
         assert await decisions(boss, gate) == []
         await room.press("Reject", "U0LEGAL")
-        assert await decisions(boss, gate) == [("reject", "lea", "hook:slack", ["legal"], False)]
+        assert await decisions(boss, gate) == [("reject", "lea", "hook:slack", ["legal"], True)]
 
 
 async def test_four_eyes_hold_in_slack_too(port: Port, boss: Asked) -> None:

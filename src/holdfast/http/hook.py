@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl
 
 from holdfast.actions.expressions import Account, Condition, ExpressionError, Names, NotQuick, Template, nearest, to_text
 from holdfast.core.values.access import ANY, Access
+from holdfast.core.values.actor import HOOK
 from holdfast.errors import InvalidInput, MissingSecret, UsageError
 from holdfast.notify.signatures import (
     AUTHORIZATION,
@@ -78,7 +79,7 @@ class Hook:
     @property
     def client(self) -> str:
         """Return the name under which it acts."""
-        return f"hook:{self.name}"
+        return f"{HOOK}{self.name}"
 
     def verify(self, headers: Mapping[str, str], body: bytes, now_s: float) -> Verified:
         """Check the signature of a request. Raises WrongSignature."""

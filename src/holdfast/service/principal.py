@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from holdfast.core.values.access import EVERYTHING, Access
-from holdfast.core.values.actor import Actor, folded
+from holdfast.core.values.actor import Actor, folded, is_verified
 from holdfast.errors import NotPermitted
 
 
@@ -45,8 +45,8 @@ class Principal(NamedTuple):
 
     @property
     def verified(self) -> bool:
-        """True if the name is that of the token or key, and not one that its holder claims."""
-        return bool(self.client) and self.name == self.client
+        """True if the name is that of the token or key, or one that a signed request vouches for, and not a claim."""
+        return is_verified(self.name, self.client)
 
     @property
     def acts_as(self) -> tuple[str, ...]:

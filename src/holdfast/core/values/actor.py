@@ -41,11 +41,21 @@ class Actor(NamedTuple):
             return "an unnamed person"
         if self.name in (self.os_user, self.client):
             return self.name
+        if is_verified(self.name, self.client):
+            return f"{self.name} (verified by {self.client})"
         how = f", by OS user {self.os_user}" if self.os_user else f", by {self.client}" if self.client else ""
         return f"{self.name} (unverified{how})"
 
 
 NOBODY: Final = Actor()
+
+HOOK: Final = "hook:"
+"""Before the name of a hook, as a client. It acts as a person only after a signature has vouched for one that it declares."""
+
+
+def is_verified(name: str | None, client: str) -> bool:
+    """True if a name is that of the token or key, or of a person for whom a signed request vouches; any other is a claim."""
+    return name is not None and client != "" and (name == client or client.startswith(HOOK))
 
 
 _UNSEEN: Final = re.compile(

@@ -15,7 +15,7 @@ import httpx2
 import jwt
 
 from holdfast.core.values.access import ANY, Access, problem
-from holdfast.core.values.actor import folded
+from holdfast.core.values.actor import HOOK, folded
 from holdfast.errors import UsageError
 from holdfast.platform import privacy
 from holdfast.service.access.identity import Holder, read_words
@@ -30,7 +30,7 @@ _FRESH_S: Final = 600.0
 """How long the issuer's keys are believed without another look: one that it takes back is refused after that."""
 _AGAIN_S: Final = 30.0
 """How often they are looked at for a token with an unknown key at most: such tokens cost nothing to make."""
-OURS: Final = ("clients.", "workers.", "keys.")
+OURS: Final = ("clients.", "workers.", "keys.", HOOK)
 """Prefixes of the names of tokens and keys that this server knows itself; no other caller has such a name."""
 
 

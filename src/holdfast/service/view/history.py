@@ -11,6 +11,7 @@ import msgspec
 from holdfast.core.facts import streams
 from holdfast.core.facts.events import AnyEvent, Recorded
 from holdfast.core.nouns.shared_values import SharedConflict
+from holdfast.core.values import actor
 from holdfast.core.values.payload import Payload, inline
 from holdfast.core.values.policies import ErrorRecord
 from holdfast.service.doc import doc
@@ -185,8 +186,8 @@ def _key(event: dict[str, Any], name: str) -> str:
 
 
 def is_verified(event: Any) -> bool:
-    """Return True if the actor used the name of their token or key; any other name is a claim."""
-    return event.by is not None and event.by == getattr(event, "client", "")
+    """Return True if the name of the actor is verified; any other is a claim."""
+    return actor.is_verified(event.by, getattr(event, "client", ""))
 
 
 _BLOB: Final = {"blob", "size_bytes", "month"}
