@@ -54,6 +54,10 @@ async def test_a_delivery_is_kept_once_however_often_it_is_added(opened: Store) 
     assert found == made[0]
     assert ids(await opened.outbox.listed(tenant="acme")) == [delivery(seq=seq).id for seq in (3, 2, 1)]
     assert ids(await opened.outbox.listed(tenant="acme", after=delivery(seq=3).id, limit=1)) == [made[1].id]
+    short = made[0].id[:14]
+    assert ids(await opened.outbox.listed(prefix=short)) == ids(await opened.outbox.listed(prefix=made[0].id)) == [made[0].id]
+    assert len(await opened.outbox.listed(prefix="msg_", state="waiting")) == 3
+    assert await opened.outbox.listed(prefix=short, state="dead") == await opened.outbox.listed(prefix="msg_g") == []
     assert await opened.outbox.listed(tenant="globex") == await opened.outbox.listed(run=OTHER) == []
 
 

@@ -62,10 +62,14 @@ _FIND: Final = {
     "evaluation": reference.evaluation,
     "letter": reference.letter,
     "approval": reference.approval,
+    "delivery": reference.delivery,
 }
 """Fields that a person may give by the beginning of an id."""
-_AFTER_AN_ID: Final = (query.Gates, query.Effects, query.DeadLetters)
-"""Lists that go on after an id of a run's, whose beginning is enough."""
+_AFTER: Final[Mapping[Any, Any]] = {
+    **dict.fromkeys((query.Gates, query.Effects, query.DeadLetters), reference.after),
+    query.Deliveries: reference.delivery,
+}
+"""Lists that go on after an id whose beginning is enough."""
 _OF_UNIT: Final = {"usd": "USD", "s": "SECONDS", "ms": "TIME", "tokens": "N"}
 _UNIX_MS: Final = "in Unix milliseconds"
 _A_TIME: Final = "like 2026-11-21, or 3d for three days ago"
@@ -404,8 +408,8 @@ async def build_message(kind: Any, values: Mapping[str, Any], asking: QueryBacke
     for name, value in values.items():
         if name in _FIND:
             found[name] = await _FIND[name](asking, value)
-        elif name == "cursor" and kind in _AFTER_AN_ID:
-            found[name] = await reference.after(asking, value)
+        elif name == "cursor" and kind in _AFTER:
+            found[name] = await _AFTER[kind](asking, value)
         elif name.endswith("_ms"):
             found[name] = moment.parse_time(value, f"--{name.removesuffix('_ms')}", asking.now_ms())
     return kind(**found)

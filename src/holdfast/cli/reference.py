@@ -20,7 +20,13 @@ _WHOLE: Final = 36
 """Characters of a run's id."""
 MAX_OF_A_RUN: Final = 10_000
 """Gates or calls of one run that are looked through: as many as a run may well have."""
-_LISTS: Final = {"gate": "gates", "call": "effects", "evaluation": "evals", "approval": "approvals"}
+_LISTS: Final = {
+    "gate": "gates list",
+    "call": "effects list",
+    "evaluation": "evals list",
+    "approval": "approvals list",
+    "delivery": "notifications deliveries",
+}
 
 
 async def run(asking: QueryBackend, text: str) -> View:
@@ -70,6 +76,13 @@ async def approval(asking: QueryBackend, text: str) -> str:
     return _only(text, "approval", start, [row["approval"] for row in rows])
 
 
+async def delivery(asking: QueryBackend, text: str) -> str:
+    """The delivery of a notification whose id begins with `text`. Raises NotFound, UsageError."""
+    start = text.rstrip("…").lower()
+    rows = await asking.rows(query.Deliveries(prefix=start), _MAX_NAMED + 1) if start else []
+    return _only(text, "delivery", start, [row["id"] for row in rows])
+
+
 def is_meant(text: str, id_: str) -> bool:
     """True if `text` is the beginning of an id of a run's, of which the run's part may be shortened by itself."""
     (run, _, rest), (start, _, more) = id_.partition(":"), text.rstrip("…").partition(":")
@@ -97,7 +110,7 @@ async def _of_run(asking: QueryBackend, text: str, name: str) -> tuple[str, str]
 
 
 def _none(name: str, text: str) -> NotFound:
-    return NotFound(f"There is no {name} {text}; see `holdfast {_LISTS[name]} list`.")
+    return NotFound(f"There is no {name} {text}; see `holdfast {_LISTS[name]}`.")
 
 
 def _only(text: str, name: str, start: str, ids: Iterable[str]) -> str:
@@ -111,6 +124,7 @@ def _only(text: str, name: str, start: str, ids: Iterable[str]) -> str:
 
 
 def _several(text: str, name: str, names: Sequence[str]) -> NoReturn:
+    plural = "deliveries" if name == "delivery" else f"{name}s"
     named = "".join(f"\n  {each}" for each in names[:_MAX_NAMED])
     more = "\n  …" if len(names) > _MAX_NAMED else ""
-    raise UsageError(f"{text!r} is the beginning of several {name}s. Nothing was done. Name one of them:{named}{more}")
+    raise UsageError(f"{text!r} is the beginning of several {plural}. Nothing was done. Name one of them:{named}{more}")

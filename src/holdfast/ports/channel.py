@@ -77,6 +77,8 @@ class DeliveryFilter(TypedDict, total=False):
     run: str | None
     channel: str | None
     state: DeliveryState | None
+    prefix: str | None
+    """The beginning of their ids."""
     after: str | None
     """Only those after the one of this id, in the order of the list."""
     limit: int

@@ -13,12 +13,15 @@ import msgspec
 from holdfast.core.views import notifications
 from holdfast.core.views.notifications import MAX_BUNDLED, RETRIES_S, Delivery, DeliveryState, Message
 from holdfast.ports import MAX_LISTED, ChannelFigures, Claimed, DeliveryFilter
+from holdfast.stores.nouns.lists import listed
 from holdfast.stores.nouns.tables import Noun, Steps, do, lock
 from holdfast.stores.row import encode
 
 _decode: Final = msgspec.json.Decoder(Message).decode
 _MAX_ADDRESSES: Final = 10_000
 """Of all channels: those of their own, and those that starts have named."""
+_LAST: Final = "~"
+"""Comes after each character that an id may have."""
 _DIED: Final = "The process that sent it ended in the last try."
 _UNREADABLE: Final = "It is encrypted with a key that is not here."
 
@@ -125,8 +128,9 @@ class Outbox(Noun):
         return None
 
     async def listed(self, **filters: Unpack[DeliveryFilter]) -> Sequence[Delivery]:
-        said = [filters.get(each) for each in ("tenant", "run", "channel", "state", "after")]
-        found = await self._tables.ask("deliveries", *said, filters.get("limit", MAX_LISTED))
+        limit, prefix = filters.pop("limit", MAX_LISTED), filters.pop("prefix", None)
+        criteria = {"prefix": None if prefix is None else (prefix, f"{prefix}{_LAST}"), **filters}
+        found = await listed(self._tables, "deliveries", criteria, limit)
         return [each for each in map(self._delivery, found) if each is not None]
 
     async def figures(self) -> Sequence[ChannelFigures]:

@@ -265,3 +265,33 @@ last_at_ms < {}
 -- name: letters_order
 -- The oldest run's first.
 run, step
+
+-- --- Deliveries of notifications, as DeliveryFilter names what they are selected by -----------------------------------
+
+-- name: deliveries_prefix
+-- Between the first and the last id with this beginning.
+id between {} and {}
+
+-- name: deliveries_tenant
+-- Of this tenant.
+tenant = {}
+
+-- name: deliveries_run
+-- About this run.
+run = {}
+
+-- name: deliveries_channel
+-- Of this channel.
+channel = {}
+
+-- name: deliveries_state
+-- In this state.
+state = {}
+
+-- name: deliveries_after
+-- After this one.
+(created_at_ms, id) < (select last.created_at_ms, last.id from holdfast.deliveries as last where last.id = {})
+
+-- name: deliveries_order
+-- The latest first.
+created_at_ms desc, id desc

@@ -1009,15 +1009,10 @@ select id, tenant, run, line, place, occasion, rule, channel, address, bundle, s
 from holdfast.deliveries where id = $1
 
 -- name: deliveries
--- Those that fit, the latest first.
+-- Deliveries; the store adds the conditions and the order.
 select id, tenant, run, line, place, occasion, rule, channel, address, bundle, state, part_of, attempts, created_at_ms, due_at_ms,
     ended_at_ms, problem, message
 from holdfast.deliveries
-where ($1::text is null or tenant = $1) and ($2::text is null or run = $2) and ($3::text is null or channel = $3)
-    and ($4::text is null or state = $4) and ($5::text is null or (created_at_ms, id) < (
-        select last.created_at_ms, last.id from holdfast.deliveries as last where last.id = $5
-    ))
-order by created_at_ms desc, id desc limit $6
 
 -- name: forget_deliveries
 -- Messages that were sent or given up long ago go. Those about no run stay for 400 days: what they tell is looked at again.
