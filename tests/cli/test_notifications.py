@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.page import terminal
 from tests.cli.conftest import Shell
 from tests.tools.server import Server, says
 
@@ -34,6 +35,35 @@ def test_a_rule_is_set_shown_listed_and_removed(shell: Shell, receiver: Server) 
     assert shell("notifications", "remove", "failures").code == 0
     missing = shell("notifications", "show", "failures")
     assert (missing.code, "no notification rule 'failures'" in missing.err) == (3, True)
+
+
+def test_a_rule_of_the_file_is_shown_and_tested_and_changed_there(
+    shell: Shell, receiver: Server, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (home / "holdfast.toml").open("a") as file:
+        file.write('[notifications.trouble]\noccasions = ["run_failed"]\nchannel = "ops"\n')
+    assert shell("notifications", "set", "ends", "--on", "run_completed", "--channel", "ops").code == 0
+    rows = shell("notifications", "list", "--json").data
+    assert [(row["tenant"], row["name"], row["source"]) for row in rows] == [
+        ("*", "trouble", "file"),
+        ("default", "ends", "set"),
+    ]
+    assert "holdfast.toml" in shell("notifications", "show", "trouble").out
+    for words in (("remove", "trouble"), ("set", "trouble", "--on", "doubt", "--channel", "ops")):
+        refused = shell("notifications", *words)
+        assert (refused.code, "[notifications.trouble]" in refused.err) == (2, True), refused.err
+    ids = [shell("notifications", "test", name, "--json").data["id"] for name in ("trouble", "trouble", "ends")]
+    row = shell("notifications", "delivery", ids[0][:14], "--json").data
+    assert (row["id"], row["tenant"], row["rule"]) == (ids[0], "*", "trouble")
+    monkeypatch.setattr(terminal, "width", lambda: 80)
+    shown = [line.split()[0] for line in shell("notifications", "deliveries").out.splitlines()[1:]]
+    assert {shell("notifications", "delivery", each, "--json").data["id"] for each in shown} == {*ids}
+    several = shell("notifications", "delivery", "msg_")
+    assert (several.code, "several deliveries" in several.err) == (2, True), several.err
+    assert "notifications deliveries" in shell("notifications", "replay", "msg_x").err
+    latest, *_ = shell("notifications", "deliveries", "--json").data
+    after = shell("notifications", "deliveries", "--after", latest["id"][:14], "--json").data
+    assert {row["id"] for row in after} == {*ids} - {latest["id"]}
 
 
 def test_a_rule_that_cannot_be_is_refused_in_words(shell: Shell, receiver: Server) -> None:

@@ -124,6 +124,24 @@ def test_what_users_stored_leaves_only_with_details() -> None:
         assert text in shown.body.decode()
 
 
+@pytest.mark.parametrize(
+    ("event", "closed", "shown"),
+    [
+        (ev.RunFailed(ERROR), "validation", "card 4111 of ann"),
+        (ev.StepFailed(StepId("a#1"), 1, ERROR), "validation", "card 4111 of ann"),
+        (ev.ModelCallInDoubt(CallId("a#1:0:1"), ERROR), "validation", "card 4111 of ann"),
+        (ev.RunCancelled("for ann"), "", "for ann"),
+        (opened(), "approval", "approval"),
+        (ev.HoldDeferred(StepId("a#1"), 1, "0", "m", "", 5, blocked=True), "budget", "budget"),
+    ],
+)
+def test_a_template_has_the_reason_of_whatever_has_one(event: ev.Event, closed: str, shown: str) -> None:
+    """Texts of users only with details: without, the class of an error is its reason."""
+    assert message(happened(event), title="a {reason}").title == f"a {closed}".strip()
+    assert message(happened(event), title="a {reason}", details=True).title == f"a {shown}"
+    assert "Reason" not in dict(message(happened(ev.RunFailed(ERROR)), details=True).facts), "it stands under Message already"
+
+
 def test_a_message_about_a_gate_links_to_it_and_says_what_a_button_needs() -> None:
     asked = happened(opened(reviewers=("ann", "leads"), form={"type": "object"}))
     assert message(asked).question is None

@@ -145,6 +145,31 @@ async def test_a_rule_of_a_tenant_hears_of_its_own_runs_only(store: str, receive
 
 
 @bounded
+async def test_a_rule_of_the_settings_is_listed_tested_and_not_changed(store: str, receiver: Server) -> None:
+    known = settings(
+        receiver, {"tenants": ["acme"]}, b={"occasions": ["run_failed"], "tenant": "acme"}, d={"occasions": ["doubt"]}
+    )
+    async with Engine.open(store, workflows=[flow()], settings=known) as engine:
+        for name in ("a", "b", "c"):  # b was set before it stood in the settings
+            rule = Rule(tenant="acme", name=name, occasions=("run_completed",), channel="ops", digest_s=0)
+            assert await engine.store.notification_rules.put(rule)
+        found = [(each.tenant, each.name, each.is_declared) for each in await engine.notification_rules()]
+        assert found == [("*", "d", True), ("acme", "a", False), ("acme", "b", True), ("acme", "c", False)]
+        assert [each.name for each in await engine.notification_rules("acme", after=("acme", "a"), limit=1)] == ["b"]
+        assert (await engine.notification_rule("b", tenant="acme")).occasions == ("run_failed",)
+        with pytest.raises(InvalidInput, match=r"holdfast.toml, as \[notifications.b\]"):
+            await engine.set_notification_rule("b", ["run_failed"], "ops", tenant="acme")
+        await engine.test_notification_rule("d", tenant="*")
+        (body,) = await heard(receiver, 1)
+        assert (body["type"], body["data"]["rule"]) == ("holdfast.test", "d")
+        await (await engine.start("orders", {}, tenant="acme")).result()
+        assert sorted(each["data"]["rule"] for each in await heard(receiver, 3)) == ["a", "c", "d"]
+        await engine.remove_notification_rule("b", tenant="acme")
+        with pytest.raises(InvalidInput, match="change it there"):
+            await engine.remove_notification_rule("b", tenant="acme")
+
+
+@bounded
 async def test_the_end_of_a_run_is_told_where_its_start_says(store: str, receiver: Server) -> None:
     known = settings(receiver, {"tenants": ["ac*"]})
     wf = flow()

@@ -19,7 +19,7 @@ from holdfast.service.access.identity import Holder, Identity, hashed
 from holdfast.service.access.provider import Provider
 from holdfast.service.concurrency_limit import ConcurrencyLimit
 from holdfast.service.service import Service
-from holdfast.settings import HookRules, PortBounds
+from holdfast.settings import HookRules, PortBounds, Settings
 from tests.empty import empty_store
 from tests.http import flows, rows
 
@@ -152,13 +152,16 @@ async def served(
     workflows: Sequence[Workflow] = WORKFLOWS,
     observers: Sequence[Observer] = (),
     hooks: Mapping[str, HookRules] = {},
+    settings: Settings | None = None,
 ) -> AsyncIterator[Port]:
     """An engine on a store, or one in that folder, and its port."""
     where = str(store)
     if isinstance(store, Path):
         where = str(file if (file := store / "runs.db").exists() else empty_store(file))
     async with (
-        Engine.open(where, workflows=workflows if execute else (), execute=execute, observers=observers) as engine,
+        Engine.open(
+            where, workflows=workflows if execute else (), execute=execute, observers=observers, settings=settings
+        ) as engine,
         answering(
             Service(engine, workflows if execute else (), turns=(turns := ConcurrencyLimit(bounds))),
             HttpPort(address, identity or Identity(), proxies=proxies, public_url=public_url, provider=provider, hooks=hooks),

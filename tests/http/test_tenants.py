@@ -19,6 +19,7 @@ from holdfast.core.values.access import Access
 from holdfast.core.views.notifications import Happening, Rule, delivery_of
 from holdfast.http.route import ROUTES, Route
 from holdfast.service.access.identity import Holder
+from holdfast.settings import Settings
 from tests.http import flows
 from tests.http.kit import Asked, Port, known, served
 
@@ -224,6 +225,29 @@ async def everything(api: Asked) -> list[Any]:
     )
     rows = [row for path in paths for row in await api.rows(path)]
     return [{name: value for name, value in row.items() if name not in ("next_times", "updated_at")} for row in rows]
+
+
+async def test_a_rule_of_the_settings_is_its_tenant_s_and_the_operators(tmp_path: Path) -> None:
+    reach = {"kind": "webhook", "url": "https://hooks.example/in", "hosts": ["hooks.example"], "secrets": ["OPS_SECRET"]}
+    rules: Any = {"of-all": {"tenant": "*"}, "own": {"tenant": ACME}}
+    said = {name: {"occasions": ["run_failed"], "channel": "ops", **each} for name, each in rules.items()}
+    settings = Settings(channels={"ops": reach}, notifications=said)  # type: ignore[arg-type]
+    async with (
+        served(tmp_path, IDENTITY, settings=settings, execute=False) as port,
+        port.asked(ACME * 4) as acme,
+        port.asked(GLOBEX * 4) as globex,
+        port.asked(OPS * 4) as ops,
+    ):
+        for api, seen in ((acme, ["own"]), (globex, []), (ops, ["of-all", "own"])):
+            assert [row["name"] for row in await api.rows("/notifications/rules")] == seen
+            for name in rules:
+                answer = await api.http.get(f"/notifications/rules/{name}")
+                assert (answer.status_code, name) == (200 if name in seen else 404, name)
+                answer = await api.http.post(f"/notifications/rules/{name}/test", json={})
+                assert (answer.status_code, name) == (201 if name in seen else 404, name), answer.text
+        assert await acme.refused("DELETE", "/notifications/rules/own") == (422, "invalid_input")
+        tested = [(row["tenant"], row["rule"]) for row in await ops.rows("/notifications/deliveries", limit=1)]
+        assert sorted(tested) == [("*", "of-all"), ("acme", "own"), ("acme", "own")]
 
 
 async def test_an_evaluation_is_its_tenant_s(port: Port) -> None:

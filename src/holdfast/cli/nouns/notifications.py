@@ -24,6 +24,7 @@ def _sheet(row: View) -> None:
         [
             ("Rule", row["name"]),
             ("Tenant", row["tenant"]),
+            ("Source", "holdfast.toml" if row["source"] == "file" else f"set by {row['by'] or 'an unnamed person'}"),
             ("Occasions", ", ".join(row["occasions"])),
             ("Channel", row["channel"]),
             *([("To", ", ".join(row["to"]))] if row["to"] else []),
@@ -80,6 +81,7 @@ NOTIFICATIONS.list(
     query.NotificationRules,
     Column("rule", 12, of="name"),
     Column("tenant", 8, goes=1),
+    Column("source", goes=3),
     Column("occasions", 16, of=lambda row: ", ".join(row["occasions"])),
     Column("channel", 8),
     Column("to", 8, goes=2, of=lambda row: ", ".join(row["to"])),
@@ -89,7 +91,7 @@ NOTIFICATIONS.verb("remove", command.RemoveNotificationRule, done="removed", say
 NOTIFICATIONS.verb("test", command.TestNotificationRule, says="Sending {id}; `holdfast notifications delivery {id}` shows it.")
 NOTIFICATIONS.list(
     query.Deliveries,
-    Column("delivery", 12, of="id"),
+    Column("delivery", ID, of="id"),
     Column("made", of=lambda row: moment.second(row["created_at"])),
     Column("state", 8),
     Column("tries", of="attempts", goes=2),

@@ -177,6 +177,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     set_at_ms: int = 0
     revision: int = 0
 
+    @property
+    def is_declared(self) -> bool:
+        """True for a rule of the settings; each rule that was set has a revision."""
+        return self.revision == 0
+
 
 def problems(rule: Rule, channels: Collection[str]) -> Iterator[Misfit]:
     """Yield each problem of a rule, with what to do; `channels` are those that its tenant may use."""
@@ -502,7 +507,7 @@ def message_of(id_: str, rule: Rule, happening: Happening, base: str | None, rec
     own = (
         _NEXT_CALL_TITLE if happening.occasion == "budget" and known.get("reason") == NEXT_CALL else _TITLES[happening.occasion]
     )
-    title = filled(rule.title or own, known)
+    title = filled(rule.title or own, _with_reason(known))
     facts = tuple((label, _text(known[name])) for name, label in _LABELS.items() if name in known)
     link = None if base is None else _link(base, happening)
     question = None  # without details a button would decide about something unseen
@@ -526,6 +531,12 @@ def message_of(id_: str, rule: Rule, happening: Happening, base: str | None, rec
         recipients=recipients,
         question=question,
     )
+
+
+def _with_reason(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the values of a template: the reason of a failure is its message, or the class of the error without details."""
+    reason = values.get("reason") or values.get("error") or values.get("error_class")
+    return values if reason is None else {**values, "reason": reason}
 
 
 _OPEN_GATES: Final = frozenset({"gate_opened", "gate_reminder", "gate_escalated"})

@@ -77,6 +77,10 @@ class Notifications(NamedTuple):
     console: str | None = None
     """Address of the console, for links."""
 
+    def rule(self, tenant: str, name: str) -> Rule | None:
+        """Return a rule of the settings. It stands in the place of one that the tenant has set under the same name."""
+        return next((each for each in self.rules if (each.tenant, each.name) == (tenant, name)), None)
+
     def open_to(self, tenant: str) -> list[str]:
         """Return the channels that a tenant's own rules and starts may use."""
         return sorted(name for name, each in self.channels.items() if each.is_open_to(tenant))
@@ -117,7 +121,7 @@ class Notifications(NamedTuple):
         found = dict[str, None]()
         for name in [name for each in rule.to for name in (reviewers if each == ASKED else (each,))]:
             address = self.people.get(name, {}).get(channel.kind)
-            if address is None and "@" in name and (rule.revision == 0 or channel.reaches(name)):
+            if address is None and "@" in name and (rule.is_declared or channel.reaches(name)):
                 address = name
             if address is not None:
                 found[address] = None
@@ -188,7 +192,11 @@ class Notifier:
         found, after = [*self._declared.rules], None
         while len(found) < _MAX_RULES:
             page = await self._store.notification_rules.page(None, after, _PAGE)
-            found += [each for each in page if not [*self._declared.problems(each)]]
+            found += [
+                each
+                for each in page
+                if self._declared.rule(each.tenant, each.name) is None and not [*self._declared.problems(each)]
+            ]
             if len(page) < _PAGE:
                 break
             after = (page[-1].tenant, page[-1].name)

@@ -16,7 +16,7 @@ from holdfast.core.views.notifications import MAX_RULES, Delivery, DeliveryState
 from holdfast.engine.background.notifying import DeclaredChannel
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.platform.machine import salt
-from holdfast.ports import MAX_LISTED, ChannelFigures
+from holdfast.ports import MAX_LISTED, ChannelFigures, DeliveryFilter
 from holdfast.service.control.base import ControlBase, word
 from holdfast.service.control.change import changed
 from holdfast.service.control.naming import DEFAULT_TENANT
@@ -39,7 +39,7 @@ class Notifications(ControlBase):
         digest_s: float = 10.0,
         title: str | None = None,
         details: bool = False,
-        tenant: str = DEFAULT_TENANT,
+        tenant: str | None = None,
         by: str | Actor | None = None,
     ) -> Rule:
         """Set a notification rule of a tenant, or replace it. Its messages are sent by the processes that have the channel.
@@ -55,10 +55,13 @@ class Notifications(ControlBase):
             digest_s: Seconds for which messages are gathered to become one.
             title: Template of the title.
             details: True to include titles of gates and texts of errors.
+            tenant: Tenant of the rule; by default that of a rule of the settings with this name, or else `default`.
 
         Raises:
-            InvalidInput: An option cannot be used.
+            InvalidInput: An option cannot be used, or the rule stands in the settings.
         """
+        tenant = self._rule_tenant(name, tenant)
+        self._expect_undeclared(name, tenant)
         rule = Rule(
             tenant=word("tenant", tenant),
             name=word("name of the rule", name),
@@ -90,13 +93,19 @@ class Notifications(ControlBase):
 
         return await changed(f"Rule {name!r:.130}", attempt)
 
-    async def notification_rule(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Rule:
-        """Return a notification rule.
+    async def notification_rule(self, name: str, *, tenant: str | None = None) -> Rule:
+        """Return a notification rule, of the settings or one that was set.
+
+        Args:
+            tenant: Tenant of the rule; by default that of a rule of the settings with this name, or else `default`.
 
         Raises:
             NotFound: The rule does not exist.
         """
-        found = await self.store.notification_rules.find(word("tenant", tenant), word("name of the rule", name))
+        tenant = self._rule_tenant(name, tenant)
+        found = self.executor.services.notifications.rule(tenant, name)
+        if found is None:
+            found = await self.store.notification_rules.find(word("tenant", tenant), word("name of the rule", name))
         if found is None:
             raise no_rule(name, tenant)
         return found
@@ -104,24 +113,51 @@ class Notifications(ControlBase):
     async def notification_rules(
         self, tenant: str | None = None, *, after: tuple[str, str] | None = None, limit: int = MAX_LISTED
     ) -> Sequence[Rule]:
-        """List notification rules by tenant and name; those of the settings are not among them.
+        """List notification rules by tenant and name: those of the settings of this process, and those that were set.
 
         Args:
             after: Tenant and name of the last one before.
         """
-        return await self.store.notification_rules.page(tenant, after, limit)
+        kept = await self.store.notification_rules.page(tenant, after, limit)
+        found = {(each.tenant, each.name): each for each in kept}
+        for each in self.executor.services.notifications.rules:
+            if tenant in (None, each.tenant) and (after is None or (each.tenant, each.name) > after):
+                found[each.tenant, each.name] = each
+        return [rule for _, rule in sorted(found.items())][:limit]
 
-    async def remove_notification_rule(self, name: str, *, tenant: str = DEFAULT_TENANT) -> None:
-        """Remove a notification rule. Messages that it has made are still sent.
+    async def remove_notification_rule(self, name: str, *, tenant: str | None = None) -> None:
+        """Remove a notification rule that was set. Messages that it has made are still sent.
+
+        Args:
+            tenant: Tenant of the rule; by default that of a rule of the settings with this name, or else `default`.
 
         Raises:
             NotFound: The rule does not exist.
+            InvalidInput: The rule stands in the settings.
         """
+        tenant = self._rule_tenant(name, tenant)
         if not await self.store.notification_rules.remove(word("tenant", tenant), word("name of the rule", name)):
+            self._expect_undeclared(name, tenant)
             raise no_rule(name, tenant)
 
-    async def test_notification_rule(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Delivery:
+    def _rule_tenant(self, name: str, tenant: str | None) -> str:
+        """Return the tenant of a rule, by default that of a rule of the settings."""
+        declared = self.executor.services.notifications.rules if tenant is None else ()
+        return tenant or next((each.tenant for each in declared if each.name == name), DEFAULT_TENANT)
+
+    def _expect_undeclared(self, name: str, tenant: str) -> None:
+        if self.executor.services.notifications.rule(tenant, name) is not None:
+            raise InvalidInput(
+                f"Rule {name!r:.130} stands in the server's holdfast.toml, as [notifications.{name:.130}]. Nothing was changed:"
+                " change it there, and start the server again.",
+                field="name",
+            )
+
+    async def test_notification_rule(self, name: str, *, tenant: str | None = None) -> Delivery:
         """Have a rule's channel send a message that says that it is a test; return the delivery.
+
+        Args:
+            tenant: Tenant of the rule; by default that of a rule of the settings with this name, or else `default`.
 
         Raises:
             NotFound: The rule does not exist.
@@ -129,7 +165,7 @@ class Notifications(ControlBase):
         """
         rule = await self.notification_rule(name, tenant=tenant)
         known = self.executor.services.notifications
-        if problems := list(known.problems(rule)):
+        if not rule.is_declared and (problems := list(known.problems(rule))):
             raise InvalidInput(f"Rule {name!r:.130} cannot be used: {'; '.join(problems)}. Nothing was sent.", misfits=problems)
         now_ms = self.store.clock.now_ms()
         happening = notifications.test_of(rule, salt().hex(), now_ms)
@@ -145,6 +181,7 @@ class Notifications(ControlBase):
         run_id: str | None = None,
         channel: str | None = None,
         state: DeliveryState | None = None,
+        prefix: str | None = None,
         after: str | None = None,
         limit: int = MAX_LISTED,
     ) -> Sequence[Delivery]:
@@ -153,8 +190,10 @@ class Notifications(ControlBase):
         Args:
             channel: Only those of this channel.
             state: Only those in this state: `waiting`, `sent` or `dead`.
+            prefix: Only those whose id begins with this.
         """
-        return await self.store.outbox.listed(tenant=tenant, run=run_id, channel=channel, state=state, after=after, limit=limit)
+        criteria: DeliveryFilter = {"tenant": tenant, "run": run_id, "channel": channel, "state": state, "prefix": prefix}
+        return await self.store.outbox.listed(**criteria | {"after": after, "limit": limit})
 
     async def delivery(self, delivery: str) -> Delivery:
         """Return a delivery.

@@ -522,7 +522,7 @@ class Backfill(Command["Rows[view.BackfilledRow]"], frozen=True):
 @command("POST /notifications/rules", "admin", names=("name",), repeats=True)
 class SetNotificationRule(Command[None], frozen=True, kw_only=True):
     """Set a notification rule of a tenant, which has a channel send messages about its runs. An existing rule of this name is
-    replaced. Channels are declared in the server's settings."""
+    replaced, but for one of the server's settings, where channels are declared too."""
 
     name: field.RuleName
     occasions: Annotated[
@@ -549,7 +549,7 @@ class SetNotificationRule(Command[None], frozen=True, kw_only=True):
 
 @command("DELETE /notifications/rules/{name}", "admin", names=("name",), repeats=True)
 class RemoveNotificationRule(Command[None], frozen=True):
-    """Remove a notification rule. Messages that it has made are still sent."""
+    """Remove a notification rule that was set. Messages that it has made are still sent."""
 
     name: field.RuleName
     tenant: field.Tenant = None
@@ -557,7 +557,8 @@ class RemoveNotificationRule(Command[None], frozen=True):
 
 @command("POST /notifications/rules/{name}/test", "admin", names=("name",), creates=True)
 class TestNotificationRule(Command["view.DeliveryRow"], frozen=True):
-    """Have the channel of a rule send a test message."""
+    """Have the channel of a rule send a test message. A caller that acts for all tenants and names none tests the rule of the
+    settings, if one has that name."""
 
     name: field.RuleName
     tenant: field.Tenant = None

@@ -477,7 +477,8 @@ class Schedule(Query["view.ScheduleRow"], frozen=True):
 
 @query("GET /notifications/rules", "viewer")
 class NotificationRules(ListQuery["view.NotificationRuleRow"], frozen=True, kw_only=True):
-    """List the notification rules of tenants by tenant and name. Rules of the server's settings are not among them."""
+    """List notification rules by tenant and name: those that were set, and those of the server's settings. A caller that acts
+    for one tenant gets those of the tenant."""
 
     tenant: field.OfTenant = None
     cursor: field.Cursor = None
@@ -486,7 +487,8 @@ class NotificationRules(ListQuery["view.NotificationRuleRow"], frozen=True, kw_o
 
 @query("GET /notifications/rules/{name}", "viewer")
 class NotificationRule(Query["view.NotificationRuleRow"], frozen=True):
-    """Show a notification rule."""
+    """Show a notification rule. A caller that acts for all tenants and names none gets the rule of the settings, if one has
+    that name."""
 
     name: field.RuleName
     tenant: field.Tenant = None
@@ -500,6 +502,7 @@ class Deliveries(ListQuery["view.DeliveryRow"], frozen=True, kw_only=True):
     run: field.OfRun = None
     channel: Annotated[str | None, doc("Only messages of this channel.")] = None
     state: Annotated[DeliveryState | None, doc("Only messages in this state: `waiting`, `sent` or `dead`.")] = None
+    prefix: Annotated[str | None, doc("Only deliveries whose id begins with this.")] = None
     tenant: field.OfTenant = None
     cursor: field.Cursor = None
     limit: field.Limit = USUAL

@@ -23,29 +23,35 @@ async def notification_rules(request: Request, query: ask.NotificationRules) -> 
 
 @handles
 async def notification_rule(request: Request, query: ask.NotificationRule) -> NotificationRuleRow:
-    return view.of_notification_rule(await request.control.notification_rule(query.name, tenant=request.tenant))
+    return view.of_notification_rule(await request.control.notification_rule(query.name, tenant=request.whose))
 
 
 @handles
 async def set_notification_rule(request: Request, command: cmd.SetNotificationRule) -> None:
-    options = msgspec.structs.asdict(command) | {"tenant": request.tenant}
+    options = msgspec.structs.asdict(command) | {"tenant": request.whose}
     await request.engine.set_notification_rule(**options, by=request.by)
 
 
 @handles
 async def remove_notification_rule(request: Request, command: cmd.RemoveNotificationRule) -> None:
-    await request.engine.remove_notification_rule(command.name, tenant=request.tenant)
+    await request.engine.remove_notification_rule(command.name, tenant=request.whose)
 
 
 @handles
 async def test_notification_rule(request: Request, command: cmd.TestNotificationRule) -> DeliveryRow:
-    return view.of_delivery(await request.engine.test_notification_rule(command.name, tenant=request.tenant))
+    return view.of_delivery(await request.engine.test_notification_rule(command.name, tenant=request.whose))
 
 
 @handles
 async def deliveries(request: Request, query: ask.Deliveries) -> Rows[DeliveryRow]:
     found = await request.control.deliveries(
-        request.whose, run_id=query.run, channel=query.channel, state=query.state, after=query.cursor, limit=query.limit + 1
+        request.whose,
+        run_id=query.run,
+        channel=query.channel,
+        state=query.state,
+        prefix=query.prefix,
+        after=query.cursor,
+        limit=query.limit + 1,
     )
     more = len(found) > query.limit
     return Rows([view.of_delivery(each) for each in found[: query.limit]], found[query.limit - 1].id if more else None)

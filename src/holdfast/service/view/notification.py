@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict
 
 import msgspec
 
@@ -17,11 +17,22 @@ if TYPE_CHECKING:
     from holdfast.ports import ChannelFigures
 
 
+RuleSource: TypeAlias = Literal["file", "set"]
+"""Place of a rule.
+
+- `file`: It stands in holdfast.toml
+- `set`: It was set, and is kept in the store
+"""
+
+
 class NotificationRuleRow(TypedDict):
     """A rule that says who is notified of what."""
 
     name: Annotated[str, doc("Name of the rule.")]
-    tenant: field.Tenant
+    tenant: Annotated[str, doc("Tenant that it is about; `*` for all.")]
+    source: Annotated[
+        RuleSource, doc("`file` for a rule of the server's holdfast.toml, which is changed there; `set` for one that was set.")
+    ]
     occasions: Annotated[list[Occasion], doc("Occasions to notify of.")]
     channel: Annotated[str, doc("Channel that sends the messages.")]
     to: Annotated[list[str], doc("Recipients by mail; empty for those of the channel.")]
@@ -33,7 +44,7 @@ class NotificationRuleRow(TypedDict):
     title: Annotated[str | None, doc("Template of the title; null for the usual one.")]
     details: Annotated[bool, doc("True if titles of gates and texts of errors are included.")]
     by: Annotated[str | None, doc("Person who set it last.")]
-    set_at: Annotated[Time, doc("Time at which it was set last.")]
+    set_at: Annotated[Time | None, doc("Time at which it was set last; null for a rule of the file.")]
 
 
 class DeliveryRow(TypedDict):
@@ -84,6 +95,7 @@ def of_notification_rule(rule: Rule) -> NotificationRuleRow:
     return {
         "name": rule.name,
         "tenant": rule.tenant,
+        "source": "file" if rule.is_declared else "set",
         "occasions": list(rule.occasions),
         "channel": rule.channel,
         "to": list(rule.to),
@@ -95,7 +107,7 @@ def of_notification_rule(rule: Rule) -> NotificationRuleRow:
         "title": rule.title,
         "details": rule.details,
         "by": rule.by,
-        "set_at": iso(rule.set_at_ms),
+        "set_at": None if rule.is_declared else iso(rule.set_at_ms),
     }
 
 
