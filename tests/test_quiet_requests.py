@@ -13,7 +13,7 @@ from holdfast.cli.doctor import facts
 from holdfast.cli.process.dev_server import DevServer
 from holdfast.models.family import provider_of
 from holdfast.platform.quiet_requests import quiet_requests
-from holdfast.telemetry.exporter import HttpExporter
+from holdfast.telemetry.exporter import TRACES, HttpExporter
 from holdfast.telemetry.names import Naming
 from holdfast.telemetry.otlp import Encoder
 from tests.notify.messages import message
@@ -23,7 +23,8 @@ from tests.tools.server import Server
 
 
 async def spans(url: str) -> None:
-    exporter = HttpExporter(url, Encoder(Naming("1.41.0", lambda model: provider_of(model, {})[0]), {}, "1"))
+    encoder = Encoder(Naming("1.41.0", lambda model: provider_of(model, {})[0]), {}, "1")
+    exporter = HttpExporter(url, TRACES, encoder.json)
     await exporter.send([], {})
     await exporter.aclose()
 

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import pytest
 
 from holdfast import Context, Demand, Workflow, flow, human_gate, step, task
-from holdfast.compose.metrics import ProcessMetrics, look_of_engine, of_engine
+from holdfast.compose.metrics import ProcessMetrics, look_of_engine, of_engine, pushing
 from holdfast.core.facts import events as ev
-from holdfast.errors import StoreError
+from holdfast.errors import RunFailed, StoreError
 from holdfast.models.providers import Providers
 from holdfast.observe import metrics
 from holdfast.observe.health import prometheus_text
 from holdfast.observe.meter import Meter
 from holdfast.observe.store_look import StoreLook
 from holdfast.ports.metric import Distribution
-from holdfast.settings import PoolRules, Settings
-from holdfast.testing.model_server import ModelServer, Rule
+from holdfast.settings import PoolRules, Settings, TelemetryRules
+from holdfast.telemetry.names import CONVENTIONS, ConventionName
+from holdfast.testing.model_server import Fault, ModelServer, Rule
 from tests.engine.kit import bounded, gate_of, opened
 from tests.engine.test_model_calls import HAIKU
 from tests.engine.test_observers import bill
 from tests.engine.test_outbox import delivery
+from tests.telemetry.receiver import grpc_receiver, values
 
 
 def figures(meter: Meter) -> dict[tuple[str, ...], float]:
@@ -36,7 +40,9 @@ def figures(meter: Meter) -> dict[tuple[str, ...], float]:
 
 
 @bounded
-async def test_counts_are_those_of_the_history(tmp_path: Path, server: ModelServer, model: Providers) -> None:
+async def test_counts_are_those_of_the_history(
+    tmp_path: Path, server: ModelServer, model: Providers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.script.add(Rule(text="Yes."))
     meter = Meter()
     async with opened(str(tmp_path / "store.db"), model=model, observers=[meter]) as engine:
@@ -65,6 +71,59 @@ async def test_counts_are_those_of_the_history(tmp_path: Path, server: ModelServ
     }
     assert {key: found.get(key) for key in expected} == expected
     assert found["commit_duration_seconds",] == found["flush_size_appends",] > 5
+    with monkeypatch.context() as patch:
+        patch.setenv("OTLP_TOKEN", "s3cret")
+        sent = {each: await pushed(meter, each, tmp_path) for each in CONVENTIONS}
+    about = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic", "gen_ai.request.model": HAIKU}
+    (duration,) = sent["1.41.0"]["gen_ai.client.operation.duration"].histogram.data_points
+    assert (values(duration.attributes), duration.count) == (about, 1)
+    tokens = sent["1.41.0"]["gen_ai.client.token.usage"]
+    assert (tokens.unit, [*tokens.histogram.data_points[0].explicit_bounds][:3]) == ("{token}", [1, 4, 16])
+    assert [(values(each.attributes), each.sum) for each in tokens.histogram.data_points] == [
+        ({**about, "gen_ai.token.type": "input"}, settled.input_tokens),
+        ({**about, "gen_ai.token.type": "output"}, settled.output_tokens),
+    ]
+    later = sent["genai-0.1"]
+    assert [values(each.attributes) for each in later["gen_ai.client.inference.duration"].histogram.data_points] == [about]
+    used = {name: each.sum.data_points[0].as_int for name, each in later.items() if ".inference.usage." in name}
+    assert used == {
+        "gen_ai.client.inference.usage.input_tokens": settled.input_tokens,
+        "gen_ai.client.inference.usage.output_tokens": settled.output_tokens,
+        "gen_ai.client.inference.usage.cache_read.input_tokens": settled.cache_read_tokens,
+        "gen_ai.client.inference.usage.cache_write.input_tokens": settled.cache_write_tokens,
+    }
+
+
+async def pushed(meter: Meter, convention: ConventionName, folder: Path) -> dict[str, Any]:
+    """The metrics that a receiver gets over gRPC, by name."""
+    async with grpc_receiver() as (endpoint, received):
+        rules = TelemetryRules(
+            endpoint=endpoint,
+            protocol="grpc",
+            conventions=convention,
+            metrics_every_s=60,
+            headers={"Authorization": "OTLP_TOKEN"},
+        )
+        async with pushing(ProcessMetrics(meter, ()), Settings(telemetry=rules), str(folder / "store.db"), lambda: 1_000):
+            pass
+    assert {headers["authorization"] for headers in received.headers} == {"s3cret"}
+    (resource,) = received.metrics[-1].resource_metrics
+    (scope,) = resource.scope_metrics
+    assert scope.schema_url == CONVENTIONS[convention].schema_url
+    assert values(resource.resource.attributes)["service.name"] == "holdfast"
+    return {each.name: each for each in scope.metrics}
+
+
+@bounded
+async def test_a_call_that_fails_is_measured_with_its_class_of_error(
+    tmp_path: Path, server: ModelServer, model: Providers
+) -> None:
+    server.script.add(Rule(fault=Fault("status", status=400)))
+    meter = Meter()
+    async with opened(str(tmp_path / "store.db"), model=model, observers=[meter]) as engine:
+        with pytest.raises(RunFailed):
+            await (await engine.start(bill())).result()
+    assert [each.labels for each in meter.usage()] == [(HAIKU, "validation")]
 
 
 @bounded

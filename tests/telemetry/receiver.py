@@ -16,6 +16,7 @@ from typing import Any
 
 import grpc.aio
 from google.protobuf.json_format import Parse
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as messages
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as services
 
@@ -25,6 +26,8 @@ class Received:
 
     def __init__(self) -> None:
         self.spans: list[Any] = []
+        self.metrics: list[Any] = []
+        """Requests with metrics, over gRPC."""
         self.resources: list[dict[str, Any]] = []
         self.schemas: set[str] = set()
         self.headers: list[dict[str, str]] = []
@@ -79,10 +82,23 @@ class _Service(services.TraceServiceServicer):  # type: ignore[misc]  # generate
         return messages.ExportTraceServiceResponse()
 
 
+class _Metrics(metrics_service_pb2_grpc.MetricsServiceServicer):  # type: ignore[misc]  # generated without types
+    def __init__(self, received: Received) -> None:
+        self._received = received
+
+    async def Export(self, request: Any, context: Any) -> Any:  # noqa: N802 - as the service names it
+        self._received.headers.append({key: str(value) for key, value in context.invocation_metadata()})
+        if self._received.answers and self._received.answers.pop(0) != 200:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "busy")
+        self._received.metrics.append(request)
+        return metrics_service_pb2.ExportMetricsServiceResponse()
+
+
 @asynccontextmanager
 async def grpc_receiver() -> AsyncIterator[tuple[str, Received]]:
     received, server = Received(), grpc.aio.server()
     services.add_TraceServiceServicer_to_server(_Service(received), server)
+    metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(_Metrics(received), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:

@@ -15,17 +15,17 @@ import pytest
 from google.protobuf.json_format import Parse
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from holdfast import settings
 from holdfast.compose.api import HttpPort
 from holdfast.compose.fleet import serving
 from holdfast.core.capacity.lanes import DEFAULT
-from holdfast.errors import UsageError
 from holdfast.observe import metrics
 from holdfast.platform.machine import MachineClock
 from holdfast.ports.metric import Distribution, Sample
 from holdfast.service.access.identity import Identity
 from holdfast.settings import Settings, TelemetryRules
-from holdfast.telemetry.metrics import MetricsPush, request_of
+from holdfast.telemetry.exporter import METRICS, HttpExporter
+from holdfast.telemetry.metrics import MetricsPush, message, request_of
+from holdfast.telemetry.otlp import encode_json
 from tests.engine.kit import bounded
 
 SAMPLES = [
@@ -70,8 +70,9 @@ def push(endpoint: str, every_s: float = 60.0) -> MetricsPush:
         return SAMPLES
 
     resource = {"service.name": "holdfast", "service.instance.id": "here:1"}
+    sender = HttpExporter(endpoint, METRICS, encode_json)
     return MetricsPush(
-        endpoint, every_s, samples, resource, "1.0", MachineClock(), lambda: 1_700_000_000_000, lambda: {"x": "y"}
+        sender, every_s, samples, resource, "1.0", "", MachineClock(), lambda: 1_700_000_000_000, lambda: {"x": "y"}
     )
 
 
@@ -87,8 +88,9 @@ def labels(point: Any) -> dict[str, str]:
 
 
 def test_a_request_is_one_of_the_protocol() -> None:
-    body = json.dumps(request_of(SAMPLES, {"service.name": "holdfast"}, "1.0", 1_000, 2_000))
-    request = Parse(body, ExportMetricsServiceRequest())
+    body = request_of(SAMPLES, {"service.name": "holdfast"}, "1.0", "", 1_000, 2_000)
+    request = Parse(json.dumps(body), ExportMetricsServiceRequest())
+    assert message(body) == request, "gRPC sends the same"
     (resource,) = request.resource_metrics
     assert labels(resource.resource) == {"service.name": "holdfast"}
     got = found(request)
@@ -118,8 +120,8 @@ async def test_a_receiver_that_is_away_or_refuses_is_logged_once_and_loses_nothi
     await pushing.push()
     await pushing.aclose()
     assert pushing.failed == 3
-    said = [each.message for each in caplog.records if "cannot push metrics" in each.message]
-    assert [each.partition("tries again: ")[2] for each in said] == ["it answers 503", "All connection attempts failed"]
+    said = [each.message.partition("tries again: ")[2] for each in caplog.records if "cannot push metrics" in each.message]
+    assert said == [f"{url}/v1/metrics answers 503", f"{url}/v1/metrics cannot be reached: All connection attempts failed"]
 
 
 @bounded
@@ -154,12 +156,3 @@ async def test_a_server_pushes_what_its_port_shows(tmp_path: Path, monkeypatch: 
         "service.version",
         "service.instance.id",
     }
-
-
-def test_metrics_need_an_address_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "holdfast.toml").write_text(
-        '[telemetry]\nendpoint = "http://127.0.0.1:4317"\nprotocol = "grpc"\nmetrics_every_s = 15\n'
-    )
-    with pytest.raises(UsageError, match="metrics are pushed over HTTP: say metrics_endpoint"):
-        settings.load()

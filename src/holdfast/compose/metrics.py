@@ -15,7 +15,6 @@ from holdfast.compose.from_settings import secrets_of
 from holdfast.observe import metrics
 from holdfast.observe.meter import Meter
 from holdfast.observe.store_look import StoreLook
-from holdfast.platform.machine import MachineClock
 from holdfast.ports.metric import Metric, Sample
 from holdfast.settings import Settings
 
@@ -57,21 +56,9 @@ async def pushing(
     push = None
     try:
         if rules is not None and rules.metrics_every_s is not None:
-            from holdfast.telemetry.metrics import MetricsPush
+            from holdfast.compose.telemetry import metrics_push
 
-            def headers() -> dict[str, str]:
-                return {name: secrets.get(secret) for name, secret in rules.headers.items()}
-
-            push = MetricsPush(
-                rules.metrics_endpoint or rules.endpoint,
-                rules.metrics_every_s,
-                metrics_.samples,
-                {"service.name": rules.service_name, "service.version": holdfast.__version__, "service.instance.id": label()},
-                holdfast.__version__,
-                MachineClock(),
-                now_ms,
-                headers,
-            )
+            push = metrics_push(settings, rules, secrets, rules.metrics_every_s, metrics_, label(), now_ms)
             push.start()
         yield
     finally:

@@ -32,6 +32,7 @@ _LIMITED: Final = 429
 """The status of a request beyond a limit that is set for its sender."""
 _FAILED: Final = 500
 _MS: Final = 1000
+TOKEN_TYPES: Final = ("input", "output", "cache_read", "cache_write")
 
 
 class LabelValues(dict[str, str]):
@@ -95,6 +96,8 @@ class Meter:
         self._workflows, self._tools, self._models, self._tenants, self._reasons = (
             LabelValues(MAX_VALUES[label]) for label in ("workflow", "tool", "model", "tenant", "reason")
         )
+        self._took, self._used = Histograms(metrics.CALL_DURATION.bounds), Histograms(metrics.CALL_TOKENS.bounds)
+        self._errors = LabelValues(MAX_VALUES["reason"])
         self._nodes: dict[tuple[str, str], Histogram] = {}
         self._steps, self._holds, self._doubts = self._counts(metrics.STEPS, metrics.HOLDS, metrics.DOUBTS)
         self._tokens, self._cost, self._letters = self._counts(metrics.TOKENS, metrics.COST, metrics.DEAD_LETTERS)
@@ -154,6 +157,12 @@ class Meter:
             elif metric.kind == "histogram":
                 for labels, found in self._histograms[metric.name].items():
                     yield Sample(metric, labels, Distribution(tuple(found.counts), found.total))
+
+    def usage(self) -> Iterator[Sample]:
+        """Return the measurements of model calls for which conventions have names."""
+        for metric, measured in ((metrics.CALL_DURATION, self._took), (metrics.CALL_TOKENS, self._used)):
+            for labels, found in measured.items():
+                yield Sample(metric, labels, Distribution(tuple(found.counts), found.total))
 
     # --- Observations -----------------------------------------------------------------------------------------------------
 
@@ -251,10 +260,15 @@ class Meter:
             if kind is ev.ModelCallSettled:
                 self._tokens[model, tenant, "input"] += event.input_tokens
                 self._tokens[model, tenant, "output"] += event.output_tokens
+                for type_ in TOKEN_TYPES:
+                    self._used[model, type_].add(getattr(event, f"{type_}_tokens"))
         elif kind is ev.ModelCallInDoubt:
             self._doubts["model",] += 1
         if began is not None and kind is not ev.ModelCallReconciled:
-            self._calls[model,].add((state.at_ms - began[1]) / _MS)
+            took_s = (state.at_ms - began[1]) / _MS
+            self._calls[model,].add(took_s)
+            error = "" if kind is ev.ModelCallSettled else self._errors[event.error.error_class]
+            self._took[model, error].add(took_s)
 
     def _tool_call_began(self, event: ev.EffectIntended, state: State) -> None:
         _keep(self._began, event.call, (event.tool, state.at_ms))

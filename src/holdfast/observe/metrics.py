@@ -111,6 +111,16 @@ HOLDS: Final = _add("counter", "holds_total", "Calls for which money was held, o
 DOUBTS: Final = _add("counter", "doubts_total", "Calls whose outcome became unknown.", ("kind",))
 POOL_WAITS: Final = _add("counter", "pool_waits_total", "Model calls that waited for a pool.", ("model",))
 
+_DOUBLED_S: Final = tuple(0.01 * 2**n for n in range(14))
+_FOURFOLD: Final = tuple(float(4**n) for n in range(14))
+"""The bounds that conventions for generative AI recommend."""
+
+CALL_DURATION: Final = Metric(
+    "model_call_duration", "histogram", "s", "Duration of model calls.", ("model", "error"), _DOUBLED_S
+)
+CALL_TOKENS: Final = Metric("model_call_tokens", "histogram", "{token}", "Tokens of model calls.", ("model", "type"), _FOURFOLD)
+"""Like the duration a measurement for which conventions have names (telemetry.names): Prometheus does not get it."""
+
 # --- People -----------------------------------------------------------------------------------------------------------
 
 GATES_OPENED: Final = _add("counter", "gates_opened_total", "Gates that were opened, by reason.", ("reason",))

@@ -1,6 +1,6 @@
 """A metric, and what was measured of it, between those who count and those who show or send it.
 
-Never here: a metric by name (observe.metrics has all), a format.
+Never here: a metric by name (observe.metrics has all, telemetry.names those of a convention), a format.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ Never here: a span, a metric, a line.
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, field_validator
 
 from holdfast.settings.secrets import NameOfSecret
 from holdfast.settings.table import TABLE
@@ -34,15 +34,11 @@ class TelemetryRules(BaseModel):
     service_name: str = Field(default="holdfast", min_length=1)
     """Name of the sender: `service.name`."""
     metrics_every_s: float | None = Field(default=None, ge=1, le=3_600, allow_inf_nan=False)
-    """Seconds between two pushes of metrics, as JSON over HTTP. By default none are pushed."""
+    """Seconds between two pushes of metrics. By default none are pushed."""
     metrics_endpoint: str | None = None
     """Address of the receiver of metrics; by default `endpoint`."""
-
-    @model_validator(mode="after")
-    def _pushes_over_http(self) -> Self:
-        if self.metrics_every_s is not None and self.metrics_endpoint is None and self.protocol == "grpc":
-            raise ValueError("metrics are pushed over HTTP: say metrics_endpoint, as in http://HOST:4318")
-        return self
+    metrics_protocol: Literal["http", "grpc"] | None = None
+    """Protocol of metrics; by default `protocol`."""
 
     @field_validator("endpoint", "metrics_endpoint")
     @classmethod

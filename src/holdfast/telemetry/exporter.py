@@ -1,13 +1,14 @@
-"""Connections to a receiver of OTLP: over HTTP with JSON, and over gRPC.
+"""Connections to a receiver of OTLP, for traces and for metrics: over HTTP with JSON, and over gRPC.
 
-A receiver that is away, busy or not set up yet keeps spans waiting in the store; a span that it will never take is dropped.
-Never here: which spans, when.
+A receiver that is away, busy or not set up yet keeps its sender waiting; what it will never take is refused for good. Never
+here: what is sent, and when.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+import importlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import httpx2
 import msgspec
@@ -16,48 +17,78 @@ from holdfast.platform.extra import needs
 from holdfast.platform.http_exchange import retry_after_s
 from holdfast.platform.quiet_requests import quiet_requests
 from holdfast.ports import SinkUnavailable
-from holdfast.telemetry.otlp import Encoder, Exported, message
 
 if TYPE_CHECKING:
     import grpc.aio
 
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
 TIMEOUT_S: Final = 10.0
-PATH: Final = "/v1/traces"
 _REFUSED: Final = frozenset({400, 413, 415, 422})
 """Answers to what no other try would make better."""
 _WORDS: Final = 200
 """Characters of an answer that are repeated."""
 
 
+class Signal(NamedTuple):
+    """One kind of telemetry at a receiver."""
+
+    path: str
+    """Its path over HTTP."""
+    service: str
+    """Its service over gRPC: `opentelemetry.proto.collector.SERVICE.v1`."""
+    rejected: tuple[str, str]
+    """Number of items that an answer says were not accepted: its field in JSON, and in a message."""
+
+
+TRACES: Final = Signal("/v1/traces", "trace", ("rejectedSpans", "rejected_spans"))
+METRICS: Final = Signal("/v1/metrics", "metrics", ("rejectedDataPoints", "rejected_data_points"))
+
+
 class Refused(Exception):
-    """The receiver will not take these spans, now or later."""
+    """The receiver will not take this, now or later."""
 
 
-class Exporter(Protocol):
+class Exporter(Protocol[T_contra]):
     """A connection to a receiver."""
 
-    async def send(self, spans: Sequence[Exported], headers: Mapping[str, str]) -> int:
-        """Send spans, and return how many of them the receiver did not accept. Raises SinkUnavailable, Refused."""
+    async def send(self, items: T_contra, headers: Mapping[str, str]) -> int:
+        """Send items, and return how many of them the receiver did not accept. Raises SinkUnavailable, Refused."""
         ...
 
     async def aclose(self) -> None: ...
 
 
-class HttpExporter:
+def exporter(
+    protocol: Literal["http", "grpc"],
+    endpoint: str,
+    signal: Signal,
+    as_json: Callable[[T], bytes],
+    as_message: Callable[[T], Any],
+) -> Exporter[T]:
+    """Return a connection that sends items in one of two forms. Raises MissingExtra."""
+    if protocol == "grpc":
+        return GrpcExporter(endpoint, signal, as_message)
+    return HttpExporter(endpoint, signal, as_json)
+
+
+class HttpExporter(Generic[T]):
     """Sends JSON over HTTP."""
 
-    def __init__(self, endpoint: str, encoder: Encoder) -> None:
-        """`endpoint` is the receiver's address, as in `http://127.0.0.1:4318`, or all of it with `/v1/traces`."""
-        self._encoder = encoder
+    def __init__(self, endpoint: str, signal: Signal, encode: Callable[[T], bytes]) -> None:
+        """`endpoint` is the receiver's address, as in `http://127.0.0.1:4318`, or all of it with the signal's path."""
+        self._signal = signal
+        self._encode = encode
         base = endpoint.rstrip("/")
-        self._url = base if base.endswith(PATH) else f"{base}{PATH}"
+        self._url = base if base.endswith(signal.path) else f"{base}{signal.path}"
         self._client = httpx2.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False, trust_env=False)
 
-    async def send(self, spans: Sequence[Exported], headers: Mapping[str, str]) -> int:
+    async def send(self, items: T, headers: Mapping[str, str]) -> int:
         try:
             with quiet_requests():
                 reply = await self._client.post(
-                    self._url, content=self._encoder.json(spans), headers={**headers, "content-type": "application/json"}
+                    self._url, content=self._encode(items), headers={**headers, "content-type": "application/json"}
                 )
         except httpx2.HTTPError as problem:
             raise SinkUnavailable(f"{self._url} cannot be reached: {str(problem) or type(problem).__name__}") from None
@@ -66,7 +97,7 @@ class HttpExporter:
         if not reply.is_success:
             said = f"{self._url} answers {answer(reply.status_code, reply.text)}"
             raise SinkUnavailable(said, retry_after_s(reply.headers))
-        return _rejected(reply.content)
+        return _rejected(reply.content, self._signal.rejected[0])
 
     async def aclose(self) -> None:
         await self._client.aclose()
@@ -78,25 +109,28 @@ def answer(code: int | str, text: str) -> str:
     return f"{code}: {words}" if words else str(code)
 
 
-def _rejected(body: bytes) -> int:
-    """Return the number of spans that an answer says were rejected; a collector may answer in any form, or not at all."""
+def _rejected(body: bytes, field: str) -> int:
+    """Return the number of items that an answer says were rejected; a collector may answer in any form, or not at all."""
     try:
         found = msgspec.json.decode(body)
-        return int(found["partialSuccess"]["rejectedSpans"])
+        return int(found["partialSuccess"][field])
     except (msgspec.DecodeError, KeyError, TypeError, ValueError):
         return 0
 
 
-class GrpcExporter:
+class GrpcExporter(Generic[T]):
     """Sends messages over gRPC."""
 
-    def __init__(self, endpoint: str, encoder: Encoder) -> None:
+    def __init__(self, endpoint: str, signal: Signal, encode: Callable[[T], Any]) -> None:
         """`endpoint` is the receiver's address, as in `http://127.0.0.1:4317`; `https` encrypts. Raises MissingExtra."""
-        with needs("telemetry", "Sending traces over gRPC"):
+        with needs("telemetry", "Sending telemetry over gRPC"):
             import grpc.aio  # noqa: PLC0415 - an extra
-            from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc  # noqa: PLC0415 - as above
 
-        self._encoder = encoder
+            services = importlib.import_module(
+                f"opentelemetry.proto.collector.{signal.service}.v1.{signal.service}_service_pb2_grpc"
+            )
+        self._signal = signal
+        self._encode = encode
         scheme, _, address = endpoint.rpartition("://")
         self._address = address.rstrip("/")
         is_secure = scheme == "https"
@@ -105,21 +139,20 @@ class GrpcExporter:
             if is_secure
             else grpc.aio.insecure_channel(self._address)
         )
-        stub: Any = trace_service_pb2_grpc.TraceServiceStub
-        self._stub = stub(self._channel)
+        self._stub = getattr(services, f"{signal.service.capitalize()}ServiceStub")(self._channel)
         self._error = grpc.aio.AioRpcError
         self._refusing = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.OUT_OF_RANGE}
 
-    async def send(self, spans: Sequence[Exported], headers: Mapping[str, str]) -> int:
+    async def send(self, items: T, headers: Mapping[str, str]) -> int:
         metadata = tuple((name.lower(), value) for name, value in headers.items())
         try:
-            accepted = await self._stub.Export(message(self._encoder.request(spans)), timeout=TIMEOUT_S, metadata=metadata)
+            accepted = await self._stub.Export(self._encode(items), timeout=TIMEOUT_S, metadata=metadata)
         except self._error as problem:
             said = f"{self._address} answers {answer(problem.code().name, problem.details() or '')}"
             if problem.code() in self._refusing:
                 raise Refused(said) from None
             raise SinkUnavailable(said) from None
-        return int(accepted.partial_success.rejected_spans)
+        return int(getattr(accepted.partial_success, self._signal.rejected[1]))
 
     async def aclose(self) -> None:
         await self._channel.close(grace=None)

@@ -1,4 +1,5 @@
-"""Metrics on their way to a receiver of OTLP, over HTTP with JSON: the samples that Prometheus would read, every few seconds.
+"""Metrics on their way to a receiver of OTLP: the samples that Prometheus would read and those of a convention, every few
+seconds.
 
 Counts are those since the start of the process, so a lost push loses nothing: the next one has it all. Nothing is queued.
 Never here: which metrics there are, what a process counts.
@@ -9,20 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import httpx2
-
-from holdfast.platform.quiet_requests import quiet_requests
 from holdfast.ports import Clock
 from holdfast.ports.metric import Distribution, Metric, Sample
-from holdfast.telemetry.exporter import answer
-from holdfast.telemetry.otlp import encode_json
+from holdfast.telemetry.exporter import Exporter
+from holdfast.telemetry.otlp import attributes_of, fill
+
+if TYPE_CHECKING:
+    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 log = logging.getLogger("holdfast")
 
-PATH: Final = "/v1/metrics"
-TIMEOUT_S: Final = 10.0
 _LAST_S: Final = 2.0
 """Time for the last push of a process."""
 _SAID_EVERY_S: Final = 60.0
@@ -30,7 +29,7 @@ _CUMULATIVE: Final = 2
 
 
 def request_of(
-    samples: Iterable[Sample], resource: Mapping[str, str], version: str, began_ms: int, now_ms: int
+    samples: Iterable[Sample], resource: Mapping[str, str], version: str, schema_url: str, began_ms: int, now_ms: int
 ) -> dict[str, Any]:
     """Return the samples as a request of OTLP (1.3), in its form for JSON: 64-bit integers are texts."""
     by_metric: dict[Metric, list[Sample]] = {}
@@ -38,8 +37,8 @@ def request_of(
         by_metric.setdefault(each.metric, []).append(each)
     times = {"startTimeUnixNano": str(began_ms * 1_000_000), "timeUnixNano": str(now_ms * 1_000_000)}
     found = [_metric(metric, [{**times, **_point(each)} for each in group]) for metric, group in by_metric.items()]
-    scope = {"scope": {"name": "holdfast", "version": version}, "metrics": found}
-    return {"resourceMetrics": [{"resource": {"attributes": _attributes(resource)}, "scopeMetrics": [scope]}]}
+    scope = {"scope": {"name": "holdfast", "version": version}, "metrics": found, "schemaUrl": schema_url}
+    return {"resourceMetrics": [{"resource": {"attributes": attributes_of(resource)}, "scopeMetrics": [scope]}]}
 
 
 def _metric(metric: Metric, points: list[dict[str, Any]]) -> dict[str, Any]:
@@ -52,7 +51,8 @@ def _metric(metric: Metric, points: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _point(sample: Sample) -> dict[str, Any]:
-    attributes = _attributes(dict(zip(sample.metric.labels, sample.labels, strict=True)))
+    named = zip(sample.metric.labels, sample.labels, strict=True)
+    attributes = attributes_of({name: value for name, value in named if value})  # an empty label is none
     value = sample.value
     if isinstance(value, Distribution):
         return {
@@ -66,8 +66,44 @@ def _point(sample: Sample) -> dict[str, Any]:
     return {"attributes": attributes, **number}
 
 
-def _attributes(values: Mapping[str, str]) -> list[dict[str, Any]]:
-    return [{"key": key, "value": {"stringValue": value}} for key, value in values.items()]
+def message(request: Mapping[str, Any]) -> ExportMetricsServiceRequest:
+    """Return a request as the message that gRPC sends. Raises ImportError without opentelemetry-proto."""
+    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest  # noqa: PLC0415 - only gRPC needs it
+
+    made = ExportMetricsServiceRequest()
+    for resource in request["resourceMetrics"]:
+        into = made.resource_metrics.add()
+        fill(into.resource.attributes, resource["resource"]["attributes"])
+        for scope in resource["scopeMetrics"]:
+            found = into.scope_metrics.add(schema_url=scope["schemaUrl"])
+            found.scope.name, found.scope.version = scope["scope"]["name"], scope["scope"]["version"]
+            for each in scope["metrics"]:
+                _add(found.metrics, each)
+    return made
+
+
+def _add(metrics: Any, metric: Mapping[str, Any]) -> None:
+    made = metrics.add(name=metric["name"], description=metric["description"], unit=metric["unit"])
+    (kind,) = metric.keys() - {"name", "description", "unit"}
+    data = getattr(made, kind)
+    data.SetInParent()
+    if kind != "gauge":
+        data.aggregation_temporality = _CUMULATIVE
+    if kind == "sum":
+        data.is_monotonic = True
+    for each in metric[kind]["dataPoints"]:
+        point = data.data_points.add(
+            start_time_unix_nano=int(each["startTimeUnixNano"]), time_unix_nano=int(each["timeUnixNano"])
+        )
+        fill(point.attributes, each["attributes"])
+        if kind == "histogram":
+            point.count, point.sum = int(each["count"]), each["sum"]
+            point.bucket_counts.extend(map(int, each["bucketCounts"]))
+            point.explicit_bounds.extend(each["explicitBounds"])
+        elif "asInt" in each:
+            point.as_int = int(each["asInt"])
+        else:
+            point.as_double = each["asDouble"]
 
 
 class MetricsPush:
@@ -75,27 +111,27 @@ class MetricsPush:
 
     def __init__(
         self,
-        endpoint: str,
+        exporter: Exporter[Mapping[str, Any]],
         every_s: float,
         samples: Callable[[], Awaitable[Iterable[Sample]]],
         resource: Mapping[str, str],
         version: str,
+        schema_url: str,
         clock: Clock,
         now_ms: Callable[[], int],
         headers: Callable[[], Mapping[str, str]],
     ) -> None:
-        """`endpoint` is the receiver's address, as in `http://127.0.0.1:4318`, or all of it with `/v1/metrics`."""
-        base = endpoint.rstrip("/")
-        self._url = base if base.endswith(PATH) else f"{base}{PATH}"
+        """`schema_url` is the address of the convention whose names are among the samples'."""
+        self._exporter = exporter
         self._every_s = every_s
         self._samples = samples
         self._resource = resource
         self._version = version
+        self._schema_url = schema_url
         self._clock = clock
         self._now_ms = now_ms
         self._headers = headers
         self._began_ms = now_ms()
-        self._client = httpx2.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False, trust_env=False)
         self._said_s: float | None = None
         self.failed = 0
         """Number of pushes that did not arrive."""
@@ -113,17 +149,15 @@ class MetricsPush:
                 async with asyncio.timeout(_LAST_S):
                     await self.push()
             except TimeoutError:
-                log.info("holdfast could not push its last metrics to %s in time", self._url)
-        await self._client.aclose()
+                log.info("holdfast could not push its last metrics in time")
+        await self._exporter.aclose()
 
     async def push(self) -> None:
         """Send what is known now. Errors are counted and logged, once a minute at most."""
         try:
-            body = request_of(await self._samples(), self._resource, self._version, self._began_ms, self._now_ms())
-            headers = {**self._headers(), "content-type": "application/json"}
-            with quiet_requests():
-                reply = await self._client.post(self._url, content=encode_json(body), headers=headers)
-            problem = "" if reply.is_success else f"it answers {answer(reply.status_code, reply.text)}"
+            about = self._resource, self._version, self._schema_url, self._began_ms, self._now_ms()
+            rejected = await self._exporter.send(request_of(await self._samples(), *about), self._headers())
+            problem = f"the receiver rejects {rejected} values" if rejected else ""
         except Exception as error:  # noqa: BLE001 - whatever it is: metrics stop no process
             problem = str(error) or type(error).__name__
         if not problem:
@@ -133,7 +167,7 @@ class MetricsPush:
         now_s = self._clock.monotonic_s()
         if self._said_s is None or now_s - self._said_s >= _SAID_EVERY_S:
             self._said_s = now_s
-            log.warning("holdfast cannot push metrics to %s and tries again: %s", self._url, problem)
+            log.warning("holdfast cannot push metrics and tries again: %s", problem)
 
     async def _go_on(self) -> None:
         while True:

@@ -1,4 +1,5 @@
-"""The words in which others read spans: OpenTelemetry's semantic conventions for generative AI, and Holdfast's own beside them.
+"""The words in which others read spans, and metrics of model calls: OpenTelemetry's semantic conventions for generative AI,
+and Holdfast's own beside them.
 
 The conventions are in development and have moved twice, so every name of theirs stands here and nowhere else: those of the
 last release within the core conventions, and by a switch those of the first release of their own. For waits, costs and what
@@ -7,11 +8,12 @@ else no convention knows, names begin with `holdfast.`; a wait is `interrupt.wai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from holdfast.core.values.ids import NodeName, is_item, map_of
 from holdfast.core.views.spans import Span, SpanKind
+from holdfast.ports.metric import Distribution, Metric, Sample
 
 ConventionName: TypeAlias = Literal["1.41.0", "genai-0.1"]
 Attributes: TypeAlias = dict[str, str | int | float | bool]
@@ -27,13 +29,34 @@ class Convention(NamedTuple):
     workflow: str
     """Attribute with the workflow's name: the later release has merged workflows into agents."""
     cache_written: str
+    duration: str
+    """Metric of the duration of model calls."""
+    tokens: Mapping[str, str]
+    """Metrics of the tokens of model calls, by type: one histogram with an attribute, or a counter of each."""
 
 
+_TOKEN_USAGE: Final = "gen_ai.client.token.usage"
+_TOKENS_USED: Final = "gen_ai.client.inference.usage"
 CONVENTIONS: Final[Mapping[ConventionName, Convention]] = {
     "1.41.0": Convention(
-        "https://opentelemetry.io/schemas/1.41.0", "gen_ai.workflow.name", "gen_ai.usage.cache_creation.input_tokens"
+        "https://opentelemetry.io/schemas/1.41.0",
+        "gen_ai.workflow.name",
+        "gen_ai.usage.cache_creation.input_tokens",
+        "gen_ai.client.operation.duration",
+        dict.fromkeys(("input", "output"), _TOKEN_USAGE),
     ),
-    "genai-0.1": Convention("", "gen_ai.agent.name", "gen_ai.usage.cache_write.input_tokens"),
+    "genai-0.1": Convention(
+        "",
+        "gen_ai.agent.name",
+        "gen_ai.usage.cache_write.input_tokens",
+        "gen_ai.client.inference.duration",
+        {
+            "input": f"{_TOKENS_USED}.input_tokens",
+            "output": f"{_TOKENS_USED}.output_tokens",
+            "cache_read": f"{_TOKENS_USED}.cache_read.input_tokens",
+            "cache_write": f"{_TOKENS_USED}.cache_write.input_tokens",
+        },
+    ),
 }
 """The later release has no schema address of its own yet, so none is named."""
 
@@ -43,6 +66,8 @@ _MODEL: Final = "gen_ai.request.model"
 _TOOL: Final = "gen_ai.tool.name"
 _CALL: Final = "gen_ai.tool.call.id"
 _ERROR: Final = "error.type"
+_TOKEN_TYPE: Final = "gen_ai.token.type"
+_CHAT: Final = "chat"
 _USAGE: Final = {
     "input_tokens": "gen_ai.usage.input_tokens",
     "output_tokens": "gen_ai.usage.output_tokens",
@@ -95,7 +120,7 @@ class Naming:
             case "run":
                 return f"invoke_workflow {span.name}"
             case "model_call":
-                return f"chat {span.name}"
+                return f"{_CHAT} {span.name}"
             case "tool_call":
                 return f"execute_tool {span.name}"
             case "wait":
@@ -128,6 +153,19 @@ class Naming:
             named[f"holdfast.{name}"] = value
         return named
 
+    def metrics(self, usage: Iterable[Sample]) -> Iterator[Sample]:
+        """Return measurements of model calls, labelled by model and one thing more, as the metrics of the convention."""
+        for each in usage:
+            metric, (model, what), value = each
+            about = _CHAT, self._provider_of(model) or _UNKNOWN_PROVIDER, model
+            if "error" in metric.labels:
+                yield Sample(_renamed(metric, self._names.duration, _ERROR), (*about, what), value)
+            elif (name := self._names.tokens.get(what)) == _TOKEN_USAGE:
+                yield Sample(_renamed(metric, name, _TOKEN_TYPE), (*about, what), value)
+            elif name is not None and isinstance(value, Distribution):
+                counter = _renamed(metric, name)._replace(kind="counter", bounds=())
+                yield Sample(counter, about, int(value.total))
+
     def _add(self, span: Span, run: Run, named: Attributes) -> None:
         """Add what the convention has names for."""
         facts: dict[str, Any] = span.facts
@@ -137,7 +175,7 @@ class Naming:
                 named[self._names.workflow] = span.name
                 named["holdfast.workflow.version"] = run.version
             case "model_call":
-                named[OPERATION] = "chat"
+                named[OPERATION] = _CHAT
                 named[PROVIDER] = self._provider_of(span.name) or _UNKNOWN_PROVIDER
                 named[_MODEL] = span.name
             case "tool_call":
@@ -154,6 +192,10 @@ class Naming:
                 named[name] = facts[fact]
         if (written := facts.get("cache_write_tokens")) is not None:
             named[self._names.cache_written] = written
+
+
+def _renamed(metric: Metric, name: str, *more: str) -> Metric:
+    return metric._replace(name=name, labels=(OPERATION, PROVIDER, _MODEL, *more))
 
 
 def _without_key(node: str) -> str:

@@ -47,7 +47,7 @@ class Encoder:
         """`resource` describes the sender. `payload` returns a payload as it may be shown; without it none is."""
         self._naming = naming
         self._known: dict[tuple[str, str], msgspec.Raw] = {}
-        self._resource = {"attributes": _attributes(resource)}
+        self._resource = {"attributes": attributes_of(resource)}
         self._scope = {"name": "holdfast", "version": version}
         self._payload = payload
 
@@ -55,9 +55,13 @@ class Encoder:
         """Return a request with these spans as JSON."""
         return encode_json(self._request([self._span(*each, self._encoded) for each in spans]))
 
+    def message(self, spans: Iterable[Exported]) -> ExportTraceServiceRequest:
+        """Return a request with these spans as a message. Raises ImportError without opentelemetry-proto."""
+        return message(self.request(spans))
+
     def request(self, spans: Iterable[Exported]) -> dict[str, Any]:
         """Return the same in the terms of JSON, of which a message is made too."""
-        return self._request([self._span(*each, _attributes) for each in spans])
+        return self._request([self._span(*each, attributes_of) for each in spans])
 
     def _request(self, spans: list[dict[str, Any]]) -> dict[str, Any]:
         scope: dict[str, Any] = {"scope": self._scope, "spans": spans}
@@ -107,7 +111,8 @@ class Encoder:
         return found
 
 
-def _attributes(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+def attributes_of(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return attributes in the terms of JSON."""
     return [{"key": key, "value": _value(value)} for key, value in values.items()]
 
 
@@ -129,7 +134,7 @@ def message(request: Mapping[str, Any]) -> ExportTraceServiceRequest:
     made = ExportTraceServiceRequest()
     for resource in request["resourceSpans"]:
         spans = made.resource_spans.add()
-        _fill(spans.resource.attributes, resource["resource"]["attributes"])
+        fill(spans.resource.attributes, resource["resource"]["attributes"])
         for scope in resource["scopeSpans"]:
             found = spans.scope_spans.add(schema_url=scope.get("schemaUrl", ""))
             found.scope.name, found.scope.version = scope["scope"]["name"], scope["scope"]["version"]
@@ -149,14 +154,15 @@ def _add(spans: Any, span: Mapping[str, Any]) -> None:
         start_time_unix_nano=int(span["startTimeUnixNano"]),
         end_time_unix_nano=int(span["endTimeUnixNano"]),
     )
-    _fill(made.attributes, span["attributes"])
+    fill(made.attributes, span["attributes"])
     if (status := span.get("status")) is not None:
         made.status.code = status["code"]
     for link in span.get("links", ()):
         made.links.add(trace_id=bytes.fromhex(link["traceId"]), span_id=bytes.fromhex(link["spanId"]), flags=link["flags"])
 
 
-def _fill(attributes: Any, values: Sequence[Mapping[str, Any]]) -> None:
+def fill(attributes: Any, values: Sequence[Mapping[str, Any]]) -> None:
+    """Add attributes in the terms of JSON to those of a message."""
     for each in values:
         ((kind, value),) = each["value"].items()
         into = attributes.add(key=each["key"]).value

@@ -41,7 +41,9 @@ class TraceSink:
     begins: Final[Literal["now"]] = "now"
     batch: Final = _BATCH
 
-    def __init__(self, log_: Log, exporter: Exporter, ratio: float, headers: Callable[[], Mapping[str, str]]) -> None:
+    def __init__(
+        self, log_: Log, exporter: Exporter[Sequence[Exported]], ratio: float, headers: Callable[[], Mapping[str, str]]
+    ) -> None:
         """`headers` returns those of each request; it raises MissingSecret where one has no value."""
         self._log = log_
         self._exporter = exporter
