@@ -152,7 +152,7 @@ class RunFollower:
 
     def begins(self, ids: log_ids.LogIds) -> None:
         """Keep the ids of the run that has begun. Messages from now on are about it."""
-        self.run, self.ids = ids.run_id, ids
+        self.ids = ids
         log_ids.enter(ids)
 
     def means(self, workflow: Workflow | StoredWorkflow) -> None:
@@ -266,13 +266,14 @@ async def _run(
         following.starting = True
         now_ms = engine.now_ms()
         begun = await engine.start(workflow, value, **start | {"tenant": start.get("tenant") or "default"})
+        following.run = begun.id  # at once: it may be interrupted now
+        following.in_flight = shutdown_notice.announce_calls(engine.executor, RunId(begun.id))
         state = await begun.state()
         following.begins(
             log_ids.LogIds(
                 begun.id, tenant=state.tenant, workflow=state.workflow, traceparent=state.traceparent, root=state.root
             )
         )
-        following.in_flight = shutdown_notice.announce_calls(engine.executor, RunId(begun.id))
         is_new = state.started_at_ms >= now_ms
         terminal.say(_begun(begun.id, workflow.name, workflow.version, None if is_new else now_ms - state.started_at_ms))
         following.unattended = not execute and status(state) == "running" and not await engine.workers_of(workflow)
