@@ -22,6 +22,8 @@ _MAX_ADDRESSES: Final = 10_000
 """Of all channels: those of their own, and those that starts have named."""
 _LAST: Final = "~"
 """Comes after each character that an id may have."""
+_LOOKED_AT: Final = 10 * MAX_BUNDLED
+"""Waiting ones of a bundle among which those are that go with its first."""
 _DIED: Final = "The process that sent it ended in the last try."
 _UNREADABLE: Final = "It is encrypted with a key that is not here."
 
@@ -50,14 +52,15 @@ class Outbox(Noun):
     ) -> Sequence[Claimed]:
         now_ms = self._clock.now_ms()
         full = [address for address, room in (rooms or {}).items() if room <= 0]
-        if not await self._tables.ask("delivery_heads", channel, now_ms, full, 1):
+        of_address = limit if most is None else min(limit, max([most, *(rooms or {}).values()]))
+        if not await self._tables.ask("delivery_heads", channel, now_ms, full, 1, 1):
             return []  # nothing is written for nothing
 
         def steps() -> Steps[list[Claimed]]:
             yield lock("lock_deliveries", channel)
             disabled: dict[str, str | None] = dict((yield do("disabled_addresses", channel, _MAX_ADDRESSES)))
             claimed, taken, left = list[Claimed](), set[str](), dict(rooms or {})
-            for row in (yield do("delivery_heads", channel, now_ms, full, limit)):
+            for row in (yield do("delivery_heads", channel, now_ms, full, limit, of_address)):
                 id_, tenant, line, place, address, bundle, attempts, claimed_ms, sealed = row
                 if id_ in taken or left.setdefault(address, limit if most is None else most) <= 0:
                     continue
@@ -88,7 +91,7 @@ class Outbox(Noun):
         """Return the messages that go with the first of a bundle."""
         if not bundle:
             return {}
-        found = yield do("delivery_mates", bundle, id_, MAX_BUNDLED - 1)
+        found = yield do("delivery_mates", bundle, id_, MAX_BUNDLED - 1, _LOOKED_AT)
         opened = ((mate, self._sealing.readable(_decode, sealed)) for mate, sealed in found)
         return {mate: message for mate, message in opened if message is not None}
 

@@ -902,28 +902,22 @@ insert into holdfast.deliveries (
 ) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, 0)
 on conflict (id) do nothing returning id
 
--- name: delivery_heads
--- Due messages of a channel that nobody sends now, each the first of its line that waits; none to some addresses.
-select id, tenant, line, place, address, bundle, attempts, claimed_until_ms, message from holdfast.deliveries
-where channel = $1 and state = 'waiting' and part_of is null and due_at_ms <= $2 and claimed_until_ms <= $2
-    and not (address = any($3::text[])) and not exists (
-    select 1 from holdfast.deliveries as earlier
-    where earlier.line = deliveries.line and earlier.state = 'waiting'
-        and (earlier.place, earlier.bundle, earlier.id) < (deliveries.place, deliveries.bundle, deliveries.id)
-        and (earlier.part_of is null or earlier.part_of <> deliveries.id)
-)
-order by due_at_ms, place, id limit $4
-
 -- name: delivery_mates
--- Others of a bundle that nobody has tried yet, and that nothing keeps waiting but other bundles about what is in this one too.
-select id, message from holdfast.deliveries
-where bundle = $1 and bundle <> '' and state = 'waiting' and part_of is null and claimed_until_ms = 0 and id <> $2 and not exists (
+-- Others of a bundle that nobody has tried yet, and that nothing keeps waiting but other bundles about what is in this one too. Of
+-- those that wait only the first so many are looked at: one that is left out goes in a later message.
+select id, message from (
+    select id, line, place, bundle, message from holdfast.deliveries
+    where bundle = $1 and bundle <> '' and state = 'waiting' and part_of is null and claimed_until_ms = 0
+    order by place, id limit $4
+) as mates
+where id <> $2 and not exists (
     select 1 from holdfast.deliveries as earlier
-    where earlier.line = deliveries.line and earlier.state = 'waiting'
-        and (earlier.place, earlier.bundle, earlier.id) < (deliveries.place, deliveries.bundle, deliveries.id)
+    where earlier.line = mates.line and earlier.state = 'waiting'
+        and (earlier.place, earlier.bundle, earlier.id) < (mates.place, mates.bundle, mates.id)
         and (earlier.bundle = '' or earlier.claimed_until_ms <> 0 or earlier.part_of is not null or not exists (
             select 1 from holdfast.deliveries as own
-            where own.line = earlier.line and own.place = earlier.place and own.bundle = deliveries.bundle
+            where own.line = earlier.line and own.state in ('waiting', 'sent', 'dead') and own.place = earlier.place
+                and own.bundle = mates.bundle
         ))
 )
 order by place, id limit $3
@@ -988,13 +982,12 @@ select address, problem from holdfast.channels where channel = $1 and disabled_a
 
 -- name: channel_figures
 -- The state of each address.
-select channel, address, sent, failed, dead,
-    (select count(*) from holdfast.deliveries as d where d.channel = channels.channel and d.address = channels.address
-        and d.state = 'waiting' and d.part_of is null),
-    (select min(created_at_ms) from holdfast.deliveries as d where d.channel = channels.channel
-        and d.address = channels.address and d.state = 'waiting' and d.part_of is null),
-    disabled_at_ms, problem
-from holdfast.channels order by channel, address limit $1
+select channels.channel, channels.address, sent, failed, dead, coalesce(waiting.count, 0), waiting.since_ms, disabled_at_ms, problem
+from holdfast.channels left join (
+    select channel, address, count(*) as count, min(created_at_ms) as since_ms from holdfast.deliveries
+    where state = 'waiting' and part_of is null group by channel, address
+) as waiting on waiting.channel = channels.channel and waiting.address = channels.address
+order by channels.channel, channels.address limit $1
 
 -- name: delivery_problem
 -- Why the latest message to an address that is in a state could not be sent; nothing if none was tried.

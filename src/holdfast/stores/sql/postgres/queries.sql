@@ -1271,3 +1271,22 @@ lock table holdfast.canaries in share row exclusive mode
 -- name: lock_deliveries
 -- Nobody else claims messages of a channel until the end of the transaction.
 select pg_advisory_xact_lock(hashtextextended($1, 2))
+
+-- name: delivery_heads
+-- Due messages of a channel that nobody sends now, each the first of its line that waits; none to some addresses. Each address is
+-- read by itself, so that what waits for one is not read for another.
+select id, tenant, line, place, heads.address, bundle, attempts, claimed_until_ms, message
+from holdfast.channels cross join lateral (
+    select mine.id, tenant, line, place, mine.address, bundle, attempts, claimed_until_ms, message, due_at_ms
+    from holdfast.deliveries as mine
+    where mine.channel = channels.channel and mine.address = channels.address and state = 'waiting' and part_of is null
+        and due_at_ms <= $2 and claimed_until_ms <= $2 and not exists (
+            select 1 from holdfast.deliveries as earlier
+            where earlier.line = mine.line and earlier.state = 'waiting'
+                and (earlier.place, earlier.bundle, earlier.id) < (mine.place, mine.bundle, mine.id)
+                and (earlier.part_of is null or earlier.part_of <> mine.id)
+        )
+    order by due_at_ms, place, id limit $5
+) as heads
+where channels.channel = $1 and channels.address <> all($3::text[])
+order by due_at_ms, place, id limit $4

@@ -771,3 +771,23 @@ delete from sign_ins where hash in (
 -- name: forget_replies
 -- What nobody may ask for again goes, so much at a time.
 delete from replies where name in (select name from replies where begun_at_ms < ? order by begun_at_ms limit 100)
+
+-- --- Notifications --------------------------------------------------------------------------------------------------
+
+-- name: delivery_heads
+-- Due messages of a channel that nobody sends now, each the first of its line that waits; none to some addresses. Each address is
+-- read by itself, so that what waits for one is not read for another.
+select id, tenant, line, place, heads.address, bundle, attempts, claimed_until_ms, message
+from channels cross join deliveries as heads
+where channels.channel = ?1 and channels.address not in (select value from json_each(?3)) and heads.id in (
+    select mine.id from deliveries as mine
+    where mine.channel = channels.channel and mine.address = channels.address and state = 'waiting' and part_of is null
+        and due_at_ms <= ?2 and claimed_until_ms <= ?2 and not exists (
+            select 1 from deliveries as earlier
+            where earlier.line = mine.line and earlier.state = 'waiting'
+                and (earlier.place, earlier.bundle, earlier.id) < (mine.place, mine.bundle, mine.id)
+                and (earlier.part_of is null or earlier.part_of <> mine.id)
+        )
+    order by due_at_ms, place, id limit ?5
+)
+order by due_at_ms, place, id limit ?4

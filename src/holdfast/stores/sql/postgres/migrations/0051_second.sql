@@ -457,9 +457,11 @@ create table holdfast.deliveries (
     problem text,
     message bytea not null
 );
-create index deliveries_waiting on holdfast.deliveries (channel, due_at_ms) where state = 'waiting' and part_of is null;
-create index deliveries_in_line on holdfast.deliveries (line, place, id);
-create index deliveries_bundled on holdfast.deliveries (bundle, place, id) where state = 'waiting' and bundle <> '';
+create index deliveries_waiting on holdfast.deliveries (channel, address, due_at_ms, place, id, created_at_ms)
+where state = 'waiting' and part_of is null;
+create index deliveries_in_line on holdfast.deliveries (line, state, place, bundle, id);
+create index deliveries_bundled on holdfast.deliveries (bundle, place, id)
+where state = 'waiting' and bundle <> '' and part_of is null and claimed_until_ms = 0;
 create index deliveries_by_part on holdfast.deliveries (part_of) where part_of is not null;
 create index deliveries_of_tenant on holdfast.deliveries (tenant, created_at_ms, id);
 create index deliveries_ended on holdfast.deliveries (ended_at_ms) where ended_at_ms is not null;

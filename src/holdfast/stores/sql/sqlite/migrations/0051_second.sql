@@ -465,9 +465,11 @@ create table deliveries (
     problem text,
     message blob not null
 ) strict, without rowid;
-create index deliveries_waiting on deliveries (channel, due_at_ms) where state = 'waiting' and part_of is null;
-create index deliveries_in_line on deliveries (line, place, id);
-create index deliveries_bundled on deliveries (bundle, place, id) where state = 'waiting' and bundle <> '';
+create index deliveries_waiting on deliveries (channel, address, due_at_ms, place, id, created_at_ms)
+where state = 'waiting' and part_of is null;
+create index deliveries_in_line on deliveries (line, state, place, bundle, id);
+create index deliveries_bundled on deliveries (bundle, place, id)
+where state = 'waiting' and bundle <> '' and part_of is null and claimed_until_ms = 0;
 create index deliveries_by_part on deliveries (part_of) where part_of is not null;
 create index deliveries_of_tenant on deliveries (tenant, created_at_ms, id);
 create index deliveries_ended on deliveries (ended_at_ms) where ended_at_ms is not null;
