@@ -365,7 +365,7 @@ def test_the_table_of_idioms_is_that_of_their_tests() -> None:
 # --- Words ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("page", "most"), [("design.md", 5_200), ("glossary.md", 800)])
+@pytest.mark.parametrize(("page", "most"), [("design.md", 5_300), ("glossary.md", 800)])
 def test_what_all_processes_read_stays_short(page: str, most: int) -> None:
     assert len((ROOT / "docs" / page).read_text(encoding="utf-8").split()) <= most
 

@@ -67,7 +67,7 @@ GROUPS: Final = {
     },
     "Develop": {
         "dev": ("fleet.dev", "Serve workflows as you write them, with a console."),
-        "mcp": ("fleet.mcp", "Serve runs to agents over the Model Context Protocol."),
+        "mcp": ("fleet.mcp", "Serve runs to an agent over the Model Context Protocol."),
         "validate": ("develop.graph", "Check a workflow and report every error and warning."),
         "graph": ("develop.graph", "Print a workflow as a Mermaid flowchart."),
         "eval": ("develop.evaluation", "Evaluate scenarios or recorded runs."),

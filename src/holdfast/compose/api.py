@@ -6,7 +6,8 @@ Never here: the engine behind it (fleet, engine), what is answered (http).
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ from holdfast.settings import HookRules
 
 if TYPE_CHECKING:
     from holdfast.http.hook import Hook
+    from holdfast.mcp.port import AgentPort
     from holdfast.service.access.provider import Provider
 
 CODE: Final = "code"
@@ -66,22 +68,33 @@ async def answering(service: Service, http: HttpPort, say: Callable[[str], None]
 
         provider = ProviderSignIn(sessions, http.provider)
     hosts = LOOPBACK | {host} | _host_of(http.public_url) if is_loopback(host) else None
+    agents = _agents()
     api = Api(
-        http.identity, new_trace, hosts=hosts, sessions=sessions, provider=provider, console=pages, hooks=_hooks(http, service)
+        http.identity,
+        new_trace,
+        hosts=hosts,
+        sessions=sessions,
+        provider=provider,
+        console=pages,
+        hooks=_hooks(http, service),
+        agents=None if agents is None else agents.answer,
     )
     api.service = service
     http.identity.keys, http.identity.failures = service.keys, service.failed_log_ins
     scheme, shown = "http" if http.certificate is None else "https", f"[{host}]" if ":" in host else host
-    async with listening(
-        api.application(),
-        host,
-        port,
-        name="--http",
-        certificate=http.certificate,
-        key=http.key,
-        proxies=http.proxies,
-        bounds=service.turns.bounds,
-    ) as taken:
+    async with (
+        nullcontext() if agents is None else agents.serving(),
+        listening(
+            api.application(),
+            host,
+            port,
+            name="--http",
+            certificate=http.certificate,
+            key=http.key,
+            proxies=http.proxies,
+            bounds=service.turns.bounds,
+        ) as taken,
+    ):
         say(f"HTTP on {scheme}://{shown}:{taken}/api/v1.")
         if pages.is_built and http.browser is None:
             say(f"Console on {scheme}://{shown}:{taken}{console.START}.")
@@ -89,6 +102,15 @@ async def answering(service: Service, http: HttpPort, say: Callable[[str], None]
             yield f"{scheme}://{shown}:{taken}"
         finally:
             api.ending.come()
+
+
+def _agents() -> AgentPort | None:
+    """Return what answers agents, None where the protocol is not installed."""
+    if find_spec("mcp") is None:
+        return None
+    from holdfast.mcp.port import AgentPort
+
+    return AgentPort()
 
 
 def _hooks(http: HttpPort, service: Service) -> Mapping[str, Hook]:

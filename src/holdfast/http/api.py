@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from holdfast.http.provider_sign_in import ProviderSignIn
 
 _JSON: Final = "application/json"
+AGENTS: Final = "/mcp"
+"""Address of the Model Context Protocol, for agents."""
 _Checking: TypeAlias = Callable[[Any], Callable[[], Awaitable[None]]]
 """Makes what looks again whether the sender of a request may still hear something."""
 
@@ -62,11 +64,13 @@ class Api:
         provider: ProviderSignIn | None = None,
         console: Console | None = None,
         hooks: Mapping[str, Hook] = {},
+        agents: Callable[[Service, Principal, str, Callable[[], None]], Response] | None = None,
     ) -> None:
         """`hosts` are the names under which it may be asked, None for any: a page that a browser was told lives here could
         speak to a port on loopback (DNS rebinding). `new_trace` names the trace of one who names none. `sessions` are those
         of browsers, which come with a cookie in the place of the token. `console` answers where no route does. `hooks` take
-        signed requests, by their names."""
+        signed requests, by their names. `agents` answers a caller's request of the Model Context Protocol, which has that body,
+        and says when it is answered."""
         self.service: Service | None = None
         self._identity = identity
         self._new_trace = new_trace
@@ -78,6 +82,7 @@ class Api:
         self._provider = provider
         self._console = console
         self._hooks = hooks
+        self._agents = agents
 
     def application(self) -> FastAPI:
         """The same as an ASGI application."""
@@ -102,6 +107,8 @@ class Api:
         if self._hooks:
             hooks = HookPort(self._hooks, self._expect_service, self._new_trace)
             app.add_api_route(hook_port.PATH, hooks.answer, methods=["POST"], response_model=None)
+        if self._agents is not None:
+            app.add_api_route(AGENTS, self._guarded(self._agent), methods=["POST"], response_model=None)
         described = self._described
         app.add_api_route(f"{BASE}/openapi.json", described, methods=[*methods_for("GET")], response_model=None)
         app.add_exception_handler(HTTPException, self._refused)
@@ -388,6 +395,12 @@ class Api:
         return await idempotency.streamed(
             service.control.store.replies, caller.who.tenant, _under_key(caller, http_request), said, answered
         )
+
+    async def _agent(self, service: Service, caller: Caller, http_request: Request, body: str) -> Response:
+        assert self._agents is not None
+        with ExitStack() as counted:
+            counted.enter_context(service.turns.listening(caller.holder.share))
+            return self._agents(service, caller.who, body, counted.pop_all().close)
 
     async def _linked(self, http_request: Request) -> Response:
         """One who has no token does what a link is for. The same body again is answered alike."""

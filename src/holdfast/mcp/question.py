@@ -31,12 +31,10 @@ def words_of(gate: Mapping[str, Any]) -> str:
     shown = msgspec.json.format(msgspec.json.encode(gate["shown"]), indent=2).decode()
     if len(shown) > _MAX_SHOWN:
         shown = f"{shown[:_MAX_SHOWN]}\n… {len(shown) - _MAX_SHOWN} more characters: holdfast gates show {gate['gate_id']}"
-    nexts = [
-        f"{each['decision']}: the run goes on to {', '.join(each['nodes'])}" for each in gate["consequences"] if each["nodes"]
-    ]
-    return "\n\n".join(
-        [title, f"Workflow {gate['workflow']}, run {gate['run_id']}", shown, *(["\n".join(nexts)] if nexts else [])]
-    )
+    parts = [title, f"Workflow {gate['workflow']}, run {gate['run_id']}", shown]
+    nexts = ((each["decision"], ", ".join(each["nodes"])) for each in gate["consequences"])
+    parts += [f"{decision}: the run goes on to {nodes}" for decision, nodes in nexts if nodes]
+    return "\n\n".join(parts)
 
 
 def form_of(gate: Mapping[str, Any]) -> dict[str, Any]:

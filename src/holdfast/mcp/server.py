@@ -20,7 +20,7 @@ from holdfast.errors import HoldfastError, InvalidFile, InvalidInput
 from holdfast.mcp import question
 from holdfast.mcp.tool import TOOLS, FollowRun, Tool, ValidateWorkflow
 from holdfast.service.declarations import command, query
-from holdfast.service.declarations.declaration import Command, Query
+from holdfast.service.declarations.declaration import Command, ListQuery, Query
 from holdfast.service.declarations.query import Page, View
 
 MAX_ANSWER_BYTES: Final = 256 * 1024
@@ -28,15 +28,15 @@ MAX_ANSWER_BYTES: Final = 256 * 1024
 
 INSTRUCTIONS: Final = (
     "Holdfast runs workflows durably. Start a run with start_run or submit_workflow, then call follow_run until its status is"
-    " completed, failed or cancelled. A run whose status is requires_attention waits for a person: list_gates shows what is"
-    " asked, and decide_gate asks the person. explain_run says in sentences what a run waits for."
+    " completed, failed or cancelled. A run that waits for a person has a gate: list_gates shows what is asked, and decide_gate"
+    " asks the person. explain_run says in sentences what a run waits for."
 )
 
 Context = ServerRequestContext[Any, Any]
 
 
 class Caller(Protocol):
-    """What one caller may do: commands and queries, checked against their permissions."""
+    """Commands and queries of one caller, checked against their permissions."""
 
     async def query(self, query: Query, /) -> Page: ...
 
@@ -89,12 +89,13 @@ async def _call(
             raise InvalidInput("Name the workflow to start, or give its text. Nothing was started.")
         case command.Decide():
             return await _decided(context, caller, message, params, decides_alone=decides_alone)
-        case command.Command():
+        case Command():
             return await caller.execute(message) or {"done": True}
-    page = await caller.query(message)
-    if isinstance(message, query.ListQuery):
-        return {"rows": page.rows, "cursor": page.cursor}
-    return page.rows[0]
+        case ListQuery():
+            page = await caller.query(message)
+            return {"rows": page.rows, "cursor": page.cursor}
+        case _:
+            return (await caller.query(message)).rows[0]
 
 
 async def _followed(caller: Caller, run: str, wait_s: int) -> View:

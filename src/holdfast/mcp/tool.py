@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.errors import InvalidInput
 from holdfast.service.declarations import command, field, query
-from holdfast.service.declarations.declaration import declaration_of
+from holdfast.service.declarations.declaration import Command, declaration_of
 
 MAX_WAIT_S: Final = 50
 """The longest that one call waits for a run: clients give a call up after a minute."""
@@ -47,7 +47,7 @@ class Tool:
     @property
     def is_command(self) -> bool:
         """True if it changes something."""
-        return issubclass(self.kind, command.Command)
+        return issubclass(self.kind, Command)
 
     @property
     def is_repeatable(self) -> bool:
@@ -107,8 +107,8 @@ TOOLS: Final[Mapping[str, Tool]] = {
     "show_gate": Tool(query.Gate),
     "decide_gate": Tool(
         command.Decide,
-        about="Decide a gate: a question that a run asks a person. The person is asked wherever your client can ask them; pass a"
-        " decision only if the person has told you what to decide.",
+        about="Decide a gate of a run. A client that supports elicitation shows it to the person, who decides. Otherwise pass"
+        " the decision that the person has given you.",
     ),
 }
 """The tools by their names, in the order in which they are listed."""

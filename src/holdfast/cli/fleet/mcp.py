@@ -32,7 +32,7 @@ def mcp(
     the person. The agent's client starts this command and talks to it over standard input and output.
     """
     with needs("mcp", "The Model Context Protocol"):
-        from holdfast.mcp import stdio as _  # noqa: F401 - what is missing is said before a store is opened
+        from holdfast.mcp import stdio as _  # noqa: F401 - a missing package is reported before a store is opened
     log_output.begin()
     asyncio.run(_serve(store, resolve_actor(by, role), decides_alone=decide))
 
